@@ -106,8 +106,8 @@ std::shared_ptr<Device> OpenDevice(const std::shared_ptr<Library>& self, uint64_
   return KeepOpenDevice(&table, device_id, std::move(opened));
 }
 
-py::list Infer(const Library& self, uint64_t op_index, const SlotMetas& inputs,
-               const NamedAttrs& attrs, const std::vector<uint32_t>& output_counts) {
+py::list Infer(const Library& self, uint64_t op_index, const py::object& inputs,
+               const py::object& attrs, const std::vector<uint32_t>& output_counts) {
   const ow_plugin& plugin = self.plugin();
   if (op_index >= plugin.n_ops) throw py::index_error("the library has no such operator");
   const AttrStore store(attrs);

@@ -20,8 +20,8 @@ namespace opwright {
 
 namespace {
 
-std::shared_ptr<Prepared> PrepareFromAddress(uintptr_t kernel_address, const NamedAttrs& attrs,
-                                             const SlotMetas& inputs, const SlotMetas& outputs,
+std::shared_ptr<Prepared> PrepareFromAddress(uintptr_t kernel_address, const py::object& attrs,
+                                             const py::object& inputs, const py::object& outputs,
                                              int32_t n_threads,
                                              const std::optional<std::vector<uint32_t>>& arg_flags,
                                              const std::shared_ptr<Device>& device,

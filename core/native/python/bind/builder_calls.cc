@@ -3,12 +3,12 @@
 #include "python/bind/builder_calls.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "python/bind/errors.h"
+#include "python/plugins/sequences.h"
 #include "runtime/plan/plan_builder.h"
 #include "runtime/status.h"
 
@@ -61,36 +61,6 @@ struct Arguments {
 
   bool has(size_t i) const { return values[i] != nullptr && values[i] != Py_None; }
 };
-
-// Throws the exception that Python raised.
-int64_t ToInt(PyObject* number) {
-  const long long value = PyLong_AsLongLong(number);
-  if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return value;
-}
-
-template <typename Unsigned>
-Unsigned ToUnsigned(PyObject* number) {
-  const int64_t value = ToInt(number);
-  if (value < 0 || static_cast<uint64_t>(value) > std::numeric_limits<Unsigned>::max()) {
-    PyErr_Format(PyExc_ValueError, "plan: a number must be at least 0 and fit, got %R", number);
-    throw py::error_already_set();
-  }
-  return static_cast<Unsigned>(value);
-}
-
-template <typename Element, typename Convert>
-std::vector<Element> ToVector(PyObject* sequence, Convert convert) {
-  const auto fast = py::reinterpret_steal<py::object>(
-      PySequence_Fast(sequence, "plan: a sequence of numbers is needed"));
-  if (!fast) throw py::error_already_set();
-  const Py_ssize_t size = PySequence_Fast_GET_SIZE(fast.ptr());
-  PyObject** items = PySequence_Fast_ITEMS(fast.ptr());
-  std::vector<Element> result;
-  result.reserve(static_cast<size_t>(size));
-  for (Py_ssize_t i = 0; i < size; ++i) result.push_back(convert(items[i]));
-  return result;
-}
 
 std::shared_ptr<Device> ToDevice(PyObject* device) {
   if (device == nullptr || device == Py_None) return nullptr;

@@ -4,12 +4,27 @@
 
 #include <cstdlib>
 
+#include "python/plugins/sequences.h"
 #include "runtime/status.h"
 
 namespace opwright {
 
-AttrStore::AttrStore(const NamedAttrs& attrs) {
-  for (const auto& [name, type, value] : attrs) Add(name, type, value);
+namespace {
+
+void CheckTuple(PyObject* object, Py_ssize_t size) {
+  if (PyTuple_Check(object) && PyTuple_GET_SIZE(object) == size) return;
+  PyErr_Format(PyExc_TypeError, "prepare: a tuple of %zd is needed, got %R", size, object);
+  throw py::error_already_set();
+}
+
+}  // namespace
+
+AttrStore::AttrStore(py::handle attrs) {
+  ForEach(attrs.ptr(), [this](PyObject* attr) {
+    CheckTuple(attr, 3);
+    Add(py::handle(PyTuple_GET_ITEM(attr, 0)).cast<std::string>(),
+        static_cast<int>(ToInt(PyTuple_GET_ITEM(attr, 1))), PyTuple_GET_ITEM(attr, 2));
+  });
 }
 
 ow_string AttrStore::Keep(const std::string& text) {
@@ -25,7 +40,7 @@ const T* AttrStore::Keep(std::vector<std::unique_ptr<std::vector<T>>>* store, st
   return store->back()->data();
 }
 
-void AttrStore::Add(const std::string& name, int type, const py::object& value) {
+void AttrStore::Add(const std::string& name, int type, py::handle value) {
   ow_attr attr{};
   attr.size = sizeof(attr);
   attr.name = Keep(name).data;
@@ -71,12 +86,16 @@ void AttrStore::Add(const std::string& name, int type, const py::object& value) 
   attrs_.push_back(attr);
 }
 
-std::vector<std::vector<Meta>> ToMetas(const SlotMetas& slots) {
+std::vector<std::vector<Meta>> ToMetas(py::handle slots) {
   std::vector<std::vector<Meta>> metas;
-  for (const auto& slot : slots) {
+  ForEach(slots.ptr(), [&metas](PyObject* slot) {
     auto& made = metas.emplace_back();
-    for (const auto& [shape, code] : slot) made.push_back({shape, DtypeFromCode(code)});
-  }
+    ForEach(slot, [&made](PyObject* meta) {
+      CheckTuple(meta, 2);
+      made.push_back({ToVector<int64_t>(PyTuple_GET_ITEM(meta, 0), ToInt),
+                      DtypeFromCode(ToUnsigned<uint32_t>(PyTuple_GET_ITEM(meta, 1)))});
+    });
+  });
   return metas;
 }
 

@@ -4,8 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "python/arrays/numpy_bridge.h"
@@ -13,18 +11,16 @@
 
 namespace opwright {
 
-// Slot by slot, each meta a shape and a dtype code.
-using SlotMetas = std::vector<std::vector<std::pair<std::vector<int64_t>, uint32_t>>>;
-// Name, AttrType and value of each attribute that is not absent.
-using NamedAttrs = std::vector<std::tuple<std::string, int, py::object>>;
-
-std::vector<std::vector<Meta>> ToMetas(const SlotMetas& slots);
+// From metas slot by slot, each a tuple of a shape and a dtype code. By the C API: lowering reads
+// those of every kernel that it prepares.
+std::vector<std::vector<Meta>> ToMetas(py::handle slots);
 
 // Attributes as the ABI's structs, with the memory they point to. Nothing here may move once
 // `attrs` was filled, hence the unique_ptrs.
 class AttrStore {
  public:
-  explicit AttrStore(const NamedAttrs& attrs);
+  // From tuples of the name, AttrType and value of each attribute that is not absent.
+  explicit AttrStore(py::handle attrs);
   const std::vector<ow_attr>& attrs() const { return attrs_; }
 
  private:
@@ -32,7 +28,7 @@ class AttrStore {
   template <typename T>
   const T* Keep(std::vector<std::unique_ptr<std::vector<T>>>* store, std::vector<T> items,
                 ow_attr* attr);
-  void Add(const std::string& name, int type, const py::object& value);
+  void Add(const std::string& name, int type, py::handle value);
 
   std::vector<ow_attr> attrs_;
   std::vector<std::unique_ptr<std::string>> strings_;

@@ -13,7 +13,7 @@ AttrValue: TypeAlias = (
 """A checked value; the value of a BLOCK attribute is the index of the block."""
 
 
-class AttrType(enum.Enum):
+class AttrType(enum.IntEnum):
     """The type of an attribute; the numbers are the same as in ``framework.proto``."""
 
     INT = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +144,7 @@ class KernelEntry(Entry):
         """Whether `load` has succeeded before."""
         return self._loaded is not None
 
-    @property
+    @cached_property
     def takes_prepare(self) -> bool:
         """Whether the kernel is a class (or an object) with ``prepare``; loads it."""
         return hasattr(self.load(), "prepare")

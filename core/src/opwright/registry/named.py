@@ -49,8 +49,10 @@ class Entry:
         self._loaded: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field of the registration."""
-        return getattr(self.registration, name)
+        """Return a field of the registration, and keep it: lowering reads some of every entry."""
+        value = getattr(self.registration, name)
+        self.__dict__[name] = value
+        return value
 
     def __repr__(self) -> str:
         noun = type(self.registration).__name__.removesuffix("Registration").lower()

@@ -89,7 +89,7 @@ class NativeKernel:
 def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int, Any]]:
     """Return attributes in the runtime's form: name, number of the type, value."""
     return [
-        (attr.name, attr.type.value, value)
+        (attr.name, attr.type, value)
         for attr in proto.attrs
         if (value := attrs.get(attr.name)) is not None
     ]
