@@ -111,7 +111,8 @@ def test_ctrl_c_ends_a_long_native_plan_before_its_last_step(kernels, kernel_lib
     np.testing.assert_array_equal(scope.var("w").numpy(), 0)
 
 
-def test_ctrl_c_ends_an_endless_loop_of_short_steps(kernels, alarm):
+def endless_loop(kernels):
+    """A callable that loops while x < y."""
     body = PlanMaker("body")
     meta = ((1,), F32)
     go = body.temp((1,), "bool")
@@ -122,9 +123,33 @@ def test_ctrl_c_ends_an_endless_loop_of_short_steps(kernels, alarm):
     body.kernel(less, [x, y], [go])
     make = PlanMaker()
     make.builder.loop(body.build(), go, (), ((make.feed("x", (1,)), 0), (make.feed("y", (1,)), 1)))
-    call = compiled(make.build(), "x", "y")
+    return compiled(make.build(), "x", "y")
+
+
+def test_ctrl_c_ends_an_endless_loop_of_short_steps(kernels, alarm):
+    call = endless_loop(kernels)
     with pytest.raises(KeyboardInterrupt), interrupt_after(0.2):
         call(x=f32(0), y=f32(1))
+
+
+def test_other_threads_run_during_an_endless_loop_of_short_steps(kernels, alarm):
+    call = endless_loop(kernels)
+    over, seen = threading.Event(), []
+
+    def count():
+        while not over.is_set() and len(seen) < 3:
+            time.sleep(0.01)
+            seen.append(over.is_set())
+        if not over.is_set():
+            signal.raise_signal(signal.SIGALRM)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt), interrupt_after(10):  # unless the thread does it
+        call(x=f32(0), y=f32(1))
+    over.set()
+    thread.join()
+    assert seen == [False, False, False]
 
 
 def test_ctrl_c_is_handled_between_python_kernels_that_run_no_bytecode(alarm):

@@ -26,6 +26,8 @@ constexpr int64_t kFirstPollNs = 1'000'000;
 constexpr int64_t kLongestPollNs = 100'000'000;
 // If taking the GIL takes longer than this, because of a busy thread, it is done less often.
 constexpr int64_t kSlowTakeNs = 500'000;
+// Python's own switch interval.
+constexpr int64_t kSwitchNs = 5'000'000;
 
 int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -73,6 +75,7 @@ struct Frame {
   const RunRequest& request;
   PyThreadState* thread = nullptr;
   int64_t last_poll_ns = 0;
+  int64_t last_switch_ns = 0;  // of threads while the GIL is held; 0 before the first poll
   int64_t poll_interval_ns = kFirstPollNs;
   int32_t sees_signals = -1;  // unknown before the first poll
 };
@@ -83,8 +86,23 @@ void Release(RunState* state) { FrameOf(state).thread = ReleaseGil(); }
 
 void Acquire(RunState* state) { TakeGil(FrameOf(state).thread); }
 
+// While the GIL is held, as by spans of a low estimate: a loop may still run for hours, and other
+// threads must run meanwhile, as they do between the bytecodes of Python.
+int32_t PollHolding(RunState* state) {
+  if (PyErr_CheckSignals() != 0) return OW_ERROR;
+  Frame& frame = FrameOf(state);
+  const int64_t now = NowNs();
+  if (frame.last_switch_ns != 0 && now - frame.last_switch_ns < kSwitchNs) return OW_OK;
+  if (frame.last_switch_ns != 0) {
+    Release(state);
+    Acquire(state);
+  }
+  frame.last_switch_ns = NowNs();
+  return OW_OK;
+}
+
 int32_t Poll(RunState* state) {
-  if (state->released == 0) return PyErr_CheckSignals() == 0 ? OW_OK : OW_ERROR;
+  if (state->released == 0) return PollHolding(state);
   ParkIfEnded();
   Frame& frame = FrameOf(state);
   if (frame.sees_signals < 0) {
