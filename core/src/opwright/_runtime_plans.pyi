@@ -271,7 +271,9 @@ class Bundle:
     version, or cannot be opened. With `check` the checksums of weights are compared.
     """
 
-    def __init__(self, path: str, folders: Sequence[str] = (), check: bool = False) -> None: ...
+    def __init__(
+        self, path: str | bytes, folders: Sequence[str | bytes] = (), check: bool = False
+    ) -> None: ...
     @property
     def inputs(self) -> list[tuple[str, str, tuple[tuple[int, int], ...]]]:
         """Name, dtype and dims; a dim is ``step * n + base`` for a batch of n."""

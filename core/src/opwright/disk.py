@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from opwright.errors import FormatError
+from opwright.errors import AttributeTypeError, AttributeValueError, FormatError
 
 if TYPE_CHECKING:  # pathlib takes 4 ms to import, and reading does not need it
     from pathlib import Path
@@ -45,6 +45,25 @@ _MOUNTS: Final = "/proc/self/mountinfo"
 _LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs", "overlay", "zfs"})
 
 Chunk = bytes | memoryview
+
+
+def path_of(who: str, path: object, what: str = "folder") -> str:
+    """Return the argument `path` of the function `who` as a string.
+
+    AttributeTypeError if it is not a path, AttributeValueError if no file can have it.
+    """
+    given = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(given, str):
+        raise AttributeTypeError(
+            f"{who}: path must be a str or a path, got {path!r}; the {what} comes first: "
+            f"{who}({what}, ...)"
+        )
+    if not given or "\0" in given:
+        raise AttributeValueError(
+            f"{who}: path must have at least one character and none that is NUL, got {given!r}; "
+            "'.' is the current folder"
+        )
+    return given
 
 
 def make_folder(path: Path) -> None:

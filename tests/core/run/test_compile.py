@@ -120,7 +120,10 @@ def test_python_numbers_adopt_the_dtype_of_the_variable():
         ({"x": np.ones(3, np.float32)}, r"shape must be \(\?, 3\), got \(3,\)"),
         ({"x": np.ones((2, 3))}, "dtype must be float32, got float64"),
         ({"x": "abc"}, "must be an array of numbers, got 'abc'"),
-        ({"x": np.array([object()])}, "must be an array of numbers"),
+        (
+            {"x": np.array([object()])},
+            "must be an array of bools, ints or floats, got dtype object",
+        ),
     ],
     ids=["missing", "unknown", "columns", "rank", "dtype", "text", "object"],
 )

@@ -14,7 +14,7 @@ from opwright.errors import GradientError
 from opwright.messages.arguments import suggest_arguments
 from opwright.program import Block, Variable
 from opwright.program.journal import transaction
-from opwright.program.variable import list_names
+from opwright.program.variable import iterates, list_names
 from opwright.vocabulary import GRAD_SUFFIX
 
 VariableOrName = Variable | str
@@ -75,9 +75,14 @@ def append_backward(
     >>> [(w.name, g.name) for w, g in pairs]  # doctest: +SKIP
     [('fc_0_w_param', 'fc_0_w_param_grad')]
     """
+    if not isinstance(targets, Variable) and not iterates(targets):
+        raise GradientError(
+            f"append_backward: targets must be a Variable or a list of these, got {targets!r}; "
+            "pass the loss"
+        )
     listed = [targets] if isinstance(targets, Variable) else list(targets)
     block = _check_targets(listed)
-    stopped = frozenset(_names(block, no_grad or (), "no_grad"))
+    stopped = frozenset(_names(block, () if no_grad is None else no_grad, "no_grad"))
     wanted = None if parameters is None else _names(block, parameters, "parameters")
     names = list(dict.fromkeys(target.name for target in listed))
     seeds = _check_seeds(block, names, {} if grads is None else grads)
@@ -148,7 +153,7 @@ def _check_targets(targets: list[Variable]) -> Block:
 
 def _names(block: Block, given: Iterable[VariableOrName], what: str) -> list[str]:
     """Return the given names without duplicates; raise if one is not a variable of the block."""
-    names = list_names(given)
+    names = list_names(given, f"append_backward: {what}")
     for name in names:
         block.get_var(name, f"append_backward: {what}")
     return list(dict.fromkeys(names))
@@ -163,7 +168,9 @@ def _check_seeds(
             f"append_backward: grads must map targets to variables, got {grads!r}; write "
             f"grads={{{targets[0]}: variable}}"
         )
-    seeds = dict(zip(list_names(grads), list_names(grads.values()), strict=True))
+    argument = "append_backward: grads"
+    values = list_names(grads.values(), argument)
+    seeds = dict(zip(list_names(grads, argument), values, strict=True))
     for name, given in seeds.items():
         if name not in targets:
             raise GradientError(

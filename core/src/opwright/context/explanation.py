@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from opwright.context.context import Context, current_context
 from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import canonical_dtype
-from opwright.errors import OpwrightError
+from opwright.errors import AttributeTypeError, OpwrightError
 from opwright.messages.arguments import suggest_arguments
 from opwright.messages.tables import align
 from opwright.packages import ANY, fits_dtype
@@ -166,8 +166,9 @@ def explain(
     DtypeError
         For an unknown dtype.
     """
-    context = context or current_context()
-    device = DeviceName.parse(device).kind
+    context = current_context() if context is None else context
+    _check_types(op_type, context)
+    device = DeviceName.parse(device, "explain").kind
     name = None if dtype is None else canonical_dtype(dtype)
     definition = context.ops.get(op_type)
     known = {*context.devices.names(), *context.kernels.devices_of(op_type)}
@@ -200,6 +201,19 @@ def explain(
     notes = [*pins, *context.report.lines(), *faults]
     otherwise = _without_kernel(definition)
     return Explanation(op_type, device, name, accepted + rejected, notes, otherwise)
+
+
+def _check_types(op_type: object, context: object) -> None:
+    if not isinstance(op_type, str):
+        raise AttributeTypeError(
+            f"explain: op_type must be a string, got {op_type!r} ({type(op_type).__name__}); "
+            "write explain('softmax'), for example"
+        )
+    if not isinstance(context, Context):
+        raise AttributeTypeError(
+            f"explain: context must be a Context or None, got {context!r} "
+            f"({type(context).__name__}); pass opwright.current_context()"
+        )
 
 
 def _without_kernel(definition: OpDefinition) -> str:

@@ -108,7 +108,8 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
         dtype_from_numpy(array.dtype)
     except DtypeError as error:
         raise DtypeError(
-            f"{who}: must be an array of numbers, got {value!r}; cast it to another dtype"
+            f"{who}: must be an array of bools, ints or floats, got dtype {array.dtype}; cast it "
+            "to another"
         ) from error
     return array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -76,11 +77,15 @@ class Program:
 
     @seed.setter
     def seed(self, seed: int) -> None:
-        if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        try:
+            number = None if isinstance(seed, bool) else operator.index(seed)
+        except TypeError:  # also arrays and classes, which have `__index__`
+            number = None
+        if number is None:
             raise AttributeTypeError(f"program: seed must be an int, got {seed!r}")
-        if not 0 <= seed <= _SEED_MAX:
+        if not 0 <= number <= _SEED_MAX:
             raise AttributeValueError(f"program: seed must be in [0, 2**63), got {seed}")
-        self._seed = int(seed)
+        self._seed = number
         self.touch()
 
     @property
@@ -245,7 +250,7 @@ class Program:
             Variables of the global block.
         """
         twin = self.clone()
-        prune_program(twin, list_names(targets))
+        prune_program(twin, list_names(targets, "Program.prune: targets"))
         return twin
 
     def to_proto(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self
 
 from opwright.describe.dtypes import canonical_dtype
 from opwright.describe.meta import Meta
@@ -200,7 +200,35 @@ class Parameter(Variable):
     is_parameter = True
 
 
-def list_names(items: Variable | str | Iterable[Variable | str]) -> list[str]:
-    """Return the names of a list of variables or names, or of a single one."""
-    listed = [items] if isinstance(items, Variable | str) else items
-    return [item.name if isinstance(item, Variable) else item for item in listed]
+def list_names(items: Variable | str | Iterable[Variable | str], argument: str) -> list[str]:
+    """Return the names of a list of variables or names, or of a single one.
+
+    AttributeTypeError, which names the argument, for anything else.
+    """
+    if isinstance(items, Variable | str):
+        items = [items]
+    elif not iterates(items):
+        _refuse_names(argument, items)
+    names = []
+    for item in items:
+        name = item.name if isinstance(item, Variable) else item
+        if not isinstance(name, str):
+            _refuse_names(argument, item)
+        names.append(name)
+    return names
+
+
+def iterates(value: object) -> bool:
+    """Whether a loop over a value is possible; an array without axes only claims that."""
+    try:
+        iter(value)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return True
+
+
+def _refuse_names(argument: str, value: object) -> NoReturn:
+    raise AttributeTypeError(
+        f"{argument} must be a list of variables or names, got {value!r} "
+        f"({type(value).__name__}); write [prob, 'loss'], for example"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Final
 
-from opwright.errors import DeviceNotFoundError, PluginError
+from opwright.errors import AttributeTypeError, DeviceNotFoundError, PluginError
 from opwright.messages.names import hint
 from opwright.packages.package import Package
 from opwright.packages.quarantine import advise_plugin
@@ -35,17 +35,28 @@ class DeviceName(NamedTuple):
     number: int = 0
 
     @classmethod
-    @functools.lru_cache(maxsize=64)  # each call of `Network.run` reads its device
-    def parse(cls, text: str) -> DeviceName:
+    def parse(cls, text: str, who: str = "") -> DeviceName:
         """Return the name that users write as ``"cuda:1"``, or ``"cuda"`` for number 0.
 
-        Whether the device exists is not checked.
+        Whether the device exists is not checked. `who` is the caller, for messages.
 
         Raises
         ------
+        AttributeTypeError
+            For anything else than a string.
         DeviceNotFoundError
             For a number that is not a non-negative int, and for any number of the host except 0.
         """
+        if not isinstance(text, str):
+            raise AttributeTypeError(
+                f"{who and who + ': '}device must be a string, got {text!r} "
+                f"({type(text).__name__}); write device={HOST_DEVICE!r}, for example"
+            )
+        return cls._read(text)
+
+    @classmethod
+    @functools.lru_cache(maxsize=64)  # each call of `Network.run` reads its device
+    def _read(cls, text: str) -> DeviceName:
         kind, colon, digits = text.partition(":")
         if not colon:
             return cls(kind)

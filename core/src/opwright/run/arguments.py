@@ -17,19 +17,29 @@ from opwright.describe.meta import Meta
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import Fetches, LowerRequest, Persistables, Target
 from opwright.messages.names import hint
-from opwright.program import Block, Operator, Variable
+from opwright.program import Block, Operator, Variable, default_scope
 from opwright.program.operator import names_read_first
-from opwright.program.variable import list_names
+from opwright.program.variable import iterates, list_names
 from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.feeds import FeedSpec
+from opwright.run.scopes import check_scope
 
 if TYPE_CHECKING:
     from opwright.lowering.lock import Lock
 
 
+def choose_scope(who: str, given: Any) -> Scope:
+    """Return the given scope, by default the default one; AttributeTypeError for anything else."""
+    if given is None:
+        return default_scope()
+    check_scope(who, given)
+    scope: Scope = given
+    return scope
+
+
 def check_fallback(who: str, fallback: Any) -> None:
     """Raise ProgramError for a fallback other than the host."""
-    if fallback is not None and fallback != HOST_DEVICE:
+    if fallback is not None and not (isinstance(fallback, str) and fallback == HOST_DEVICE):
         raise ProgramError(
             f"{who}: fallback must be None or {HOST_DEVICE!r}, got {fallback!r}; only the host can "
             "run operators for which a device has no kernel"
@@ -81,7 +91,7 @@ def choose_target(
 ) -> Target:
     """Return where and how a network runs, from the arguments of `Network.compile`."""
     check_fallback("Network.compile", fallback)
-    name, context = DeviceName.parse(device), current_context()
+    name, context = DeviceName.parse(device, "Network.compile"), current_context()
     given = {} if options is None else options
     chosen = context.options.check("Network.compile", given, context.chosen_options)
     checked_lock, names = _choose_passes(passes, lock)
@@ -116,7 +126,7 @@ def check_range(first: Any, last: Any, count: int) -> tuple[int, int]:
 
 def list_items(items: Any, what: str) -> list[Any]:
     """Return the items of a feed, fetch or passes argument, which must not be a single name."""
-    if isinstance(items, (str, Variable)) or not isinstance(items, Iterable):
+    if isinstance(items, (str, Variable)) or not iterates(items):
         raise FeedError(
             f"Network.compile: {what} must be a list, got {items!r}; write {what}=[{items!r}]"
         )
@@ -131,7 +141,7 @@ def check_fetches(
     items: Iterable[Variable | str], ops: Iterable[Operator], block: Block | None
 ) -> tuple[str, ...]:
     """Return the names of fetches; raise FeedError for a name without a variable."""
-    names = tuple(list_names(items))
+    names = tuple(list_names(items, "fetch"))
     known = {name for op in ops for name in (*op.input_names(), *op.output_names())}
     for name in names:
         if name not in known and (block is None or block.find_var(name) is None):
@@ -139,21 +149,22 @@ def check_fetches(
     return names
 
 
-def check_delivery(fetch_as: Any, detach: Any) -> None:
+def check_delivery(fetch_as: Any, detach: Any, fetch_device: Any = False) -> None:
     """Raise FeedError for an importer that is not callable, and for a flag that is not a bool."""
     if fetch_as is not None and not callable(fetch_as):
         raise FeedError(
             f"Network.compile: fetch_as must be callable, as torch.from_dlpack is, got {fetch_as!r}"
         )
-    if not isinstance(detach, bool):
-        raise FeedError(f"Network.compile: detach must be True or False, got {detach!r}")
+    for name, flag in (("detach", detach), ("fetch_device", fetch_device)):
+        if not isinstance(flag, bool):
+            raise FeedError(f"Network.compile: {name} must be True or False, got {flag!r}")
 
 
 def check_fed(
     items: Iterable[Variable | str], argument: str, feeds: Iterable[FeedSpec]
 ) -> frozenset[str]:
     """Return the names of feeds in an argument; FeedError for a name that is not a feed."""
-    names = frozenset(list_names(items))
+    names = frozenset(list_names(items, argument))
     fed = [spec.name for spec in feeds]
     for name in names:
         if name not in fed:
@@ -209,7 +220,7 @@ def make_template(
             raise FeedError(f"feed: a variable is fed once, got {name!r} twice; name it once")
     fetches = check_fetches(fetch, ops, block)
     lasting = lasting_names(block, ops, fetches) - set(fed)
-    names = frozenset(list_names(list_items(varying, "varying")))
+    names = frozenset(list_names(list_items(varying, "varying"), "varying"))
     for name in sorted(names - lasting):
         raise FeedError(
             f"varying: must be variables of the scope, got {name!r}{hint(name, lasting)}; name a "

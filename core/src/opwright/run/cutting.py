@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.describe.meta import Meta, shapes_match
-from opwright.errors import FeedError
+from opwright.errors import AttributeTypeError, FeedError
 from opwright.lowering import Given, LoweredPlan, LowerRequest, lower_halves
 from opwright.messages.arguments import suggest_arguments
-from opwright.program import Program, Variable, default_scope
+from opwright.program import Program, Variable
 from opwright.records import NamedTuple
 from opwright.registry import HOST_DEVICE
 from opwright.run.arguments import (
     check_delivery,
+    choose_scope,
     choose_target,
     feed_spec,
     list_items,
@@ -108,6 +109,9 @@ def cut(
     OpwrightError
         As for `Network.compile`.
     """
+    if not isinstance(program, Program):
+        raise AttributeTypeError(f"cut: program must be a Program, got {program!r}")
+    scope = choose_scope("cut", scope)
     block = program.global_block()
     items = list_items(late_feed, "late_feed")
     likes = late_feed.values() if isinstance(late_feed, Mapping) else items
@@ -125,7 +129,6 @@ def cut(
         given=Given(metas, late={spec.name: like.name for spec, like in late}),
         fetches=template.fetches._replace(n_early=len(early)),
     )
-    scope = default_scope() if scope is None else scope
     delivery = detach, fetch_as
     make_plan = partial(_lower_halves, template, scope, [spec for spec, _ in late], delivery)
     source = CompiledSource(template, feeds, scope, make_plan)

@@ -242,8 +242,8 @@ class EagerSource:
             return meta_of(value)
         except DtypeError as error:
             raise DtypeError(
-                f"{self._proto.type}: {slot.name}: must be an array of numbers, got {value!r}; "
-                "cast it to another dtype"
+                f"{self._proto.type}: {slot.name}: must be an array of bools, ints or floats, got "
+                f"dtype {value.dtype}; cast it to another"
             ) from error
 
     def _missing(self, slot: VarProto) -> SlotError:

@@ -106,7 +106,8 @@ def check_array(array: Any, spec: FeedSpec) -> Meta:
         meta = meta_of(array)
     except DtypeError as error:
         raise FeedError(
-            f"{spec.label}: must be an array of numbers, got {array!r}; cast it to another dtype"
+            f"{spec.label}: must be an array of bools, ints or floats, got dtype "
+            f"{array.dtype}; cast it to another"
         ) from error
     check_meta(meta, spec)
     return meta

@@ -101,7 +101,8 @@ class LoadedProgram(Called):
         self.device = device
         self.choices: dict[str, Any] = {"lock": lock, "options": options}
         self._lock = RLock()
-        is_chosen = device != _HOST or lock is not None or options is not None
+        # By its text: an array, which is refused later, has no truth value.
+        is_chosen = str(device) != _HOST or lock is not None or options is not None
         if is_chosen and self._names and scope is not None:
             self._compile()  # report errors now
 

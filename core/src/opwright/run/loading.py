@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from opwright._runtime import Scope
+from opwright.disk import path_of
 from opwright.errors import AttributeTypeError, ProgramError
 from opwright.messages.arguments import suggest_arguments
 from opwright.run.bundles.opening import LoadedBundle, is_bundle
 from opwright.run.loaded import LoadedProgram
 from opwright.run.plan_cache import Place, find_place, open_cached
+from opwright.run.scopes import check_scope
 
 if TYPE_CHECKING:
     from opwright.lowering import LoweredPlan, LowerRequest
@@ -91,8 +93,12 @@ def load(
     for name, value in (("mmap", mmap), ("trainable", trainable)):
         if not isinstance(value, bool):
             raise AttributeTypeError(f"load: {name} must be True or False, got {value!r}")
+    path = path_of("load", path)
+    if scope is not None and not hasattr(scope, "set_all"):
+        check_scope("load", scope)
     given = (scope, fetch, lock, options)
-    is_usual = device == "cpu" and all(value is None for value in given)
+    # By its text: an array, which is refused later, has no truth value.
+    is_usual = str(device) == "cpu" and all(value is None for value in given)
     if is_bundle(path):
         if not is_usual:
             raise ProgramError(
@@ -121,7 +127,7 @@ def load(
     loaded = LoadedProgram(
         saved.program,
         scope,
-        saved.fetches if fetch is None else list_names(fetch),
+        saved.fetches if fetch is None else list_names(fetch, "load: fetch"),
         saved.feeds,
         notes=saved.notes,
         device=device,

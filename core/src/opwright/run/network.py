@@ -21,7 +21,7 @@ from opwright.lowering import (
     lower,
 )
 from opwright.messages.arguments import suggest_arguments
-from opwright.program import Block, Operator, Variable, default_scope
+from opwright.program import Block, Operator, Variable
 from opwright.program.operator import names_read_first
 from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.arguments import (
@@ -31,6 +31,7 @@ from opwright.run.arguments import (
     check_range,
     check_writes,
     choose_deterministic,
+    choose_scope,
     choose_target,
     feed_spec,
     list_items,
@@ -147,12 +148,12 @@ class Network:
         KernelNotFoundError, KernelError
             If a kernel is missing, or fails.
         """
-        scope = default_scope() if scope is None else scope
+        scope = choose_scope("Network.run", scope)
         check_fallback("Network.run", fallback)
         fixed = choose_deterministic("Network.run", deterministic)
         begin, end = check_range(first, last, len(self.ops))
         ops = tuple(self.ops[begin:end])
-        name, context = DeviceName.parse(device), current_context()
+        name, context = DeviceName.parse(device, "Network.run"), current_context()
         metas = scope_metas(scope, names_read_first(ops), open_device(name, context))
         key = (self.generation, begin, end, name, fallback, fixed, context, tuple(metas.items()))
         n_threads, made_at = count_for_plan(fixed), context.epoch.now
@@ -254,14 +255,14 @@ class Network:
         DeviceNotFoundError, KernelError
             If no plugin provides the device, or there is none with this number.
         """
-        scope = default_scope() if scope is None else scope
+        scope = choose_scope("Network.compile", scope)
         target = choose_target(device, fallback, passes, options, deterministic, lock)
         fetches = list_items(fetch, "fetch")
         feeds = [feed_spec(self._block, self.ops, item) for item in list_items(feed, "feed")]
         template = make_template(
             self._block, self.ops, feeds, fetches, target, fetch_device, varying
         )
-        check_delivery(fetch_as, detach)
+        check_delivery(fetch_as, detach, fetch_device)
         written = check_writes(list_items(writes, "writes"), feeds, self.ops)
         shapes = check_fed(list_items(shape_only, "shape_only"), "shape_only", feeds)
         template = template._replace(given=Given(written=written, shape_only=shapes))
@@ -359,7 +360,7 @@ class Network:
                 "the variables in the scope, or call compile first"
             )
         written = frozenset(name for op in self.ops for name in op.output_names())
-        return PreparedRun(last, (), default_scope() if scope is None else scope, written)
+        return PreparedRun(last, (), choose_scope("Network.profile", scope), written)
 
     @suggest_arguments
     def profile(

@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from opwright.describe.dtypes import Array
 from opwright.describe.wire_reading import MAX_PROGRAM_BYTES
 from opwright.describe.wire_reading import read_program as read_message
-from opwright.disk import StrPath, digest_of, open_folder, open_regular, read_chunks, read_small
-from opwright.errors import AttributeTypeError, FileMissingError, FormatError
+from opwright.disk import (
+    StrPath,
+    digest_of,
+    open_folder,
+    open_regular,
+    path_of,
+    read_chunks,
+    read_small,
+)
+from opwright.errors import FileMissingError, FormatError
 from opwright.messages.arguments import suggest_arguments
 from opwright.program import Program
 from opwright.program.deserialize import read_blocks
@@ -61,16 +69,6 @@ Read = TypeVar("Read")
 
 OpenFile: TypeAlias = "tuple[StrPath, int]"
 """The handle of an open file, and its path for messages."""
-
-
-def folder_of(who: str, path: object) -> str:
-    """Return the argument `path` of the function `who`; AttributeTypeError if it is not a path."""
-    if not isinstance(path, str | os.PathLike):
-        raise AttributeTypeError(
-            f"{who}: path must be a str or a path, got {path!r}; the folder comes first: "
-            f"{who}(folder, ...)"
-        )
-    return os.fspath(path)
 
 
 class SavedFiles(NamedTuple):
@@ -300,7 +298,7 @@ class SavedProgram(NamedTuple):
 
 def read_whole(path: str | os.PathLike[str], *, mapped: bool) -> tuple[SavedProgram, Arrays]:
     """Return a saved program and its arrays; with `mapped` the arrays may be memory-mapped."""
-    saved, arrays = read_saved(folder_of("load", path), lambda files: _read_whole(files, mapped))
+    saved, arrays = read_saved(path_of("load", path), lambda files: _read_whole(files, mapped))
     for variable in persistable_variables(saved.program):
         array = arrays[variable.name]
         if variable.shape != array.shape:
@@ -318,7 +316,7 @@ def _read_whole(files: SavedFiles, mapped: bool) -> tuple[SavedProgram, Arrays]:
 
 def read_alone(path: str | os.PathLike[str]) -> SavedProgram:
     """Return a saved program without its parameters, for `opwright.load_program`."""
-    given = folder_of("load_program", path)
+    given = path_of("load_program", path)
     if os.path.exists(given) and not os.path.isdir(given):
         return parse_saved(read_program(given, follow=True), {})
     return read_saved(given, _read_parsed)[1]
@@ -359,7 +357,7 @@ def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
         If it is truncated, or no safetensors file, or has a dtype that opwright lacks, or bools
         with bytes other than 0 and 1.
     """
-    file = folder_of("load_tensors", path)
+    file = path_of("load_tensors", path)
     try:
         with open_regular(file, follow=True) as handle:
             _, tensors = read_header(file, handle)

@@ -11,6 +11,7 @@ import numpy as np
 from opwright._runtime import Scope
 from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta, shapes_match
+from opwright.disk import path_of
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.messages.arguments import suggest_arguments
 from opwright.program import Program, Variable, default_scope
@@ -25,7 +26,7 @@ from opwright.program.files.manifest import (
     mark_of,
     write_generation,
 )
-from opwright.program.files.opening import adopt_pair, folder_of
+from opwright.program.files.opening import adopt_pair
 from opwright.program.program import feed_names, persistable_variables
 from opwright.program.variable import list_names
 from opwright.vocabulary import STEP
@@ -92,11 +93,11 @@ def save(
 
     from opwright.program.serialize import program_to_bytes  # imports protobuf
 
-    folder = Path(folder_of("save", path))
+    folder = Path(path_of("save", path))
     _check_types(program, scope)
     _check_keep(keep)
     kept_notes = check_notes(notes)
-    fetches = list_names(fetch or ())
+    fetches = list_names(() if fetch is None else fetch, "save: fetch")
     for name in fetches:
         program.global_block().get_var(name, "save: fetch")
     arrays = _collect(program, default_scope() if scope is None else scope)

@@ -72,15 +72,20 @@ def open_bundle_file(path: str, folders: Sequence[str]) -> _runtime.Bundle:
     FormatError for a damaged or foreign file, PluginError for a library that cannot be opened.
     """
     try:
-        return _runtime.Bundle(path, folders)
+        return _open_bytes(path, folders)
     except PluginError:
         from opwright.context.context import current_context
         from opwright.targets.opening import open_linked
 
         return open_linked(
-            lambda: _runtime.Bundle(path, folders),
+            lambda: _open_bytes(path, folders),
             lambda: [record.source.distribution for record in current_context().records],
         )
+
+
+def _open_bytes(path: str, folders: Sequence[str]) -> _runtime.Bundle:
+    """Open by the bytes of the names, which need not be UTF-8."""
+    return _runtime.Bundle(os.fsencode(path), [os.fsencode(folder) for folder in folders])
 
 
 class LoadedBundle(Called):
@@ -116,8 +121,9 @@ class LoadedBundle(Called):
         self.program_feeds = tuple(spec.name for spec in self.feeds)
         self._names = tuple(spec.name for spec in self.fetches)
         source = PlanSource(self.feeds, lambda feeds: bundle.plan_for(feeds, get_num_threads()))
+        shown = os.fsencode(path).decode(errors="replace")
         self._plans = _runtime.CompiledNetwork(
-            bundle.new_scope(), self.program_feeds, source, label=f"bundle {os.fspath(path)}"
+            bundle.new_scope(), self.program_feeds, source, label=f"bundle {shown}"
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -13,8 +13,8 @@ import numpy as np
 
 from opwright.context.threads import count_for_plan
 from opwright.describe.dtypes import Array, dtype_to_code, dtype_to_numpy
-from opwright.disk import replace_file
-from opwright.errors import FeedError, ProgramError
+from opwright.disk import path_of, replace_file
+from opwright.errors import AttributeTypeError, FeedError, ProgramError
 from opwright.lowering import lower
 from opwright.lowering.layout.recording import Recorder, Size
 from opwright.messages.arguments import suggest_arguments
@@ -58,9 +58,16 @@ def write_bundle(
     """
     from pathlib import Path  # it takes 4 ms to import
 
-    lowering = _Lowering(compiled.source, compiled.scope, feeds or {}, batch)
+    file = Path(path_of("bundle", path, "file"))
+    given = {} if feeds is None else feeds
+    if not isinstance(given, Mapping):
+        raise AttributeTypeError(
+            f"bundle: feeds must map names to shapes, got {given!r} ({type(given).__name__}); "
+            "write feeds={'x': [None, 64]}, for example"
+        )
+    lowering = _Lowering(compiled.source, compiled.scope, given, batch)
     descriptor, arrays = lowering.describe()
-    replace_file(Path(path), list_chunks(descriptor, arrays))
+    replace_file(file, list_chunks(descriptor, arrays))
 
 
 def lower_described(
