@@ -88,12 +88,9 @@ def arange(t: Translator, n: Node, start: Value, limit: Value, delta: Value) -> 
 @ROWS.row("Shape")
 def shape(t: Translator, n: Node, x: Value) -> Any:
     vector, rank = t.shape_vector(x), t.rank(x)
-    start, end = (min(max(p + rank if p < 0 else p, 0), rank) for p in _span(n, rank))
+    bounds = n.attr("start", 0), n.attr("end", rank)
+    start, end = (min(max(p + rank if p < 0 else p, 0), rank) for p in bounds)
     return t.slice(vector, [0], [start], [max(start, end)]) if (start, end) != (0, rank) else vector
-
-
-def _span(n: Node, rank: int) -> tuple[int, int]:
-    return n.attr("start", 0), n.attr("end", rank)
 
 
 @ROWS.row("Size")

@@ -128,8 +128,8 @@ def prelu(t: Translator, n: Node, x: Value, weight: Value) -> Any:
 
 @ROWS.row("Shrink")
 def shrink(t: Translator, n: Node, x: Value) -> Any:
-    lambd, bias, dtype = n.attr("lambd"), n.attr("bias"), t.dtype(x)
-    x = t.cast(x, dtype if dtype in FLOATS else "float64")
+    lambd, bias = n.attr("lambd"), n.attr("bias")
+    x, dtype = t.promote(x, "float64", *FLOATS)
     below = t.op("where", t.op("less", x, -lambd), t.op("add", x, bias), 0.0)
     return t.cast(t.op("where", t.op("greater", x, lambd), t.op("subtract", x, bias), below), dtype)
 
@@ -206,20 +206,11 @@ def dropout(t: Translator, n: Node, x: Value, ratio: Value = None, training: Val
     return t.op("assign", x), t.op("cast", t.op("fill_like", x, value=1.0), dtype=kept)
 
 
-@ROWS.row("CumSum")
-def cumsum(t: Translator, n: Node, x: Value, axis: Value) -> Any:
-    return _running(t, n, "cumsum", x, axis)
-
-
-@ROWS.row("CumProd")
-def cumprod(t: Translator, n: Node, x: Value, axis: Value) -> Any:
-    return _running(t, n, "cumprod", x, axis)
-
-
-def _running(t: Translator, n: Node, op_type: str, x: Value, axis: Value) -> Value:
+@ROWS.row("CumSum", "CumProd")
+def running(t: Translator, n: Node, x: Value, axis: Value) -> Any:
     (place,) = t.ints(axis, "axis")
     flags = {"exclusive": bool(n.attr("exclusive")), "reverse": bool(n.attr("reverse"))}
-    return t.cast(t.op(op_type, x, axis=place, **flags), t.dtype(x))
+    return t.cast(t.op(n.op_type.lower(), x, axis=place, **flags), t.dtype(x))
 
 
 @ROWS.row("ai.onnx.ml::Binarizer")

@@ -51,17 +51,12 @@ def gather_nd(t: Translator, n: Node, x: Value, index: Value) -> Any:
     batch = n.attr("batch_dims", 0)
     width = t.shape(index)[-1] or t.known_shape(index, "indices")[-1]
     lengths = t.slice(t.shape_vector(x), [0], [batch], [batch + width])
-    index = _negative(t, index, lengths)
+    index = from_front(t, index, lengths)
     if not batch:
         return t.op("gather_nd", x, index)
     sizes = [t.dim(index, axis) for axis in range(t.rank(index) - 1)]
     places = [_column(t, _positions(t, sizes, axis)) for axis in range(batch)]
     return t.op("gather_nd", x, t.op("concat", [*places, t.cast(index, "int64")], axis=-1))
-
-
-def _negative(t: Translator, index: Value, lengths: Any) -> Value:
-    below = t.op("less", index, 0)
-    return t.op("where", below, t.op("add", index, t.cast(lengths, t.dtype(index))), index)
 
 
 @ROWS.row("ScatterElements", "Scatter")
@@ -81,7 +76,7 @@ def scatter_elements(t: Translator, n: Node, x: Value, index: Value, updates: Va
 def scatter_nd(t: Translator, n: Node, x: Value, index: Value, updates: Value) -> Any:
     width = t.known_shape(index, "indices")[-1]
     lengths = t.slice(t.shape_vector(x), [0], [0], [width])
-    places = _negative(t, index, lengths)
+    places = from_front(t, index, lengths)
     return t.op("scatter_nd", x, places, updates, reduction=n.attr("reduction") or "none")
 
 
@@ -119,8 +114,7 @@ def one_hot(t: Translator, n: Node, index: Value, depth: Value, values: Value) -
     count = int(t.number(depth, "depth"))
     rank = t.rank(index)
     axis = t.axis(n.attr("axis"), rank + 1)
-    index = t.cast(index, "int64")
-    index = t.op("where", t.op("less", index, 0), t.op("add", index, count), index)
+    index = from_front(t, t.cast(index, "int64"), count)
     hot = t.op("equal", t.op("unsqueeze", index, axis=[axis]), _along(count, axis, rank + 1))
     off, on = (t.slice(values, [0], [i], [i + 1]) for i in range(2))
     return t.op("where", hot, t.reshape(on, []), t.reshape(off, []))

@@ -20,11 +20,9 @@ def matmul(t: Translator, n: Node, x: Value, y: Value) -> Any:
 
 def product(t: Translator, x: Value, y: Value, **flags: bool) -> Value:
     """Return a product; products of integers are computed in float64, exact up to 2**53."""
-    dtype = t.dtype(x)
-    if dtype in FLOATS:
-        return t.op("matmul", x, y, **flags)
-    found = t.op("matmul", t.cast(x, "float64"), t.cast(y, "float64"), **flags)
-    return t.cast(found, dtype)
+    x, dtype = t.promote(x, "float64", *FLOATS)
+    y, _ = t.promote(y, "float64", *FLOATS)
+    return t.cast(t.op("matmul", x, y, **flags), dtype)
 
 
 @ROWS.row("Gemm")

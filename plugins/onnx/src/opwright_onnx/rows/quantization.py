@@ -53,7 +53,7 @@ def _along(t: Translator, x: Value, scale: Value, axis: int, block: int) -> Valu
         shape = [1] * t.rank(x)
         shape[axis] = -1
         return t.reshape(scale, shape)
-    if t.rank(scale) == 0:
+    if t.rank(scale) == 0 or not block:
         return scale
     length = t.known_shape(x, "x")[axis]
     check_table(length)
@@ -71,7 +71,7 @@ def quantize(
     block: int = 0,
 ) -> Value:
     """Return x / scale + zero, rounded to a dtype and bounded by it."""
-    wide = x if t.dtype(x) in ("float32", "float64") else t.cast(x, "float32")
+    wide, _ = t.promote(x, "float32", "float64")
     scale, zero = _alike(t, t.cast(scale, t.dtype(wide)), zero)
     return t.op("quantize", wide, scale, zero, dtype=dtype, axis=axis, block_size=block)
 
@@ -108,7 +108,7 @@ def dequantize(
     t: Translator, x: Value, scale: Value, zero: Value, axis: int = 1, block: int = 0
 ) -> Value:
     """Return (x - zero) * scale."""
-    wide = scale if t.dtype(scale) in ("float32", "float64") else t.cast(scale, "float32")
+    wide, _ = t.promote(scale, "float32", "float64")
     wide, zero = _alike(t, wide, zero)
     return t.op("dequantize", x, wide, zero, axis=axis, block_size=block)
 
@@ -131,13 +131,7 @@ def centered(t: Translator, x: Value, zero: Value, axis: int) -> Value:
     wide = t.cast(x, "float64")
     if zero is None:
         return wide
-    zero = t.cast(zero, "float64")
-    if t.rank(zero) == 1 and t.shape(zero) != [1]:
-        shape = [1] * t.rank(x)
-        shape[axis] = -1
-        zero = t.reshape(zero, shape)
-    elif t.rank(zero) == 1:
-        zero = t.reshape(zero, [])
+    zero = _along(t, wide, t.cast(zero, "float64"), axis, 0)
     return t.op("subtract", wide, zero)
 
 

@@ -35,26 +35,18 @@ class _Layer:
 
     def weights(self, packed: Value, start: int = 0) -> list[Value]:
         """Return matrices or biases of each direction with gates in our order."""
-        t, order = self.t, _GATES[self.n.op_type]
-        found = []
-        for direction in range(self.count):
-            part = t.op("squeeze", t.slice(packed, [0], [direction], [direction + 1]), axis=[0])
-            gates = [
-                t.slice(part, [0], [(start + g) * self.size], [(start + g + 1) * self.size])
-                for g in order
-            ]
-            found.append(t.op("concat", gates, axis=0) if len(gates) > 1 else gates[0])
-        return found
+        return self._gates(packed, [start + gate for gate in _GATES[self.n.op_type]])
 
     def read_peepholes(self) -> list[Value]:
         """Return the peepholes of each direction: of i, f and o, which ONNX has as i, o and f."""
+        return self._gates(self.peepholes, [0, 2, 1])
+
+    def _gates(self, packed: Value, order: list[int]) -> list[Value]:
         t, size, found = self.t, self.size, []
         for direction in range(self.count):
-            part = t.op(
-                "squeeze", t.slice(self.peepholes, [0], [direction], [direction + 1]), axis=[0]
-            )
-            gates = [t.slice(part, [0], [g * size], [(g + 1) * size]) for g in (0, 2, 1)]
-            found.append(t.op("concat", gates, axis=0))
+            part = t.op("squeeze", t.slice(packed, [0], [direction], [direction + 1]), axis=[0])
+            gates = [t.slice(part, [0], [gate * size], [(gate + 1) * size]) for gate in order]
+            found.append(t.op("concat", gates, axis=0) if len(gates) > 1 else gates[0])
         return found
 
     def state(self, value: Value) -> Value:
@@ -102,9 +94,8 @@ def _shaped(t: Translator, layer: _Layer, out: Value, states: Sequence[Value]) -
     """Return [t, directions, n, size] and last states, with layout 1 [n, t, directions, size]."""
     steps, batch = t.dim(out, 0), t.dim(out, 1)
     parts = t.reshape(out, [steps, batch, layer.count, layer.size])
-    if layer.layout:
-        return t.transpose(parts, [1, 0, 2, 3]), *(t.transpose(s, [1, 0, 2]) for s in states)
-    return t.transpose(parts, [0, 2, 1, 3]), *states
+    order = [1, 0, 2, 3] if layer.layout else [0, 2, 1, 3]
+    return t.transpose(parts, order), *map(layer.state, states)
 
 
 def _reversed(t: Translator, x: Value, lengths: Value) -> Value:

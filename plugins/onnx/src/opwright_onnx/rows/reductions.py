@@ -47,11 +47,8 @@ def plain(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
 
 @ROWS.row("ReduceMean")
 def mean(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
-    places, dtype = find_axes(t, n, axes), t.dtype(x)
-    if dtype in FLOATS:
-        return reduce(t, n, "mean", x, places)
-    found = reduce(t, n, "mean", t.cast(x, "float64"), places)
-    return t.cast(found, dtype)
+    wide, dtype = t.promote(x, "float64", *FLOATS)
+    return t.cast(reduce(t, n, "mean", wide, find_axes(t, n, axes)), dtype)
 
 
 @ROWS.row("ReduceMax", "ReduceMin")
@@ -99,16 +96,16 @@ def log_sum(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
 
 def _in_floats(t: Translator, type: str, x: Value) -> Value:
     """Compute an operator of floats; integers are converted to float64 and back."""
-    dtype = t.dtype(x)
-    return t.cast(t.op(type, t.cast(x, dtype if dtype in FLOATS else "float64")), dtype)
+    wide, dtype = t.promote(x, "float64", *FLOATS)
+    return t.cast(t.op(type, wide), dtype)
 
 
 @ROWS.row("ReduceLogSumExp")
 def log_sum_exp(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
-    places, dtype = find_axes(t, n, axes), t.dtype(x)
+    places = find_axes(t, n, axes)
     if 0 in t.shape(x):
         return _in_floats(t, "log", reduce(t, n, "sum", t.op("exp", x), places))
-    wide = t.cast(x, dtype if dtype in FLOATS else "float64")
+    wide, dtype = t.promote(x, "float64", *FLOATS)
     return t.cast(reduce(t, n, "logsumexp", wide, places), dtype)
 
 
@@ -141,11 +138,9 @@ def top_k(t: Translator, n: Node, x: Value, k: Value = None) -> Any:
 @ROWS.row("Unique")
 def unique(t: Translator, n: Node, x: Value) -> Any:
     if not n.attr("sorted"):
-        known = t.need(x, "X")
-        return _unsorted(known, n.attr("axis"))
+        return _unsorted(t.need(x, "X"), n.attr("axis"))
     if n.attr("axis") is not None and t.rank(x) > 1:
-        known = t.need(x, "X")
-        return _sorted(known, n.attr("axis"))
+        return _sorted(t.need(x, "X"), n.attr("axis"))
     return t.op("unique", t.reshape(x, [-1]) if t.rank(x) != 1 else x, outputs=4)
 
 

@@ -31,8 +31,8 @@ def resize(
         roi, scales, sizes = None, roi, None
     axes = [t.axis(axis, t.rank(x)) for axis in n.attr("axes") or range(t.rank(x))]
     counts, factors = _targets(t, n, x, axes, scales, sizes)
-    dtype, rule = t.dtype(x), _read_rule(n)
-    wide = x if dtype in FLOATS else t.cast(x, "float64")
+    wide, dtype = t.promote(x, "float64", *FLOATS)
+    rule = _read_rule(n)
     changed = [
         (axis, count, factor)
         for axis, count, factor in zip(axes, counts, factors)

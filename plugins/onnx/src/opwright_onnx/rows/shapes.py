@@ -74,24 +74,16 @@ def unsqueeze(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
 
 @ROWS.row("Expand")
 def expand(t: Translator, n: Node, x: Value, shape: Value) -> Any:
-    target = t.array(shape)
-    if target is not None:
-        sizes = [int(dim) for dim in target.reshape(-1)]
+    sizes = t.sizes(shape)
+    if t.array(shape) is not None:
         known = t.shape(x)
         rank = max(len(sizes), len(known))
         sizes = [1] * (rank - len(sizes)) + sizes
         own = [1] * (rank - len(known)) + known
-        if all(size == 1 or dim is not None for size, dim in zip(sizes, own)):
+        if None not in own:
             places = [dim if size == 1 else size for size, dim in zip(sizes, own)]
-            if None not in places:
-                return t.op("expand", x, shape=places)
-        return t.op("add" if _adds(t, x) else "logical_or", x, t.full(0, sizes, t.dtype(x)))
-    ones = t.full(0, t.sizes(shape), t.dtype(x))
-    return t.op("add" if _adds(t, x) else "logical_or", x, ones)
-
-
-def _adds(t: Translator, x: Value) -> bool:
-    return t.dtype(x) != "bool"
+            return t.op("expand", x, shape=places)
+    return t.op("logical_or" if t.dtype(x) == "bool" else "add", x, t.full(0, sizes, t.dtype(x)))
 
 
 @ROWS.row("Tile")

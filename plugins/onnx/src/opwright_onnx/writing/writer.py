@@ -356,10 +356,8 @@ class Writer(Nodes):
                 self.dtypes[entry] = dtype
                 if variable is not None:
                     self.bind(variable, entry)
-                shape: list[int | None] | None = [] if like is None else None
-                if like is not None and like.shape is not None:
-                    shape = [size if size >= 0 else None for size in like.shape]
-                entries.append(helper.make_tensor_value_info(entry, element_type(dtype), shape))
+                scalar = helper.make_tensor_value_info(entry, element_type(dtype), [])
+                entries.append(scalar if like is None else self.describe(entry, like))
             for op in block.ops:
                 self.write(op)
             made = [self._own(found) for found in leave()]

@@ -23,6 +23,7 @@ _BINARY = {
     "multiply": "Mul",
     "maximum": "Max",
     "minimum": "Min",
+    "power": "Pow",
     "prelu": "PRelu",
 }
 _LOGICAL = {
@@ -34,6 +35,7 @@ _LOGICAL = {
 _UNARY = {
     "isinf": "IsInf",
     "relu": "Relu",
+    "selu": "Selu",
     "sign": "Sign",
 }
 
@@ -123,11 +125,6 @@ def fmod(w: Writer, op: Op) -> Any:
     return _by_whole(w, y, lambda divisor: w.node("Mod", x, divisor, fmod=1))
 
 
-@ROWS.row("power")
-def power(w: Writer, op: Op) -> Any:
-    return w.node("Pow", w.input(op, "x"), w.input(op, "y"))
-
-
 @ROWS.row("pow_scalar")
 def pow_scalar(w: Writer, op: Op) -> Any:
     x = w.input(op, "x")
@@ -166,11 +163,6 @@ def softplus(w: Writer, op: Op) -> Any:
 @ROWS.row("log_sigmoid")
 def log_sigmoid(w: Writer, op: Op) -> Any:
     return w.node("Neg", w.node("Softplus", w.node("Neg", w.input(op, "x"))))
-
-
-@ROWS.row("selu")
-def selu(w: Writer, op: Op) -> Any:
-    return w.node("Selu", w.input(op, "x"))
 
 
 @ROWS.row("hard_shrink", "soft_shrink")
