@@ -197,7 +197,7 @@ def test_the_chart_compares_ours_with_the_best_peer_and_shows_date_and_processor
     assert any(result["machine"]["processor"] in text for text in texts)
 
 
-def test_a_rate_is_drawn_as_a_time_and_each_of_ours_has_a_bar() -> None:
+def test_a_rate_is_drawn_as_a_time_and_each_of_our_implementations_has_a_bar() -> None:
     slow, quick = make_found("opwright", 0.5), make_found("opwright, tuned", 2.0)
     bars = load_chart().read_bars(make_result("GB/s", True, [slow, quick]))
     assert [bar.share for bar in bars] == [2.0, 0.5]
@@ -217,7 +217,7 @@ def test_the_chart_is_readable_on_dark_pages_and_loads_nothing() -> None:
         assert f".{name} {{" in dark or name == "title", name
 
 
-def test_bars_stay_within_the_chart_however_slow_ours_is() -> None:
+def test_bars_stay_within_the_chart_even_if_ours_is_slow() -> None:
     chart = load_chart()
     found = [make_result("ns", False, [make_found("opwright", ratio)]) for ratio in (0.01, 1, 40)]
     for result in found:

@@ -69,7 +69,7 @@ def _decode_array(dtype: str, shape: list[int], strides: list[int], data: str) -
 
 
 def write_case(path: Path, target: str, setting: dict[str, Any], case: Any, note: str) -> None:
-    """Write one case with the reason to keep it."""
+    """Write one case with the reason why it is stored."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {
         "format": FORMAT,

@@ -36,8 +36,8 @@ def largest_cases() -> list[Case]:
 def check_gradient(f: Any, values: list[Any]) -> None:
     """Compare the gradient along a random direction with extrapolated central differences.
 
-    The steps h and h / 2 cancel the error of h squared. The better of two steps counts: a kink or
-    the end of a domain may be within the larger one.
+    The steps h and h / 2 cancel the error of h squared. The better of two
+    steps counts, since a kink or the end of a domain may be within the larger one.
     """
     gradients = jax.grad(f, tuple(range(len(values))))(*values)
     rng = np.random.default_rng(0)

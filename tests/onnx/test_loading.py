@@ -367,7 +367,7 @@ def test_a_resize_to_computed_sizes_keeps_batch_and_lengths_open(count: int) -> 
         loaded(x, np.zeros((count + 1, 3, 4, 2), np.float32))
 
 
-def test_a_constant_of_an_open_shape_is_of_booleans() -> None:
+def test_a_constant_of_an_open_shape_may_be_boolean() -> None:
     value = helper.make_tensor("value", TensorProto.BOOL, [1], [True])
     nodes = [node("Shape", ["x"], ["s"]), node("ConstantOfShape", ["s"], ["y"], value=value)]
     outputs = [tensor("y", None, TensorProto.BOOL)]

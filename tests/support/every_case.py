@@ -23,5 +23,5 @@ EVERY: Final = os.environ.get("OPWRIGHT_EVERY_CASE") == "1"
 
 
 def is_one_in(share: int, name: object) -> bool:
-    """Tell whether a name is in a share of one in `n`."""
+    """Tell whether a name is in the selected share, one in `n` names."""
     return crc32(f"{name}".encode()) % share == 0

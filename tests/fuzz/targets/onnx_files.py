@@ -192,7 +192,7 @@ def _change_list(rng: random.Random, items: Any, field: Any, messages: list[Any]
 
 
 def _draw(rng: random.Random, field: Any, messages: list[Any]) -> Any:
-    """Return a value for a field: one that the model has elsewhere, or a rare one."""
+    """Return a value for a field, either from elsewhere in the model or a rare value."""
     kind = field.cpp_type
     if field.enum_type is not None:
         return rng.choice(field.enum_type.values).number

@@ -95,7 +95,7 @@ def test_the_scope_is_unchanged():
     np.testing.assert_array_equal(scope.find_var("w").numpy(), np.full((3, 2), 0.5))
 
 
-def test_a_plan_is_left_without_clocks():
+def test_a_profile_leaves_no_clocks_in_the_plan():
     network, call, _ = _compiled()
     call(x=X)
     plan = network.plan_for({"x": X}).lowered.plan

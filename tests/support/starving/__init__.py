@@ -110,6 +110,6 @@ def run_forked(function: Callable[[], Any]) -> tuple[Any, str]:
 
 
 def libraries_of(stack: str) -> list[str]:
-    """Return the files of a crash's frames, the innermost first, without the C library's."""
+    """Return the source files of a crash's stack, innermost first, except the C library's."""
     names = [Path(path).name for path in _FRAME.findall(stack)]
     return [name for name in names if not _BENEATH.match(name)]

@@ -21,7 +21,7 @@ class Alone:
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Refuse a group of several processes: their engine has kernels."""
+        """Refuse a group of several processes, for which the engine has kernels."""
         _check_alone(ctx)
         return _copy
 
@@ -61,7 +61,7 @@ def _check_alone(ctx: PrepareContext) -> None:
     group = current_world().group(ctx.attrs["group"])
     if group.size > 1:
         raise Refuse(
-            f"group {group.name!r} has {group.size} processes, and this kernel serves one; "
+            f"group {group.name!r} has {group.size} processes, and this kernel supports one; "
             f"install an engine with kernels for {ctx.device}, opwright-mpi for cpu or "
             "opwright-nccl for cuda"
         )

@@ -1,4 +1,4 @@
-"""The operators, by their types without ``dist.``: this module imports no other."""
+"""The names of the operators, without ``dist.``; this module imports no other module."""
 
 from __future__ import annotations
 

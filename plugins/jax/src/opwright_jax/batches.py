@@ -91,7 +91,7 @@ def _broadcast(given: _Given, least: int) -> Batched | None:
 
 
 def _move(given: _Given, name: str) -> Batched | None:
-    """Return one computation along axes after a new one."""
+    """Return one computation along the operator's axes, which follow the new batch axis."""
     moved = _move_axes(given.call, name, len(given.shapes[0]))
     others = range(1, _count(given.call))  # parameters, which all examples share
     if moved is None or any(given.is_batched[i] for i in others):
@@ -182,7 +182,7 @@ def _check(
         return None
     if not _fits(one, all_of_them, n, is_folded):
         return None
-    # Values saved for gradients must have their shapes in the program of the batch.
+    # In the program of the batch, values saved for gradients must have the given shapes.
     if piece and [piece.block.var(v).shape for v in piece.arguments] != [m.shape for m in metas]:
         return None
     return Batched(batched, align, [(n, *meta.shape) for meta in one.fetches])

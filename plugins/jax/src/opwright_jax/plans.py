@@ -40,7 +40,7 @@ _kept: dict[int, Any] = {}
 
 @lru_cache(maxsize=1)
 def open_library() -> Any:
-    """Return the library of the handler, which finds plans through us."""
+    """Return the library of the handler, which looks up plans with functions of this module."""
     folders = sys.modules[__name__.partition(".")[0]].__path__  # an editable package has two
     library = ctypes.CDLL(
         next(str(p) for p in (Path(f, "handler.so") for f in folders) if p.exists())

@@ -22,7 +22,7 @@ from opwright.op import (
     returns_on_request,
 )
 
-# Operators are lower_snake and begin with a letter, so that no name of these is one of theirs.
+# Operators are lower_snake and begin with a letter, so their names never clash with these.
 _HEADER: Final = '''\
 """The operators of opwright.ops as they were installed when `opwright stubs` wrote this file.
 

@@ -17,7 +17,7 @@ _Shape = tuple[int, ...]
 
 
 class UnknownShapeError(LookupError):
-    """A formula needs an unknown shape."""
+    """Raised if a formula needs an unknown shape."""
 
 
 class OperatorShapes:
@@ -107,7 +107,7 @@ def _recurrent(op: OperatorShapes) -> int:
 
 
 def _einsum(op: OperatorShapes) -> int:
-    # All factors of each sum; the kernel chooses the order of several products.
+    # Counts all factors of each sum, since the kernel chooses the order of several products.
     terms = op.attr("equation").replace(" ", "").partition("->")[0].split(",")
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, op.inputs("x"), strict=True):

@@ -1,6 +1,6 @@
 """Names of the standard operators in PyTorch, TensorFlow, Paddle, ONNX and NumPy.
 
-Operators cannot be called by these names: they serve errors, which suggest the operator meant. Case
+Operators cannot be called by these names; errors use them to suggest the intended operator. Case
 and underscores are ignored, so that ``reduce_sum`` is ``ReduceSum`` too.
 """
 

@@ -51,8 +51,8 @@ def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
 def _may_be_of(graph: Region | Uncaptured, own: set[int], is_shared: bool) -> bool:
     """Whether a graph is of the model that has these tensors, by identity.
 
-    A graph without tensors of a model belongs to any model with these frames, or, if all models
-    share the frame, to one without tensors.
+    A graph that owns no tensors belongs to every model with its frame; if all models share the
+    frame, only to models without tensors.
     """
     owned = graph.owned() if isinstance(graph, Region) else set()
     return not own.isdisjoint(owned) if owned else not (is_shared and own)

@@ -23,7 +23,7 @@ def card(controls: Context) -> Scorecard:
         ("module_in_run", "No module named 'nowhere_installed'"),
         (
             "library",
-            "lacking: libnowhere must be there, got libnowhere.so: cannot open; get it",
+            "lacking: libnowhere must be installed, got libnowhere.so: cannot open; get it",
         ),
     ],
 )

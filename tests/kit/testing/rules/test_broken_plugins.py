@@ -145,7 +145,7 @@ def rules_for(plugin: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def cards(controls: Context) -> dict[str, Scorecard]:
-    """The findings of the kit in each broken plugin, except on imports, which need processes."""
+    """The findings of the kit in each broken plugin, without the rule that measures imports."""
     plugins = dict.fromkeys(planted.plugin for planted in PLANTED)
     return {
         plugin: check_package(

@@ -219,7 +219,7 @@ def _roi_pool(
         extents = [max(bottom - top + 1, 1), max(right - left + 1, 1)]
         require(max(extents) < 2048 and max(abs(left), abs(top)) < 2048, "boxes far outside")
         border = [-left, left + extents[1] - width, -top, top + extents[0] - height]
-        # Padded before it is cut: a box may be completely outside.
+        # Padded before it is cropped, since a box may be completely outside.
         outer = [max(n, 0) for n in border]
         window = F.pad(x[number.long()], outer, value=-torch.inf)
         window = F.pad(window, [min(n, 0) for n in border])

@@ -61,7 +61,7 @@ def _slice(
 
 def _roll(x: Tensor, shift: Sequence[int], axis: Sequence[int]) -> Tensor:
     sizes = [x.shape[a] for a in axis] if axis else [x.numel()]
-    # Far beyond an axis PyTorch accepts no integer.
+    # PyTorch does not accept integers far beyond the length of an axis.
     turns = tuple(n % max(size, 1) for n, size in zip(shift, sizes, strict=True))
     return torch.roll(x, turns, tuple(axis))
 

@@ -19,7 +19,7 @@ def _complex(x: Tensor) -> Tensor:
 
 
 def _axes(axis: Sequence[int], x: Tensor) -> list[int]:
-    """Return the axes of a tensor of pairs, all without the pair's if none is named."""
+    """Return the given axes of a tensor of pairs, by default all except the axis of the pairs."""
     return [a % x.dim() for a in axis] or list(range(x.dim() - 1))
 
 

@@ -60,7 +60,7 @@ def _draws_for_elements(op: LoweredOp) -> bool:
 
 
 def _find_sharing(program: ow.Program | None) -> _Sharing | None:
-    """Return the sharing that averages gradients, None if they are not."""
+    """Return the distribution over which gradients are averaged; None if they are not averaged."""
     if program is None:
         return None
     for op in program.global_block().ops:

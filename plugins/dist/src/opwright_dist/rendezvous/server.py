@@ -55,7 +55,7 @@ class Meeting(Rendezvous):
     finalized: set[int]
 
     def admit(self, rank: int) -> tuple[dict[str, str], socket.socket | None]:
-        """Return the setup for starting a process of this machine.
+        """Return the environment and connection of a process that is started on this machine.
 
         Returns
         -------

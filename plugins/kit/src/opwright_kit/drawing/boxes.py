@@ -114,7 +114,7 @@ class _Drawing:
         return top, y - _ROW_GAP if top else y  # a block may be empty
 
     def _find_ports(self) -> dict[tuple[int, int], float]:
-        """The end of a line from the middle of its target: on the left for lines from there."""
+        """Return where lines end, relative to the middle of their target, ordered by origin."""
         arriving: dict[int, list[int]] = defaultdict(list)
         for a, b in sorted(set(self._lines) - self._layout.far):
             arriving[b].append(a)

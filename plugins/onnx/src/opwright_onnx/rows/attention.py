@@ -43,7 +43,7 @@ def attention(
 
 
 def _lengthen(t: Translator, k: Value, mask: Value, cached: tuple[Value, ...]) -> Value:
-    """Return the mask for all keys, of the cache, too: keys after its end are masked."""
+    """Extend the mask to all keys, including the cache; keys after its end are masked."""
     past = cached[0] if cached else None
     lengths = [t.shape(x)[-2] for x in (past, k) if x is not None]
     width = 1 if mask is None else t.shape(mask)[-1]

@@ -192,7 +192,7 @@ def max_unpool(t: Translator, n: Node, x: Value, index: Value, shape: Value = No
         for i, (size, stride, window) in enumerate(zip(sizes, steps["strides"], kernel))
     ]
     whole = [batch, channels, *spread]
-    # Positions count in the tensor of the pooling's input, which has the shape of `whole`.
+    # Positions are flat indices into the input of the pooling, which has the shape `whole`.
     empty = t.full(0, [math.prod(whole)], t.dtype(x))
     flat = t.op("scatter_nd", empty, t.reshape(index, [-1, 1]), t.reshape(x, [-1]))
     found = t.reshape(flat, whole)

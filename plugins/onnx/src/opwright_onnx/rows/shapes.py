@@ -165,7 +165,7 @@ def pad(
 
 
 def _read_widths(t: Translator, pads: Value) -> list[Any]:
-    """Return the paddings; sizes that a run computes must be known not to be negative."""
+    """Return the paddings; those that a run computes must be provably non-negative."""
     if isinstance(pads, Sizes) and pads.is_natural:
         return list(pads.items)
     return t.ints(pads, "pads")

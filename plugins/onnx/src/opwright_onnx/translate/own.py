@@ -96,7 +96,7 @@ def read_own(t: Translator, n: Node) -> list[Value]:
     t.block.append_op(op_type, bound, outputs, named)
     found = {slot: iter(names) for slot, names in outputs.items()}
     results = [(slot, t.block.var(next(found[slot]))) for slot in slots]
-    # A copy of overwritten values: the walk renames a result to its name in the model.
+    # Overwritten values are copied, since the walk renames results to their names in the model.
     return [t.op("assign", v) if proto.output(slot).aliases else v for slot, v in results]
 
 

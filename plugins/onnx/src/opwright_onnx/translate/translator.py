@@ -215,7 +215,7 @@ class Translator:
         return self.place(array.copy(), self._names.get(id(array), (array, "statistic"))[1])
 
     def name(self, array: Array, name: str) -> None:
-        """Name an array of the model: the Variable that it may become has that name."""
+        """Give an array of the model the name that a Variable created from it will have."""
         self._names[id(array)] = array, name
 
     def array(self, value: Value) -> Array | None:

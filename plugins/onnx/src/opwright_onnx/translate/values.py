@@ -60,7 +60,7 @@ def is_texts(value: Value) -> bool:
 
 
 def count_bytes(meta: Any) -> int:
-    """Return the number of bytes of a value; 0 if values decide it, which are read anyway."""
+    """Return the number of bytes of a value; 0 if its shape depends on values."""
     if meta is None or any(dim < 0 for dim in meta.shape):
         return 0
     count = 1

@@ -320,7 +320,7 @@ def rename(t: Translator, before: int, value: Value, name: str) -> Value:
 
 
 def _is_supported(op_type: str, opset: int) -> bool:
-    """Return whether the row of an operator supports its version, or it has not changed since."""
+    """Return whether a row supports its operator's version, or the operator is unchanged since."""
     if opset >= MIN_OPSET or getattr(find_row("", op_type), "knows_old", False):
         return True
     old, oldest = find_schema(op_type, "", opset), find_schema(op_type, "", MIN_OPSET)

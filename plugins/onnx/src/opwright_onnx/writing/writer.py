@@ -222,7 +222,7 @@ class Writer(Nodes):
             if attr.name not in names and op.attrs.get(attr.name) != attr.default:
                 raise DeclinedError(f"{name} of ONNX has no {attr.name}")
         if any(op.inputs.get(name) for name in proto.operands):
-            raise DeclinedError(f"{name} of ONNX takes numbers alone")
+            raise DeclinedError(f"{name} of ONNX accepts only numbers")
         inputs = [n for slot in proto.inputs for n in self.inputs(op, slot.name) or [""]]
         attrs = {names[key]: value for key, value in op.attrs.items() if key in names}
         count = sum(1 for slot in proto.outputs if slot.name in op.outputs)
@@ -374,7 +374,7 @@ class Writer(Nodes):
         return str(self.node("Identity", name, dtype=self.dtypes.get(name)))
 
     def finish(self, fetch: str) -> str:
-        """Return the name of a result, the name in the program if it is free."""
+        """Return the name of a result, which is its name in the program if that is free."""
         found = self.get(fetch)
         if found == fetch:
             return found

@@ -102,7 +102,7 @@ def convolve_again(g: GradientContext) -> None:
 def _convolved(
     g: GradientContext, type: str, given: dict[str, str | None], x: str | None, weight: str | None
 ) -> str:
-    """Return the change of out for the gradients of x, weight and bias."""
+    """Return the change of out for given changes of x, weight and bias."""
     pairs = [(given["x"], weight), (x, given["weight"])]
     present = [pair for pair in pairs if None not in pair]
     if not present:  # of bias alone

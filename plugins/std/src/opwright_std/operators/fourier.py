@@ -152,7 +152,7 @@ def _scaled(w: Writer, name: str, n: int, power: float) -> str:
 
 
 def _body(b: BodyContext) -> bool | None:
-    """Composition of other axes, lengths and norms with the transform of the last axis."""
+    """Compose transforms with other axes, lengths and norms from the transform of the last axis."""
     axis, n, shape = _place(b), b.attr("n"), _shape_of(b)
     is_inverse = b.type.startswith("i")
     last = len(shape) - (1 if b.type == "rfft" else 2)

@@ -1,4 +1,4 @@
-"""The logarithm of softmax, without its underflow."""
+"""The logarithm of softmax, without underflow."""
 
 from __future__ import annotations
 

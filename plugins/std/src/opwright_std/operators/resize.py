@@ -75,7 +75,7 @@ def _axes(
 
 
 def _body(b: BodyContext) -> bool:
-    """A nonzero extrapolation value, set by a mask of positions."""
+    """Write a nonzero extrapolation value where a mask marks positions outside of x."""
     value, x = b.attr("extrapolation_value"), b.meta(b.input("x") or "")
     if value == 0 or x is None:
         return False

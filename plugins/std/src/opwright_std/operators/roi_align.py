@@ -55,7 +55,7 @@ def _corners(
 def _products(image: Array, rows: list[Any], columns: list[Any]) -> tuple[Array, Array, Array]:
     """Return weighted pixels around samples, [channels, n], their indices and weights.
 
-    Without samples it is a single 0.
+    If there are no samples, it is a single pixel of weight 0.
     """
     shares = np.array([row * column for _, row in rows for _, column in columns] or [0.0])
     width = image.shape[2]

@@ -163,7 +163,7 @@ def infer_attention(ctx: InferContext, keys: int | None = None) -> None:
 
 
 def _attention_shape(ctx: InferContext) -> None:
-    """The output has the shape of q with the last axis of v, log_sum_exp that without it."""
+    """The output has the shape of q with the last axis of v; log_sum_exp lacks the last axis."""
     infer_attention(ctx)
     wide = "float64" if ctx.input("q").dtype == "float64" else "float32"
     ctx.set_output("log_sum_exp", ctx.input("q").shape[:-1], wide)

@@ -62,7 +62,7 @@ def fuse_batch_norm(graph: Graph) -> None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
-    # Backward: of two added values, the later normalization fuses the sum.
+    # Visited backward, so that of two added values the later normalization fuses the sum.
     for norm in reversed(norms):
         chain = _follow(graph, norm, taken)
         made = None if chain is None else _make(graph, chain)
@@ -123,13 +123,13 @@ def _take_casts(graph: Graph) -> None:
 
 
 def _source_of_cast(norm: LoweredOp, slot: str) -> Value | None:
-    """Return the source of the cast in a slot, None without a cast."""
+    """Return the source of the cast in a slot, None if there is no cast."""
     cast = writer_of(input_of(norm, slot), *CASTS)
     return None if cast is None else input_of(cast, "x")
 
 
 def _cast_behind(graph: Graph, norm: LoweredOp, slot: str) -> LoweredOp | None:
-    """Return the cast that is the only reader of an output, None without one."""
+    """Return the cast that is the only reader of an output, None if there is none."""
     written = output_of(norm, slot)
     reader = None if written is None else graph.uses().only_reader(written)
     return reader if reader is not None and reader.type in CASTS else None
@@ -191,7 +191,7 @@ def _make_gradient(
 
 
 def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:
-    """Whether the activation's input can be recomputed from inputs and a bias: no residual."""
+    """Whether the activation's input is recomputed from inputs and a bias: without a residual."""
     return (
         input_of(forward, "residual") is None
         and all(input_of(forward, slot) is inputs[slot] for slot in ("x", "scale"))

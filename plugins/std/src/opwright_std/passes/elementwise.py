@@ -14,7 +14,7 @@ from opwright.rewriting import Graph, LoweredOp, Uses, Value, make_if_served
 
 CHAIN = "std.elementwise_chain"
 
-# Limits of inputs and functions in one step, as in the kernel.
+# Maximum numbers of inputs and functions in one step, as in the kernel.
 MAX_INPUTS = 16
 MAX_FUNCTIONS = 32
 
@@ -176,7 +176,7 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
             continue
         reads = step[0]
         n_inputs = len(inputs) - 1 + len(reads)
-        if n_inputs > MAX_INPUTS:  # unless some of them are equal
+        if n_inputs > MAX_INPUTS:  # unless some inputs are equal
             n_inputs = len(inputs.union(reads)) - 1
         if n_inputs > MAX_INPUTS or not stays_within(value, tree):
             refused[value] = None

@@ -282,7 +282,7 @@ def _read_activation(graph: Graph, curve: LoweredOp) -> _Formula | None:
 
 
 def _is_plain(curve: LoweredOp, dtype: str) -> bool:
-    """Whether a curve matches its name: hard_sigmoid has two numbers."""
+    """Whether a curve has its default attributes, which matters for hard_sigmoid."""
     if curve.type != "hard_sigmoid":
         return True
     found: Polynomial = {(0,): curve.attrs["beta"], (1,): curve.attrs["alpha"]}

@@ -264,7 +264,7 @@ def _is_same(shape: Sequence[int]) -> bool:
 
 
 def _pass_by(graph: Graph) -> None:
-    """Let readers of a transposition that undoes another one read its source.
+    """Replace a transposition that undoes a previous one by the source of the previous one.
 
     If both orders have the same memory layout, they read the same memory.
     """

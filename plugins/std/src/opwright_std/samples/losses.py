@@ -55,7 +55,7 @@ def precision_recall(draw: Draw) -> Drawn:
 
 
 def triplets(draw: Draw) -> Drawn:
-    """Vectors of several components: distances along a line may not depend on a point."""
+    """Vectors of 3 components, since distances of points on a line may not depend on each point."""
     shape = (draw.other_length() + 1, 3)
     vectors = {slot: draw.floats(shape) for slot in ("anchor", "positive", "negative")}
     return vectors, draw.attrs

@@ -78,7 +78,7 @@ def sparse(draw: Draw) -> Drawn:
 
 
 def clip_by_global_norm(draw: Draw) -> Drawn:
-    """At most two tensors, of one line of an example."""
+    """At most two of the proposed tensors."""
     inputs = draw.propose()
     if inputs is None:
         return None

@@ -104,7 +104,7 @@ def softplus(t: Translator, input: Value, beta: float, threshold: float) -> Valu
 
 @ROWS.row("aten::glu")
 def glu(t: Translator, input: Value, dim: int) -> Value:
-    """One half times the sigmoid of the other."""
+    """The first half times the sigmoid of the second half."""
     first, second = t.op("split", input, axis=dim, num=2)
     return t.op("multiply", first, t.op("sigmoid", second))
 

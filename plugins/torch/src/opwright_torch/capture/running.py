@@ -150,7 +150,8 @@ class FunctionalRun(torch.fx.Interpreter):
     def _run_straight(self, n: Node) -> Any:
         """Run a node under ``no_grad`` on a tensor that requires gradients, which must still flow.
 
-        PyTorch's own recorder is below, where the tensors before and after are different objects.
+        PyTorch's own recorder is at a lower level, where the tensors before and after the change
+        are different objects.
         """
         changed = self.env[n.args[0]]
         before = _unwrapped(changed)

@@ -81,7 +81,7 @@ class Region:
 
     @property
     def plans(self) -> list[Forward]:
-        """The plans, the last used one at the end."""
+        """The plans, ordered by last use."""
         return list(self._plans.values())
 
     def owned(self) -> set[int]:

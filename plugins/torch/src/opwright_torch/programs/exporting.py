@@ -126,7 +126,7 @@ def _take_tensors(
 
 
 def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) -> torch.Tensor:
-    """Return the model's tensor for a name, whose identity shows ties; else a constant."""
+    """Return the model's tensor of a name, whose identity reveals ties; else a constant."""
     owner, _, name = target.rpartition(".")
     try:
         value = getattr(model.get_submodule(owner), name)

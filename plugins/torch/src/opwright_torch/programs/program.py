@@ -175,7 +175,7 @@ def to_state_dict(loaded: LoadedProgram) -> dict[str, torch.Tensor]:
     if not isinstance(names, Mapping):
         raise SettingError(
             f"to_state_dict: must be given a program of opwright_torch.to_program, got {loaded!r}; "
-            "its parameters() have the values of any other"
+            "for other programs use parameters()"
         )
     values = {name: _tensor(loaded.scope, name) for name in dict.fromkeys(names.values())}
     return {name: values[variable] for name, variable in names.items()}

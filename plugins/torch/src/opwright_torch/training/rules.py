@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 
 
 def find_rule(optimizer: torch.optim.Optimizer) -> Rule | None:
-    """Return the rule of an optimizer; None for a class without one, subclasses too."""
+    """Return the rule of an optimizer; None for classes without one, including subclasses."""
     return RULES.get(type(optimizer))
 
 

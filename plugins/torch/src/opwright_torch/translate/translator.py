@@ -32,7 +32,7 @@ class Declined(NamedTuple):
 
 
 class Translated(NamedTuple):
-    """A Program, and how its variables belong to the graph."""
+    """A Program, with the correspondence of its variables to the graph."""
 
     program: ow.Program
     inputs: list[str | None]  # of each placeholder; None for a number
@@ -133,7 +133,7 @@ class Translator:
         return results[0] if n is None else tuple(results[:n])
 
     def writer(self, x: ow.Variable, *types: str) -> ow.Operator | None:
-        """Return the operator of one of some types that wrote a Variable, and stops no gradient."""
+        """Return the operator that wrote `x` if it has one of `types` and stops no gradient."""
         written = self._writers.get(x.name)
         if written is None or written.type not in types:
             return None

@@ -31,7 +31,7 @@ class AsksForLibrary:
             raise RuntimeError("libnowhere.so: cannot open")
         except RuntimeError as error:
             raise MissingRequirementError(
-                f"lacking: libnowhere must be there, got {error}; get it"
+                f"lacking: libnowhere must be installed, got {error}; get it"
             ) from error
 
 

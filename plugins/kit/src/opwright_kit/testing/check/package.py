@@ -123,7 +123,7 @@ class PackageCheck:
         return [name for name, rule in self._rules.items() if rule.asks(item)]
 
     def rules_by_kind(self, subject: str) -> list[str]:
-        """Return the names of the rules that may apply, only by the kind of the subject."""
+        """Return the names of the rules that may apply to this kind of subject."""
         item = self._subjects[subject]
         return [name for name, rule in self._rules.items() if isinstance(item, rule.subject)]
 

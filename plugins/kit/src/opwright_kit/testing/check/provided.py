@@ -85,7 +85,7 @@ def provided_rules(context: ow.Context) -> list[Rule]:
 
 
 def _concerns(subject: OperatorSubject) -> bool:
-    """Return whether users call the operator: no gradient operator, and none of blocks."""
+    """Return whether users call the operator: it has no blocks and is not a gradient operator."""
     definition = subject.definition
     is_called = not definition.plan_only and not definition.proto.has_blocks
     return is_called and find_forward(subject.name, subject.context) is None

@@ -1,4 +1,4 @@
-"""Checks gradients of element-wise operators far from 0, where many formulas lose digits."""
+"""Checks gradients of element-wise operators far from 0, where many formulas lose precision."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _beside_float64(derivative: Derivative, slot: str, wide: Wide) -> Iterator[t
 
 
 def _find_apart(got: Array, expected: Array) -> tuple[int, ...] | None:
-    """Return the first place where float32 differs more from float64 than it must."""
+    """Return the first place where float32 differs from float64 by more than the tolerance."""
     size = np.abs(expected)
     with np.errstate(all="ignore"):
         apart = (np.abs(got - expected) > _RTOL * size) | ~np.isfinite(got)

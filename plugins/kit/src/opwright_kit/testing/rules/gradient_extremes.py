@@ -1,4 +1,4 @@
-"""Gradients are right at extremes: under infinity, at NaN, and far from 0.
+"""Gradients are right at extremes: for an infinite out_grad, at NaN, and far from 0.
 
 - An input that no output depends on gets 0, even if `out_grad` is infinite: a gradient must select
   there, not multiply by 0.

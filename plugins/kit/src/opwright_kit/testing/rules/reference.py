@@ -189,7 +189,7 @@ def _tolerance(dtype: str, sample: Sample, array: Array) -> float:
     sizes = [a.size for arrays in sample.inputs.values() for a in arrays]
     dims = [dim for arrays in sample.inputs.values() for a in arrays for dim in a.shape]
     terms = max([1, *dims, max(sizes, default=1) // max(array.size, 1)])
-    # A narrower intermediate dtype costs as much as the output's own.
+    # A narrower intermediate dtype causes the rounding errors of an output of that dtype.
     eps = max(EPSILON[dtype], EPSILON.get(sample.dtype, 0.0))
     return _ULPS * eps * float(np.sqrt(terms))
 

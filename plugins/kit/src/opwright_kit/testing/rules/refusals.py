@@ -65,7 +65,7 @@ def _find_refusal(entry: KernelEntry, sample: Sample, context: CheckContext) -> 
 
 
 def _reason_of(refusal: Refuse) -> str:
-    """Return the kernel's own words."""
+    """Return the reason given by the kernel."""
     return (refusal.lack if isinstance(refusal, Unsupported) else refusal.reason).strip()
 
 

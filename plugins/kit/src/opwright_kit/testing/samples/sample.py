@@ -83,7 +83,7 @@ class Sample:
     def output_counts(self, definition: OpDefinition) -> tuple[int, ...]:
         """Return the number of variables in each output slot.
 
-        An optional output that aliases an input is there if its input is.
+        An optional output that aliases an input is present if the input is.
         """
 
         def count(slot: VarProto) -> int:

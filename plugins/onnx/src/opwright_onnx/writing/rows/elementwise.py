@@ -87,7 +87,7 @@ def floor_divide(w: Writer, op: Op) -> Any:
 
 
 def _by_whole(w: Writer, y: str, write: Callable[[str], str]) -> str:
-    """Write a division by integers: 0 where these are 0, which may crash a runtime."""
+    """Write a division by integers with result 0 for divisor 0, which may crash a runtime."""
     if y in w.arrays and w.arrays[y].all():
         return write(y)
     # Uses sums and products, since ONNX Runtime lacks Where for narrow integers.
