@@ -159,7 +159,7 @@ def compare(program: Any, path: Path, model: torch.nn.Module, inputs: Sequence[A
 
 
 def try_model(name: str, case: Case, exporter: str, folder: Path) -> tuple[str, str]:
-    """Export one model, run it; return how it ended and a remark."""
+    """Export one model and run it; return the outcome and a remark."""
     torch.manual_seed(0)
     path = folder / f"{name}.{exporter}.onnx"
     began = time.monotonic()

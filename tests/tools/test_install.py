@@ -62,7 +62,7 @@ def test_on_a_terminal_one_line_is_updated_with_every_percent(module: ModuleType
     assert text == "".join(f"\rcompiling: {percent} %" for percent in range(101)) + "\n"
 
 
-def test_units_of_ninja_count_by_the_sources_of_their_package(
+def test_progress_of_ninja_is_weighted_by_the_sources_of_the_package(
     module: ModuleType, fake_pip: Path, tmp_path: Path
 ) -> None:
     for package, sources in (("small", 0), ("large", 2)):

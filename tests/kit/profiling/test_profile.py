@@ -146,7 +146,7 @@ def test_a_network_without_a_plan_has_no_profile():
         network.profile()
 
 
-def test_the_compiled_object_must_still_be_held():
+def test_a_profile_needs_a_compiled_object_that_still_exists():
     network, call, _ = _compiled()
     del call
     gc.collect()

@@ -107,8 +107,8 @@ def _move(given: _Given, name: str) -> Batched | None:
 def _fold(given: _Given, slots: Sequence[str]) -> Batched | None:
     """Return one computation of all examples as elements of one axis.
 
-    Gradients of inputs that examples share are one for each example: `_check` finds that these
-    have no such axis.
+    If examples share an input, each example has its own gradient of it, which has no such axis;
+    `_check` detects this.
     """
     proto, counts = ow.op_proto(given.call.type), given.call.counts
     owners = [s.name for s, n in zip(proto.inputs, counts, strict=True) for _ in range(max(n, 0))]

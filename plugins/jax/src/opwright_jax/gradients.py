@@ -159,6 +159,6 @@ def _saved_for(kept: Kept, given: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _is_zero(grad: Any) -> bool:
-    """Whether a gradient is known to be zero, as of a result that nothing depends on."""
+    """Whether a gradient is known to be zero, such as that of an unused result."""
     is_symbolic = isinstance(grad, jax.custom_derivatives.SymbolicZero)
     return is_symbolic or grad.dtype == jax.dtypes.float0

@@ -173,7 +173,7 @@ def read(name: str, data: bytes) -> Any:
 
 
 def _build(made: type[Message], fields: dict[str, Any]) -> Message:
-    """Return an object that adopts the fields, and may change them."""
+    """Return a message whose attributes are the dict `fields`, which may be changed."""
     for key in made.inner.keys() & fields.keys():
         inner, value = made.inner[key], fields[key]
         many = value.__class__ is list

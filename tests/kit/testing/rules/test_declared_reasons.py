@@ -201,7 +201,7 @@ def test_nan_in_a_block_of_hundreds_must_reach_the_output() -> None:
         assert any("= nan must reach out" in finding.message for finding in findings)
 
 
-def test_a_kernel_that_cannot_run_at_all_is_one_finding_with_its_own_advice() -> None:
+def test_a_kernel_that_never_runs_gives_one_finding_with_separate_advice() -> None:
     def misspelled(x: Any, out: Any) -> None:
         np.copyto(out, xx)  # type: ignore[name-defined]  # noqa: F821
 

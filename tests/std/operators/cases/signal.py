@@ -201,7 +201,7 @@ def stft(
 
 
 def istft(x: Array, window: Array | None = None, *, n_fft: int, hop_length: int, **_: Any) -> Array:
-    """Each number of the signal separately, with center and half of the frequencies."""
+    """Compute each number of the signal separately, centered, from half of the frequencies."""
     half = joined(x)[..., : n_fft // 2 + 1, :]
     values = np.concatenate([half, np.conj(half[..., 1 : (n_fft + 1) // 2, :][..., ::-1, :])], -2)
     values[..., 0, :] = values[..., 0, :].real

@@ -65,7 +65,7 @@ def draw_boxes(
     left: float,
     top: float,
 ) -> Picture:
-    """Return boxes at the places of a layout of the same boxes and lines.
+    """Draw boxes and lines at the places given by their layout.
 
     `left` and `top` are the corner of the whole in the coordinates of the SVG.
     """

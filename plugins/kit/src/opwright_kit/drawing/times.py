@@ -35,7 +35,7 @@ class StepTimes:
         return self._profile is not None
 
     def share(self, block: int, *indices: int) -> float:
-        """Share of the steps that do the work of operators, each step once, in [0, 1]."""
+        """Return the share of the steps that compute some operators, each step once, in [0, 1]."""
         rows = {id(r): r for index in indices for r in self._rows.get((block, index), ())}
         return math.fsum(row.share for row in rows.values())
 

@@ -71,7 +71,7 @@ def _block(t: Translator) -> Iterator[ow.Block]:
 
 
 def _leave(t: Translator, value: Value) -> ow.Variable:
-    """Return a Variable of the current block with a value that leaves it."""
+    """Return a Variable of the current block for one of its results; copy an outer Variable."""
     variable = t.variable(value)
     if variable.name in t.block.vars:
         return variable

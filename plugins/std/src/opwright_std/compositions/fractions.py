@@ -76,7 +76,7 @@ def add_fractions(maker: OpMaker, *slots: str) -> OpMaker:
 
 
 def function(op_type: str, comment: str, gradient: Gradient, *slots: str) -> OpDefinition:
-    """Return an element-wise function with fractional results, of x or of these inputs."""
+    """Return an element-wise function of `slots`, x by default, with fractional results."""
     slots = slots or ("x",)
     maker = OpMaker(op_type).add_comment(f"{comment} {COMMENT}")
     return add_fractions(maker, *slots).build(

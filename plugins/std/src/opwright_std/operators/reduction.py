@@ -98,7 +98,7 @@ def _position_shape(ctx: InferContext) -> None:
 def set_nonempty(
     ctx: InferContext, shape: Axes, axes: Axes, slot: str = "out", dtype: str | None = None
 ) -> None:
-    """Set an output; as in NumPy, only an empty result may come from empty axes."""
+    """Set an output; as in NumPy, fail if an empty axis is reduced to a nonempty result."""
     out = reduced_shape(shape, axes, ctx.attr("keepdims"))
     kept = reduced_shape(shape, axes, keepdims=False)
     if any(shape[axis] == 0 for axis in axes) and 0 not in kept and -1 not in kept:

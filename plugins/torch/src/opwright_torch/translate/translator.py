@@ -354,7 +354,7 @@ class Translator:
             self._owner, self.node = owner, node
 
     def _stopped(self, value: Value) -> Value:
-        """Return the result of a node where the gradient stops; copied if it is another node's."""
+        """Return the result of a node where the gradient stops, copied if gradients flow to it."""
         if isinstance(value, (tuple, list)):
             return type(value)(self._stopped(item) for item in value)
         return self.stop(self.op("assign", value)) if self.trains(value) else value

@@ -93,7 +93,7 @@ def find_bad_values(sample: Sample, slots: list[str]) -> Iterator[tuple[tuple[st
 
 
 def _values(sample: Sample, declared: Sequence[int] | None) -> Iterator[tuple[str, int]]:
-    """Yield kinds and values; only a package can declare the axis of a position."""
+    """Yield kinds and values of positions; only a package can declare which axis they index."""
     dims = {d for arrays in sample.inputs.values() for a in arrays for d in a.shape}
     beyond = max(dims, default=1) + 1
     if declared is None:

@@ -209,7 +209,7 @@ class _Writer:
         name: str,
         names: Mapping[tuple[str, int], str],
     ) -> tuple[Sample, tuple[str, int]] | None:
-        """Return the sample with an input replaced by a written variable, and its place, or None."""
+        """Return the sample with a written variable as one input, and its place, or None."""
         meta = self._written[name]
         in_place = {slot.aliases for slot in definition.proto.outputs}
         places = [(slot, i) for slot, arrays in sample.inputs.items() for i in range(len(arrays))]
