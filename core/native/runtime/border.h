@@ -1,4 +1,4 @@
-// Calls into plugin code, which no exception may leave.
+// Calls into plugin code, across whose boundary no exception may propagate.
 #ifndef OPWRIGHT_RUNTIME_BORDER_H_
 #define OPWRIGHT_RUNTIME_BORDER_H_
 
@@ -11,8 +11,8 @@
 
 namespace opwright {
 
-// The depth of plugin calls in this thread. It is stored for access by one instruction, since it
-// changes in every run of a plan.
+// The depth of plugin calls in this thread. Its storage allows access by a single instruction,
+// since it changes in every run of a plan.
 extern __thread int32_t n_plugins_entered __attribute__((tls_model("initial-exec")));
 
 // Marks a period when this thread may hold a plugin's locks.
@@ -26,7 +26,7 @@ class InsidePlugin {
   static bool is_here() noexcept { return n_plugins_entered > 0; }
 };
 
-// In a catch block: writes the current exception as a message, and returns its status.
+// In a catch block, writes the current exception as a message and returns its status.
 inline int32_t CatchAtBorder(char* message, uint64_t message_bytes) noexcept {
   try {
     throw;
@@ -42,7 +42,7 @@ inline int32_t CatchAtBorder(char* message, uint64_t message_bytes) noexcept {
   return OW_ERROR;
 }
 
-// Calls a plugin's function that returns a status, and terminates the message in any case.
+// Calls a plugin's function that returns a status, and always NUL-terminates the message.
 template <typename Function>
 int32_t CallAtBorder(char* message, uint64_t message_bytes, const Function& function) noexcept {
   const InsidePlugin inside;
@@ -56,7 +56,7 @@ int32_t CallAtBorder(char* message, uint64_t message_bytes, const Function& func
   return status;
 }
 
-// Calls a plugin's function that frees something; errors go to the log.
+// Calls a plugin's function that frees an object; errors are logged.
 template <typename Function>
 void FreeAtBorder(const char* who, const Function& function) noexcept {
   char message[512] = {0};

@@ -1,4 +1,4 @@
-// Objects that are no longer used, and are freed when their plugin can be called.
+// Unused objects, which are freed when their plugin can be called.
 #ifndef OPWRIGHT_RUNTIME_RETIRED_H_
 #define OPWRIGHT_RUNTIME_RETIRED_H_
 
@@ -8,10 +8,10 @@
 
 namespace opwright {
 
-// A destructor runs wherever the last reference is dropped: also in the garbage collector, which
-// may start inside a plugin's function that holds the plugin's lock. So no destructor calls a
-// plugin. The object waits in a queue, which is freed when a call enters the runtime from outside
-// of any plugin.
+// A destructor runs wherever the last reference is dropped, possibly in the garbage collector,
+// which may start inside a plugin's function that holds the plugin's lock. So destructors do not
+// call plugins. Instead, the object is added to a queue, which is freed when a call enters the
+// runtime from outside of any plugin.
 class Retirable {
  public:
   Retirable() = default;
@@ -34,12 +34,12 @@ void FreeQueue() noexcept;
 
 extern std::atomic<Retirable*> newest_retired;
 
-// The same, quick for the usual case of an empty queue.
+// Frees the queue, with a fast path for an empty queue.
 inline void FreeRetired() noexcept {
   if (__builtin_expect(newest_retired.load(std::memory_order_relaxed) != nullptr, 0)) FreeQueue();
 }
 
-// Deletes an object, immediately if no plugin is needed for it.
+// Deletes an object, immediately if this needs no plugin.
 struct Retirer {
   template <typename T>
   void operator()(T* object) const noexcept {

@@ -1,4 +1,5 @@
-// Errors inside the runtime: one exception type, whose kind names a class of opwright.errors.
+// Errors inside the runtime: one exception type, whose kind corresponds to a class of
+// opwright.errors.
 #ifndef OPWRIGHT_RUNTIME_STATUS_H_
 #define OPWRIGHT_RUNTIME_STATUS_H_
 
@@ -42,7 +43,7 @@ void Append(const Part& part, std::string* text) {
   }
 }
 
-// Without streams, which would set up a locale in every process.
+// Formats without streams, which would initialize a locale in every process.
 template <typename... Parts>
 std::string Concat(const Parts&... parts) {
   std::string text;

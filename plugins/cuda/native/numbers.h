@@ -1,4 +1,4 @@
-// Reads a record written by Python, number by number; damaged records must not be trusted.
+// Reads a record written by Python, number by number, and rejects damaged records.
 #ifndef OPWRIGHT_CUDA_NUMBERS_H_
 #define OPWRIGHT_CUDA_NUMBERS_H_
 
@@ -16,7 +16,7 @@ class Numbers {
   explicit Numbers(const std::vector<int64_t>& numbers) : numbers_(numbers) {}
 
   size_t position() const { return next_; }
-  // The numbers read since a position.
+  // Returns the numbers read since a position.
   std::vector<int64_t> ReadSince(size_t position) const {
     const auto at = [this](size_t i) { return numbers_.begin() + static_cast<ptrdiff_t>(i); };
     return {at(position), at(next_)};
@@ -26,7 +26,7 @@ class Numbers {
     if (done()) throw opwright::Exception("cuda.launch: the record ends in the middle");
     return numbers_[next_++];
   }
-  // A number below `bound`.
+  // Reads a number below `bound`.
   template <typename T>
   T Next(uint64_t bound) {
     const int64_t number = Next();
@@ -36,7 +36,7 @@ class Numbers {
     }
     return static_cast<T>(number);
   }
-  // The offset of an 8-byte pointer in constants of this size.
+  // Reads the offset of an 8-byte pointer in constants of `n_bytes` bytes.
   size_t NextPlace(uint64_t n_bytes) {
     const auto place = Next<size_t>(n_bytes < 7 ? 0 : n_bytes - 7);
     if (place % 8 != 0) {

@@ -83,14 +83,14 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_describe(int32_t ordinal, opwright_cu
   });
 }
 
-// The number of visible GPUs.
+// Counts the visible GPUs.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_count(int32_t* n, char* message,
                                                  uint64_t message_bytes) {
   return opwright::detail::AtBorder(message, message_bytes,
                                     [&] { return opwright_cuda::CountDevices(n); });
 }
 
-// Loads a cubin for the lifetime of the process, and finds its kernels.
+// Loads a cubin for the lifetime of the process and finds its kernels.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_load(const void* image, const char* const* names,
                                                 uint64_t n_names, uint64_t* kernels, char* message,
                                                 uint64_t message_bytes) {
@@ -113,7 +113,8 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_load(const void* image, const char* c
   });
 }
 
-// The sizes in bytes of a kernel's parameters; `n` is the capacity, then their number.
+// Returns the sizes in bytes of a kernel's parameters; `n` is the capacity on entry and the number
+// of parameters on return.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_parameter_sizes(uint64_t kernel, uint64_t* sizes,
                                                            uint64_t* n, char* message,
                                                            uint64_t message_bytes) {
@@ -127,7 +128,7 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_parameter_sizes(uint64_t kernel, uint
       size_t size = 0;
       const CUresult result =
           driver->KernelGetParamInfo(reinterpret_cast<CUkernel>(kernel), *n, &offset, &size);
-      if (result == kInvalidValue) break;  // there are no more
+      if (result == kInvalidValue) break;  // there are no more parameters
       OPWRIGHT_RETURN_IF_ERROR(Check(*driver, result, "asking for a kernel's parameters"));
       sizes[*n] = size;
     }
@@ -135,7 +136,7 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_parameter_sizes(uint64_t kernel, uint
   });
 }
 
-// Lets blocks of a kernel use more than 48 kB of shared memory.
+// Allows blocks of a kernel to use more than 48 kB of shared memory.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_allow_shared(uint64_t kernel, int32_t ordinal,
                                                         int32_t bytes, char* message,
                                                         uint64_t message_bytes) {
@@ -153,7 +154,7 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_allow_shared(uint64_t kernel, int32_t
   });
 }
 
-// The index of the GPU that owns an address; -1 if none does.
+// Finds the index of the GPU that owns an address, or -1 if no GPU does.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_find_gpu(uint64_t pointer, int32_t* ordinal,
                                                     char* message, uint64_t message_bytes) {
   using namespace opwright_cuda;
@@ -173,7 +174,7 @@ OPWRIGHT_CUDA_EXPORT void opwright_cuda_set_cudnn_path(const char* path) {
   opwright_cuda::SetCudnnPath(path);
 }
 
-// The version of cuDNN, such as 91200; the library is loaded.
+// Loads cuDNN and returns its version, such as 91200.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_cudnn_version(uint64_t* version, char* message,
                                                          uint64_t message_bytes) {
   using namespace opwright_cuda;
@@ -185,9 +186,9 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_cudnn_version(uint64_t* version, char
   });
 }
 
-// The engine that cuDNN chooses for a GPU, which may be absent. `record` describes an operation
-// graph, see cudnn.h, `properties` cuDNN's JSON description of a GPU. `engine` receives its index,
-// its workspace bytes and the bits of its notes.
+// Finds the engine that cuDNN chooses for a GPU, which may be absent. `record` describes an
+// operation graph, see cudnn.h; `properties` is cuDNN's JSON description of a GPU. `engine`
+// receives the index, the workspace bytes and the note bits of the engine.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_choose_engine(const int64_t* record, uint64_t n,
                                                          const char* properties, int64_t engine[3],
                                                          char* message, uint64_t message_bytes) {

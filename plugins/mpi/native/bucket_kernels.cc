@@ -1,5 +1,5 @@
-// Bucketed collectives: reductions to all or to shards, and gathered shards; as one operator, or
-// split into start and wait.
+// Bucketed collectives: reductions to all processes or to shards, and gathered shards, as one
+// operator or split into start and wait.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -32,7 +32,7 @@ struct Bucket {
   Target target;
 };
 
-// The tensors of a slot, concatenated.
+// Collects the tensors of a slot as one concatenated source.
 void FindSource(const opwright::RunContext& ctx, int64_t item, Source* source) {
   source->Clear();
   for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
@@ -49,7 +49,7 @@ void FindTarget(const opwright::RunContext& ctx, int64_t item, Target* target) {
   }
 }
 
-// The shard of one process: the elements of a tensor, and the padding.
+// Adds the shard of one process: the elements of a tensor, and the padding.
 template <typename Byte>
 void AddShard(Byte* data, int64_t n, int64_t item, int n_processes, int rank,
               Pieces<Byte>* pieces) {
@@ -59,7 +59,7 @@ void AddShard(Byte* data, int64_t n, int64_t item, int n_processes, int rank,
   pieces->AddGap((length - own) * item);
 }
 
-// The tensors of a slot, with one lane per process: its shards of all of them.
+// Collects the tensors of a slot with one lane per process, which holds its shards of all tensors.
 void FindSourceLanes(const opwright::RunContext& ctx, int64_t item, int size, Source* source) {
   source->Clear();
   for (int r = 0; r < size; ++r) {
@@ -80,7 +80,7 @@ void FindTargetLanes(const opwright::RunContext& ctx, int64_t item, int size, Ta
   }
 }
 
-// The three kinds: their names, and the layout of their tensors in lanes.
+// The three kinds of collectives: their names, and the layout of their tensors in lanes.
 struct AllReduce {
   using Attrs = ReduceAttrs;
   static constexpr const char* kWho = "dist.all_reduce";
@@ -147,7 +147,7 @@ struct BucketKernel {
   }
 
   Group* group_ = nullptr;
-  int64_t n_ = 0;  // elements of a lane
+  int64_t n_ = 0;  // elements per lane
   Reduce reduce_ = Reduce::kSum;
   bool is_weighted_ = false;
   double rows_ = 1;
@@ -183,7 +183,7 @@ struct WaitKernel {
   }
 };
 
-// One tensor, without buckets.
+// A kernel for one tensor, without buckets.
 template <typename T, typename Kind>
 struct WholeKernel : BucketKernel<T, Kind> {
   Status Run(const opwright::RunContext& ctx, const typename Kind::Attrs&, Bucket& bucket) const {
@@ -198,7 +198,7 @@ struct WholeKernel : BucketKernel<T, Kind> {
   }
 };
 
-// The shard of this process, without communication.
+// Copies the shard of this process, without communication.
 template <typename T>
 struct ShardKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "mpi"; }

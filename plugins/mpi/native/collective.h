@@ -12,23 +12,23 @@
 
 namespace opwright_mpi {
 
-// One object serves many collectives of equal size. Elements are reduced in rank order, by any
-// transport.
+// One object can run many collectives of equal size. Every transport reduces elements in rank
+// order.
 class Collective {
  public:
   virtual ~Collective() = default;
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
 
-  // For lanes of `n` elements; with `is_weighted` a mean weights each process.
+  // Makes a collective for lanes of `n` elements; with `is_weighted`, a mean weights each process.
   static std::unique_ptr<Collective> Make(Group* group, Motion motion, Reduce reduce,
                                           DLDataType dtype, int64_t n, bool is_weighted);
 
-  // The source is free when it returns.
+  // When this returns, the caller may reuse the source.
   virtual opwright::Status Start(const char* who, const Source& source, double weight) = 0;
-  // Writes the result; nothing without a target, after a failed run.
+  // Writes the result; after a failed run, which has no target, writes nothing.
   virtual opwright::Status Wait(const char* who, const Poll& poll, const Target* target) = 0;
-  // Both; the target may be the source.
+  // Runs Start and Wait; the target may be the source.
   virtual opwright::Status Run(const char* who, const Poll& poll, const Source& source,
                                const Target& target, double weight);
   virtual bool IsDone() const = 0;

@@ -13,7 +13,7 @@ Status Group::BeginComparison(const Poll& poll, int64_t digest,
                               const std::vector<std::string>* entries) {
   constexpr const char* kWho = "dist.compare_plans";
   OPWRIGHT_RETURN_IF_ERROR(Check(kWho));
-  if (is_comparing_) {  // of a run that failed before its first collective
+  if (is_comparing_) {  // left over from a run that failed before its first collective
     OPWRIGHT_RETURN_IF_ERROR(WaitForComparison(kWho, poll));
   }
   own_[0] = digest;
@@ -61,7 +61,7 @@ Status Group::EndComparison(const char* who, const Poll& poll) {
   return Status::Ok();
 }
 
-// All processes reach this point, since each has seen all digests.
+// All processes call this, since each has received all digests.
 Status Group::DescribeDifference(const char* who, const Poll& poll) {
   std::string text;
   for (const std::string& entry : *entries_) text += entry + '\n';
@@ -79,7 +79,8 @@ Status Group::DescribeDifference(const char* who, const Poll& poll) {
     for (std::string line; std::getline(theirs, line);) lines.push_back(line);
     return lines;
   };
-  // Compares with the first process that differs from rank 0, so that all report the same two.
+  // Compares with the first process that differs from rank 0, so that all processes report the same
+  // pair.
   int other = 1;
   while (all_[static_cast<size_t>(2 * other)] == all_[0]) ++other;
   const std::vector<std::string> mine = entries_of(0);

@@ -1,4 +1,4 @@
-// dist.exchange_rows: each process sends its counted rows to every other one.
+// dist.exchange_rows: each process sends a counted number of rows to every other process.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -45,7 +45,7 @@ struct Spans {
   }
 };
 
-// Buffers and values that MPI reads while it sends; a failed wait leaves them allocated.
+// Buffers and values that MPI reads while it sends; they stay allocated if a wait fails.
 struct RowBuffers {
   Buffers buffers;
   std::unique_ptr<Spans> sent;

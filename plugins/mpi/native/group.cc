@@ -24,18 +24,19 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTag = 7;
 constexpr auto kPollInterval = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(500);
-// Iterations of busy waiting before a process yields: with more processes than cores, the others
-// need the core.
+// Iterations of busy waiting before a process yields: with more processes than cores, other
+// processes need the core.
 constexpr int kSpins = 50;
 constexpr int kFewSpins = 2;
-// After waiting this long a process sleeps between checks: the others are far behind.
+// After waiting this long, a process sleeps between checks, since the other processes are far
+// behind.
 constexpr auto kPatience = std::chrono::milliseconds(50);
 constexpr long kNapNs = 50'000;
 
 std::atomic<double> deadline_seconds{60.0};
 
 std::map<std::string, std::unique_ptr<Group>>& Groups() {
-  // Never freed: requests may be active while the process ends.
+  // Never freed, since requests may be active while the process exits.
   static auto* groups = new std::map<std::string, std::unique_ptr<Group>>;
   return *groups;
 }
@@ -58,7 +59,7 @@ inline void Pause() {
 #endif
 }
 
-// Counts all processes as if on one machine: on several machines a yield costs little.
+// Counts all processes as if they were on one machine; on several machines, yielding costs little.
 int SpinsOf(int n_processes) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -66,7 +67,7 @@ int SpinsOf(int n_processes) {
   return is_known && CPU_COUNT(&cores) < n_processes ? kFewSpins : kSpins;
 }
 
-// Messages between two processes besides collectives; stored until they are sent.
+// Messages between two processes besides collectives, which are stored until they are sent.
 struct Letter {
   int64_t content[2];
   Request request;
@@ -124,7 +125,7 @@ void Group::Remove(const MpiReduction* reduction) {
 }
 
 int Group::Progress() {
-  // In order: the second part of a reduction starts after those of earlier reductions.
+  // In order, since the second part of a reduction starts after the second parts of earlier ones.
   for (size_t i = 0; i < active_.size();) {
     MpiReduction* reduction = active_[i];
     const int code = reduction->Advance();
@@ -185,7 +186,7 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
     const bool is_late = now - begin > std::chrono::duration<double>(
                                            deadline_seconds.load(std::memory_order_relaxed));
     if (!ended.empty() || is_late) {
-      // The result may have arrived just now.
+      // The result may have arrived in the meantime.
       const int last = done();
       if (last == 1) return Status::Ok();
       if (last == 2) continue;
@@ -196,7 +197,7 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
 }
 
 void Group::Send(int to, Message message) {
-  static auto* letters = new std::deque<Letter>;  // one that never arrives stays in memory
+  static auto* letters = new std::deque<Letter>;  // a letter that never arrives stays in memory
   while (!letters->empty()) {
     int done = 0;
     Mpi().Test(&letters->front().request, &done, nullptr);

@@ -17,11 +17,13 @@ namespace opwright_mpi {
 
 class MpiReduction;
 
-// Called about once per millisecond while a run waits; if it fails, the run gives up.
+// A function that is called about once per millisecond while a run waits; if it fails, the run
+// stops waiting.
 using Poll = std::function<opwright::Status()>;
 
-// Three communicators of the same processes. On each of them collectives start in the order of the
-// program, independent of the other two. The second part of a reduction uses the second one.
+// Three communicators of the same processes. On each communicator, collectives start in program
+// order, independently of the other two. The second part of a reduction uses the second
+// communicator.
 class Group {
  public:
   Group(std::string group_name, Comm base);
@@ -33,27 +35,28 @@ class Group {
   Comm second = CommNull();
   Comm control = CommNull();
 
-  // Serializes the collectives of a group: held by each kernel while it starts or waits.
+  // Serializes the collectives of a group; each kernel holds it while it starts or waits.
   std::mutex mutex;
 
-  // Enables shared memory for reductions, if all processes can map it. Called by all of them.
+  // Enables shared memory for reductions if all processes can map it. All processes must call this.
   opwright::Status ShareMemory();
-  // nullptr without shared memory.
+  // Returns nullptr if shared memory is not enabled.
   SharedExchange* exchange() const { return exchange_.get(); }
 
-  // Whether a collective may start; each calls this first. `who` is the operator.
+  // Returns an error if no collective may start; each collective calls this first. `who` is the
+  // operator.
   opwright::Status Check(const char* who) const;
   // Counts a started collective; `code` is MPI's result.
   opwright::Status Started(const char* who, int code);
 
-  // Waits until `done` returns 1. It returns 0 for not yet, 2 for progress, or a negated error code
-  // of MPI. Without progress until the deadline, the error names the missing processes.
+  // Waits until `done` returns 1; it returns 0 if unfinished, 2 for progress, or a negated MPI
+  // error code. If there is no progress until the deadline, the error names the missing processes.
   opwright::Status Wait(const char* who, const Poll& poll, const std::function<int()>& done);
   // Waits for one request.
   opwright::Status Wait(const char* who, const Poll& poll, Request* request);
 
-  // Starts to compare this process's plan with the others': `digest` represents `entries`, which
-  // live as long as the plan.
+  // Starts to compare this process's plan with the plans of the other processes: `digest`
+  // represents `entries`, which exist as long as the plan.
   opwright::Status BeginComparison(const Poll& poll, int64_t digest,
                                    const std::vector<std::string>* entries);
   // Waits for the comparison, if one was started.
@@ -64,15 +67,15 @@ class Group {
   void Add(MpiReduction* reduction) { active_.push_back(reduction); }
   void Remove(const MpiReduction* reduction);
 
-  // Notifies the others that this process starts no further collective.
+  // Notifies the other processes that this process starts no further collective.
   void SayGoodbye();
-  // Names the others that have not done so yet, for messages; empty if there are none.
+  // Returns, for messages, the other processes that have not done so yet; empty if all have.
   std::string FindRemaining();
 
  private:
   enum Message : int64_t { kAsk, kAnswer, kGoodbye };
   struct Peer {
-    int64_t n_started = -1;  // collectives that it has reported
+    int64_t n_started = -1;  // number of collectives that the process has reported
     bool answered = false;
     bool ended = false;
   };
@@ -81,7 +84,7 @@ class Group {
   opwright::Status FailMpi(const char* who, int code);
   void Send(int to, Message message);
   void Receive();
-  // Describes the state of the others after the deadline.
+  // Describes the state of the other processes after the deadline.
   std::string FindMissing(const Poll& poll);
   std::string FindEnded() const;
   opwright::Status WaitForComparison(const char* who, const Poll& poll);
@@ -89,13 +92,13 @@ class Group {
   opwright::Status Gather(const char* who, const Poll& poll, const void* own, int64_t bytes,
                           void* all);
 
-  std::string unusable_;  // why no collective may start any more
+  std::string unusable_;  // reason why no further collective may start
   int64_t n_started_ = 0;
   std::vector<Peer> peers_;
   std::vector<MpiReduction*> active_;
   std::unique_ptr<SharedExchange> exchange_;
   int n_spins_;
-  // The comparison under way: digest and n_started of this process, and of all.
+  // The current comparison: digest and n_started of this process, and of all processes.
   bool is_comparing_ = false;
   int64_t own_[2] = {0, 0};
   std::vector<int64_t> all_;
@@ -103,9 +106,10 @@ class Group {
   const std::vector<std::string>* entries_ = nullptr;
 };
 
-// The group of a name, or nullptr. Groups live until the process ends.
+// Returns the group of a name, or nullptr. Groups exist until the process exits.
 Group* FindGroup(const std::string& name);
-// Creates a group of processes of the world; this one need not be a member. Returns an error text.
+// Creates a group of processes of the world, which need not include this process. Returns an error
+// message.
 std::string AddGroup(const std::string& name, const std::vector<int>& ranks);
 // Creates the group of all processes, after Connect.
 std::string AddWorld();

@@ -1,5 +1,5 @@
-// Functions for the Python side of the engine, called by ctypes. Texts are written into a buffer of
-// the caller.
+// Functions for the Python side of the engine, which calls them through ctypes. Strings are written
+// into a buffer of the caller.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -14,7 +14,7 @@
 namespace opwright_mpi {
 namespace {
 
-// 0 without a fault, else 1 with its text.
+// Returns 0 if there is no fault, otherwise 1 and the fault's message.
 int Answer(const std::string& fault, char* text, int64_t size) {
   std::snprintf(text, static_cast<size_t>(size), "%s", fault.c_str());
   return fault.empty() ? 0 : 1;
@@ -53,7 +53,7 @@ EXPORT int opwright_mpi_describe(char* text, int64_t size) {
   return Answer(line, text, size);
 }
 
-// Sends `bytes` of data to each process of a group, and receives as many from each, in rank order.
+// Sends `bytes` bytes to each process of a group, and receives as many from each, in rank order.
 EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t bytes, char* all,
                                char* text, int64_t size) {
   constexpr const char* kWho = "gather";
@@ -71,8 +71,8 @@ EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t
   return Answer(status.ok() ? "" : status.message(), text, size);
 }
 
-// Announces that this process starts no further collective. Returns 0 once all have done so, or 1
-// with a text that names the others.
+// Announces that this process starts no further collective. Returns 0 once all processes have done
+// so, or 1 and a message that names the other processes.
 EXPORT void opwright_mpi_say_goodbye() { FindGroup("world")->SayGoodbye(); }
 EXPORT int opwright_mpi_find_remaining(char* text, int64_t size) {
   return Answer(FindGroup("world")->FindRemaining(), text, size);

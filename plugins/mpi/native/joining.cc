@@ -14,7 +14,7 @@ using opwright::NumberOf;
 using opwright::ReadElement;
 using opwright::WriteElement;
 
-// Summed chunks stay in the L1 cache.
+// Elements per chunk, which stays in the L1 cache while it is reduced.
 constexpr int64_t kBlock = 1024;
 
 // Three versions of each loop, selected when the library is loaded, if the compiler supports it.
@@ -26,7 +26,7 @@ constexpr int64_t kBlock = 1024;
 
 template <typename A>
 OPWRIGHT_FUNCTOR A Plus(A a, A b) {
-  if constexpr (std::is_integral_v<A>) {  // wraps, as NumPy's sums do
+  if constexpr (std::is_integral_v<A>) {  // wraps, as in NumPy
     using U = std::make_unsigned_t<A>;
     return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
   } else {
@@ -59,7 +59,8 @@ OPWRIGHT_FUNCTOR void AddPart(Reduce reduce, const T* part, int64_t n, const dou
   }
 }
 
-// Divides by powers of two by multiplication, with the same bits and several times as fast.
+// Divides by powers of two through multiplication, which is bitwise identical and several times as
+// fast.
 template <typename A>
 OPWRIGHT_FUNCTOR void Divide(A divisor, int64_t n, A* total) {
   if constexpr (std::is_floating_point_v<A>) {

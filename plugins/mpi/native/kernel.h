@@ -23,7 +23,7 @@ inline Poll PollOf(const opwright::RunContext& ctx) {
   return [&ctx] { return ctx.Poll(); };
 }
 
-// The group, connected by this engine; it may have only this process.
+// Finds the group, which this engine must have connected; it may consist of only this process.
 inline opwright::Status FindMembers(const std::string& name, Group** group) {
   *group = FindGroup(name);
   if (*group != nullptr) return opwright::Status::Ok();
@@ -41,7 +41,7 @@ inline opwright::Status Enter(Group* group, const char* who, const opwright::Run
   return group->EndComparison(who, PollOf(ctx));
 }
 
-// Ends a collective whose run failed before its wait.
+// Finishes a collective whose run failed before its wait.
 inline opwright::Status EndEarlierRun(const char* who, const opwright::RunContext& ctx,
                                       Collective* collective) {
   return collective->IsDone() ? opwright::Status::Ok()
@@ -65,7 +65,7 @@ struct Buffers {
   }
 };
 
-// Calls `start`, and waits for its collective.
+// Calls `start` and waits for its collective.
 template <typename Start>
 opwright::Status Exchange(Group* group, const char* who, const opwright::RunContext& ctx,
                           Buffers& buffers, const Start& start) {

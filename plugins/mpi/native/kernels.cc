@@ -56,7 +56,7 @@ struct CompareKernel {
   Group* group_ = nullptr;
 };
 
-// The memory of a collective of parts: separate memory for non-contiguous parts.
+// The memory of a collective of parts; non-contiguous parts need separate memory.
 struct PartsBound {
   std::unique_ptr<Collective> collective;
   Source source;
@@ -65,7 +65,7 @@ struct PartsBound {
   std::vector<char> joined;
 };
 
-// A collective of tensors, one of which is partitioned along an axis.
+// A collective of two tensors, one of which is partitioned along an axis.
 template <Motion motion, typename Attrs>
 struct PartsKernel {
   using Bound = PartsBound;

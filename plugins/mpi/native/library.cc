@@ -13,7 +13,8 @@ namespace {
 Library functions;
 std::atomic<pid_t> connected_pid{0};
 
-// dlerror names a missing library.
+// Opens the library and loads its functions. Returns an error message, from dlerror if the library
+// is missing, or an empty string.
 std::string Load(const std::string& path) {
   // Global, since MPI libraries load components that look up their symbols.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -40,8 +41,8 @@ std::string Initialize() {
   if (initialized != 0) {
     functions.Query_thread(&level);
   } else {
-    // Fully threaded: otherwise MPICH takes 8 ms instead of 40 µs for 1 KB with more processes than
-    // cores.
+    // Full thread support is requested because MPICH otherwise takes 8 ms instead of 40 µs for 1 KB
+    // with more processes than cores.
     const int code = functions.Init_thread(nullptr, nullptr, kThreadMultiple, &level);
     if (code != kSuccess) return "MPI_Init_thread failed: " + ErrorText(code);
   }

@@ -1,4 +1,5 @@
-// The MPI library of this process: any with the standard interface, loaded at run time.
+// The MPI library of this process, which may be any library with the standard ABI, loaded at run
+// time.
 #ifndef OPWRIGHT_MPI_LIBRARY_H_
 #define OPWRIGHT_MPI_LIBRARY_H_
 
@@ -19,17 +20,17 @@ struct Library {
 const Library& Mpi();
 
 // Opens the library at `path` and connects to the other processes, unless this process has called
-// MPI_Init itself. Returns the error, or an empty text. Called once per process.
+// MPI_Init itself. Returns the error, or an empty string. Called once per process.
 std::string Connect(const std::string& path);
 
-// The reason why collectives cannot start: not connected, finalized, or in a forked child; else
-// nullptr.
+// Returns the reason why collectives cannot start (not connected, finalized, or in a forked child),
+// or nullptr.
 const char* FindUnusable();
 
-// Returns the text of an error code of MPI.
+// Returns the message of an MPI error code.
 std::string ErrorText(int code);
 
-// The library's name and version.
+// Returns the library's name and version.
 std::string Describe();
 
 }  // namespace opwright_mpi

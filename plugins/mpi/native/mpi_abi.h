@@ -1,5 +1,5 @@
-// The used part of MPI's standard ABI (MPI 5.0, chapter 20): constants, and functions loaded by
-// name.
+// The part of MPI's standard ABI (MPI 5.0, chapter 20) that is used: constants, and functions
+// loaded by name.
 #ifndef OPWRIGHT_MPI_MPI_ABI_H_
 #define OPWRIGHT_MPI_MPI_ABI_H_
 
@@ -42,7 +42,7 @@ constexpr int kThreadMultiple = 4096;
 constexpr int kMaxErrorString = 512;
 constexpr int kMaxLibraryVersion = 8192;
 
-// name, parameters of each function, which returns an int.
+// The name and parameters of each function; all functions return int.
 #define OPWRIGHT_MPI_FUNCTIONS(F)                                                            \
   F(Abi_get_version, (int*, int*))                                                           \
   F(Abort, (Comm, int))                                                                      \

@@ -45,7 +45,7 @@ Status MpiMotion::Start(const char* who, const Source& source, double weight) {
   return group_->Started(who, code);
 }
 
-// 1 if both have arrived, or a negated error code of MPI.
+// Returns 1 if both messages have arrived, or a negated MPI error code.
 int MpiMotion::Test() {
   int both = 1;
   for (Request* request : {&letters_->weight_request, &letters_->request}) {
@@ -60,7 +60,7 @@ int MpiMotion::Test() {
 
 Status MpiMotion::Wait(const char* who, const Poll& poll, const Target* target) {
   OPWRIGHT_RETURN_IF_ERROR(group_->Wait(who, poll, [this] {
-    const int code = group_->Progress();  // of reductions that started before
+    const int code = group_->Progress();  // advances reductions that started earlier
     return code < 0 ? code : Test();
   }));
   is_done_ = true;

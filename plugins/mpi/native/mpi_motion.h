@@ -1,4 +1,4 @@
-// Collectives other than reductions, by messages of MPI.
+// Collectives other than reductions, through MPI messages.
 #ifndef OPWRIGHT_MPI_MPI_MOTION_H_
 #define OPWRIGHT_MPI_MPI_MOTION_H_
 
@@ -10,7 +10,8 @@
 
 namespace opwright_mpi {
 
-// One collective of MPI: each process sends every other its lane, or all the same one.
+// One MPI collective, in which each process sends to every other process its lane, or the same lane
+// to all.
 class MpiMotion : public Collective {
  public:
   MpiMotion(Group* group, Motion motion, Reduce reduce, DLDataType dtype, int64_t n,
@@ -38,7 +39,7 @@ class MpiMotion : public Collective {
   const Motion motion_;
   const Reduce reduce_;
   const Join join_;
-  const int64_t n_;  // elements of a lane
+  const int64_t n_;  // elements per lane
   const int64_t lane_bytes_;
   const bool is_weighted_;
   bool is_done_ = true;

@@ -1,4 +1,4 @@
-// Reductions by messages of MPI.
+// Reductions through MPI messages.
 #ifndef OPWRIGHT_MPI_MPI_REDUCTION_H_
 #define OPWRIGHT_MPI_MPI_REDUCTION_H_
 
@@ -10,11 +10,11 @@
 
 namespace opwright_mpi {
 
-// Large tensors are divided into one part per process: all send it their part (first), it reduces
-// them and sends the result to all (second). For n processes this moves 2 (n - 1) / n of the bytes,
-// as a ring does, and reduces in rank order. Small ones are sent to all, and reduced by all: one
-// message instead of two. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
-// communication operations in MPICH", 2005.
+// Large tensors are divided into one part per process. First, all processes send this part to it;
+// second, it reduces them and sends the result to all. For n processes this moves 2 (n - 1) / n of
+// the bytes, like a ring, and reduces in rank order. Small tensors are sent to all processes and
+// reduced by all, which takes one message instead of two. R. Thakur, R. Rabenseifner, W. Gropp,
+// "Optimization of collective communication operations in MPICH", 2005.
 class MpiReduction : public Collective {
  public:
   MpiReduction(Group* group, Reduce reduce, DLDataType dtype, int64_t n, bool is_weighted);
@@ -24,7 +24,7 @@ class MpiReduction : public Collective {
   opwright::Status Wait(const char* who, const Poll& poll, const Target* target) override;
   bool IsDone() const override { return stage_ == Stage::kIdle; }
 
-  // Makes progress without waiting; returns an error code of MPI, or kSuccess.
+  // Makes progress without waiting; returns an MPI error code, or kSuccess.
   int Advance();
   bool HasBegunLastPart() const { return stage_ != Stage::kFirst; }
 
@@ -41,7 +41,7 @@ class MpiReduction : public Collective {
   Join join_;
   int64_t n_;
   int64_t item_;
-  int64_t part_ = 0;  // elements of the part of each process
+  int64_t part_ = 0;  // elements of each process's part
   bool is_small_;
   bool is_weighted_;
   Stage stage_ = Stage::kIdle;

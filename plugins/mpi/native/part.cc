@@ -1,4 +1,4 @@
-// dist.part: the rows of this process in the whole batch.
+// dist.part: the position of this process's rows in the whole batch.
 #include <cstring>
 #include <mutex>
 #include <numeric>

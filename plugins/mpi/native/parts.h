@@ -9,12 +9,12 @@
 
 namespace opwright_mpi {
 
-// A tensor as [outer, axis, inner], the axis divided into one part per process: memory of parts is
-// [part, outer, axis / parts, inner].
+// A tensor as [outer, axis, inner], whose axis is divided into one part per process. The memory of
+// parts is [part, outer, axis / parts, inner].
 struct Parts {
   int64_t n_parts = 1;
   int64_t outer = 1;
-  int64_t run_bytes = 0;  // of the part of one outer index
+  int64_t run_bytes = 0;  // contiguous bytes of a part per outer index
 
   template <typename Tensor>
   void SetUp(const Tensor& whole, int64_t axis, int64_t n, int64_t item) {
@@ -32,7 +32,7 @@ struct Parts {
   int64_t part_bytes() const { return outer * run_bytes; }
   bool is_whole() const { return outer == 1; }
 
-  // From a tensor to memory of parts, or back.
+  // Divide copies from a tensor to the memory of parts; the next function copies back.
   void Divide(const char* tensor, char* parts) const { Move(tensor, parts, true); }
   void Join(const char* parts, char* tensor) const { Move(parts, tensor, false); }
 

@@ -9,7 +9,7 @@
 
 namespace opwright_mpi {
 
-// `Byte` is char for writing, const char for reading.
+// `Byte` is char for writing and const char for reading.
 template <typename Byte>
 class Pieces {
  public:
@@ -18,18 +18,18 @@ class Pieces {
     if (bytes == 0) return;
     pieces_.push_back({data, this->bytes(), this->bytes() + bytes});
   }
-  // A gap without a tensor: it reads as zeros, and writes are discarded.
+  // Adds a gap without a tensor, which reads as zeros and discards writes.
   void AddGap(int64_t bytes) { Add(nullptr, bytes); }
   int64_t bytes() const { return pieces_.empty() ? 0 : pieces_.back().end; }
 
-  // Copies the bytes from `begin` into memory.
+  // Copies `count` bytes from `begin` on into memory.
   void Read(int64_t begin, int64_t count, char* to) const {
     Visit(begin, count, [to](const char* data, int64_t at, int64_t n) {
       if (data != nullptr) std::memcpy(to + at, data, static_cast<size_t>(n));
       if (data == nullptr) std::memset(to + at, 0, static_cast<size_t>(n));
     });
   }
-  // Copies memory into the bytes from `begin`.
+  // Copies memory into `count` bytes from `begin` on.
   void Write(int64_t begin, int64_t count, const char* from) const {
     Visit(begin, count, [from](char* data, int64_t at, int64_t n) {
       if (data != nullptr) std::memcpy(data, from + at, static_cast<size_t>(n));
@@ -43,8 +43,8 @@ class Pieces {
     int64_t end;
   };
 
-  // Calls function(data, at, n) for the part of each piece in the range; `at` is relative to its
-  // begin, and a gap has no data.
+  // Calls function(data, at, n) for the part of each piece that is in the range; `at` is relative
+  // to the range's begin, and a gap has no data.
   template <typename Function>
   void Visit(int64_t begin, int64_t count, const Function& function) const {
     const int64_t end = begin + count;

@@ -7,16 +7,16 @@
 
 namespace opwright_mpi {
 
-// A shard is a multiple of this many elements.
+// The number of elements of a shard is a multiple of this.
 constexpr int64_t kShardLine = 16;
 
-// Elements of each process's shard of `n`, including padding.
+// Returns the number of elements in each process's shard of `n` elements, including padding.
 inline int64_t ShardLength(int64_t n, int64_t n_processes) {
   const int64_t step = kShardLine * n_processes;
   return (n + step - 1) / step * kShardLine;
 }
 
-// Elements of `n` in the shard of process `rank`.
+// Returns how many of `n` elements are in the shard of process `rank`.
 inline int64_t ShardElements(int64_t n, int64_t n_processes, int64_t rank) {
   const int64_t length = ShardLength(n, n_processes);
   return std::clamp(n - rank * length, int64_t{0}, length);

@@ -98,7 +98,7 @@ SharedExchange::Chunk SharedExchange::ChunkOf(const Transfer& transfer, int64_t 
   return chunk;
 }
 
-// The smallest free buffer of at least this size, or a new one.
+// Returns the smallest free buffer of at least this size, or a new buffer.
 Room SharedExchange::FindRoom(int64_t bytes) {
   auto best = rooms_.end();
   for (auto room = rooms_.begin(); room != rooms_.end(); ++room) {
@@ -124,13 +124,13 @@ void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
   kept = std::move(room);
 }
 
-// Frees the buffers of a finished transfer whose results its owner has.
+// Frees the buffers of a finished transfer after its owner has received the results.
 void SharedExchange::GiveBack(Transfer* transfer) {
   if (!transfer->is_done || transfer->n_kept_results != 0 || transfer->kept.bytes == 0) return;
   rooms_.push_back(std::exchange(transfer->kept, Room{}));
 }
 
-// The transfer of a started chunk that is not read yet.
+// Returns the transfer of a started chunk that has not been read yet.
 Transfer* SharedExchange::TransferOf(int64_t number) const {
   const auto found =
       std::find_if(transfers_.begin(), transfers_.end(), [number](const Transfer* transfer) {
@@ -150,12 +150,12 @@ bool SharedExchange::HaveAll(Counter Board::* counter, int64_t number, int64_t* 
   for (int r = 0; r < size_ && slowest > number; ++r) {
     slowest = std::min(slowest, (memory_->board(r).*counter).value.load(std::memory_order_acquire));
   }
-  if (slowest <= number) return false;  // the others were not checked
+  if (slowest <= number) return false;  // the remaining processes were not checked
   *least = slowest;
   return true;
 }
 
-// The first one, which is most likely in the cache; -1 if there is none.
+// Returns the first free slot, which is most likely in the cache, or -1 if no slot is free.
 int64_t SharedExchange::FindFreeSlot() {
   for (size_t slot = 0; slot < slot_chunks_.size(); ++slot) {
     if (HaveAll(&Board::taken, slot_chunks_[slot], &least_taken_)) {

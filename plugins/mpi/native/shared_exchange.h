@@ -1,4 +1,4 @@
-// Collectives through shared memory: split into chunks that pass through slots in order.
+// Collectives through shared memory, which are split into chunks that pass through slots in order.
 #ifndef OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 #define OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 
@@ -14,7 +14,7 @@
 
 namespace opwright_mpi {
 
-// Memory of a waiting transfer.
+// The buffer of a waiting transfer.
 struct Room {
   std::unique_ptr<char[]> data;
   int64_t bytes = 0;
@@ -25,61 +25,63 @@ struct Transfer {
   Motion motion = Motion::kReduce;
   Join join = nullptr;
   Reduce reduce = Reduce::kSum;
-  int64_t bytes = 0;  // of a lane
-  int64_t item = 1;   // bytes of an element
+  int64_t bytes = 0;  // bytes per lane
+  int64_t item = 1;   // bytes per element
   bool is_weighted = false;
   double weight = 1;
 
-  // The rest is private to the exchange. The pointers are valid during a call of its owner.
+  // The following fields are private to the exchange. The pointers are valid only during a call of
+  // the transfer's owner.
   const Source* source = nullptr;
   const Target* target = nullptr;
-  // Elements without a free slot, and results read before a run waited for them.
+  // Elements for which no slot is free, and results that were read before a run waited for them.
   Room kept;
   bool has_kept_source = false;
-  int64_t n_kept_results = 0;  // bytes of each lane
+  int64_t n_kept_results = 0;  // kept bytes of each lane
   int64_t first_chunk = 0;
   int64_t n_chunks = 0;
-  bool is_dropped = false;  // without an owner
+  bool is_dropped = false;  // whether its owner is gone
   bool is_done = true;
 };
 
-// Each process copies a chunk into its slot (push), reduces its part once all have pushed, in rank
-// order and in place, and reads the reduced parts of all. A small reduction is not divided: each
-// process reduces all of it. With a lane per process a chunk has a piece of every lane; without a
-// reduction, processes read the pushed data of the others. Nothing here blocks.
+// Each process copies a chunk into its slot (push). Once all have pushed, it reduces its part in
+// rank order and in place, and reads the reduced parts of all processes. A small reduction is not
+// divided; each process reduces all of it. With one lane per process, a chunk has a piece of every
+// lane; without a reduction, processes read the data that the others have pushed. No function here
+// blocks.
 class SharedExchange {
  public:
   SharedExchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
 
-  // Starts a transfer. The source is not read afterwards, unless it `stays` valid until the
+  // Starts a transfer. The source is not read after this returns, unless it `stays` valid until the
   // transfer is done.
   void Start(Transfer* transfer, const Source& source, bool stays);
-  // From now on the results go to `target`; nullptr: nowhere.
+  // Sets the destination of the results from now on; nullptr discards them.
   void SetTarget(Transfer* transfer, const Target* target);
-  // Tries one more step: returns 1 if the transfer is done, 2 if a step was made, else 0.
+  // Tries one more step: returns 1 if the transfer is done, 2 if a step was made, otherwise 0.
   int Advance(Transfer* wanted);
   // Stops using the caller's memory, whether the transfer is done or not.
   static void ForgetPointers(Transfer* transfer);
   // Finishes a transfer without its owner.
   void Drop(std::unique_ptr<Transfer> transfer);
 
-  // Publishes this process's plan; later returns the published plans of all others.
+  // Publishes this process's plan; the next function returns the published plans of all processes.
   void PostComparison(int64_t digest, int64_t n_started);
   bool HasComparison() const;
   void ReadComparison(std::vector<int64_t>* all) const;
 
  private:
   struct Chunk {
-    int64_t begin;  // byte of a lane of its transfer
-    int64_t bytes;  // of a lane
-    int64_t part;   // bytes of the part of each process, from one lane to the next
+    int64_t begin;  // offset in a lane of its transfer, in bytes
+    int64_t bytes;  // bytes per lane
+    int64_t part;   // bytes of each process's part, which is the stride of lanes
     bool is_small;
 
     int64_t PartBegin(int rank) const { return std::min(bytes, rank * part); }
     int64_t PartBytes(int rank) const { return PartBegin(rank + 1) - PartBegin(rank); }
   };
 
-  // Bytes of a lane per chunk.
+  // The number of bytes of a lane per chunk.
   int64_t StrideOf(const Transfer& transfer) const;
   Chunk ChunkOf(const Transfer& transfer, int64_t number) const;
   Transfer* TransferOf(int64_t number) const;
@@ -103,9 +105,9 @@ class SharedExchange {
   const int size_;
   const int64_t chunk_bytes_;
   Board& own_;
-  std::deque<Transfer*> transfers_;  // those with unread chunks, in order
+  std::deque<Transfer*> transfers_;  // transfers with unread chunks, in order
   std::vector<std::unique_ptr<Transfer>> dropped_;
-  int64_t n_chunks_ = 0;  // of all started ones
+  int64_t n_chunks_ = 0;  // number of chunks of all started transfers
   int64_t pushed_ = 0;
   int64_t joined_ = 0;
   int64_t taken_ = 0;
@@ -118,7 +120,7 @@ class SharedExchange {
   std::vector<const void*> parts_;
   std::vector<double> weights_;
   std::unique_ptr<char[]> small_;
-  std::vector<Room> rooms_;  // free ones, reused by the transfers of a step
+  std::vector<Room> rooms_;  // free buffers, reused by the transfers of a step
 };
 
 }  // namespace opwright_mpi

@@ -24,15 +24,15 @@ int SlotsOf(int n) {
       std::clamp<int64_t>(kMostBytes / (kSlotBytes * n), 2, static_cast<int64_t>(kMostSlots)));
 }
 
-// Key, boards, slots.
+// The memory consists of the key, the boards and the slots.
 int64_t BoardsBegin() { return static_cast<int64_t>(sizeof(Counter)); }
 int64_t SlotsBegin(int n) {
   return RoundUp(BoardsBegin() + n * static_cast<int64_t>(sizeof(Board)), kPage);
 }
 int64_t BytesOf(int n) { return SlotsBegin(n) + n * SlotsOf(n) * kSlotBytes; }
 
-// Opens the descriptor of another process, after checking that it is a file of the right size: the
-// pid may belong to any process of this machine.
+// Opens the descriptor of another process after checking that it is a file of the right size, since
+// the pid may belong to any process of this machine.
 int OpenDescriptor(const Offer& offer) {
   const std::string path =
       "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.descriptor);
@@ -72,7 +72,7 @@ std::unique_ptr<SharedMemory> SharedMemory::Make(int n) {
   if (descriptor < 0) return nullptr;
   Offer offer{1, getpid(), descriptor, BytesOf(n), {0, 0}};
   std::unique_ptr<SharedMemory> memory(new SharedMemory(n, descriptor, offer));
-  // Sealed against shrinking: reading beyond its end would kill the process.
+  // Sealed against shrinking, since reading beyond its end would kill the process.
   const bool is_good = getrandom(memory->offer_.key, sizeof(offer.key), 0) == sizeof(offer.key) &&
                        ftruncate(descriptor, offer.bytes) == 0 &&
                        fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;

@@ -1,4 +1,4 @@
-// Memory mapped by all processes of a group on one machine.
+// Memory that all processes of a group on one machine map.
 #ifndef OPWRIGHT_MPI_SHARED_MEMORY_H_
 #define OPWRIGHT_MPI_SHARED_MEMORY_H_
 
@@ -13,12 +13,12 @@ namespace opwright_mpi {
 // the L2 cache.
 constexpr int64_t kSlotBytes = 256 * 1024;
 constexpr int kMostSlots = 16;
-// In total over all processes.
+// The maximum total size over all processes.
 constexpr int64_t kMostBytes = int64_t{64} << 20;
-// Chunks whose headers a process keeps: more than slots.
+// Number of chunks whose headers a process keeps, which exceeds the number of slots.
 constexpr int64_t kHeaders = 64;
 
-// A number written by one process and read by the others, in a separate cache line.
+// A number that one process writes and the others read, in a separate cache line.
 struct alignas(64) Counter {
   std::atomic<int64_t> value{0};
 };
@@ -32,24 +32,24 @@ struct ChunkHeader {
 // Data written by one process, besides its slots.
 struct alignas(64) Board {
   Counter pushed;             // chunks whose elements are in a slot
-  Counter joined;             // chunks whose own part is reduced
-  Counter taken;              // chunks whose result it has read
+  Counter joined;             // chunks of which this process has reduced its part
+  Counter taken;              // chunks whose result this process has read
   Counter compared;           // started comparisons of plans
-  int64_t comparisons[2][2];  // digest and started collectives, of the last two
+  int64_t comparisons[2][2];  // digest and started collectives of the last two comparisons
   ChunkHeader headers[kHeaders];
 };
 
-// Information for the others about the process that created the memory.
+// Information for the other processes about the process that created the memory.
 struct Offer {
-  int64_t is_wanted;  // of the process itself: 0 if its user disabled shared memory
-  int64_t pid;        // 0 without memory
+  int64_t is_wanted;  // 0 if the process's user disabled shared memory
+  int64_t pid;        // 0 if the process has no memory
   int64_t descriptor;
   int64_t bytes;
-  int64_t key[2];  // at the begin of the memory, since another machine may have the same pid
+  int64_t key[2];  // stored at the begin of the memory: pids may repeat on other machines
 };
 
-// Anonymous memory, without a name that a killed process could leave behind: the others open the
-// descriptor of the creating process.
+// Anonymous memory, which has no name that a killed process could leave behind; other processes
+// open the descriptor of the creating process.
 class SharedMemory {
  public:
   // Creates memory for `n` processes; nullptr if the system refuses.
@@ -61,7 +61,8 @@ class SharedMemory {
   SharedMemory& operator=(const SharedMemory&) = delete;
 
   Offer offer() const { return offer_; }
-  // Called when all have mapped it: from then on it lives as long as any mapping.
+  // Must be called after all processes have mapped it; from then on, it exists as long as any
+  // mapping.
   void CloseDescriptor();
 
   int n_slots() const { return n_slots_; }
@@ -79,8 +80,8 @@ class SharedMemory {
   char* base_ = nullptr;
 };
 
-// Whether this process may share memory: OPWRIGHT_MPI_SHARED_MEMORY is not 0. Returns an error
-// about that variable, or an empty text.
+// Sets `may_share` to whether OPWRIGHT_MPI_SHARED_MEMORY is not 0. Returns an error about that
+// variable, or an empty string.
 std::string FindChoice(bool* may_share);
 
 }  // namespace opwright_mpi

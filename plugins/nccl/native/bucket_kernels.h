@@ -1,4 +1,4 @@
-// Kernels of buckets: start and wait operators, or both in one.
+// Kernels of buckets: start and wait operators, or both in one operator.
 #ifndef OPWRIGHT_NCCL_BUCKET_KERNELS_H_
 #define OPWRIGHT_NCCL_BUCKET_KERNELS_H_
 
@@ -8,8 +8,8 @@
 
 namespace opwright_nccl {
 
-// Their base class. `Kind` has a name, kWho, and enqueues work: Start, and Finish after the
-// collective.
+// The base class of these kernels. `Kind` has a name, kWho, and enqueues work in Start and, after
+// the collective, in Finish.
 template <typename Kind>
 struct StartKernel : Kind {
   using Bound = Bucket;
@@ -24,7 +24,7 @@ struct StartKernel : Kind {
 
  protected:
   opwright::Status Start(const opwright::RunContext& ctx, Bucket& bucket) const {
-    // After a run that failed before its wait.
+    // The previous run failed before its wait.
     if (bucket.is_under_way) OPWRIGHT_RETURN_IF_ERROR(Group::End(ctx, bucket.fork));
     bucket.is_under_way = true;
     return Kind::Start(ctx, bucket);
@@ -36,7 +36,7 @@ struct StartKernel : Kind {
   }
 };
 
-// One tensor, without buckets.
+// A kernel for one tensor, without buckets.
 template <typename Kind>
 struct WholeKernel : StartKernel<Kind> {
   opwright::Status Run(const opwright::RunContext& ctx, const typename Kind::Attrs&,
@@ -48,7 +48,7 @@ struct WholeKernel : StartKernel<Kind> {
   }
 };
 
-// The second input is the handle.
+// The wait operator, whose second input is the handle.
 struct WaitKernel {
   static void Configure(opwright::KernelOptions& options) { CollectiveKernel::Configure(options); }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const opwright::NoAttrs&) {

@@ -1,4 +1,4 @@
-// NVIDIA's driver as opened by opwright-cuda, and kernels compiled by it.
+// NVIDIA's driver, which opwright-cuda has opened, and kernels that opwright-cuda compiles.
 #ifndef OPWRIGHT_NCCL_CUDA_H_
 #define OPWRIGHT_NCCL_CUDA_H_
 
@@ -39,11 +39,11 @@ struct Driver {
 #undef OPWRIGHT_NCCL_DECLARE
 };
 
-// Returns the handle of a kernel, an instance such as "put<int64_t>"; 0, and a message.
+// Returns the handle of a kernel instance such as "put<int64_t>", or 0 and a message.
 using LoadKernelFn = uint64_t (*)(const char* expression, int32_t gpu, char* message,
                                   int64_t message_bytes);
 
-// Sets the services of opwright-cuda, before anything else in this file.
+// Sets the services of opwright-cuda; must be called before any other function of this file.
 void SetServices(const opwright_cuda_services* services, LoadKernelFn load);
 const opwright_cuda_services& Services();
 
@@ -51,10 +51,10 @@ const opwright_cuda_services& Services();
 opwright::Status OpenDriver();
 const Driver& Cuda();
 
-// OK for 0; otherwise the action and the driver's name of the error.
+// Returns OK for 0, otherwise an error with the action and the driver's name of the error.
 opwright::Status CheckCuda(int result, const char* what);
 
-// The kernel of an expression for the GPU of a device, loaded once.
+// Finds the kernel of an expression for the GPU of a device; each kernel is loaded once.
 opwright::Status FindKernel(void* device, const std::string& expression, KernelHandle* kernel);
 
 // Makes the context of a device current in this thread.
@@ -72,14 +72,14 @@ class Within {
 
 constexpr unsigned kThreads = 256;
 
-// Blocks of kThreads for n elements, limited to a number that fills any GPU.
+// Returns the number of blocks of kThreads for n elements, limited to a number that fills any GPU.
 inline unsigned BlocksFor(int64_t n) {
   constexpr int64_t kMost = 2048;
   const int64_t blocks = (n + kThreads - 1) / kThreads;
   return static_cast<unsigned>(blocks < kMost ? blocks : kMost);
 }
 
-// Launches a kernel with parameters of exactly its types.
+// Launches a kernel; the arguments must have exactly the types of its parameters.
 template <typename... Parameters>
 opwright::Status Launch(KernelHandle kernel, unsigned blocks, unsigned threads, Stream stream,
                         Parameters... parameters) {

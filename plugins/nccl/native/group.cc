@@ -16,8 +16,8 @@ using opwright::Status;
 
 namespace {
 
-constexpr unsigned kNonBlocking = 1;     // a stream apart from the default one
-constexpr unsigned kDisableTiming = 2;   // an event
+constexpr unsigned kNonBlocking = 1;     // a stream that is independent of the default stream
+constexpr unsigned kDisableTiming = 2;   // an event without timing
 constexpr unsigned kPortableMapped = 3;  // host memory with an address on the GPU
 constexpr long kNapNs = 50'000;
 constexpr timespec kAbortTime{0, 50'000'000};
@@ -32,7 +32,7 @@ std::mutex groups_mutex;
 pid_t connected_pid = 0;
 
 std::map<std::string, std::unique_ptr<Group>>& Groups() {
-  // Never freed: work may be active while the process ends.
+  // Never freed, since work may be active while the process exits.
   static auto* groups = new std::map<std::string, std::unique_ptr<Group>>;
   return *groups;
 }
@@ -123,7 +123,8 @@ Status Group::Connect(const char* who, void* device) {
   return Status::Ok();
 }
 
-// Enqueuing may continue after a call returns: until it is done nothing else is enqueued.
+// NCCL may continue to enqueue work after a call returns; nothing else may be enqueued until it is
+// done.
 Status Group::Settle(const char* who, const opwright::RunContext& ctx, int code) {
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_seconds.load());
@@ -141,7 +142,7 @@ Status Group::Settle(const char* who, const opwright::RunContext& ctx, int code)
     }
   }
   if (code == kSuccess) return Status::Ok();
-  OPWRIGHT_RETURN_IF_ERROR(Check(who));  // the reason if it was ended
+  OPWRIGHT_RETURN_IF_ERROR(Check(who));  // returns the reason if the group was aborted
   Fail(opwright::detail::Concat(who, ": group '", name, "': NCCL failed: ", ErrorText(code)));
   return Check(who);
 }
@@ -243,10 +244,10 @@ void Group::Fail(const std::string& reason) {
     comm = comm_;
   }
   if (device_ == nullptr) return;
-  // In this order, so that a waiting thread finds the reason when its wait ends.
+  // The reason is set first, so that a waiting thread can read it when its wait ends.
   Services().lose(device_, reason.c_str());
-  // In a separate thread: it may wait for the GPU, which waits to be released. NCCL work that
-  // starts then ends immediately.
+  // Abort runs in a separate thread, since it may wait for the GPU, which waits to be released.
+  // NCCL work that starts afterward ends immediately.
   if (comm != nullptr) std::thread(Abort, device_, comm).detach();
   nanosleep(&kAbortTime, nullptr);
   static_cast<volatile Progress*>(progress_)->released = 1;

@@ -1,4 +1,4 @@
-// Groups of processes: their communicator, stream and progress.
+// Groups of processes, with their communicator, stream and progress.
 #ifndef OPWRIGHT_NCCL_GROUP_H_
 #define OPWRIGHT_NCCL_GROUP_H_
 
@@ -31,7 +31,7 @@ enum Operation : int32_t {
 };
 const char* NameOf(int32_t operation);
 
-// Two events of one kernel: the begin and the end of work on the group's stream.
+// Two events of one kernel, for the begin and the end of its work on the group's stream.
 class Fork {
  public:
   Fork() = default;
@@ -56,33 +56,33 @@ class Group {
   const int rank;
   const int size;
 
-  // Serializes the collectives of a group: held by each kernel while it enqueues work.
+  // Serializes the collectives of a group; each kernel holds it while it enqueues work.
   std::mutex mutex;
 
-  // Checked first by each kernel: usable, on one GPU, connected. The first kernel connects, at the
-  // same point in all processes.
+  // Each kernel calls this first to check that the group is usable, on one GPU, and connected. The
+  // first kernel connects the group, at the same point in all processes.
   opwright::Status Enter(const char* who, void* device);
 
   // Runs `enqueue`, which enqueues NCCL's calls on a stream of the group, after the work on the
   // call's stream; it returns NCCL's code.
   opwright::Status Begin(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                          const std::function<int(Comm, Stream)>& enqueue);
-  // Makes the call's stream wait for that.
+  // Makes the call's stream wait for this work.
   static opwright::Status End(const opwright::RunContext& ctx, const Fork& fork);
 
-  // Compares plans, before NCCL's calls of this run.
+  // Compares plans before this run calls NCCL.
   opwright::Status Compare(const opwright::RunContext& ctx, const Fork& fork, int64_t digest,
                            Address numbers);
 
   // ---- Called from Python
 
-  // Starts to connect for this thread's call of Enter; then polls the state.
+  // Starts to connect for this thread's call of Enter; later calls poll the state.
   int StartComm(const UniqueId& id);
   int FindCommState();
-  // NCCL's asynchronous error, 0 if none, and the progress so far.
+  // Returns NCCL's asynchronous error, or 0, and the progress so far.
   int Watch(Progress* progress);
-  // Aborts all active work, with a reason reported by the next wait for the GPU and the next
-  // collective. In any thread.
+  // Aborts all active work; the next wait for the GPU and the next collective report the reason.
+  // May be called in any thread.
   void Fail(const std::string& reason);
   bool is_usable();
 
@@ -93,17 +93,17 @@ class Group {
   opwright::Status FindBeside(const opwright::RunContext& ctx, Stream* beside);
   opwright::Status Settle(const char* who, const opwright::RunContext& ctx, int code);
 
-  std::mutex state_mutex_;  // guards what follows, up to the empty line
+  std::mutex state_mutex_;  // guards the following members, up to the empty line
   std::string unusable_;
   Comm comm_ = nullptr;
   bool is_connected_ = false;
 
   void* device_ = nullptr;
   // One group stream per call stream: a graph is recorded on a separate stream, while another
-  // thread may enqueue work on the usual one.
+  // thread may enqueue work on the usual stream.
   std::map<Stream, Stream> beside_;
-  Stream usual_ = nullptr;        // of the first call, which records nothing
-  Stream spare_ = nullptr;        // created then, so that nothing is created during graph capture
+  Stream usual_ = nullptr;        // stream of the first call, which does not record a graph
+  Stream spare_ = nullptr;        // created at the first call, so that capture creates nothing
   Progress* progress_ = nullptr;  // in host memory
   Address progress_address_ = 0;
   KernelHandle begin_ = nullptr;
@@ -112,17 +112,17 @@ class Group {
   KernelHandle compare_ = nullptr;
 };
 
-// Connects a group, from Python: 0, or 1 and a message.
+// A Python function that connects a group; returns 0, or 1 and a message.
 using ConnectFn = int (*)(const char* group, int32_t gpu, char* message, int64_t message_bytes);
 
-// Publishes the entries of a plan's digest to other processes, in Python.
+// A Python function that publishes the entries of a plan's digest to other processes.
 using PublishFn = void (*)(int64_t digest, const char* entries);
 
 void SetConnect(ConnectFn connect);
 void SetPublish(PublishFn publish);
 void SetDeadline(double seconds);
 
-// The group of a name, or nullptr. Groups live until the process ends.
+// Returns the group of a name, or nullptr. Groups exist until the process exits.
 Group* FindGroup(const std::string& name);
 // Creates a group that includes this process.
 void AddGroup(const std::string& name, int rank, int size);

@@ -31,10 +31,10 @@ struct CollectiveKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "nccl";
     options.capturable = true;
-    options.blocks = true;  // a later wait for the GPU includes other processes
+    options.blocks = true;  // a later wait for the GPU may wait for other processes
   }
 
-  // The group, connected by this engine; it may have only this process.
+  // Finds the group, which this engine must have connected; it may consist of only this process.
   opwright::Status PrepareGroup(opwright::PrepareContext& ctx, const std::string& name) {
     group = FindGroup(name);
     if (group == nullptr) {
@@ -62,7 +62,7 @@ struct CollectiveKernel {
     return is_blocking ? Wait(ctx) : opwright::Status::Ok();
   }
 
-  // Runs an NCCL call, and makes the call's stream wait for it.
+  // Runs an NCCL call and makes the call's stream wait for it.
   template <typename Enqueue>
   opwright::Status Exchange(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                             const Enqueue& enqueue) const {

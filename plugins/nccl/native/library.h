@@ -1,4 +1,4 @@
-// The NCCL of this process: opened at run time.
+// The NCCL library of this process, which is opened at run time.
 #ifndef OPWRIGHT_NCCL_LIBRARY_H_
 #define OPWRIGHT_NCCL_LIBRARY_H_
 
@@ -20,13 +20,13 @@ struct Library {
 // The functions; all null before Open.
 const Library& Nccl();
 
-// Opens the library at `path`, once per process. Returns an error, or an empty text.
+// Opens the library at `path`, once per process. Returns an error, or an empty string.
 std::string Open(const std::string& path);
 
-// "2.32.3" of 23203.
+// Formats 23203 as "2.32.3".
 std::string VersionText(int version);
 
-// The meaning of an error code, with the library's last message.
+// Returns the meaning of an error code, with the library's last message.
 std::string ErrorText(int code);
 
 }  // namespace opwright_nccl

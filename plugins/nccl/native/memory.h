@@ -18,7 +18,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // Allocated by NCCL, so that it can be registered; nothing for 0 bytes.
+  // Allocates memory through NCCL, so that it can be registered; allocates nothing for 0 bytes.
   opwright::Status Allocate(void* device, int64_t bytes);
   Address address() const { return reinterpret_cast<Address>(pointer_); }
 
@@ -27,7 +27,7 @@ class Memory {
   void* pointer_ = nullptr;
 };
 
-// Common resources of kernels: events, and a few numbers.
+// The common resources of kernels: events, and memory for a few numbers.
 struct Scratch {
   Fork fork;
   Memory memory;
@@ -36,13 +36,13 @@ struct Scratch {
 // Several tensors reduced as one.
 struct Bucket : Scratch {
   ~Bucket();
-  bool is_under_way = false;  // started, and not awaited yet
-  // Set by the kernel that started it: makes a stream wait, and writes the results.
+  bool is_under_way = false;  // started but not awaited yet
+  // Makes a stream wait and writes the results; set by the kernel that started the bucket.
   std::function<opwright::Status(const opwright::RunContext&)> unpack;
 };
 
-// Started buckets by the address of the handle, which lives as long. In a graph a bucket is looked
-// up only once.
+// Registers a started bucket by the address of its handle, which exists as long. In a graph, a
+// bucket is looked up only once.
 void KeepBucket(const void* handle, Bucket* bucket);
 Bucket* FindBucket(const void* handle);
 

@@ -1,4 +1,4 @@
-// dist.all_gather, all_to_all, broadcast and barrier for CUDA: nothing is computed.
+// dist.all_gather, all_to_all, broadcast and barrier for CUDA, which only move data.
 #include <cstdint>
 #include <string>
 
@@ -23,8 +23,8 @@ struct RootAttrs {
   OPWRIGHT_ATTRIBUTES(group, root);
 };
 
-// `n_buffers` in the workspace, each of the size of the partitioned tensor, unless it is memory of
-// parts itself.
+// The workspace has `n_buffers` buffers, each of the size of the partitioned tensor, unless the
+// tensor itself already has the layout of parts.
 struct PartsKernel : CollectiveKernel {
   using Bound = Scratch;
   Status PrepareParts(opwright::PrepareContext& ctx, const AxisAttrs& attrs,
@@ -121,7 +121,7 @@ struct BarrierKernel : CollectiveKernel {
   Status Bind(const opwright::RunContext&, const GroupAttrs&, Scratch& scratch) const {
     return BindScratch(device, sizeof(int32_t), &scratch);
   }
-  // The maximum of any number is complete when all processes have arrived.
+  // Reduces the maximum of any number, which is complete when all processes have arrived.
   Status Run(const opwright::RunContext& ctx, const GroupAttrs&, Scratch& scratch) const {
     return Meet("dist.barrier", ctx, [&]() -> Status {
       auto* number = reinterpret_cast<void*>(scratch.memory.address());

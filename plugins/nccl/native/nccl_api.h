@@ -1,4 +1,5 @@
-// The used part of NCCL: constants and functions of nccl.h 2.28, stable in NCCL 2, loaded by name.
+// The part of NCCL that is used: constants and functions of nccl.h 2.28, which are stable in NCCL 2
+// and loaded by name.
 #ifndef OPWRIGHT_NCCL_NCCL_API_H_
 #define OPWRIGHT_NCCL_NCCL_API_H_
 
@@ -36,7 +37,7 @@ struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
   unsigned version = 22700;
-  int blocking = 0;  // non-blocking calls: our own waits have a deadline
+  int blocking = 0;  // calls do not block, since our own waits have a deadline
   int cga_cluster_size = INT_MIN;
   int least_ctas = INT_MIN;
   int most_ctas = INT_MIN;
@@ -50,7 +51,7 @@ struct Config {
   int nvls_ctas = INT_MIN;
 };
 
-// name, parameters of each function, which returns an int.
+// The name and parameters of each function; all functions return int.
 #define OPWRIGHT_NCCL_FUNCTIONS(F)                                       \
   F(GetVersion, (int*))                                                  \
   F(GetUniqueId, (UniqueId*))                                            \

@@ -11,14 +11,14 @@
 
 namespace opwright_nccl {
 
-// Kernel names of reducible dtypes, such as "Half" for float16.
+// Returns the kernel's name of a reducible dtype, such as "Half" for float16.
 const char* CTypeOf(DLDataType dtype);
 
-// Shards, as specified in opwright_dist.operators.shards: a multiple of this many elements, whole
-// cache lines.
+// The number of elements of a shard is a multiple of this, so that shards are complete cache lines;
+// see opwright_dist.operators.shards.
 constexpr int64_t kShardLine = 16;
 
-// Elements of each process's shard of `n`, including padding.
+// Returns the number of elements in each process's shard of `n` elements, including padding.
 inline int64_t ShardLength(int64_t n, int64_t n_processes) {
   const int64_t step = kShardLine * n_processes;
   return (n + step - 1) / step * kShardLine;
@@ -29,35 +29,35 @@ struct Layout : Parts {
   Layout(int64_t outer_, int64_t parts_, int64_t run_)
       : Parts{outer_, parts_, run_, outer_ * parts_ * run_, outer_ * run_} {}
 
-  // A tensor as one part.
+  // Returns the layout of a tensor as one part.
   static Layout Flat(int64_t n) { return {1, 1, n}; }
-  // The axis divided into parts.
+  // Returns the layout of a tensor whose axis is divided into parts.
   static Layout Of(const opwright::Shape& shape, int64_t axis, int64_t n_parts);
-  // A tensor of n elements in shards of `length`, each in a larger part.
+  // Returns the layout of n elements in shards of `length`, each in a larger part.
   static Layout Shards(int64_t n, int64_t n_parts, int64_t length, int64_t stride);
   int64_t part() const { return outer * run; }
-  bool is_whole() const { return outer == 1 || parts == 1; }  // both are the same memory
+  bool is_whole() const { return outer == 1 || parts == 1; }  // both layouts are equal
 };
 
-// 16-bit floats are reduced in float32, means are divided sums. The maximum and minimum of floats
-// use order-preserving integers, to propagate NaN.
+// The numbers that NCCL transfers. 16-bit floats are reduced in float32, and means are sums that
+// are divided. The maximum and minimum of floats use order-preserving integers, to propagate NaN.
 class Numbers {
  public:
   opwright::Status Find(void* device, DLDataType dtype, const std::string& reduce,
                         bool is_weighted);
 
-  int type() const { return type_; }            // NCCL's
-  int operation() const { return operation_; }  // NCCL's
-  int64_t item() const { return item_; }        // bytes
+  int type() const { return type_; }            // NCCL's data type
+  int operation() const { return operation_; }  // NCCL's reduction
+  int64_t item() const { return item_; }        // bytes per number
 
   // Writes a tensor into memory of parts.
   opwright::Status Pack(Stream stream, const void* x, Address to, const Layout& layout,
                         double weight) const;
-  // Writes one number into a line of each of `n_places`, `stride` elements apart.
+  // Writes a number into a line at each of `n_places` positions, `stride` elements apart.
   opwright::Status Put(Stream stream, Address to, double number, int64_t n_places,
                        int64_t stride) const;
   // Writes memory of parts into a tensor; a mean is divided by the number at `sum`, or by `divisor`
-  // if that is 0.
+  // if `sum` is 0.
   opwright::Status Unpack(Stream stream, Address from, void* out, const Layout& layout, Address sum,
                           double divisor) const;
 

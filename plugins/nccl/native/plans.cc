@@ -1,4 +1,4 @@
-// dist.compare_plans and dist.part for CUDA: exchanges besides tensors.
+// dist.compare_plans and dist.part for CUDA, which exchange data other than tensors.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,7 +31,7 @@ struct PartAttrs {
 template <typename T>
 struct CompareKernel : CollectiveKernel {
   using Bound = Scratch;
-  // Every process publishes the entries of its digest before the plan runs.
+  // Publishes the entries of this process's digest before the plan runs.
   Status Prepare(opwright::PrepareContext& ctx, const CompareAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(PrepareGroup(ctx, attrs.group));
     std::string text;

@@ -22,8 +22,8 @@ struct ScatterAttrs {
   OPWRIGHT_ATTRIBUTES(group, reduce, axis);
 };
 
-// The two bucketed reductions. A bucket has lanes with a part of every tensor: one lane with whole
-// tensors, or one lane per process with its shards.
+// The two bucketed reductions. A bucket has one lane with whole tensors, or one lane per process
+// with the process's shards of all tensors.
 struct ToAll {
   static constexpr const char* kWho = "dist.all_reduce";
   static int64_t LanesOf(int) { return 1; }
@@ -52,7 +52,7 @@ struct ReduceBucket : CollectiveKernel {
     if (is_weighted) rows = static_cast<double>(ctx.input(1).shape().dims()[0]);
     return numbers.Find(device, opwright::DtypeOf<T>(), attrs.reduce, is_weighted);
   }
-  // The inputs, followed by the shards.
+  // The arguments are the inputs, followed by the shards.
   Status Bind(const opwright::RunContext&, const ReduceAttrs&, Bucket& bucket) const {
     return BindScratch(device, (n_lanes + (kIsToAll ? 0 : 1)) * lane() * numbers.item(), &bucket);
   }
@@ -93,7 +93,7 @@ struct ReduceBucket : CollectiveKernel {
     return Status::Ok();
   }
 
-  // A whole cache line for the weight, so that lanes stay aligned.
+  // The weight takes a complete cache line, so that lanes stay aligned.
   int64_t lane() const { return n + (is_weighted ? kShardLine : 0); }
   Address ResultOf(const Bucket& bucket) const {
     const int64_t before = kIsToAll ? 0 : n_lanes * lane() * numbers.item();
@@ -102,7 +102,7 @@ struct ReduceBucket : CollectiveKernel {
 
   Numbers numbers;
   int64_t n_lanes = 1;
-  int64_t n = 0;  // elements of tensors in a lane
+  int64_t n = 0;  // tensor elements per lane
   bool is_weighted = false;
   double rows = 1;
 };

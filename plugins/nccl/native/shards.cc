@@ -1,4 +1,4 @@
-// dist.unshard, directly or as start and wait, and dist.shard, for CUDA, without computation.
+// dist.unshard, directly or as start and wait, and dist.shard, for CUDA. They only move data.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -61,7 +61,7 @@ struct UnshardBucket : CollectiveKernel {
   }
 
   Mover mover;
-  int64_t n = 0;  // elements of a lane
+  int64_t n = 0;  // elements per lane
 };
 
 template <typename T>
@@ -71,7 +71,7 @@ using UnshardWhole = WholeKernel<UnshardBucket<T>>;
 template <typename T>
 using UnshardWait = WaitKernel;
 
-// The shard of this process, without communication.
+// Copies the shard of this process, without communication.
 template <typename T>
 struct ShardKernel : CollectiveKernel {
   static void Configure(opwright::KernelOptions& options) {

@@ -1,4 +1,4 @@
-// Arrays that describe their memory by an attribute, which the device's `arrays` name.
+// Arrays that describe their memory by an attribute, whose name the device's `arrays` define.
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace {
 // The result of DeviceArrays.locate: pointer, shape, dtype, device number and stream.
 using Place = std::tuple<uintptr_t, Shape, std::string, std::optional<int32_t>, uintptr_t>;
 
-// The name of the attribute; null if the device has none.
+// Returns the name of the attribute, or null if the device has none.
 py::object FindInterface(const Device& device) {
   PyObject* arrays = DeviceArrays(device);
   if (arrays == nullptr) return {};
@@ -47,7 +47,7 @@ Place ReadPlace(const py::object& located) {
   }
 }
 
-// The attribute of a tensor whose memory no enqueued work writes; null for other names.
+// Returns the attribute of a tensor whose memory no enqueued work writes, or null for other names.
 py::object FindDescription(const Tensor& tensor, const py::handle& name) {
   Device& device = *tensor.device();
   const py::object interface = FindInterface(device);

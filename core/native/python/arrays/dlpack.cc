@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// Owns the tensor while the consumer has the content of the capsule.
+// Owns the tensor while the consumer holds the content of the capsule.
 template <typename Managed>
 struct Export {
   std::shared_ptr<const Tensor> tensor;
@@ -26,7 +26,7 @@ void Delete(Managed* managed) {
   delete static_cast<Export<Managed>*>(managed->manager_ctx);
 }
 
-// A capsule that was not consumed still has its first name.
+// A capsule that was not consumed still has its original name.
 template <typename Managed>
 void DestroyCapsule(PyObject* capsule) {
   const char* name = kCapsuleName<Managed>;
@@ -58,7 +58,7 @@ py::object MakeCapsule(const std::shared_ptr<const Tensor>& tensor) {
   return py::reinterpret_steal<py::object>(capsule);
 }
 
-// The producer's tensor; returned with the GIL held.
+// The producer's tensor, which is returned to the producer with the GIL held.
 template <typename Managed>
 std::shared_ptr<void> HoldManaged(Managed* managed) {
   return {managed, [](Managed* held) {
@@ -69,14 +69,15 @@ std::shared_ptr<void> HoldManaged(Managed* managed) {
           }};
 }
 
-// The tensor of a Tensor or of a variable; null for arrays of other libraries.
+// Returns the tensor of a Tensor or of a variable, or null for arrays of other libraries.
 std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
   if (py::isinstance<TensorHandle>(array)) return array.cast<TensorHandle&>().tensor;
   if (py::isinstance<ScopeVariable>(array)) return array.cast<ScopeVariable&>().tensor();
   return nullptr;
 }
 
-// A handle that is not an address has no meaning for another device, with any DLPack code.
+// Rejects handles that are not addresses, which only their own device can interpret, whatever the
+// DLPack code.
 void CheckAddresses(const Device& from, const Device& to, const char* who) {
   if (from.addressable() && to.addressable()) return;
   Throw(ErrorKind::kFeed, who, ": must be on ", NameBeside(to, from), ", got one on ",
@@ -105,8 +106,8 @@ std::shared_ptr<const Tensor> Import(Managed* managed, const std::shared_ptr<Dev
                 IsReadOnly(*managed));
 }
 
-// A tensor by the exchange API of its library, ordered after that library's work; null for a
-// library without one.
+// Returns a tensor through the exchange API of its library, ordered after that library's work, or
+// null for a library without an exchange API.
 std::shared_ptr<const Tensor> FindExchanged(const py::handle& array,
                                             const std::shared_ptr<Device>& device,
                                             const char* who) {
@@ -121,7 +122,8 @@ std::shared_ptr<const Tensor> FindExchanged(const py::handle& array,
   if (kind.api->current_work_stream(place.device_type, place.device_id, &stream) != 0) {
     throw py::error_already_set();
   }
-  // To CUDA and ROCm NULL is the default stream, to others none: then __dlpack__ sees to the order.
+  // For CUDA and ROCm, NULL is the default stream. For other devices it is no stream, and
+  // __dlpack__ must order the work.
   const bool has_default = place.device_type == kDLCUDA || place.device_type == kDLROCM;
   if (stream == nullptr && !has_default) return nullptr;
   if (kind.api->managed_tensor_from_py_object_no_sync(array.ptr(), &managed) != 0) {
@@ -201,12 +203,12 @@ bool MustBeCopied(const Device& device, const void* data) {
   return reinterpret_cast<uintptr_t>(data) % kVectorBytes != 0;
 }
 
-// A slice of an array has any alignment.
+// Copies a tensor if it is not aligned, since a slice of an array can have any alignment.
 std::shared_ptr<const Tensor> CopyAligned(const std::shared_ptr<Device>& device, DLDataType dtype,
                                           Shape shape, const void* data, const char* who) {
   auto tensor = MakeTensor(device, dtype, std::move(shape), who);
   device->CopyWithin(tensor->data(), data, tensor->bytes());
-  device->Synchronize();  // the owner may free the memory from now on
+  device->Synchronize();  // after this, the owner may free the memory
   return tensor;
 }
 

@@ -17,14 +17,15 @@ namespace {
 
 constexpr const char* kLent = "opwright.lent";
 
-thread_local int n_detaching = 0;  // that are on, of this thread
+thread_local int n_detaching = 0;  // number of enabled Detaching objects in this thread
 
 template <typename Managed>
 void FreeLent(PyObject* capsule) {
   GiveBack(static_cast<Managed*>(PyCapsule_GetPointer(capsule, kLent)));
 }
 
-// A capsule that owns a producer's tensor; null with an error set, after returning it.
+// Returns a capsule that owns a producer's tensor. On failure, returns the tensor to its producer,
+// sets an error and returns null.
 template <typename Managed>
 PyObject* Own(Managed* managed) {
   PyObject* owner = PyCapsule_New(managed, kLent, FreeLent<Managed>);
@@ -32,8 +33,8 @@ PyObject* Own(Managed* managed) {
   return owner;
 }
 
-// An ndarray over the memory of `owner`, whose reference it steals; strides in bytes, null:
-// compact.
+// Returns an ndarray over the memory of `owner`, whose reference it steals; strides are in bytes,
+// and null means compact.
 PyObject* ViewOf(PyArray_Descr* descr, int ndim, const npy_intp* shape, const npy_intp* strides,
                  void* data, bool read_only, PyObject* owner) noexcept {
   Py_INCREF(descr);
@@ -59,14 +60,14 @@ bool IsAligned(const void* data, int64_t item_bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(item_bytes) == 0;
 }
 
-// Placeholder tensors of PyTorch, as while it traces, have elements but no memory.
+// PyTorch's placeholder tensors, as used in tracing, have elements but no memory.
 bool HasMemory(const DLTensor& tensor) {
   return tensor.data != nullptr || IsEmpty(tensor.shape, tensor.ndim);
 }
 
-// The strides, in bytes, of a tensor that kernels cannot read directly.
+// Returns the strides, in bytes, of a tensor that kernels cannot read directly.
 Shape StridesOf(const DLTensor& tensor) {
-  Shape strides(static_cast<size_t>(tensor.ndim) + 1);  // never empty: NULL means compact
+  Shape strides(static_cast<size_t>(tensor.ndim) + 1);  // not empty, since NULL means compact
   if (IsCompact(tensor)) {
     FillRowMajorStrides(tensor.shape, tensor.ndim, strides.data());
   } else {
@@ -76,8 +77,8 @@ Shape StridesOf(const DLTensor& tensor) {
   return strides;
 }
 
-// An ndarray over a tensor on the host with at most NumPy's number of dimensions, which keeps
-// `owner` alive; throws for an unknown dtype.
+// Returns an ndarray over a tensor on the host, which has at most NumPy's number of dimensions; the
+// ndarray keeps `owner` alive. Throws for an unknown dtype.
 PyObject* ViewOf(const DLTensor& tensor, bool read_only, PyObject* owner) {
   PyArray_Descr* descr = DescrOf(DtypeFromCode(DtypeToCode(tensor.dtype)));
   const bool is_ready = IsCompact(tensor) && IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
@@ -96,8 +97,8 @@ bool CanView(const DLTensor& tensor) {
 
 PyObject* LendByApi(const ArrayKind& kind, PyObject* array, bool is_read) {
   if (is_read && kind.api->dltensor_from_py_object_no_sync != nullptr) {
-    // A view of the array itself, which creates no owner, and lacks the flags for read-only memory
-    // and for elements of few bits in separate bytes.
+    // This view of the array itself creates no owner. It lacks the flags for read-only memory and
+    // for elements of few bits that are stored in separate bytes.
     DLTensor seen{};
     if (kind.api->dltensor_from_py_object_no_sync(array, &seen) != 0) return nullptr;
     if (PaddingOf(seen.dtype) == 0) return CanView(seen) ? ViewOf(seen, true, array) : nullptr;
@@ -112,7 +113,7 @@ PyObject* LendByApi(const ArrayKind& kind, PyObject* array, bool is_read) {
   return is_viewed ? ViewOf(tensor, IsReadOnly(*managed), owner) : nullptr;
 }
 
-// The dtype of a buffer's items, false if we have none.
+// Finds the dtype of a buffer's items; returns false if it is not supported.
 bool FindItemDtype(const Py_buffer& buffer, DLDataType* dtype) {
   const char* format = buffer.format == nullptr ? "B" : buffer.format;
   if (*format == '@' || *format == '=' || *format == '<') ++format;
@@ -140,7 +141,7 @@ void ReleaseBuffer(PyObject* capsule) {
   PyBuffer_Release(buffer.get());
 }
 
-// A capsule rather than a memoryview, which needs two more objects.
+// Uses a capsule rather than a memoryview, which would need two more objects.
 PyObject* LendByBuffer(PyObject* array) {
   auto buffer = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(array, buffer.get(), PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
@@ -197,7 +198,7 @@ PyObject* GiveArray(const ArrayKind& kind, PyObject* result) {
                        0};
   given->array = Py_NewRef(result);
   void* made = nullptr;
-  // It belongs to the library from here on, even if that fails.
+  // The library owns the tensor from here on, even if the call fails.
   if (kind.api->managed_tensor_to_py_object_no_sync(&given.release()->managed, &made) != 0) {
     return nullptr;
   }
@@ -218,7 +219,7 @@ PyObject* GiveTuple(const ArrayKind& kind, PyObject* results) {
   return given;
 }
 
-// The newest table of a type that we support; null if it has none.
+// Returns the newest supported exchange table of a type, or null if it has none.
 const DLPackExchangeAPI* FindApi(PyTypeObject* type) {
   PyObject* capsule =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
@@ -245,7 +246,7 @@ void CheckDtype(DLDataType dtype, const char* who) {
   }
 }
 
-// Any array with __dlpack__ on the host, with any strides; throws.
+// Reads any array on the host that has __dlpack__, with any strides; throws.
 template <typename Managed>
 py::object Import(Managed* managed, const char* who) {
   const py::object owner = py::reinterpret_steal<py::object>(Own(managed));
@@ -298,7 +299,8 @@ py::object GiveLike(const py::object& result, const py::object& like) {
 }  // namespace
 
 bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept {
-  // A process has two or three libraries; a type that does not fit in is looked up each time.
+  // A process uses two or three array libraries; types beyond the table's size are looked up each
+  // time.
   static std::array<ArrayKind, 8> known;
   static size_t n_known = 0;
   for (size_t i = 0; i < n_known; ++i) {
@@ -311,7 +313,7 @@ bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept {
   const bool has_buffer = buffer != nullptr && buffer->bf_getbuffer != nullptr;
   if (kind->api == nullptr && !(has_buffer && HasAttribute(type, "__dlpack__"))) return false;
   if (n_known < known.size()) {
-    Py_INCREF(type);  // its address must not become another's
+    Py_INCREF(type);  // so that its address is never reused
     known[n_known++] = *kind;
   }
   return true;
@@ -336,8 +338,8 @@ PyObject* Lend(const ArrayKind& kind, PyObject* array, bool is_read) {
     if (!RequiresGradient(kind, array)) {
       lent = kind.api == nullptr ? LendByBuffer(array) : LendByApi(kind, array, is_read);
     }
-  } catch (const Error&) {  // an unknown dtype, or bfloat16 without ml_dtypes: __dlpack__ leads to
-    lent = nullptr;         // the error
+  } catch (const Error&) {  // an unknown dtype, or bfloat16 without ml_dtypes; the path through
+    lent = nullptr;         // __dlpack__ raises the error
   }
   if (lent == nullptr) PyErr_Clear();
   return lent;

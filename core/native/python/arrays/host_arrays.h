@@ -1,8 +1,9 @@
-// Arrays of other libraries on the host: reads them as ndarrays, and returns results as theirs.
+// Arrays of other libraries on the host: reads them as ndarrays, and returns results as arrays of
+// these libraries.
 //
-// A type with DLPack's C exchange API (PyTorch's) exchanges arrays without Python calls; a type
-// with Python's buffer protocol besides DLPack (JAX's) exports them by that. All others export by
-// __dlpack__, in Python.
+// A type with DLPack's C exchange API (PyTorch) exchanges arrays without Python calls; a type with
+// Python's buffer protocol in addition to DLPack (JAX) exports arrays through this protocol. All
+// other types export through __dlpack__, in Python.
 #ifndef OPWRIGHT_PYTHON_HOST_ARRAYS_H_
 #define OPWRIGHT_PYTHON_HOST_ARRAYS_H_
 
@@ -11,18 +12,19 @@
 
 namespace opwright {
 
-// How arrays of one type are exported.
+// The method by which arrays of one type are exported.
 struct ArrayKind {
   PyTypeObject* type = nullptr;
-  const DLPackExchangeAPI* api = nullptr;  // null: by the buffer protocol
-  bool has_gradients = false;              // it has the attribute requires_grad
+  const DLPackExchangeAPI* api = nullptr;  // null means the buffer protocol
+  bool has_gradients = false;              // whether it has the attribute requires_grad
 };
 
-// Whether arrays of this type are exported without a call of __dlpack__. An exchange API is
-// looked up once. Leaves no error set.
+// Whether arrays of this type are exported without a call of __dlpack__. An exchange API is looked
+// up once. Never sets a Python error.
 bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept;
 
-// While an enabled one lives, this thread reads arrays that require a gradient as their detach().
+// While an enabled object exists, this thread reads arrays that require a gradient as their
+// detach().
 class Detaching {
  public:
   explicit Detaching(bool is_on) : is_on_(is_on) {
@@ -40,22 +42,23 @@ class Detaching {
   const bool is_on_;
 };
 
-// Whether its library would record operations on an array, which it cannot do with ours.
+// Whether the library of an array would record operations on it, which it cannot do for our
+// operators.
 bool RequiresGradient(const ArrayKind& kind, PyObject* array);
 
-// An ndarray, of any strides, over an array's memory on the host, which it keeps alive; null
-// without an error if its library does not export it; throws std::bad_alloc. With `is_read` it is
-// read-only, and marked so, which some libraries require.
+// Returns an ndarray, with any strides, over an array's memory on the host, which it keeps alive.
+// Returns null without an error if the array's library does not export it; throws std::bad_alloc.
+// With `is_read`, the ndarray is read-only and marked as such, which some libraries require.
 PyObject* Lend(const ArrayKind& kind, PyObject* array, bool is_read);
 
-// An ndarray, or a tuple of them, as arrays of a library with an exchange API, which keep them
-// alive. NULL with an error set.
+// Converts an ndarray, or a tuple of ndarrays, to arrays of a library with an exchange API, which
+// keep them alive. On failure, returns NULL and sets an error.
 PyObject* GiveToLibrary(const ArrayKind& kind, PyObject* result) noexcept;
 
-// A ready array with the values of an ndarray or exported array: itself, over its memory,
-// or a copy if kernels could not read that. `kind` is then the way of export, null for NumPy's
-// own. Null without an error for other values, and for ndarrays of subclasses and foreign byte
-// order.
+// Returns a ready array with the values of an ndarray or exported array: the array itself, an
+// ndarray over its memory, or a copy if kernels cannot read this memory. Sets `kind` to the method
+// of export, null for NumPy arrays. Returns null without an error for other values, and for
+// ndarrays of subclasses or with foreign byte order.
 PyObject* ReadReady(PyObject* array, ArrayKind* kind);
 
 void BindHostArrays(py::module_& module);

@@ -1,4 +1,4 @@
-// Defines NumPy's C API, only in this file: it must not be compiled with another one.
+// Defines NumPy's C API. Only this file does, so it must not be merged with another file.
 #define OPWRIGHT_IMPORTS_NUMPY
 #include "python/arrays/numpy_bridge.h"
 

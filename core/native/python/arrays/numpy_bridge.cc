@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// From this size on results are aligned to cache lines; NumPy's own buffers rarely are.
+// Results of at least this size are aligned to cache lines, which NumPy's own buffers rarely are.
 constexpr uint64_t kAlignedResultBytes = 16 * 1024;
 
 alignas(64) char nowhere[64];
@@ -47,7 +47,7 @@ AddedDtype added_dtypes[] = {{{kDLBfloat, 16, 1}, nullptr},
 PyArray_Descr* AddDescr(DLDataType dtype) {
   const char* name = DtypeName(dtype);
   try {
-    // 7 ms, which only users of these dtypes need.
+    // The import takes 7 ms, so only users of these dtypes pay for it.
     const py::object type = py::module_::import("ml_dtypes").attr(name);
     PyArray_Descr* found = nullptr;
     if (PyArray_DescrConverter(type.ptr(), &found) == NPY_FAIL) throw py::error_already_set();
@@ -59,7 +59,7 @@ PyArray_Descr* AddDescr(DLDataType dtype) {
   }
 }
 
-// Types of ml_dtypes have our names only in their scalar types.
+// In ml_dtypes, only the scalar types have our names.
 bool FindAddedDtype(const PyArray_Descr* descr, DLDataType* dtype) {
   const char* dot = std::strrchr(descr->typeobj->tp_name, '.');
   const char* name = dot == nullptr ? descr->typeobj->tp_name : dot + 1;
@@ -76,7 +76,7 @@ void FreeStorageOwner(PyObject* capsule) {
 
 void FreeAligned(PyObject* capsule) { FreeHost(PyCapsule_GetPointer(capsule, nullptr)); }
 
-// The array and its own aligned block, which a capsule frees.
+// Makes an array with its own aligned block, which a capsule frees.
 PyObject* NewAlignedArray(PyArray_Descr* descr, int32_t ndim, const npy_intp* shape,
                           uint64_t bytes) noexcept {
   void* block = AllocateHost(bytes);
@@ -117,7 +117,7 @@ PyArray_Descr* DescrOf(DLDataType dtype) {
   static std::array<PyArray_Descr*, NPY_NTYPES_LEGACY> known{};
   const int number = TypeNumber(dtype);
   PyArray_Descr*& descr = known[static_cast<size_t>(number)];
-  if (descr == nullptr) descr = PyArray_DescrFromType(number);  // NumPy never frees its own
+  if (descr == nullptr) descr = PyArray_DescrFromType(number);  // NumPy never frees these
   return descr;
 }
 
@@ -136,7 +136,7 @@ bool FindDtype(PyArray_Descr* descr, DLDataType* dtype) {
       return true;
     case 'f':
       *dtype = {kDLFloat, size, 1};
-      return size <= 64;  // no long double
+      return size <= 64;  // excludes long double
     default:
       return false;
   }
@@ -202,7 +202,7 @@ PyObject* NewStorageOwner(std::shared_ptr<Storage> storage) noexcept {
 }
 
 py::object TensorToNumpy(const Tensor& tensor) {
-  DescrOf(tensor.dtype);  // throws the better error
+  DescrOf(tensor.dtype);  // throws a clearer error
   PyObject* array = NewArray(tensor.dtype, tensor.ndim(), tensor.shape.data());
   if (array == nullptr) throw py::error_already_set();
   py::object result = py::reinterpret_steal<py::object>(array);

@@ -1,4 +1,5 @@
-// NumPy's C API, and dtypes between it and DLPack. Include this instead of NumPy's own headers.
+// NumPy's C API, and conversions between its dtypes and DLPack's. Include this instead of NumPy's
+// own headers.
 #ifndef OPWRIGHT_PYTHON_NUMPY_BRIDGE_H_
 #define OPWRIGHT_PYTHON_NUMPY_BRIDGE_H_
 
@@ -24,14 +25,14 @@ namespace opwright {
 
 namespace py = pybind11;
 
-// False with a Python exception when NumPy cannot be imported. Called once, by the module.
+// Returns false and sets a Python exception if NumPy cannot be imported. The module calls it once.
 bool ImportNumpy();
 
-// NumPy's dtype; a borrowed reference that is never freed. Throws kDtype for a dtype of ml_dtypes
-// if that is missing.
+// Returns NumPy's dtype, a borrowed reference that is never freed. Throws kDtype for a dtype of
+// ml_dtypes if ml_dtypes is missing.
 PyArray_Descr* DescrOf(DLDataType dtype);
 
-// Whether we have a DLPack type for a NumPy dtype of native byte order.
+// Finds the DLPack type of a NumPy dtype with native byte order; returns false if there is none.
 bool FindDtype(PyArray_Descr* descr, DLDataType* dtype);
 
 // Like FindDtype, but throws kDtype with a message that begins with `who`.
@@ -48,21 +49,23 @@ inline bool IsReady(PyObject* object) {
          PyArray_ISALIGNED(AsArray(object)) && PyArray_ISNOTSWAPPED(AsArray(object));
 }
 
-// Memory for views without elements: 64 aligned zero bytes.
+// Returns memory for views without elements: 64 aligned zero bytes.
 void* Nowhere();
 
-// A new array for the caller; large ones in 64-byte aligned memory. NULL with an error set.
+// Returns a new array for the caller; large arrays have 64-byte aligned memory. On failure, returns
+// NULL and sets an error.
 PyObject* NewArray(DLDataType dtype, int32_t ndim, const int64_t* shape) noexcept;
 
-// A view without an owner over memory that the caller keeps alive. NULL with an error set.
+// Returns a view without an owner over memory that the caller keeps alive. On failure, returns NULL
+// and sets an error.
 PyArrayObject* NewView(const DLTensor& tensor, void* data, bool read_only) noexcept;
 
-// A Python object that keeps a storage alive. NULL with an error set.
+// Returns a Python object that keeps a storage alive. On failure, returns NULL and sets an error.
 PyObject* NewStorageOwner(std::shared_ptr<Storage> storage) noexcept;
 
-// Copies of tensors on the host; throw.
+// Copies a tensor to the host; throws.
 py::object TensorToNumpy(const Tensor& tensor);
-// Any array-like as an array that can be copied to a device directly.
+// Converts any array-like to an array that can be copied to a device directly.
 py::object ReadyArray(const py::handle& array_like, const std::shared_ptr<Device>& device,
                       const char* who);
 std::shared_ptr<const Tensor> TensorFromNumpy(const py::handle& array_like,

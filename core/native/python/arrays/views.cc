@@ -7,7 +7,7 @@ namespace opwright {
 
 namespace {
 
-// The view of a handle by a Python device, or by the arrays of a compiled device.
+// Creates the view of a handle through a Python device, or through the arrays of a compiled device.
 PyObject* DeviceView(const Device& device, const DLTensor& tensor) noexcept {
   PyObject* object = PythonDeviceObject(device);
   PyObject* arrays = DeviceArrays(device);
@@ -49,7 +49,7 @@ bool MakeView(Instance* instance, View* view, bool keep) noexcept {
   if (!view->is_numpy) {
     made = DeviceView(device, tensor);
   } else {
-    // Without elements nothing can be written.
+    // A tensor without elements cannot be written, so it needs no memory.
     const bool nothing = data == nullptr && Numel(tensor) != 0;
     made = reinterpret_cast<PyObject*>(NewView(tensor, data, view->read_only || nothing));
   }
@@ -68,7 +68,7 @@ bool MakeView(Instance* instance, View* view, bool keep) noexcept {
 bool GiveOwner(Instance* instance, View* view) noexcept {
   if (!view->is_numpy) return true;
   PyArrayObject_fields* array = FieldsOf(view->array);
-  // A kernel that set other memory has detached the array from ours.
+  // A kernel has assigned different memory to the array.
   if (array->base != nullptr || (array->flags & NPY_ARRAY_OWNDATA) != 0) return true;
   const Owner owner = instance->OwnerOf(view->value);
   if (owner.storage) {

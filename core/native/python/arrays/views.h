@@ -1,8 +1,9 @@
-// The arrays that a Python kernel gets: created in advance over a plan's memory, and safe to store.
+// The arrays that are passed to a Python kernel. They are created in advance over a plan's memory,
+// and kernels may store them.
 //
-// A view has no owner while it is ours: the instance owns the memory. If a kernel stored it, which
-// its reference count shows, it gets an owner and we create a new one; so a stored array never
-// dangles, and the usual step costs a few comparisons.
+// A view has no owner while only the instance, which owns the memory, references it. If a kernel
+// has stored it, which its reference count shows, the view gets an owner and a new view is created.
+// So a stored array never dangles, and the usual step costs a few comparisons.
 #ifndef OPWRIGHT_PYTHON_VIEWS_H_
 #define OPWRIGHT_PYTHON_VIEWS_H_
 
@@ -20,19 +21,20 @@ struct View {
   int flags = 0;
   uint32_t value = 0;
   bool read_only = false;
-  bool moves = false;    // its memory may differ in each run
-  bool is_numpy = true;  // false: made by the `view` of its device
+  bool moves = false;    // whether its memory may differ in each run
+  bool is_numpy = true;  // false if the `view` of its device made it
 };
 
 // Creates the array for the tensor's current memory and stores it in the view's home, whose old
-// reference is dropped. With `keep` it owns its memory. False with an error set.
+// reference is dropped. With `keep`, the array owns its memory. On failure, returns false and sets
+// an error.
 bool MakeView(Instance* instance, View* view, bool keep) noexcept;
 
-// Sets an owner of the array, so that code that stored it can still read it. False with an error
-// set.
+// Sets an owner of the array, so that code that stored it can still read it. On failure, returns
+// false and sets an error.
 bool GiveOwner(Instance* instance, View* view) noexcept;
 
-// Updates the address of the array; called before each run, for views that move.
+// Updates the address of the array; called before each run for views that move.
 inline bool Follow(Instance* instance, View* view) noexcept {
   void* data = view->tensor->data;
   if (data == view->data) return true;

@@ -1,4 +1,4 @@
-// Bundle for Python: its plans run in compiled networks like lowered ones.
+// Bundle for Python; its plans run in compiled networks like lowered plans.
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
@@ -29,7 +29,7 @@ py::list Ports(const std::vector<Port>& ports) {
   return list;
 }
 
-// The plan for arrays, in the order of the inputs.
+// Returns the plan for arrays, which are in the order of the inputs.
 PlanHandle PlanFor(Bundle& self, const py::tuple& arrays, int32_t n_threads) {
   std::vector<DLTensor> tensors;
   for (const py::handle value : arrays) {
@@ -53,14 +53,14 @@ PlanHandle PlanFor(Bundle& self, const py::tuple& arrays, int32_t n_threads) {
   return {self.PlanFor(self.BatchOf(inputs), n_threads)};
 }
 
-// Name and features of the processor, which decide the choice of kernels.
+// Returns the name and features of the processor, which determine the choice of kernels.
 std::string DescribeProcessor() {
   std::string text;
 #ifdef __x86_64__
   for (const uint32_t leaf : {1U, 7U, 0x80000002U, 0x80000003U, 0x80000004U}) {
     std::array<uint32_t, 4> registers{};
     __get_cpuid_count(leaf, 0, &registers[0], &registers[1], &registers[2], &registers[3]);
-    if (leaf == 1) registers[1] = 0;  // has the number of the core
+    if (leaf == 1) registers[1] = 0;  // contains the number of the core
     for (const uint32_t number : registers) text += Concat(number, " ");
   }
 #endif

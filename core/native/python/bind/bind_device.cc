@@ -14,7 +14,7 @@ py::tuple ShapeTuple(const Shape& shape) {
 
 namespace {
 
-// A property of the tensor.
+// Makes a property of the tensor.
 template <typename Get>
 auto OfTensor(Get get) {
   return [get](const TensorHandle& self) { return get(*self.tensor); };
@@ -59,7 +59,7 @@ void BindDevice(py::module_& module) {
   module.def(
       "find_python_device",
       [](const py::object& source, int32_t number) {
-        FreeRetired();  // it may still wait to be closed
+        FreeRetired();  // the device may still be queued for closing
         return FindOpenDevice(source.ptr(), number);
       },
       py::arg("source"), py::arg("number"), "Return the open device that an object provided.");

@@ -20,7 +20,7 @@ namespace opwright {
 namespace {
 
 py::object Text(const char* text) {
-  return text == nullptr ? py::object(py::none()) : py::object(py::str(text));  // UTF-8: checked
+  return text == nullptr ? py::object(py::none()) : py::object(py::str(text));  // checked UTF-8
 }
 
 py::tuple Ops(const Library& self) {
@@ -96,7 +96,7 @@ std::shared_ptr<Device> OpenDevice(const std::shared_ptr<Library>& self, uint64_
   const ow_plugin& plugin = self->plugin();
   if (index >= plugin.n_devices) throw py::index_error("the library has no such device");
   const ow_device& table = DeviceAt(plugin, index);
-  FreeRetired();  // it may still wait to be closed
+  FreeRetired();  // the device may still be queued for closing
   if (auto open = FindOpenDevice(&table, device_id)) return open;
   std::shared_ptr<Device> opened;
   {

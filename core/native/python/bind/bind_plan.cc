@@ -19,7 +19,7 @@ namespace opwright {
 
 namespace {
 
-// For a loop: value of the plan, or -1, and external of the body.
+// Elements of a loop: the value of the plan, or -1, and the external of the body.
 using ElementList = std::vector<std::tuple<int64_t, uint32_t, uint64_t>>;
 
 using ChildArgument = std::pair<PlanHandle, Bindings>;
@@ -76,7 +76,7 @@ void AddContinuation(PlanBuilder& self, std::vector<uint32_t> values, const py::
       const py::object answer = py::handle(static_cast<PyObject*>(held.get()))(argument);
       return answer.cast<PlanHandle&>().plan;
     } catch (py::error_already_set& error) {
-      error.restore();  // the failed step finds it
+      error.restore();  // the failed step reads it
       return nullptr;
     }
   };

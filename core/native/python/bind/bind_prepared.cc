@@ -36,7 +36,8 @@ std::shared_ptr<Prepared> PrepareFromAddress(uintptr_t kernel_address, const py:
   request.is_deterministic = deterministic;
   request.device = device ? device : HostDevice();
   const auto* kernel = reinterpret_cast<const ow_kernel*>(kernel_address);
-  // Holds the library itself, not its Python object: releasing it must not need the GIL.
+  // Holds the library itself rather than its Python object, so that releasing it does not need the
+  // GIL.
   auto held = py::isinstance<Library>(keep_alive)
                   ? std::shared_ptr<void>(keep_alive.cast<std::shared_ptr<Library>>())
                   : HoldObject(keep_alive);

@@ -22,14 +22,14 @@ std::shared_ptr<const Tensor> GetTensor(const ScopeVariable& variable) {
   return tensor;
 }
 
-// Whether a new value is written into the memory of the old one.
+// Whether a new value is written into the memory of the old value.
 bool IsSetInPlace(const std::shared_ptr<const Tensor>& current,
                   const std::shared_ptr<Device>& device, DLDataType dtype, const Shape& shape) {
   return current && !current->storage->is_read_only() && current->device() == device &&
          current->HasMeta(dtype, shape.data(), static_cast<int32_t>(shape.size()));
 }
 
-// An array on the device of the variable: copied there, in place if it fits.
+// Sets the variable to an array on its device by a copy there, in place if it fits.
 void SetWithin(ScopeVariable* self, const Tensor& source) {
   const std::shared_ptr<Device>& device = source.device();
   const std::shared_ptr<const Tensor> current = self->tensor();
@@ -38,7 +38,7 @@ void SetWithin(ScopeVariable* self, const Tensor& source) {
   device->CopyWithin(target->data(), source.data(), source.bytes());
   if (source.storage->is_foreign()) {
     const GilReleased released;
-    device->Synchronize();  // its owner may change the memory from now on
+    device->Synchronize();  // after this, its owner may change the memory
   }
   if (fits) {
     self->Touch();
@@ -47,11 +47,11 @@ void SetWithin(ScopeVariable* self, const Tensor& source) {
   }
 }
 
-// A value on the host that is ready to be set: setting it needs no more memory.
+// A value on the host that is ready to be set, which needs no further memory.
 struct PendingValue {
   std::shared_ptr<ScopeVariable> variable;
-  py::object array;                      // null if the tensor has its value already
-  std::shared_ptr<const Tensor> tensor;  // the variable's own if written in place
+  py::object array;                      // null if the tensor already has the value
+  std::shared_ptr<const Tensor> tensor;  // the variable's tensor if it is written in place
 };
 
 PendingValue PrepareValue(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
@@ -83,7 +83,7 @@ std::shared_ptr<Device> DeviceOf(const ScopeVariable& variable) {
   return current ? current->device() : HostDevice();
 }
 
-// Writes in place if the meta allows it: plans that are bound to the tensor stay bound.
+// Writes in place if the meta allows it, so that plans that are bound to the tensor stay bound.
 void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
          std::shared_ptr<Device> device) {
   if (!device) device = DeviceOf(*self);
@@ -94,7 +94,8 @@ void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_lik
   SetValue(PrepareValue(self, array_like, device));
 }
 
-// Shares the memory of an array instead of copying: writes to the variable reach the array.
+// Shares the memory of an array instead of copying, so that writes to the variable change the
+// array.
 void BorrowArray(ScopeVariable* self, const py::object& object) {
   const py::object borrowed = BorrowMemory(object.ptr(), nullptr, self->name());
   PyArrayObject* array = AsArray(borrowed.ptr());
@@ -123,7 +124,7 @@ void SetAll(Scope* self, const py::object& arrays) {
   for (const PendingValue& value : values) SetValue(value);
 }
 
-// A property of the tensor of a variable; None for an unset one.
+// Makes a property of a variable's tensor; it is None for an unset variable.
 template <typename Get>
 auto IfSet(Get get) {
   return [get](const ScopeVariable& self) {

@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// The children of a step, as indices into the children of its plan.
+// Returns the children of a step, as indices into the children of its plan.
 std::vector<uint32_t> ChildrenOf(const PlanStep& step) {
   if (const auto* call = dynamic_cast<const CallDetail*>(step.detail.get())) {
     return {call->child.slot};
@@ -27,7 +27,8 @@ std::vector<uint32_t> ChildrenOf(const PlanStep& step) {
   return {branch->children[0].slot, branch->children[1].slot};
 }
 
-// (plan, steps, shapes, next), where a step is (op_index, is_copy, runs_ns, n_calls, children).
+// Returns (plan, steps, shapes, next), where a step is (op_index, is_copy, runs_ns, n_calls,
+// children).
 py::tuple ToPython(Instance* instance, const std::shared_ptr<const Plan>& plan) {
   const StepTimer& timer = *instance->timer();
   py::list steps;
@@ -54,7 +55,7 @@ py::tuple ToPython(Instance* instance, const std::shared_ptr<const Plan>& plan) 
   return py::make_tuple(PlanHandle{plan}, std::move(steps), std::move(shapes), std::move(next));
 }
 
-// The time of `run`, whose result is dropped, until the plan's devices are idle.
+// Measures `run`, whose result is dropped, until the plan's devices are idle.
 template <typename Function>
 int64_t MeasureRun(const Plan& plan, const Function& run) {
   const int64_t begin = SteadyNs();
@@ -93,7 +94,7 @@ py::tuple TimeSteps(const PlanHandle& self, const py::sequence& feeds,
   instance->TimeSteps();
   std::vector<int64_t> as_is_ns;
   std::vector<int64_t> timed_ns;
-  for (int64_t i = -n_warmup; i < n; ++i) {  // alternately, under equal conditions
+  for (int64_t i = -n_warmup; i < n; ++i) {  // alternates for equal conditions
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     as_is_ns.push_back(MeasureRun(plan, [&] { return RunPlanOrRaise(request); }));
     timed_ns.push_back(

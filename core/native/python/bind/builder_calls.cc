@@ -1,5 +1,6 @@
-// PlanBuilder.value and PlanBuilder.kernel, by the C API: lowering calls them once for each value
-// and operator, and pybind11's argument loader alone would cost more than all of lowering.
+// PlanBuilder.value and PlanBuilder.kernel, which use the C API because lowering calls them once
+// for each value and operator; pybind11's argument loader alone would cost more than all of
+// lowering.
 #include "python/bind/builder_calls.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace opwright {
 
 namespace {
 
-// Parameters by position or name, borrowed; null if not given.
+// Borrowed parameters, given by position or name; null if a parameter is not given.
 template <size_t kCount>
 struct Arguments {
   PyObject* values[kCount] = {};

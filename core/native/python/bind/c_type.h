@@ -1,4 +1,4 @@
-// Helpers for types made by the C API.
+// Helpers for types that are defined through the C API.
 #ifndef OPWRIGHT_PYTHON_C_TYPE_H_
 #define OPWRIGHT_PYTHON_C_TYPE_H_
 
@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// The references of an object: visited by the garbage collector, and released.
+// Visits the references of an object for the garbage collector, and releases them.
 template <typename Object, PyObject* Object::*... kMembers>
 struct References {
   static int Visit(PyObject* object, visitproc visit, void* arg) {
@@ -20,13 +20,13 @@ struct References {
   }
 };
 
-// A function of any signature, as the type that a table of methods contains.
+// Casts a function of any signature to the type that a method table contains.
 template <typename Function>
 PyCFunction AsMethod(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
 }
 
-// Makes a type and adds it to the module; it is never freed. Throws.
+// Creates a type and adds it to the module; it is never freed. Throws.
 inline PyTypeObject* AddType(py::module_& module, const char* name, PyType_Spec* spec) {
   PyObject* type = PyType_FromSpec(spec);
   if (type == nullptr) throw py::error_already_set();

@@ -1,4 +1,4 @@
-// DLPack's capsules: created from an array of another library, and read.
+// Creates and reads DLPack's capsules of arrays of other libraries.
 #ifndef OPWRIGHT_PYTHON_CAPSULES_H_
 #define OPWRIGHT_PYTHON_CAPSULES_H_
 
@@ -22,8 +22,8 @@ template <typename Managed>
 constexpr const char* kUsedCapsuleName =
     kIsVersioned<Managed> ? "used_dltensor_versioned" : "used_dltensor";
 
-// The capsule of an array's __dlpack__, whose library has the device's stream wait for its work
-// on the array; throws the exception of the library.
+// Returns the capsule of an array's __dlpack__. The array's library makes the device's stream wait
+// for its work on the array. Throws the exception of the library.
 py::object AskForCapsule(const py::handle& array, const Device& device);
 
 // Returns a tensor to its producer.
@@ -43,7 +43,7 @@ inline uint64_t PaddingOf(DLDataType dtype) {
   return dtype.bits < 8 ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0;
 }
 
-// Whether each element has bytes of its own; a producer before DLPack 1.0 cannot declare it for
+// Whether each element has its own bytes; a producer before DLPack 1.0 cannot declare this for
 // elements of few bits.
 inline bool HasWholeBytes(const DLManagedTensorVersioned& managed) {
   return (managed.flags & PaddingOf(managed.dl_tensor.dtype)) == PaddingOf(managed.dl_tensor.dtype);

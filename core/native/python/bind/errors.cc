@@ -8,7 +8,7 @@ namespace opwright {
 
 namespace {
 
-// Created once with the module, never freed.
+// Created once with the module and never freed.
 PyObject* refused_error = nullptr;
 PyObject* unsupported_error = nullptr;
 
@@ -81,7 +81,7 @@ void RaiseKind(ErrorKind kind, const char* message) noexcept {
 std::shared_ptr<void> HoldObject(const py::object& object) {
   if (object.is_none()) return nullptr;
   return {Py_NewRef(object.ptr()), [](PyObject* held) {
-            if (!Py_IsInitialized()) return;  // too late: the process ends
+            if (!Py_IsInitialized()) return;  // the process is exiting
             const py::gil_scoped_acquire gil;
             const py::error_scope scope;
             Py_DECREF(held);

@@ -7,20 +7,21 @@
 
 namespace opwright {
 
-// Sets Python's error for the C++ exception being handled; an error set before becomes its cause.
-// For functions of the C API, which end with `catch (...) { return SetPythonError(); }`.
+// Sets Python's error for the C++ exception that is being handled; an error that is already set
+// becomes its cause. Functions of the C API end with `catch (...) { return SetPythonError(); }`.
 std::nullptr_t SetPythonError() noexcept;
 
-// Sets an error of this kind.
+// Sets an error of the given kind.
 void RaiseKind(ErrorKind kind, const char* message) noexcept;
 
-// A plugin's text, with bytes that are not UTF-8 replaced. Null with an error set.
+// Returns a plugin's text, in which bytes that are not UTF-8 are replaced. On failure, returns null
+// and sets an error.
 PyObject* NewText(const char* text) noexcept;
 
-// Fetches Python's current error, normalized, or null if there is none.
+// Returns Python's current error, normalized, and clears it; null if no error is set.
 PyObject* TakeError() noexcept;
 
-// Defines RefusedError, UnsupportedError, and lets pybind11 translate our exceptions.
+// Defines RefusedError and UnsupportedError, and registers our exceptions with pybind11.
 void BindErrors(py::module_& module);
 
 }  // namespace opwright

@@ -1,4 +1,4 @@
-// How Python objects own shared, immutable objects of the runtime.
+// Handles through which Python objects own shared, immutable objects of the runtime.
 #ifndef OPWRIGHT_PYTHON_HANDLES_H_
 #define OPWRIGHT_PYTHON_HANDLES_H_
 
@@ -19,14 +19,15 @@ struct TensorHandle {
   std::shared_ptr<const Tensor> tensor;
 };
 
-// A Python object that C++ owns, released with the GIL held from any thread; null for None.
+// Returns an owner of a Python object, which any thread may release and which then acquires the
+// GIL; null for None.
 std::shared_ptr<void> HoldObject(const py::object& object);
 
-// A shape as Python has it.
+// Converts a shape to a Python tuple.
 py::tuple ShapeTuple(const Shape& shape);
 
-// A capsule for a tensor, versioned if `max_version` allows it, in order for the work that its
-// consumer enqueues on `stream`; throws.
+// Returns a capsule for a tensor, versioned if `max_version` allows it, which is ordered before the
+// work that its consumer enqueues on `stream`; throws.
 py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& stream,
                     const py::object& max_version, const py::object& dl_device,
                     const py::object& copy);
@@ -34,23 +35,24 @@ py::tuple DlpackDevice(const Tensor& tensor);
 
 // Whether an array other than an ndarray declares that it is on a device other than the host.
 bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device);
-// Such an array as a tensor that owns it, ordered after the work of its library on it; throws
-// kFeed, beginning with `who`, if it is not contiguous.
+// Returns such an array as a tensor that owns it and is ordered after the array's pending work.
+// Throws kFeed, with a message that begins with `who`, if the array is not contiguous.
 std::shared_ptr<const Tensor> FromArray(const py::handle& array,
                                         const std::shared_ptr<Device>& device, const char* who);
-// A tensor over memory that `owner` lends; throws, beginning with `who`, for an impossible shape.
-// On a device, where kernels read vectors, an array not aligned to 16 bytes is copied.
+// Returns a tensor over memory of `owner`; throws, with a message that begins with `who`, for an
+// impossible shape. On a device, where kernels read vectors, an array that is not aligned to 16
+// bytes is copied.
 std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDataType dtype,
                                      Shape shape, void* data, std::shared_ptr<void> owner,
                                      const char* who, bool is_read_only = false);
 
-// An array without DLPack may describe its memory by the attribute that the `interface` of the
-// device's arrays names; see opwright.device.DeviceArrays.
+// Whether an array without DLPack describes its memory by an attribute, whose name is the
+// `interface` of the device's arrays; see opwright.device.DeviceArrays.
 bool HasInterface(const py::handle& array, const Device& device);
-// Like FromArray.
+// Like FromArray, for an array with this attribute.
 std::shared_ptr<const Tensor> FromInterface(const py::handle& array,
                                             const std::shared_ptr<Device>& device, const char* who);
-// Attributes of a Tensor: its own, and the one named by its device.
+// Returns an attribute of a Tensor, including the attribute that its device defines.
 PyObject* GetTensorAttribute(PyObject* self, PyObject* name);
 
 // Each adds its classes to the module.
@@ -67,7 +69,7 @@ void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);
 void BindEagerFunction(py::module_& module);
 void BindWatch(py::module_& module);
-// Called after all of them: makes running out of memory for an instance an error.
+// Must be called after all of them; turns a lack of memory for an instance into an error.
 void GuardInstances(const py::module_& module);
 
 }  // namespace opwright

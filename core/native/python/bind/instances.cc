@@ -1,4 +1,4 @@
-// Instances of the module's classes when out of memory, which pybind11 does not check.
+// Handles a lack of memory for instances of the module's classes, which pybind11 does not check.
 #include <exception>
 #include <new>
 #include <unordered_map>
@@ -14,7 +14,7 @@ PyObject* Allocate(PyTypeObject* type, Py_ssize_t n) {
   PyObject* made = PyType_GenericAlloc(type, n);
   if (made != nullptr) return made;
   PyErr_Clear();
-  throw std::bad_alloc();  // pybind11 raises MemoryError for it if C++ requested the instance
+  throw std::bad_alloc();  // becomes MemoryError if C++ requested the instance
 }
 
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* keywords) noexcept {
@@ -35,12 +35,12 @@ std::unordered_map<PyTypeObject*, InitFunction>& InitFunctions() {
   return functions;
 }
 
-thread_local PyObject* constructed = nullptr;  // by the innermost constructor that runs
+thread_local PyObject* constructed = nullptr;  // object of the innermost running constructor
 
 // pybind11 registers an instance before it copies the shared_ptr that it wraps. If there is no
-// memory to register it, it would delete the object, although that shared_ptr owns it.
-// After a constructor pybind11 catches nothing: an exception would unwind the interpreter. The
-// error is set instead, and `RunConstructor` checks for it.
+// memory for the registration, it would delete the object although the shared_ptr owns it. pybind11
+// does not catch exceptions after a constructor, so an exception would unwind the interpreter.
+// Instead, an error is set, and `RunConstructor` checks for it.
 void Init(py::detail::instance* self, const void* holder) {
   try {
     InitFunctions().at(Py_TYPE(self))(self, holder);
@@ -54,13 +54,14 @@ void Init(py::detail::instance* self, const void* holder) {
   }
 }
 
-// The function that `__init__` of a class runs: the same for each class that has one.
+// The function that a class's `__init__` runs; it is the same for all classes with an `__init__`.
 initproc& Constructor() {
   static initproc run = nullptr;
   return run;
 }
 
-// `tp_init`: after an `__init__` that set a MemoryError, Python would raise a SystemError.
+// Replaces `tp_init`, because Python would raise a SystemError after an `__init__` that has set a
+// MemoryError.
 int RunConstructor(PyObject* self, PyObject* args, PyObject* keywords) {
   PyObject* const outer = std::exchange(constructed, self);
   const int status = Constructor()(self, args, keywords);

@@ -15,15 +15,15 @@ namespace opwright {
 
 namespace {
 
-// The time that the end waits for native code. Plans check every millisecond of work; one kernel
-// may take longer.
+// The time that finalization waits for native code. Plans check for it after every millisecond of
+// work; a single kernel may take longer.
 constexpr std::chrono::seconds kLongestWait{10};
 
 std::atomic<int32_t> n_without_gil{0};
 std::atomic<bool> has_ended{false};
 
-// For threads that must not run any more code. Their stacks are not unwound: destructors would free
-// objects that other threads may still use, and Python objects without holding the GIL.
+// Stops a thread that must not run any further code. Its stack is not unwound, because destructors
+// would free objects that other threads may still use, and Python objects without holding the GIL.
 [[noreturn]] void Park() noexcept {
   for (;;) pause();
 }
@@ -37,8 +37,8 @@ bool IsEnding() noexcept {
   return is_finalizing || has_ended.load(std::memory_order_relaxed);
 }
 
-// The interpreter calls this last. Then statics are destroyed, also in plugins and in the
-// libraries that they link, which native code in other threads may still use.
+// The interpreter calls this last. Afterward, statics are destroyed, including statics of plugins
+// and of libraries that they link, which native code in other threads may still use.
 void EndNativeCode() {
   has_ended.store(true, std::memory_order_relaxed);
   const auto end = std::chrono::steady_clock::now() + kLongestWait;
@@ -49,7 +49,7 @@ void EndNativeCode() {
   FreeRetired();
 }
 
-// The child has no other threads.
+// Resets the count in a forked child, which has no other threads.
 void ForgetThreads() { n_without_gil.store(0, std::memory_order_relaxed); }
 
 }  // namespace
@@ -74,7 +74,7 @@ void ParkIfEnded() noexcept {
 void BindInterpreterEnd(py::module_& module) {
   module.def("free_retired", &FreeRetired,
              "Free the objects that are no longer used and wait for a call into their plugin.");
-  // Python devices can be called up to here; later only compiled ones free memory.
+  // Python devices can be called up to this point; later, only compiled devices free memory.
   py::module_::import("atexit").attr("register")(module.attr("free_retired"));
   if (Py_AtExit(EndNativeCode) != 0) throw std::runtime_error("opwright: Py_AtExit has no room");
   pthread_atfork(nullptr, nullptr, ForgetThreads);
@@ -82,12 +82,13 @@ void BindInterpreterEnd(py::module_& module) {
 
 }  // namespace opwright
 
-// Until Python 3.13 a thread that requests the GIL of an ending interpreter is ended by
-// pthread_exit, which unwinds its stack. Frames of C++ do not survive that: a noexcept frame, or
-// one that catches everything, aborts the process, and destructors would give up references without
-// the GIL. The unwinder calls each frame's personality function, the innermost first and before any
-// destructor. So the linker replaces it in this module by the following one (--wrap), at no cost
-// for any call: the thread stops there, as in Python from 3.14 on.
+// Up to Python 3.13, a thread that requests the GIL of an exiting interpreter is terminated by
+// pthread_exit, which unwinds its stack. This is unsafe for C++ frames: a frame that is noexcept or
+// catches everything aborts the process, and destructors would release references without the GIL.
+// The unwinder calls each frame's personality function, innermost frame first, before any
+// destructor. So the linker (--wrap) replaces the personality function of this module by the
+// following function, in which the thread stops, as in Python from 3.14 on. This adds no cost to
+// calls.
 extern "C" {
 
 _Unwind_Reason_Code __real___gxx_personality_v0(int version, _Unwind_Action actions,

@@ -1,4 +1,4 @@
-// The end of the interpreter while other threads are still in a call.
+// Handles the exit of the interpreter while other threads are still in a call.
 #ifndef OPWRIGHT_PYTHON_INTERPRETER_END_H_
 #define OPWRIGHT_PYTHON_INTERPRETER_END_H_
 
@@ -6,12 +6,12 @@
 
 namespace opwright {
 
-// Release the GIL around native code, and take it again. The interpreter may end in between: then
-// the thread stays in TakeGil forever.
+// Release the GIL around native code, and reacquire it. If the interpreter exits in between, the
+// thread stays in TakeGil forever.
 PyThreadState* ReleaseGil() noexcept;
 void TakeGil(PyThreadState* thread) noexcept;
 
-// The same for a block.
+// Releases the GIL for a block.
 class GilReleased {
  public:
   GilReleased() noexcept : thread_(ReleaseGil()) {}
@@ -23,10 +23,10 @@ class GilReleased {
   PyThreadState* thread_;
 };
 
-// To be called regularly by long native code: does not return once the interpreter has ended.
+// Long native code must call this regularly; it does not return once the interpreter has exited.
 void ParkIfEnded() noexcept;
 
-// Adds free_retired, and makes the end wait until nothing is in use.
+// Adds free_retired, and makes the interpreter's exit wait until nothing is in use.
 void BindInterpreterEnd(py::module_& module);
 
 }  // namespace opwright

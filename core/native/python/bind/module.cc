@@ -17,8 +17,8 @@ namespace {
 
 namespace py = pybind11;
 
-// Runs work in a separate thread. Python calls signal handlers only in the main thread, so none can
-// raise in the middle of it: registrations cannot be repeated.
+// Runs work in a separate thread. Python calls signal handlers only in the main thread, so that no
+// handler can raise in the middle of registrations, which cannot be repeated.
 void RunWithoutSignals(const std::function<void()>& work) {
   std::exception_ptr failure;
   {
@@ -64,7 +64,7 @@ void Register(py::module_& module) {
   opwright::BindInterpreterEnd(module);
   opwright::BindDevice(module);
   opwright::BindScope(module);
-  opwright::BindLibrary(module);  // before the functions with such an argument
+  opwright::BindLibrary(module);  // must precede functions with a Library argument
   opwright::BindPrepared(module);
   opwright::BindResizer(module);
   opwright::BindPlan(module);
@@ -86,8 +86,8 @@ PYBIND11_MODULE(_registered, module) {
   RunWithoutSignals([&module] { Register(module); });
 }
 
-// Python calls it to import the module. pybind11 acquires the GIL of the main interpreter before it
-// runs any code of the module: a subinterpreter would wait for it forever.
+// Python calls this to import the module. pybind11 acquires the GIL of the main interpreter before
+// it runs any code of the module, for which a subinterpreter would wait forever.
 extern "C" PYBIND11_EXPORT PyObject* PyInit__runtime() {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit__registered();
   PyErr_SetString(PyExc_ImportError,

@@ -1,6 +1,6 @@
-// Reads the wire format of protobuf into dictionaries, without protobuf: importing that takes
-// longer than reading most programs. Stricter than protobuf's own readers: a known field
-// has its own wire type, and a field that is not repeated occurs once.
+// Reads the wire format of protobuf into dictionaries without protobuf, whose import takes longer
+// than reading most programs. It is stricter than protobuf's own readers: a known field must have
+// its own wire type, and a field that is not repeated must occur at most once.
 #include <cstdint>
 #include <cstring>
 
@@ -13,7 +13,7 @@ enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 
 
 constexpr int64_t kMaxField = (int64_t{1} << 29) - 1;
 
-constexpr int kMaxDepth = 100;  // as protobuf
+constexpr int kMaxDepth = 100;  // as in protobuf
 
 struct Bytes {
   const uint8_t* next;

@@ -28,7 +28,7 @@ class GilHeld {
 // Hooks for plans with steps in Python. `RunState.user` is the thread's state while released.
 void ReleaseDirect(RunState* state) { state->user = ReleaseGil(); }
 void AcquireDirect(RunState* state) { TakeGil(static_cast<PyThreadState*>(state->user)); }
-// Signals belong to the caller.
+// Signals are left to the caller.
 int32_t PollDirect(RunState*) { return OW_OK; }
 int32_t StartDirect(RunState*, Instance*) { return OW_OK; }
 int32_t ForgetDirect(RunState* state, char* message, uint64_t message_bytes) {
@@ -47,7 +47,7 @@ bool NeedsGil(const Plan& plan) {
                      [](const DeviceMemory& memory) { return memory.device->needs_gil(); });
 }
 
-// Writes the error that `raise` sets, as Python shows it.
+// Writes the error that `raise` sets, formatted as in Python.
 template <typename Raise>
 void WriteFailure(char* message, uint64_t message_bytes, const Raise& raise) {
   const GilHeld held;
@@ -66,7 +66,7 @@ int32_t RunDirectOn(Instance* instance, void* const* feeds, void* const* results
   if (!instance->IsBound(nullptr) && !instance->Bind(no_scope, &problem)) {
     throw Error(problem.kind, problem.message);
   }
-  // No Python object owns the memory that Python kernels see; None means the caller.
+  // No Python object owns the memory that is passed to Python kernels; None stands for the caller.
   for (size_t i = 0; i < plan.feeds.size(); ++i) {
     instance->SetExternal(plan.feeds[i], feeds[i], Py_None);
   }

@@ -1,5 +1,6 @@
-// EagerFunction: the function of an operator for users. Calls by position, which nearly all are,
-// skip the Python function that binds names: it costs as much as a third of the operator.
+// EagerFunction: the function of an operator for users. Nearly all calls pass arguments by
+// position. They skip the Python function that binds names, which costs as much as a third of the
+// operator.
 #include <algorithm>
 #include <array>
 
@@ -19,8 +20,8 @@ struct FunctionObject {
   PyObject* attributes;  // its __dict__
   PyObject* weak_references;
   PyObject* call;      // accepts every parameter by position
-  PyObject* bind;      // a Python function: accepts the arguments of any call
-  PyObject* defaults;  // of all parameters
+  PyObject* bind;      // a Python function that accepts the arguments of any call
+  PyObject* defaults;  // defaults of all parameters
   Py_ssize_t n_positional;
 };
 
@@ -91,12 +92,13 @@ PyObject* Represent(PyObject* object) {
   return text;
 }
 
-// Pickled by its name in its module, like functions.
+// It is pickled by its name in its module, like functions.
 PyObject* Reduce(PyObject* object, PyObject*) {
   return PyObject_GetAttrString(object, "__qualname__");
 }
 
-// As an attribute of a class it gets no self. With a __get__, help() shows it as a routine.
+// As an attribute of a class, it receives no self. Because it has __get__, help() shows it as a
+// routine.
 PyObject* GetFromClass(PyObject* object, PyObject*, PyObject*) { return Py_NewRef(object); }
 
 PyMethodDef function_methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},

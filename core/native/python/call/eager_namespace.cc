@@ -1,4 +1,4 @@
-// Namespace: a module whose names depend on the current Context, at the cost of one look-up.
+// Namespace: a module whose names depend on the current Context, at the cost of one lookup.
 //
 // An attribute is first looked up among the names of the guarded Context; otherwise it is looked up
 // as in any module, whose own __getattr__ finds operators and adds them.
@@ -8,11 +8,11 @@ namespace opwright {
 
 namespace {
 
-PyObject* table_name = nullptr;  // interned once with the module, never freed
+PyObject* table_name = nullptr;  // interned once with the module and never freed
 
 enum : Py_ssize_t { kGuard, kKey, kFound, kTableSize };
 
-// The entry of this name for the guarded Context, or null, perhaps with an error.
+// Returns the entry of this name for the guarded Context, or null, possibly with an error set.
 PyObject* FindCurrent(PyObject* table, PyObject* name) {
   PyObject* guarded = nullptr;
   if (PyContextVar_Get(PyTuple_GET_ITEM(table, kGuard), nullptr, &guarded) < 0) return nullptr;

@@ -14,14 +14,14 @@ void RaiseDescribed(PyObject* describe, const char* method, int32_t op_index, Er
                     const char* said) {
   PyObject* cause = TakeError();
   if (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
-    // Ctrl-C or an exit: not the kernel's failure.
+    // Ctrl-C and exits are not failures of the kernel.
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(cause)), cause);
     Py_DECREF(cause);
     return;
   }
   if (cause == nullptr && kind == ErrorKind::kOutOfMemory) {
     cause = PyObject_CallFunction(PyExc_MemoryError, "s", said);
-    if (cause == nullptr) return;  // no memory for that either: this error is set now
+    if (cause == nullptr) return;  // memory is insufficient; this error is now set
   }
   const std::string message = cause == nullptr ? said : TextOfError(cause);
   if (describe == nullptr) {

@@ -1,4 +1,4 @@
-// Failures of runs as errors of Python.
+// Converts failures of runs to Python errors.
 #ifndef OPWRIGHT_PYTHON_FAILURES_H_
 #define OPWRIGHT_PYTHON_FAILURES_H_
 
@@ -9,7 +9,7 @@
 
 namespace opwright {
 
-// The text of an error; exceptions of its `__str__` are dropped.
+// Returns the message of an error; exceptions of its `__str__` are dropped.
 std::string TextOfError(PyObject* error);
 
 // Set the error for a plan that could not be bound, and for a run that failed.

@@ -1,7 +1,8 @@
-// The intake: converts an external value, inspected once, to an array that kernels can read.
+// The intake, which inspects an external value once and converts it to an array that kernels can
+// read.
 //
-// C++ reads ndarrays, arrays exported without a call of __dlpack__, and arrays on the
-// device of a network; opwright.device.intake reads all others, once, and they are used here.
+// C++ reads ndarrays, arrays exported without a call of __dlpack__, and arrays on the device of a
+// network; opwright.device.intake reads all other values, once, and passes them here.
 #ifndef OPWRIGHT_PYTHON_INTAKE_H_
 #define OPWRIGHT_PYTHON_INTAKE_H_
 
@@ -17,8 +18,8 @@
 
 namespace opwright {
 
-// A counter that is incremented when existing plans may be outdated: the registries,
-// the pins or the number of threads have changed. Look-ups compare plans with it.
+// A counter that is incremented when existing plans may be outdated, because the registries, the
+// pins or the number of threads have changed. Lookups compare plans with it.
 class Epoch {
  public:
   uint64_t now() const {
@@ -33,15 +34,15 @@ class Epoch {
   std::atomic<uint64_t> own_{1};
 };
 
-// The tensor of a value, borrowed; null for other values.
+// Returns the tensor of a value, borrowed, or null if the value is not a tensor.
 const Tensor* FeedTensor(PyObject* value);
 
-// Dtype and shape of one value: of an array in NumPy's terms; or of a tensor.
+// The dtype and shape of one value, either an array, in NumPy's terms, or a tensor.
 struct FeedMeta {
-  int type_num;  // of a tensor no NumPy one: below 0
+  int type_num;  // NumPy's type number; negative for a tensor
   int ndim;
   std::vector<npy_intp> shape;
-  const Device* device = nullptr;  // of a tensor
+  const Device* device = nullptr;  // device of a tensor
 
   explicit FeedMeta(PyArrayObject* array)
       : type_num(PyArray_TYPE(array)),
@@ -83,8 +84,8 @@ struct FeedMeta {
   }
 };
 
-// The values of one call, in order, each an array that kernels can read or a tensor on the device;
-// all are kept alive while this lives.
+// The values of one call, in order. Each is an array that kernels can read, or a tensor on the
+// device; this object keeps them alive.
 class Intake {
  public:
   Intake() = default;
@@ -94,12 +95,12 @@ class Intake {
   Intake(const Intake&) = delete;
   Intake& operator=(const Intake&) = delete;
 
-  // Reads a value for a call on `device`, null for the host. False without an error if only Python
-  // can read it; throws std::bad_alloc.
+  // Reads a value for a call on `device`, null for the host. Returns false without an error if only
+  // Python can read it; throws std::bad_alloc.
   bool Read(PyObject* value, const std::shared_ptr<Device>& device);
-  // Whether it is of a type that Read reads; then its library is called once.
+  // Whether the value has a type that Read supports. Read then calls its library once.
   static bool MayRead(PyObject* value);
-  // Adds a value that Python has read, and steals the reference. False if it is not ready.
+  // Adds a value that Python has read, and steals the reference. Returns false if it is not ready.
   bool Add(PyObject* ready);
 
   PyObject* const* data() const { return many_.empty() ? few_.data() : many_.data(); }
@@ -113,7 +114,7 @@ class Intake {
     return same;
   }
 
-  // The first array of another library, and its way of export; null if all are NumPy's.
+  // The first array of another library, and its method of export; null if all arrays are NumPy's.
   PyObject* like() const { return like_.ptr(); }
   const ArrayKind& like_kind() const { return like_kind_; }
 
@@ -133,13 +134,13 @@ inline uint64_t Mix(uint64_t hash, uint64_t word) {
   return hash ^ (hash >> 32);
 }
 
-// An ndarray of any strides over the memory of an array, or a tensor if it is on `device`, null
-// for the host; never a copy. Throws kFeed, beginning with `who`.
+// Returns an ndarray, with any strides, over the memory of an array, or a tensor if the array is on
+// `device`, null for the host. Never copies. Throws kFeed, with a message that begins with `who`.
 py::object BorrowMemory(PyObject* value, const std::shared_ptr<Device>& device,
                         const std::string& who);
 
-// For an ndarray or tensor: whether it may be written, whether it has a value's dtype and these
-// dims, and if not, the text for "float32[3], got float64[3]".
+// Tell, for an ndarray or tensor, whether it may be written, and whether it has a value's dtype and
+// the given dims; if not, the text is for "float32[3], got float64[3]".
 bool IsWritable(PyObject* borrowed);
 bool FitsMeta(PyObject* value, const Value& info, const int64_t* dims);
 std::string DescribeMisfit(PyObject* value, const Value& info, const int64_t* dims);

@@ -1,5 +1,5 @@
-// CompiledNetwork: the callable for users. A C type with vectorcall, since a Python wrapper
-// costs more than the call.
+// CompiledNetwork: the callable for users. It is a C type with vectorcall, since a Python wrapper
+// would cost more than the call.
 #ifndef OPWRIGHT_PYTHON_NETWORK_H_
 #define OPWRIGHT_PYTHON_NETWORK_H_
 
@@ -13,7 +13,7 @@ struct Network {
   std::shared_ptr<Scope> scope;
   std::shared_ptr<Device> device;  // null for the host
   std::shared_ptr<const Epoch> epoch;
-  PlanSet* plans = nullptr;  // of the object's `plans`
+  PlanSet* plans = nullptr;  // the set in the object's `plans`
 };
 
 struct NetworkObject {
@@ -24,8 +24,8 @@ struct NetworkObject {
   PyObject* source;
   PyObject* plans;  // a Plans
   PyObject* weak_references;
-  PyObject* fetch_as;  // of each call without its own; null: arrays stay NumPy's
-  PyObject* writes;    // a tuple of the names of feeds that the plans write; null: none
+  PyObject* fetch_as;  // default for calls; null keeps NumPy arrays
+  PyObject* writes;    // a tuple of the names of feeds that the plans write, or null
   char fetch_device;
   char detach;
 };
@@ -37,10 +37,10 @@ inline NetworkObject* NetworkOf(PyObject* object) {
 // Throws if the garbage collector has cleared it.
 PyObject* SourceOf(NetworkObject* self);
 
-// Its vectorcall.
+// The network's vectorcall.
 PyObject* CallNetwork(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names);
 
-// find_plan(feeds): the lowered plan for these feeds by name, and the feeds in order.
+// find_plan(feeds) returns the lowered plan for a dict of feeds, and the feeds in order.
 PyObject* FindPlan(PyObject* object, PyObject* feeds);
 
 }  // namespace opwright

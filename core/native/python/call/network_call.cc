@@ -1,4 +1,4 @@
-// Calls of compiled networks: reads the feeds, finds their plan, runs it, delivers the fetches.
+// Calls of compiled networks: reads the feeds, finds their plan, runs it and returns the fetches.
 #include <algorithm>
 #include <vector>
 
@@ -14,16 +14,16 @@ namespace {
 
 // The options of a call.
 struct CallOptions {
-  PyObject* fetch_as;                            // null: arrays stay NumPy's
-  const std::vector<py::object>* out = nullptr;  // as BorrowMemory returned them
+  PyObject* fetch_as;                            // null keeps NumPy arrays
+  const std::vector<py::object>* out = nullptr;  // results of BorrowMemory
 };
 
 PyObject* FetchAs(const NetworkObject* self) {
   return self->fetch_as == Py_None ? nullptr : self->fetch_as;
 }
 
-// Provides the values of a call in the order of feed_names: positional ones come first. False
-// unless there is exactly one for each name.
+// Arranges the values of a call in the order of feed_names; positional values come first. Returns
+// false unless there is exactly one value per name.
 bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_positional,
                 PyObject* names, PyObject** feeds) {
   const Py_ssize_t n = PyTuple_GET_SIZE(self->feed_names);
@@ -33,7 +33,8 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
   std::fill(feeds + n_positional, feeds + n, nullptr);
   for (Py_ssize_t i = 0; i < n_named; ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
-    // Call sites pass interned names, mostly in one order: identity settles it.
+    // Call sites pass interned names, mostly in the same order, so comparing identity usually
+    // suffices.
     Py_ssize_t at = n_positional + i;
     if (name != PyTuple_GET_ITEM(self->feed_names, at)) {
       for (at = 0; at < n; ++at) {
@@ -46,7 +47,7 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
   return true;
 }
 
-// Has the source report the fault in the names of a call; throws.
+// Makes the source report the fault in the names of a call; throws.
 [[noreturn]] void RefuseNames(NetworkObject* self, Py_ssize_t n_positional,
                               const py::tuple& names) {
   const py::handle source(SourceOf(self));
@@ -55,7 +56,7 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
         n_positional, " by position and ", py::repr(names).cast<std::string>());
 }
 
-// A feed that is written is never a copy. `name` names the feed.
+// Reads a feed that is written, which must never be a copy. `name` is the feed's name.
 void ReadWritten(NetworkObject* self, const py::handle& name, PyObject* value, Intake* intake) {
   const std::string who = Concat("feed '", name.cast<std::string>(), "'");
   py::object borrowed = BorrowMemory(value, self->network->device, who);
@@ -65,7 +66,7 @@ void ReadWritten(NetworkObject* self, const py::handle& name, PyObject* value, I
         Py_TYPE(value)->tp_name, "; pass a contiguous array");
 }
 
-// Reads one value, once: in C++, or in the source's `read_feed`.
+// Reads a value once, either in C++ or in the source's `read_feed`.
 void ReadFeed(NetworkObject* self, Py_ssize_t i, PyObject* value, Intake* intake) {
   const Detaching detaching(self->detach != 0);
   if (self->writes != nullptr) {
@@ -124,7 +125,8 @@ EntryPtr FindEntry(NetworkObject* self, const Intake& intake) {
             [&] { return intake.Hash(); });
 }
 
-// The entry for these values; lowers a plan if there is none. `outdated` does not fit the scope.
+// Returns the entry for these values, and lowers a plan if there is none. `outdated` is an entry
+// that does not fit the scope.
 EntryPtr NeedEntry(NetworkObject* self, const Intake& intake, const PlanEntry* outdated) {
   if (outdated == nullptr) {
     auto known = FindEntry(self, intake);
@@ -141,7 +143,8 @@ RunRequest RequestOf(const NetworkObject* self, const PlanEntry& entry, PyObject
           ResultForm::kList, self->fetch_device != 0, options.out};
 }
 
-// The plan that ran last, if it fits and every feed is ready: the usual call goes no further.
+// Returns the plan that ran last if it fits and every feed is ready, which is sufficient for the
+// usual call.
 inline EntryPtr FindLast(const NetworkObject* self, PyObject* const* feeds, size_t n_feeds) {
   const EntryPtr& last = self->network->plans->last();
   if (!last || !last->IsCurrent()) return {};
@@ -152,8 +155,8 @@ inline EntryPtr FindLast(const NetworkObject* self, PyObject* const* feeds, size
   return self->network->plans->UseLast();
 }
 
-// A result as its importer makes it. A type with an exchange API imports it without a call of
-// Python. NULL with an error set; throws.
+// Converts a result by its importer. A type with an exchange API imports it without a Python call.
+// On failure, returns NULL and sets an error, or throws.
 PyObject* Import(PyObject* fetch_as, PyObject* result) {
   if (!PyArray_CheckExact(result)) return PyObject_CallOneArg(fetch_as, result);
   ArrayKind kind;
@@ -162,13 +165,13 @@ PyObject* Import(PyObject* fetch_as, PyObject* result) {
                        kind.api != nullptr;
   if (is_kind) return GiveToLibrary(kind, result);
   if (PyArray_TYPE(AsArray(result)) < NPY_USERDEF) return PyObject_CallOneArg(fetch_as, result);
-  // NumPy lends no bfloat16.
+  // NumPy cannot export bfloat16.
   const py::object tensor = py::cast(TensorHandle{TensorFromNumpy(result, HostDevice(), "fetch")});
   return PyObject_CallOneArg(fetch_as, tensor.ptr());
 }
 
-// The list of results in the requested form, followed by the plan's extra result; steals the
-// reference and returns it.
+// Converts the list of results to the requested form, followed by the plan's extra result; steals
+// the reference and returns a new one.
 PyObject* Deliver(const PlanEntry& entry, PyObject* results, const CallOptions& options) {
   const bool is_usual = options.fetch_as == nullptr && !entry.handed;
   if (__builtin_expect(is_usual, 1) || results == nullptr) return results;
@@ -183,7 +186,7 @@ PyObject* Deliver(const PlanEntry& entry, PyObject* results, const CallOptions& 
   return held.release().ptr();
 }
 
-// `outdated` does not fit the scope; null if no plan has been tried.
+// `outdated` is an entry that does not fit the scope, or null if no plan has been tried.
 __attribute__((noinline)) PyObject* CallWith(NetworkObject* self, PyObject* const* feeds,
                                              size_t n_feeds, EntryPtr outdated,
                                              const CallOptions& options) {
@@ -207,7 +210,7 @@ bool IsDict(PyObject* const* args, Py_ssize_t n_positional) {
   return n_positional == 1 && PyDict_Check(args[0]);
 }
 
-// The arrays to write fetches into; None for new memory.
+// Returns the arrays to write fetches into; None stands for new memory.
 std::vector<py::object> ReadOut(const NetworkObject* self, const py::tuple& out) {
   static const std::shared_ptr<Device> host;
   std::vector<py::object> read;
@@ -221,8 +224,8 @@ std::vector<py::object> ReadOut(const NetworkObject* self, const py::tuple& out)
   return read;
 }
 
-// A call with options, or with the feeds in one dict: `out` and `fetch_as` are options unless a
-// feed has that name; with a dict of feeds they always are.
+// Handles a call with options, or with the feeds in one dict. `out` and `fetch_as` are options
+// unless a feed has that name; with a dict of feeds, they are always options.
 PyObject* CallUnusual(NetworkObject* self, PyObject* const* args, Py_ssize_t n_positional,
                       const py::tuple& names) {
   const auto feed_names = py::reinterpret_borrow<py::tuple>(self->feed_names);

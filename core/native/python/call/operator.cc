@@ -1,4 +1,4 @@
-// EagerOperator: runs one operator on arrays, with no Python between the call and the plan.
+// EagerOperator: runs one operator on arrays, without Python code between the call and the plan.
 #include <cstring>
 
 #include "python/bind/c_type.h"
@@ -16,17 +16,16 @@ namespace {
 // The kinds of arguments of an operator.
 struct Signature {
   size_t n_inputs;
-  uint64_t duplicable;  // bit i: input i is a list
+  uint64_t duplicable;  // bit i is set if input i is a list
 };
 
 struct OperatorObject {
   PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject* plans;  // a Plans
-  PlanSet* set;     // of `plans`
-  PyObject* slow;   // handles values that are not ready
-  PyObject* lower;  // makes the plan for arguments that are ready
-  PyObject*
-      as_given;  // converts a result to the kind of array of the arguments; null: it stays NumPy's
+  PyObject* plans;     // a Plans
+  PlanSet* set;        // the set of `plans`
+  PyObject* slow;      // handles values that are not ready
+  PyObject* lower;     // makes the plan for arguments that are ready
+  PyObject* as_given;  // converts a result to the arguments' kind of array; null keeps NumPy arrays
   std::shared_ptr<const Epoch>* epoch;
   Signature signature;
   ResultForm form;
@@ -39,8 +38,8 @@ bool IsSequence(PyObject* object) {
   return PyTuple_CheckExact(object) || PyList_CheckExact(object);
 }
 
-// A tuple for a list, so that a later change of the list cannot reach us; null without an error
-// for anything but a plain attribute.
+// Converts lists to tuples, so that a later change of the list has no effect. Returns null without
+// an error for anything but a plain attribute.
 PyObject* Freeze(PyObject* attribute) {
   if (attribute == Py_None || PyBool_Check(attribute) || PyLong_CheckExact(attribute) ||
       PyFloat_CheckExact(attribute) || PyUnicode_CheckExact(attribute)) {
@@ -60,8 +59,8 @@ PyObject* Freeze(PyObject* attribute) {
   return frozen;
 }
 
-// Equal in value and type at every level; `frozen` came from Freeze. Only exact builtin types are
-// compared, whose comparison runs no foreign code.
+// Whether both are equal in value and type at every level; `frozen` is a result of Freeze. Only
+// exact builtin types are compared, whose comparison runs no foreign code.
 bool SameAttribute(PyObject* frozen, PyObject* given) {
   if (frozen == given) return true;
   if (PyTuple_CheckExact(frozen)) {
@@ -76,7 +75,8 @@ bool SameAttribute(PyObject* frozen, PyObject* given) {
   }
   if (Py_TYPE(frozen) != Py_TYPE(given)) return false;
   if (PyFloat_CheckExact(frozen)) {
-    // By bits: 0.0 and -0.0 are equal and mean different things, a NaN is the same as itself.
+    // Compares bits, because 0.0 and -0.0 are equal but differ in meaning, and NaN must equal
+    // itself.
     const double a = PyFloat_AS_DOUBLE(frozen);
     const double b = PyFloat_AS_DOUBLE(given);
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
@@ -97,7 +97,7 @@ bool IsDuplicable(const Signature& signature, size_t i) {
   return i < 64 && ((signature.duplicable >> i) & 1) != 0;
 }
 
-// Reads the inputs with `read`; false if it cannot read one.
+// Reads the inputs with `read`; returns false if an input cannot be read.
 template <typename ReadOne>
 bool ReadInputs(const Signature& signature, PyObject* const* args, size_t n_args,
                 const ReadOne& read) {
@@ -137,7 +137,7 @@ bool Matches(const PlanEntry& entry, const Signature& signature, PyObject* const
   return SameAttributes(entry.key, args + signature.n_inputs, n_args - signature.n_inputs);
 }
 
-// A tuple of immutable copies; null if one is not a plain attribute.
+// Returns a tuple of immutable copies, or null if an attribute is not plain.
 py::object FreezeAll(PyObject* const* attributes, size_t n) {
   py::tuple frozen(n);
   for (size_t i = 0; i < n; ++i) {
@@ -149,7 +149,8 @@ py::object FreezeAll(PyObject* const* attributes, size_t n) {
   return std::move(frozen);
 }
 
-// The plan from `lower` for ready arguments; cached if their attributes can be compared.
+// Returns the plan from `lower` for ready arguments; it is cached if their attributes can be
+// compared.
 EntryPtr Lower(OperatorObject* self, PyObject* const* args, size_t n_args, const Intake& intake) {
   if (self->lower == nullptr) {
     Throw(ErrorKind::kProgram, "eager operator: the garbage collector has taken it apart");
@@ -189,14 +190,14 @@ EntryPtr Lower(OperatorObject* self, PyObject* const* args, size_t n_args, const
 }
 
 PyObject* RunEntry(const OperatorObject* self, const PlanEntry& entry, PyObject* const* values) {
-  // A single operator has no variables, hence no scope.
+  // A single operator has no variables and therefore no scope.
   static const std::shared_ptr<Scope> no_scope;
   const bool fetch_device = !entry.plan->devices[0].device->is_host();
   return RunPlanOrRaise({entry.plan, no_scope, values, nullptr, self->form, fetch_device});
 }
 
-// The plan that ran last, if it fits and every input is one array that is ready: the usual call
-// goes no further.
+// Returns the plan that ran last if it fits and every input is a single ready array, which is
+// sufficient for the usual call.
 EntryPtr FindLast(const OperatorObject* self, PyObject* const* args, size_t n_args) {
   const EntryPtr& last = self->set->last();
   const size_t n_inputs = self->signature.n_inputs;
@@ -219,7 +220,7 @@ PyObject* Run(OperatorObject* self, PyObject* const* args, size_t n_args, const 
   return RunEntry(self, *entry, intake.data());
 }
 
-// The result as the kind of array that the first one of another library is.
+// Converts the result to the array type of the first argument that is not NumPy's.
 PyObject* ResultAsGiven(const OperatorObject* self, const Intake& intake, PyObject* result) {
   if (result == nullptr || intake.like() == nullptr) return result;
   PyObject* given =
@@ -241,7 +242,7 @@ __attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* con
     Intake intake;
     const Detaching detaching(self->detach);
     static const std::shared_ptr<Device> host;
-    // With a number and an array Python reads both, so that none is read twice.
+    // If an argument is a number, Python reads all arguments, so that none is read twice.
     const auto may_read = [](PyObject* value) { return Intake::MayRead(value); };
     const auto read = [&](PyObject* value) { return intake.Read(value, host); };
     if (ReadInputs(self->signature, args, n_args, may_read) &&
@@ -270,7 +271,8 @@ PyObject* CallOperator(PyObject* callable, PyObject* const* args, size_t nargsf,
   }
 }
 
-// For arguments that `slow` has made ready: arrays, or tensors on one device.
+// Calls the operator for arguments that `slow` has made ready, which are arrays, or tensors on one
+// device.
 PyObject* CallReady(PyObject* object, PyObject* const* args, Py_ssize_t n) {
   OperatorObject* self = OperatorOf(object);
   try {

@@ -33,7 +33,7 @@ void PlanSet::SetLast(EntryPtr entry) {
 
 void PlanSet::Add(EntryPtr entry, const PlanEntry* replaced) {
   PlanTable::Dropped
-      dropped;  // freed at the end, when the table is consistent: that may run Python code
+      dropped;  // freed last, when the table is consistent, since freeing may run Python code
   PlanTable& table = PlanTable::Get();
   const bool has_outdated = newest_made_at_ != entry->made_at;
   newest_made_at_ = entry->made_at;
@@ -75,21 +75,21 @@ int64_t PlanSet::idle_bytes() const {
 }
 
 PlanTable& PlanTable::Get() {
-  static auto& table = *new PlanTable;  // never destroyed: owners may outlive every static at exit
+  static auto& table = *new PlanTable;  // never destroyed, as owners may outlive statics
   return table;
 }
 
 void PlanTable::KeepBound(Dropped* dropped) {
   while (n_plans_ > kMostPlans || bytes_ > kMostBytes) {
-    std::vector<uint64_t> uses;  // of the plans that may be dropped
+    std::vector<uint64_t> uses;  // last uses of the plans that may be dropped
     for (const PlanSet* set : sets_) {
       for (const auto& [hash, entry] : set->entries_) {
         if (entry != set->last_) uses.push_back(entry->last_used);
       }
     }
     if (uses.empty()) break;
-    // Several at a time if there are many: a search for the oldest each time would take longer than
-    // lowering a small plan.
+    // If there are many plans, several are dropped at a time, because searching for the oldest plan
+    // each time would take longer than lowering a small plan.
     const auto newest = uses.begin() + static_cast<int64_t>(uses.size() / kDroppedShare);
     std::nth_element(uses.begin(), newest, uses.end());
     Drop(

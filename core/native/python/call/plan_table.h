@@ -1,7 +1,7 @@
-// The table of plans that calls may run again, of eager operators, networks and models.
+// The table of plans that eager operators, networks and models may rerun.
 //
-// It is bounded in number and in bytes for the whole process. An owner finds its own plans without
-// inspecting other owners' plans. Everything is guarded by the GIL.
+// The number of plans and their bytes are bounded for the whole process. An owner finds its own
+// plans without inspecting other owners' plans. The GIL guards everything.
 #ifndef OPWRIGHT_PYTHON_PLAN_TABLE_H_
 #define OPWRIGHT_PYTHON_PLAN_TABLE_H_
 
@@ -17,10 +17,10 @@
 
 namespace opwright {
 
-// The key of a plan, besides its owner.
+// The key of a plan, in addition to its owner.
 struct PlanKey {
-  std::vector<FeedMeta> metas;  // of the values of a call
-  std::vector<int32_t> counts;  // of an eager operator's inputs: -1 absent, -2 one, else a list's
+  std::vector<FeedMeta> metas;  // metas of the values of a call
+  std::vector<int32_t> counts;  // per input of an eager operator: -1 absent, -2 one, or list length
   py::object rest;              // a frozen tuple of attributes, or the key of `Plans.add`
 };
 
@@ -29,14 +29,14 @@ struct PlanEntry {
   uint64_t hash = 0;
   std::shared_ptr<const Plan> plan;
   py::object lowered;           // Python's data about the plan; may be null
-  py::object handed;            // returned after the results; mostly null
-  std::vector<uint32_t> order;  // the value for each feed external; empty: in order
+  py::object handed;            // returned after the results; usually null
+  std::vector<uint32_t> order;  // the value for each feed external; empty if in order
   std::shared_ptr<const Epoch> epoch;
-  uint64_t made_at = 0;  // the epoch when its making began
+  uint64_t made_at = 0;  // the epoch when its creation began
   uint64_t last_used = 0;
   int64_t bytes = 0;
   int64_t n_references =
-      0;  // guarded by the GIL: an atomic count would take a tenth of a small call
+      0;  // guarded by the GIL, since an atomic count would take a tenth of a small call
 
   bool IsCurrent() const { return epoch->now() == made_at; }
 };
@@ -75,14 +75,15 @@ class PlanSet {
  public:
   using Entries = std::unordered_multimap<uint64_t, EntryPtr>;
 
-  // `label` names the owner in `memory`. With `keeps_last`, the memory of the plan that ran last is
-  // kept, whatever its size.
+  // `label` is the owner's name in `memory`. With `keeps_last`, the memory of the plan that ran
+  // last is kept, whatever its size.
   PlanSet(std::string label, bool keeps_last);
   ~PlanSet();
   PlanSet(const PlanSet&) = delete;
   PlanSet& operator=(const PlanSet&) = delete;
 
-  // The current entry that `matches`, or null. `hash` is computed only if the last one does not.
+  // Returns the current entry that `matches`, or null. `hash` is computed only if the last entry
+  // does not match.
   template <typename Matches, typename Hash>
   EntryPtr Find(const Matches& matches, const Hash& hash) {
     if (last_ && last_->IsCurrent() && matches(*last_)) return Use(last_);
@@ -93,13 +94,13 @@ class PlanSet {
     }
     return {};
   }
-  // The last entry, which must exist, marked as used now.
+  // Returns the last entry, which must exist, and marks it as used now.
   EntryPtr UseLast() {
     last_->last_used = ++clock;
     return last_;
   }
-  // Adds an entry as the last used one; drops `replaced`, outdated entries, and beyond the
-  // bounds of the table the least recently used ones.
+  // Adds an entry as the most recently used one; drops `replaced`, outdated entries and, beyond the
+  // bounds of the table, the least recently used entries.
   void Add(EntryPtr entry, const PlanEntry* replaced);
   void Clear();
 
@@ -131,14 +132,15 @@ class PlanSet {
 class PlanTable {
  public:
   static constexpr size_t kMostPlans = 4096;
-  static constexpr size_t kDroppedShare = 32;  // one in this many plans is dropped at a time
-  // The memory of plans besides their working memory, which IdleMemory bounds.
+  static constexpr size_t kDroppedShare = 32;  // 1 / 32 of all plans are dropped at a time
+  // The maximum memory of plans, excluding their working memory, which IdleMemory bounds.
   static constexpr int64_t kMostBytes = int64_t{48} << 20;
 
   static PlanTable& Get();
-  // Every set with plans: label, plans, their bytes, and the bytes of their idle instances.
+  // Returns, for every set with plans, the label, the number of plans, their bytes, and the bytes
+  // of their idle instances.
   py::list Describe() const;
-  // Drops every plan but the last one of each owner, and with `all` the last ones too.
+  // Drops every plan except the last plan of each owner; with `all`, the last plans as well.
   void Release(bool all);
 
  private:
@@ -158,7 +160,8 @@ class PlanTable {
   int64_t bytes_ = 0;
 };
 
-// The Python object that owns a set, `_runtime.Plans`: a new reference, or null with an error set.
+// Returns a new reference to the Python object that owns a set, `_runtime.Plans`. On failure,
+// returns null and sets an error.
 PyObject* NewPlans(std::string label, bool keeps_last);
 PlanSet& PlansOf(PyObject* plans);
 void BindPlanTable(py::module_& module);

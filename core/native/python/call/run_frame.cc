@@ -24,7 +24,8 @@ namespace {
 
 constexpr int64_t kFirstPollNs = 1'000'000;
 constexpr int64_t kLongestPollNs = 100'000'000;
-// If taking the GIL takes longer than this, because of a busy thread, it is done less often.
+// If acquiring the GIL takes longer than this, because another thread is busy, it is acquired less
+// often.
 constexpr int64_t kSlowTakeNs = 500'000;
 // Python's own switch interval.
 constexpr int64_t kSwitchNs = 5'000'000;
@@ -35,7 +36,7 @@ int64_t NowNs() {
       .count();
 }
 
-// Results; a few values, as most plans fetch, need no allocation.
+// Results; a few values, which suffice for most plans, need no allocation.
 class Results {
  public:
   explicit Results(size_t n) : n_(n) {
@@ -55,7 +56,7 @@ class Results {
     data_[i] = nullptr;
     return taken;
   }
-  // For the last plan of a chain, whose number of fetches is known late.
+  // Resizes for the last plan of a chain, whose number of fetches is known late.
   void Resize(size_t n) {
     many_.resize(n);
     data_ = many_.data();
@@ -122,12 +123,12 @@ int32_t Poll(RunState* state) {
   return status == 0 ? OW_OK : OW_ERROR;
 }
 
-// The array or tensor to write a fetch into; null for new memory.
+// Returns the array or tensor to write a fetch into, or null for new memory.
 PyObject* FindOut(const RunRequest& request, size_t fetch) {
   return request.out == nullptr ? nullptr : (*request.out)[fetch].ptr();
 }
 
-// Finds the arrays that kernels write their results to: the caller's, or new ones.
+// Finds the arrays that kernels write their results to, which are the caller's or new.
 int32_t Start(RunState* state, Instance* instance) {
   const RunRequest& request = FrameOf(state).request;
   Results& results = FrameOf(state).results;
@@ -168,7 +169,7 @@ int32_t ForgetError(RunState* state, char* message, uint64_t message_bytes) {
 
 constexpr RunHooks kHooks = {Release, Acquire, Poll, Start, ForgetError};
 
-// A fetched value that no kernel wrote to an array of its own, in `out` if that is a tensor;
+// Returns a fetched value that no kernel wrote to a separate array, in `out` if `out` is a tensor;
 // throws.
 PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device, PyObject* out) {
   const Plan& plan = instance->plan();
@@ -179,7 +180,7 @@ PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device, PyObjec
   const Tensor* target = out == nullptr ? nullptr : FeedTensor(out);
   if (target != nullptr) {
     device->CopyWithin(target->data(), tensor.data, bytes);
-    if (target->storage->is_foreign()) device->Synchronize();  // its owner may read it from now on
+    if (target->storage->is_foreign()) device->Synchronize();  // its owner may then read it
     return Py_NewRef(out);
   }
   if (fetch_device && out == nullptr) {
@@ -188,7 +189,7 @@ PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device, PyObjec
     device->CopyWithin(copy->data(), tensor.data, bytes);
     const bool is_feed = info.kind == ValueKind::kExternal &&
                          plan.externals[static_cast<size_t>(info.index)].role == Role::kFeed;
-    if (is_feed) device->Synchronize();  // its owner may change the memory from now on
+    if (is_feed) device->Synchronize();  // after this, its owner may change the memory
     return py::cast(TensorHandle{std::move(copy)}).release().ptr();
   }
   PyObject* array = NewArray(tensor.dtype, tensor.ndim, tensor.shape);
@@ -198,7 +199,7 @@ PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device, PyObjec
   return Py_NewRef(array);
 }
 
-// A host array of a FETCH external as a Tensor; throws.
+// Converts a host array of a FETCH external to a Tensor; throws.
 PyObject* ArrayToTensor(PyObject* array) {
   auto tensor = TensorFromNumpy(array, HostDevice(), "fetch");
   return py::cast(TensorHandle{std::move(tensor)}).release().ptr();
@@ -237,8 +238,8 @@ PyObject* Collect(Results* results, RunState* state, const RunRequest& request) 
   return made;
 }
 
-// Lends the feeds to the instance; returns whether one is device memory of another owner, who may
-// change it once the call has ended.
+// Lends the feeds to the instance; returns whether a feed is device memory of another owner, who
+// may change it once the call has ended.
 bool SetFeeds(const RunRequest& request, Instance* instance) {
   const Plan& plan = *request.plan;
   bool foreign = false;
@@ -255,7 +256,7 @@ bool SetFeeds(const RunRequest& request, Instance* instance) {
   return foreign;
 }
 
-// Until enqueued work has read them. False with an error set.
+// Waits until enqueued work has read the feeds. On failure, returns false and sets an error.
 bool WaitForFeeds(Instance* instance) {
   char text[512] = {0};
   const ow_error error{text, sizeof(text)};
@@ -272,7 +273,7 @@ bool WaitForFeeds(Instance* instance) {
   return false;
 }
 
-// Inlined: the usual call must not be slower because of the one with its own instance.
+// Inlined, so that calls with a separate instance do not slow down the usual call.
 __attribute__((always_inline)) inline PyObject* RunOn(const RunRequest& request, Instance* instance,
                                                       BindProblem* problem) {
   FreeRetired();

@@ -10,7 +10,7 @@
 
 namespace opwright {
 
-// The kind of a call's result.
+// The form of a call's result.
 enum class ResultForm {
   kNothing,  // None
   kList,     // a list of all fetches
@@ -23,22 +23,22 @@ struct RunRequest {
   const std::shared_ptr<Scope>& scope;
   PyObject* const* feeds = nullptr;  // ready arrays, or Tensors
   const uint32_t* order =
-      nullptr;  // the feed of each feed external of the plan; null: in the given order
+      nullptr;  // the feed of each feed external of the plan; null keeps the given order
   ResultForm form = ResultForm::kNothing;
-  bool fetch_device = false;  // Tensors on the values' device, instead of arrays
-  // For each fetch the result of BorrowMemory, to write the fetch into, or null for new memory.
+  bool fetch_device = false;  // whether to return Tensors on the values' device
+  // For each fetch, the result of BorrowMemory to write the fetch into, or null for new memory.
   const std::vector<py::object>* out = nullptr;
 };
 
-// Runs a plan with the GIL held; the caller keeps plan, scope and feeds alive until it returns.
-// NULL with Python's error set; or NULL without one and `problem` filled in, when the plan does not
-// fit the scope.
+// Runs a plan with the GIL held; the caller keeps plan, scope and feeds alive until it returns. On
+// failure, returns NULL and sets Python's error. If the plan does not fit the scope, returns NULL
+// without an error and fills in `problem`.
 PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept;
 
 // Like RunPlan, but a plan that does not fit is an error, too.
 PyObject* RunPlanOrRaise(const RunRequest& request) noexcept;
 
-// The same on an instance of the caller.
+// Like RunPlanOrRaise, on an instance of the caller.
 PyObject* RunInstanceOrRaise(const RunRequest& request, Instance* instance) noexcept;
 // Throws Python's error if a kernel could not be bound.
 std::unique_ptr<Instance> BuildInstance(const Plan& plan);

@@ -1,4 +1,5 @@
-// Watch: whether arguments of a call are the objects of an earlier one, unchanged since.
+// Watch: checks whether the arguments of a call are the objects of an earlier call, unchanged since
+// then.
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -10,13 +11,13 @@ namespace opwright {
 
 namespace {
 
-// Reads a number of an object: an attribute that its class computes natively is read without the
-// way through Python's lookup.
+// Reads a numeric attribute of an object; an attribute that the class computes natively is read
+// without Python's attribute lookup.
 class Reader {
  public:
   explicit Reader(py::str attribute) : attribute_(std::move(attribute)) {}
 
-  // -1 for an object without such a number.
+  // Returns -1 for an object without this attribute.
   long long operator()(PyObject* object) {
     if (!Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(type_.ptr()))) Choose(object);
     PyObject* number = getter_ == nullptr ? PyObject_GetAttr(object, attribute_.ptr())
@@ -36,8 +37,8 @@ class Reader {
   }
 
   py::str attribute_;
-  py::object type_;                // holds the getter
-  PyGetSetDef* getter_ = nullptr;  // of the type, null if it computes the attribute in another way
+  py::object type_;                // keeps the getter alive
+  PyGetSetDef* getter_ = nullptr;  // the type's getter, null if the attribute has none
 };
 
 class Watch {
@@ -68,7 +69,7 @@ class Watch {
  private:
   struct Watched {
     Py_ssize_t position;
-    PyObject* object;  // compared alone: not held
+    PyObject* object;  // only compared, so no reference is held
     long long number;
   };
 

@@ -13,7 +13,7 @@ namespace opwright {
 
 namespace {
 
-// Memory that the caller has a plan write, or that the plan reads.
+// Memory of the caller that a plan writes, or memory that the plan reads.
 struct Span {
   const void* begin;
   uint64_t bytes;
@@ -32,7 +32,7 @@ struct Span {
   }
 };
 
-// One step may write it before another one has read overlapping memory.
+// Rejects overlapping spans, since a step may write memory before another step has read it.
 void CheckSpans(const std::vector<Span>& spans) {
   for (const Span& span : spans) {
     for (const Span& other : spans) {
@@ -43,8 +43,8 @@ void CheckSpans(const std::vector<Span>& spans) {
   }
 }
 
-// Whether no two elements of an array with any strides overlap, as far as that is easy to
-// see: each axis steps beyond the extent of the shorter steps.
+// Whether no two elements of a strided array overlap, by a sufficient condition: each axis steps
+// beyond the extent of the axes with smaller steps.
 bool IsInjective(PyArrayObject* array) {
   std::vector<std::pair<int64_t, int64_t>> axes;  // step, length
   for (int i = 0; i < PyArray_NDIM(array); ++i) {
@@ -67,7 +67,7 @@ void CheckWritable(const Span& span, PyObject* array) {
   Throw(ErrorKind::kFeed, span.Name(), ": it is written, got a read-only array; pass a copy of it");
 }
 
-// The memory of a plan's fetch in an array or tensor of the caller, checked.
+// Checks the memory of a plan's fetch in an array or tensor of the caller, and returns it.
 Span CheckOut(const Plan& plan, Instance* instance, size_t fetch, PyObject* out) {
   const Tensor* tensor = FeedTensor(out);
   Span span{nullptr, 0, nullptr, fetch, true};
@@ -75,7 +75,7 @@ Span CheckOut(const Plan& plan, Instance* instance, size_t fetch, PyObject* out)
   if (tensor != nullptr) {
     span.begin = tensor->data();
     span.bytes = tensor->bytes();
-  } else if (IsReady(out)) {  // others are copied to after the last step
+  } else if (IsReady(out)) {  // fetches are copied to other arrays after the last step
     span.begin = PyArray_DATA(AsArray(out));
     span.bytes = static_cast<uint64_t>(PyArray_NBYTES(AsArray(out)));
   } else if (PyArray_Check(out) && !IsInjective(AsArray(out))) {

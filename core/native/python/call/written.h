@@ -6,9 +6,9 @@
 
 namespace opwright {
 
-// Throws kFeed if it is read-only, does not fit, or overlaps memory that the plan reads or writes
-// otherwise. Runs before the first step; a fetch after a dynamic shape is checked once its shape is
-// known.
+// Throws kFeed if memory is read-only, does not fit, or overlaps other memory that the plan reads
+// or writes. It is called before the first step; a fetch after a dynamic shape is checked once its
+// shape is known.
 void CheckWritten(const RunRequest& request, Instance* instance);
 
 }  // namespace opwright

@@ -44,7 +44,7 @@ void AttrStore::Add(const std::string& name, int type, py::handle value) {
   ow_attr attr{};
   attr.size = sizeof(attr);
   attr.name = Keep(name).data;
-  attr.type = type < 0 ? 0 : type;  // below 0: the value of type -type, without a type
+  attr.type = type < 0 ? 0 : type;  // -type marks a value of this type without a declared type
   attr.count = 1;
   switch (std::abs(type)) {
     case OW_ATTR_INT:

@@ -1,4 +1,5 @@
-// Python's arguments for compiled plugins: metas of slots, and attributes, in the ABI's form.
+// Converts Python's arguments for compiled plugins, slot metas and attributes, to the ABI's
+// structs.
 #ifndef OPWRIGHT_PYTHON_NATIVE_ARGS_H_
 #define OPWRIGHT_PYTHON_NATIVE_ARGS_H_
 
@@ -11,15 +12,15 @@
 
 namespace opwright {
 
-// From metas slot by slot, each a tuple of a shape and a dtype code. By the C API: lowering reads
-// those of every kernel that it prepares.
+// Converts the metas of each slot, which are tuples of a shape and a dtype code. It uses the C API,
+// because lowering calls it for every kernel that it prepares.
 std::vector<std::vector<Meta>> ToMetas(py::handle slots);
 
-// Attributes as the ABI's structs, with the memory they point to. Nothing here may move once
-// `attrs` was filled, hence the unique_ptrs.
+// Attributes as the ABI's structs, with the memory that they point to. It uses unique_ptrs, because
+// the memory must not move once `attrs` has been filled.
 class AttrStore {
  public:
-  // From tuples of the name, AttrType and value of each attribute that is not absent.
+  // Converts tuples of the name, AttrType and value of each present attribute.
   explicit AttrStore(py::handle attrs);
   const std::vector<ow_attr>& attrs() const { return attrs_; }
 

@@ -11,13 +11,13 @@ namespace opwright {
 
 namespace {
 
-// The table of one device, with the strings it points to. Its objects are released with the GIL
-// held, or not at all when the interpreter is gone.
+// The table of one device, with the strings that it points to. Its objects are released with the
+// GIL held, or never if the interpreter has exited.
 struct PythonTable {
   ow_device table{};
   std::string name;
   PyObject* object = nullptr;
-  PyObject* source = nullptr;  // kept alive for its address, the key of the open device
+  PyObject* source = nullptr;  // kept alive because its address is the key of the open device
   int32_t number = 0;
 
   // Acquiring the GIL throws if Python cannot create a state for this thread, which is fatal.
@@ -30,18 +30,18 @@ struct PythonTable {
   }
 };
 
-// The exception in one line, without its traceback; MemoryError as out of memory.
+// Formats an exception as one line, without its traceback; MemoryError becomes "out of memory".
 std::string TextOf(const py::error_already_set& raised) {
   std::string text = py::str(raised.value()).cast<std::string>();
   if (raised.matches(PyExc_MemoryError) && !text.empty()) return text;
   return std::string(Py_TYPE(raised.value().ptr())->tp_name) + ": " + text;
 }
 
-// Runs a body that may raise; an exception becomes a status and a message.
+// Runs a body that may raise; converts an exception to a status and a message.
 template <typename Body>
 int32_t Guarded(const ow_error* error, const Body& body) {
   const py::gil_scoped_acquire gil;
-  // A step may fail while an error is already set; ours must not replace it.
+  // A step may fail while a Python error is already set, which this code must not replace.
   const py::error_scope scope;
   try {
     body();
@@ -61,7 +61,7 @@ py::int_ Handle(const void* pointer) {
   return py::reinterpret_steal<py::int_>(PyLong_FromVoidPtr(const_cast<void*>(pointer)));
 }
 
-// Only the plugin knows their number; it has already opened this one.
+// Only the plugin can count its devices; it has already opened this device.
 int32_t Count(const ow_device* device, int32_t* n, const ow_error*) {
   *n = static_cast<PythonTable*>(device->user)->number + 1;
   return OW_OK;

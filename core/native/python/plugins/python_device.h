@@ -9,12 +9,12 @@
 
 namespace opwright {
 
-// `number` is the object's number among devices of its type, `source` its provider, None for
-// itself, and `origin` names the package. Throws if a member is missing.
+// `number` is the object's index among devices of its type, `source` is its provider, or None for
+// the object itself, and `origin` is the package name. Throws if a member is missing.
 std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number,
                                          const py::object& source, std::string origin);
 
-// The object of such a device, borrowed; null for other devices.
+// Returns the object of such a device, borrowed, or null for other devices.
 inline PyObject* PythonDeviceObject(const Device& device) {
   return device.needs_gil() ? static_cast<PyObject*>(device.state()) : nullptr;
 }

@@ -13,8 +13,8 @@ namespace opwright {
 
 namespace {
 
-// The state of one Python step of an instance. Homes point into `arguments` and `lists`, which
-// never grow after Bind.
+// The state of one Python step of an instance. The homes of views point into `arguments` and
+// `lists`, which never grow after Bind.
 class Binding {
  public:
   Binding(const PythonKernel& kernel, const ow_call& call)
@@ -27,7 +27,7 @@ class Binding {
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
 
-  bool Build() noexcept;  // false with an error set
+  bool Build() noexcept;  // on failure, returns false and sets an error
   int32_t Run() noexcept;
   int32_t Pack(uint32_t arg) noexcept;
 
@@ -48,7 +48,7 @@ class Binding {
   const StepHandle& handle_;
   Instance* instance_;
   const Device& device_;
-  std::vector<PyObject*> arguments_;  // owned; the first is the room that vectorcall may use
+  std::vector<PyObject*> arguments_;  // owned; the first item is reserved for vectorcall
   std::vector<PyObject*> lists_;      // tuples of duplicable slots, borrowed from arguments_
   std::vector<View> views_;
   std::vector<size_t> moving_;
@@ -73,7 +73,7 @@ bool Binding::FillArg(uint32_t arg, PyObject** home) {
   }
   for (const auto& [packed, function] : kernel_.packs) {
     if (packed != arg) continue;
-    *home = Py_NewRef(Py_None);  // until Pack, which precedes the first run
+    *home = Py_NewRef(Py_None);  // replaced by Pack before the first run
     packed_.emplace_back(arg, home);
     return true;
   }
@@ -104,7 +104,7 @@ bool Binding::FillSlot(uint32_t slot, PyObject** home) {
   for (uint32_t arg = begin; arg < end; ++arg) {
     if (!FillArg(arg, &PyTuple_GET_ITEM(list, arg - begin))) return false;
   }
-  // Its items change in place while only we hold it, so it must be hidden from the collector.
+  // Its items change in place while this is the only reference, so the collector must not track it.
   if (PyObject_GC_IsTracked(list)) PyObject_GC_UnTrack(list);
   return true;
 }
@@ -154,9 +154,9 @@ PyObject* Binding::CallOnStream() noexcept {
   return result;
 }
 
-// The bound object refers to the arrays, so they own their memory, and it is bound again when one
-// of them has moved: the memory of a referenced array cannot be assigned to another one meanwhile,
-// hence equal addresses mean the same memory.
+// The bound object refers to the arrays, so the arrays own their memory, and the object is rebound
+// when an array has moved. The memory of a referenced array cannot be reused meanwhile, so equal
+// addresses mean the same memory.
 PyObject* Binding::CallBound() noexcept {
   bool moved = bound_ == nullptr;
   for (const size_t i : moving_) moved = moved || views_[i].data != views_[i].tensor->data;
@@ -177,9 +177,9 @@ PyObject* Binding::CallBound() noexcept {
   return PyObject_CallNoArgs(bound_);
 }
 
-// A kernel that returns a new array has computed a result that is never read.
+// Rejects a kernel that returns a new array, since this result would never be read.
 bool Binding::CheckResult(PyObject* result) const noexcept {
-  // The result of a Resizer is an output too.
+  // The result of a Resizer is an output as well.
   if (result == Py_None || !PyArray_Check(result) || !resizers_.empty()) return true;
   for (const View& view : views_) {
     if (result == reinterpret_cast<PyObject*>(view.array)) return true;
@@ -290,7 +290,7 @@ int32_t BindPython(const ow_call* call, void** bound) {
 }
 
 void UnbindPython(void*, void* bound) {
-  if (!Py_IsInitialized()) return;  // too late to release references: the process ends
+  if (!Py_IsInitialized()) return;  // references can no longer be released
   const py::gil_scoped_acquire gil;
   const py::error_scope scope;
   delete static_cast<Binding*>(bound);

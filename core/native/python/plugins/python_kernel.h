@@ -15,8 +15,8 @@ namespace opwright {
 struct PythonKernel {
   py::object function;
   std::vector<uint32_t> positional;  // slots
-  std::vector<uint32_t> keywords;    // slots, named by the first entries of `names`
-  py::tuple names;                   // of the keywords, then of the constants
+  std::vector<uint32_t> keywords;    // slots, whose names are the first entries of `names`
+  py::tuple names;                   // names of the keywords, then of the constants
   std::vector<py::object> constants;
   std::vector<uint32_t> duplicable;                    // slots
   std::vector<std::pair<uint32_t, py::object>> packs;  // argument, function

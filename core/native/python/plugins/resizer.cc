@@ -14,7 +14,7 @@ struct ResizerObject {
   uint32_t arg;
 };
 
-PyTypeObject* resizer_type = nullptr;  // made once with the module, never freed
+PyTypeObject* resizer_type = nullptr;  // created once with the module and never freed
 
 void DeallocateResizer(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
@@ -51,7 +51,7 @@ PyObject* Resize(PyObject* self, PyObject* argument) {
   if (status != OW_OK) {
     PyErr_SetString(status == OW_OUT_OF_MEMORY ? PyExc_MemoryError : PyExc_ValueError,
                     call->message);
-    call->message[0] = '\0';  // from here on the exception has the message
+    call->message[0] = '\0';  // the exception now contains the message
     return nullptr;
   }
   const auto* handle = static_cast<const StepHandle*>(call->run_handle);

@@ -1,4 +1,4 @@
-// The object that a Python kernel gets for a dynamic output.
+// The object that is passed to a Python kernel for a dynamic output.
 #ifndef OPWRIGHT_PYTHON_RESIZER_H_
 #define OPWRIGHT_PYTHON_RESIZER_H_
 
@@ -6,7 +6,8 @@
 
 namespace opwright {
 
-// A Resizer for argument `arg`; inactive until it gets a call. NULL with an error set.
+// Returns a Resizer for argument `arg`, which is inactive until SetResizerCall. On failure, returns
+// NULL and sets an error.
 PyObject* NewResizer(uint32_t arg) noexcept;
 
 // Activates a Resizer for one call, or deactivates it (null).

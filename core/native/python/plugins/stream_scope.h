@@ -1,4 +1,5 @@
-// The stream of a plan as the current one of the library whose arrays a device's kernels get.
+// Makes the stream of a plan the current stream of the array library that a device's Python kernels
+// use.
 #ifndef OPWRIGHT_PYTHON_STREAM_SCOPE_H_
 #define OPWRIGHT_PYTHON_STREAM_SCOPE_H_
 
@@ -6,19 +7,19 @@
 
 namespace opwright {
 
-// The object that creates arrays and streams for Python kernels of a compiled device, borrowed;
-// null if none was given.
+// Returns the object that creates arrays and streams for Python kernels of a compiled device,
+// borrowed; null if no object was given.
 inline PyObject* DeviceArrays(const Device& device) {
   return static_cast<PyObject*>(device.arrays());
 }
 
-// Enters ``arrays.stream(pointer, number)`` for one call of Python, and leaves it.
+// Enters ``arrays.stream(pointer, number)`` for one Python call, and leaves it afterward.
 class StreamScope {
  public:
-  // False with an error set.
+  // On failure, returns false and sets an error.
   bool Enter(const Device& device, void* stream) noexcept;
-  // Passes the current error to the context manager, and leaves it set. False with an error set if
-  // there was none and the exit failed.
+  // Passes the current error to the context manager and leaves it set. If no error was set and the
+  // exit fails, returns false and sets an error.
   bool Leave() noexcept;
 
  private:

@@ -26,14 +26,14 @@ struct ow_model {
         auto& dims = steps_and_bases.emplace_back();
         for (const opwright::Affine& dim : port.dims) dims.push_back(dim.step);
         for (const opwright::Affine& dim : port.dims) dims.push_back(dim.base);
-        dims.push_back(0);  // never empty
+        dims.push_back(0);  // keeps the pointer non-null
       }
     }
   }
 
   std::shared_ptr<Bundle> bundle;
   std::atomic<int64_t> n_owners{1};
-  std::vector<std::vector<int64_t>> steps_and_bases;  // of the inputs, then the outputs
+  std::vector<std::vector<int64_t>> steps_and_bases;  // for the inputs, then for the outputs
 };
 
 struct ow_session {
@@ -54,7 +54,7 @@ void Write(const ow_error* error, const char* text) {
   if (error != nullptr) opwright::WriteMessage(error->message, error->message_bytes, text);
 }
 
-// Runs a function, and catches all exceptions.
+// Runs a function and catches all exceptions.
 template <typename Function>
 int32_t Guard(const ow_error* error, const Function& function) noexcept {
   try {
@@ -103,7 +103,7 @@ Session::Tensors ListTensors(const DLTensor* const* tensors, uint64_t n, const c
     if (tensor.dtype.bits == 0) {
       Throw(ErrorKind::kFeed, function, ": a tensor must have a dtype, got 0 bits");
     }
-    // So that its size in bytes is one.
+    // Checks that the size in bytes does not overflow.
     opwright::CheckedNumel(function, tensor.shape, tensor.ndim, opwright::ItemSize(tensor.dtype));
     list.push_back(&tensor);
   }
@@ -226,7 +226,7 @@ int32_t ow_describe(const ow_model* model, uint32_t kind, uint64_t i, ow_descrip
       made.name = bundle.written()[i].c_str();
       const auto variable = bundle.scope()->FindVar(made.name);
       const auto tensor = variable ? variable->tensor() : nullptr;
-      if (tensor) {  // the scope's, which owns it
+      if (tensor) {  // the scope owns it
         made.dtype = tensor->dtype;
         made.ndim = tensor->ndim();
         made.steps = kNoSteps;

@@ -20,7 +20,7 @@ constexpr char kMagic[8] = {'\x89', 'O', 'W', 'B', '\r', '\n', '\x1a', '\n'};
 constexpr uint32_t kVersion = 1;
 constexpr uint64_t kMostDescriptor = uint64_t{1} << 30;
 constexpr uint64_t kTensorAlignment = 64;
-// The limit of cached plans: each has an arena, and every batch size would add another.
+// The maximum number of cached plans, since each has an arena and every batch size adds a plan.
 constexpr size_t kMostKept = 64;
 
 struct Header {
@@ -29,15 +29,16 @@ struct Header {
   uint32_t header_bytes;
   uint64_t descriptor_bytes;
   uint64_t file_bytes;
-  Digest digest;  // of the descriptor
+  Digest digest;  // digest of the descriptor
 };
 static_assert(sizeof(Header) == 64, "the header has 64 bytes");
 
-// Guards the caches of all bundles. fork acquires it, so that the child finds it free.
+// Guards the caches of all bundles. It is acquired during a fork, so that it is free in the child.
 std::mutex& Mutex() {
   static std::mutex& mutex = *[] {
-    auto* made = new std::mutex;  // never freed: bundles may outlive statics
-    // A fork locks the last registered one first, and PlanFor locks this before the memory's own.
+    auto* made = new std::mutex;  // never freed, since bundles may outlive statics
+    // A fork locks the last registered mutex first, and PlanFor locks this before IdleMemory's
+    // mutex.
     IdleMemory::Get();
     pthread_atfork([] { Mutex().lock(); }, [] { Mutex().unlock(); }, [] { Mutex().unlock(); });
     return made;
@@ -89,7 +90,7 @@ std::shared_ptr<Bundle> Bundle::OpenMemory(const void* data, uint64_t bytes, con
 }
 
 void Bundle::Read(const uint8_t* data, uint64_t bytes, const std::shared_ptr<void>& owner) {
-  ForkCount();  // from now on a forked child is recognized as one
+  ForkCount();  // from now on, forked children are detected
   Mutex();
   Header header;
   if (bytes < sizeof(header) || std::memcmp(data, kMagic, sizeof(kMagic)) != 0) {
@@ -105,7 +106,7 @@ void Bundle::Read(const uint8_t* data, uint64_t bytes, const std::shared_ptr<voi
     Fail("must have ", header.file_bytes, " bytes, as it says itself, got ", bytes,
          "; it is cut off or damaged: copy it again");
   }
-  // A copy: checked bytes must not change with the file.
+  // The descriptor is copied, since bytes that have been checked must not change with the file.
   descriptor_.assign(data + sizeof(header), data + sizeof(header) + header.descriptor_bytes);
   if (Sha256(descriptor_.data(), descriptor_.size()) != header.digest) {
     Fail(
@@ -191,7 +192,7 @@ void Bundle::ReadTensor(Tokens* tokens, const uint8_t* data, uint64_t bytes,
   const uint8_t* place = data + begin + offset;
   const bool is_aligned = reinterpret_cast<uintptr_t>(place) % kTensorAlignment == 0;
   if (is_aligned || size == 0) {
-    // Foreign memory needs an owner: a placeholder if the caller keeps it valid.
+    // Foreign memory needs an owner, which is a placeholder if the caller keeps the memory valid.
     const std::shared_ptr<void> held = owner ? owner : std::make_shared<char>();
     tensor->storage = MakeRetirable<Storage>(HostDevice(), const_cast<uint8_t*>(place), size, held,
                                              /*is_read_only=*/true);
@@ -337,7 +338,7 @@ std::shared_ptr<Scope> Bundle::NewScope() const {
   for (const std::string& name : written_) {
     const std::shared_ptr<ScopeVariable> common = scope_->FindVar(name);
     const std::shared_ptr<const Tensor> tensor = common ? common->tensor() : nullptr;
-    if (!tensor) continue;  // the first run makes it
+    if (!tensor) continue;  // the first run creates it
     auto copy = MakeTensor(HostDevice(), tensor->dtype, tensor->shape, name);
     if (tensor->bytes() != 0) std::memcpy(copy->data(), tensor->data(), tensor->bytes());
     scope->Var(name)->Replace(std::move(copy));

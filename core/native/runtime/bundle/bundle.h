@@ -1,4 +1,5 @@
-// A bundle: plans in a file, with their weights, and the plugin libraries whose kernels they run.
+// A bundle, which is a file with plans, their weights, and the plugin libraries whose kernels they
+// run.
 #ifndef OPWRIGHT_RUNTIME_BUNDLE_H_
 #define OPWRIGHT_RUNTIME_BUNDLE_H_
 
@@ -26,33 +27,35 @@ struct Port {
   std::string Text() const;       // "x float32(n, 784)"
 };
 
-// A plugin library. An optional one has only kernels that are tried after others refused.
+// A plugin library. An optional library has only kernels that are tried after other kernels have
+// refused.
 struct Requirement {
   std::string file;
-  std::string folder;  // the name of the package's own folder, which is searched, too
+  std::string folder;  // the name of the package's own folder, which is also searched
   std::string plugin;
   std::string version;
   bool is_optional;
-  std::shared_ptr<Library> library;  // once it was opened
+  std::shared_ptr<Library> library;  // set after it is opened
 };
 
 struct BundleOptions {
-  std::vector<std::string> folders;  // where libraries are searched first
+  std::vector<std::string> folders;  // folders in which libraries are searched first
   bool check_tensors = false;        // whether the checksums of weights are compared
 };
 
-// Adds the folders of a list separated by ":"; NULL is an empty one.
+// Adds the folders of a list separated by ":"; NULL is an empty list.
 void AddFolders(const char* list, std::vector<std::string>* folders);
 
-// Immutable but for its caches; shared by threads.
+// Immutable except for its caches; shared by threads.
 class Bundle : public std::enable_shared_from_this<Bundle> {
  public:
   static constexpr int64_t kMostBatch = int64_t{1} << 40;
 
-  // Throws kFormat for a file that is damaged or foreign, kPlugin for a library that is missing, of
-  // another version or cannot be opened.
+  // Throws kFormat for a file that is damaged or not a bundle, and kPlugin for a library that is
+  // missing, has a different version or cannot be opened.
   static std::shared_ptr<Bundle> Open(const std::string& path, const BundleOptions& options);
-  // The same for memory that the caller keeps valid as long as this; `who` begins errors.
+  // Opens a bundle in memory that the caller keeps valid as long as the bundle exists; errors begin
+  // with `who`.
   static std::shared_ptr<Bundle> OpenMemory(const void* data, uint64_t bytes, const char* who,
                                             const BundleOptions& options);
 
@@ -64,15 +67,16 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   int64_t least_batch() const { return least_; }
   int64_t most_batch() const { return most_; }
 
-  // The batch size that gives the inputs these shapes; throws kFeed, naming the first input that
-  // does not fit.
+  // Returns the batch size for which the inputs have these shapes; throws kFeed, with the name of
+  // the first input that does not fit.
   int64_t BatchOf(const std::vector<const DLTensor*>& inputs) const;
-  // The plan for a batch and a number of threads: a cached one, or a new one. Throws kFeed for a
-  // batch out of range, kKernel if no kernel accepts it.
+  // Returns a cached or new plan for a batch size and a number of threads. Throws kFeed for a batch
+  // size out of range, and kKernel if no kernel accepts it.
   std::shared_ptr<const Plan> PlanFor(int64_t batch, int32_t n_threads);
-  // The variables: weights, in the mapped file if possible.
+  // The variables, which are weights in the mapped file if possible.
   const std::shared_ptr<Scope>& scope() const { return scope_; }
-  // A scope with its own copies of the variables that runs write; the common one if there are none.
+  // Returns a scope with its own copies of the variables that runs write, or the common scope if
+  // runs write none.
   std::shared_ptr<Scope> NewScope() const;
 
  private:
@@ -83,7 +87,7 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
     std::string op_type;
     std::string library;
     DLDataType dtype;
-    const ow_kernel* kernel = nullptr;  // once it was looked for
+    const ow_kernel* kernel = nullptr;  // set by the first lookup
   };
   struct Variant {
     int64_t least;
@@ -119,13 +123,13 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   void ReadVariants(Tokens* tokens);
   std::vector<std::string> ListFolders() const;
   void OpenLibrary(Requirement* requirement) const;
-  // Throws kPlugin if there is none.
+  // Throws kPlugin if there is no such kernel.
   const ow_kernel& FindKernel(uint32_t number);
   std::shared_ptr<const Plan> MakePlan(const Variant& variant, int64_t batch, int32_t n_threads);
 
   const std::string who_;
   const BundleOptions options_;
-  std::string folder_;  // of the file; empty for memory
+  std::string folder_;  // folder of the file; empty for memory
   std::vector<uint8_t> descriptor_;
   std::vector<Requirement> requirements_;
   std::vector<KernelName> kernels_;
@@ -136,7 +140,7 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   int64_t least_ = 1;
   int64_t most_ = 1;
   const std::shared_ptr<Scope> scope_;
-  std::list<Kept> kept_;  // guarded; the last one used is first
+  std::list<Kept> kept_;  // guarded; most recently used first
 };
 
 }  // namespace opwright

@@ -13,7 +13,7 @@
 namespace opwright {
 
 FileMap::FileMap(const std::string& path) {
-  // Non-blocking: opening a pipe for reading would wait for a writer.
+  // Opens without blocking, since opening a pipe for reading would wait for a writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status{};
   if (file < 0 || fstat(file, &status) != 0) {
@@ -28,8 +28,8 @@ FileMap::FileMap(const std::string& path) {
   }
   bytes_ = static_cast<uint64_t>(status.st_size);
   if (bytes_ != 0) {
-    // Private and writable: writes of a plan from a malicious file stay in this process, and
-    // do not crash it.
+    // The mapping is private and writable, so that writes of a plan from a malicious file stay in
+    // this process and do not crash it.
     data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
   }
   const int error = errno;

@@ -1,4 +1,4 @@
-// A file in memory, as long as this lives.
+// A file that is mapped into memory as long as this object exists.
 #ifndef OPWRIGHT_RUNTIME_FILE_MAP_H_
 #define OPWRIGHT_RUNTIME_FILE_MAP_H_
 

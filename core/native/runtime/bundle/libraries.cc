@@ -37,7 +37,7 @@ void AddFolders(const char* list, std::vector<std::string>* folders) {
   }
 }
 
-// In order: of the caller, the environment, the bundle, and this library.
+// Returns the folders of the caller, the environment, the bundle and this library, in this order.
 std::vector<std::string> Bundle::ListFolders() const {
   std::vector<std::string> folders = options_.folders;
   AddFolders(std::getenv(kVariable), &folders);

@@ -8,7 +8,7 @@ namespace opwright {
 
 namespace {
 
-// As `opwright.bundle.recording` writes them.
+// The codes that `opwright.bundle.recording` writes.
 enum Call : int {
   kEnd,
   kExternal,
@@ -24,9 +24,10 @@ enum Call : int {
   kNumberOfCalls
 };
 
-// The most instances: a plan that runs another twice, which runs another twice, multiplies them.
+// The maximum number of instances, which multiply if a plan runs another plan twice, which in turn
+// runs a third plan twice.
 constexpr uint64_t kMostInstances = 1 << 16;
-constexpr size_t kMostPlans = 256;  // each of which may run its predecessor
+constexpr size_t kMostPlans = 256;  // maximum number of plans, each of which may run earlier ones
 
 void AddBytes(std::string* key, const void* data, size_t size) {
   key->append(static_cast<const char*>(data), size);

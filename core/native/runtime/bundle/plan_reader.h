@@ -18,8 +18,8 @@ class PlanReader {
   PlanReader(Bundle* bundle, Tokens* tokens, int32_t n_threads)
       : bundle_(*bundle), tokens_(*tokens), n_threads_(n_threads) {}
 
-  // The last plan, which the others are children of. Throws kFormat, kKernel, kPlugin, and the
-  // errors of PlanBuilder.
+  // Returns the last plan, of which the other plans are children. Throws kFormat, kKernel, kPlugin
+  // and the errors of PlanBuilder.
   std::shared_ptr<const Plan> Read();
 
  private:
@@ -47,17 +47,17 @@ class PlanReader {
   std::vector<Elements> ReadElements();
   std::pair<std::shared_ptr<const Plan>, Bindings> ReadChild();
   int32_t OpIndex() { return tokens_.Int<int32_t>(-1, INT32_MAX, "an operator"); }
-  // A value, or -1.
+  // Reads a value, or -1.
   int64_t MaybeValue() { return tokens_.Int<int64_t>(-1, UINT32_MAX, "a value"); }
 
   Bundle& bundle_;
   Tokens& tokens_;
   const int32_t n_threads_;
   std::vector<std::shared_ptr<const Plan>> plans_;
-  std::vector<uint64_t> sizes_;  // by plan: the instances that one of its instances consists of
-  uint64_t size_ = 1;            // of the plan that is read
-  std::vector<Meta> metas_;      // of its values
-  std::vector<bool> are_read_;   // whether a value has elements
+  std::vector<uint64_t> sizes_;  // per plan, the number of instances in one of its instances
+  uint64_t size_ = 1;            // this number for the current plan
+  std::vector<Meta> metas_;      // metas of the current plan's values
+  std::vector<bool> are_read_;   // whether each value has elements
   std::map<std::string, std::shared_ptr<Prepared>> prepared_;
 };
 

@@ -27,7 +27,7 @@ bool Overlap(const DLTensor& a, const DLTensor& b) {
          BeginOf(b) < BeginOf(a) + a_bytes;
 }
 
-// Checks that kernels can read it: compact, on the host, aligned to the item.
+// Checks that kernels can read a tensor: it must be compact, on the host, and aligned to the item.
 void CheckMemory(const std::string& who, const Port& port, const DLTensor& tensor) {
   const char* broken = nullptr;
   Shape strides(static_cast<size_t>(tensor.ndim));
@@ -194,7 +194,7 @@ void Session::RunPlan(const std::shared_ptr<const Plan>& plan, const Tensors& in
   }
 }
 
-// A variable of the dtype and shape of `value`.
+// Returns a variable that has the dtype and shape of `value`.
 std::shared_ptr<const Tensor> Session::FindState(const std::string& name,
                                                  const DLTensor& value) const {
   const std::string& who = bundle_->who();

@@ -18,7 +18,7 @@ struct Cancelled : Error {
       : Error(ErrorKind::kKernel, who + ": the run was cancelled") {}
 };
 
-// Its own state, for one run at a time.
+// A session has its own state and runs one call at a time.
 class Session {
  public:
   using Tensors = std::vector<const DLTensor*>;
@@ -27,16 +27,16 @@ class Session {
       : bundle_(std::move(bundle)), scope_(bundle_->NewScope()) {}
 
   const Bundle& bundle() const { return *bundle_; }
-  // Creates the plan of a batch and its memory.
+  // Creates the plan of a batch size and its memory.
   void Warm(int64_t batch);
-  // Writes into the memory of the outputs. Throws kFeed before anything runs if tensors do not fit;
-  // Cancelled; kKernel with operator and index if one fails.
+  // Writes into the memory of the outputs. Throws kFeed before anything runs if tensors do not fit,
+  // Cancelled, or kKernel with operator and index if an operator fails.
   void Run(const Tensors& inputs, const Tensors& outputs);
-  // Ends a started run before its next operator.
+  // Stops a started run before its next operator.
   void Cancel() noexcept { is_cancelled_.store(true, std::memory_order_relaxed); }
   bool is_cancelled() const { return is_cancelled_.load(std::memory_order_relaxed); }
 
-  // A variable that runs write. Throws kVariableNotFound.
+  // Copies a variable that runs write into `value`. Throws kVariableNotFound.
   void GetState(const std::string& name, const DLTensor& value);
   void SetState(const std::string& name, const DLTensor& value);
 
@@ -54,11 +54,12 @@ class Session {
   std::atomic<bool> is_cancelled_{false};
 };
 
-// "matmul: operator 3 failed, got ...", of a run without another object to describe it.
+// Returns "matmul: operator 3 failed, got ..." for a run that no other object describes.
 std::string DescribeFailure(const RunState& state);
 
-// How many threads kernels may use: the chosen number, else OPWRIGHT_NUM_THREADS, else the
-// processors of the process; one in a process that a fork made. Throws kProgram for a bad variable.
+// Returns the number of threads that kernels may use: the chosen number, otherwise
+// OPWRIGHT_NUM_THREADS, otherwise the number of processors of the process; one in a forked process.
+// Throws kProgram for an invalid variable.
 int32_t ThreadsOfProcess();
 
 }  // namespace opwright

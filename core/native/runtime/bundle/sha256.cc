@@ -70,7 +70,7 @@ bool HasShaInstructions() {
          (b & bit_SHA) != 0;
 }
 
-// Adds whole blocks with instructions for SHA-256, at seven times the speed.
+// Adds complete blocks with SHA-256 instructions, which are seven times as fast.
 __attribute__((target("sha,sse4.1"))) void AddBlocksFast(const uint8_t* data, size_t n_blocks,
                                                          std::array<uint32_t, 8>* state) {
   const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
@@ -80,7 +80,7 @@ __attribute__((target("sha,sse4.1"))) void AddBlocksFast(const uint8_t* data, si
   __m128i abef = _mm_alignr_epi8(cdab, efgh, 8);
   __m128i cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
   for (const uint8_t* end = data + kBlock * n_blocks; data != end; data += kBlock) {
-    __m128i words[4];  // of four rounds each
+    __m128i words[4];  // words for four rounds each
     for (int i = 0; i < 4; ++i) {
       const auto* four = reinterpret_cast<const __m128i*>(data) + i;
       words[i] = _mm_shuffle_epi8(_mm_loadu_si128(four), big_endian);
@@ -116,7 +116,7 @@ Digest Sha256(const uint8_t* data, size_t size) {
                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   size_t done = 0;
 #ifdef __x86_64__
-  static const bool is_fast = HasShaInstructions();  // slow to find out in a virtual machine
+  static const bool is_fast = HasShaInstructions();  // cached, as it is slow in virtual machines
   if (is_fast) {
     done = size / kBlock * kBlock;
     AddBlocksFast(data, size / kBlock, &state);

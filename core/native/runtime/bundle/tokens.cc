@@ -5,7 +5,7 @@
 namespace opwright {
 
 namespace {
-// As `opwright.bundle.tokens` writes them.
+// The tags that `opwright.bundle.tokens` writes.
 enum Tag : uint8_t { kInt = 0, kAffine = 1, kText = 2, kSameText = 3, kDouble = 4 };
 }  // namespace
 

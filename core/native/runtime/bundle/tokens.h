@@ -1,5 +1,6 @@
-// Reads the tokens of a bundle: numbers that may depend on the batch, and texts. The bytes may be
-// anything; each count is checked against the remaining bytes before anything is made for it.
+// Reads the tokens of a bundle, which are strings and numbers that may depend on the batch size.
+// The bytes are not trusted; each count is checked against the remaining bytes before memory is
+// allocated.
 #ifndef OPWRIGHT_RUNTIME_TOKENS_H_
 #define OPWRIGHT_RUNTIME_TOKENS_H_
 
@@ -13,7 +14,7 @@
 
 namespace opwright {
 
-// step * n + base, for a batch of n.
+// The number step * n + base for batch size n.
 struct Affine {
   int64_t step = 0;
   int64_t base = 0;
@@ -21,7 +22,7 @@ struct Affine {
 
 class Tokens {
  public:
-  // `who` begins each error. The bytes must outlive this.
+  // Each error begins with `who`. The bytes must outlive this object.
   Tokens(const uint8_t* data, size_t size, std::string who)
       : data_(data), size_(size), who_(std::move(who)) {}
 
@@ -29,7 +30,7 @@ class Tokens {
   int64_t batch() const { return batch_; }
 
   Affine ReadAffine();
-  // Of this batch.
+  // Reads a number for the current batch size.
   int64_t Int();
   template <typename Number>
   Number Int(int64_t least, int64_t most, const char* what) {
@@ -39,13 +40,13 @@ class Tokens {
     }
     return static_cast<Number>(value);
   }
-  // The number of following items, each of at least one token.
+  // Reads the number of following items, each of which has at least one token.
   size_t Count() { return Int<size_t>(0, static_cast<int64_t>(left()), "a count"); }
   bool Flag() { return Int<int>(0, 1, "a flag") != 0; }
   uint32_t Id() { return Int<uint32_t>(0, std::numeric_limits<uint32_t>::max(), "a number"); }
   std::string Text();
   double Double();
-  // The next bytes, unconverted.
+  // Returns the next bytes, unconverted.
   const uint8_t* Take(size_t size);
 
   size_t left() const { return size_ - at_; }
@@ -67,7 +68,7 @@ class Tokens {
   std::string who_;
   size_t at_ = 0;
   int64_t batch_ = 0;
-  // Limits the length of texts, which few bytes can repeat.
+  // Limits the total length of strings, which few bytes can repeat.
   uint64_t text_bytes_left_ = uint64_t{64} << 20;
   std::vector<std::string> texts_;
 };

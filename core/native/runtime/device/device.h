@@ -1,4 +1,4 @@
-// Devices: a C++ face over the table `ow_device`, and memory that counts its owners.
+// Devices: a C++ interface to the table `ow_device`, and reference-counted memory.
 #ifndef OPWRIGHT_RUNTIME_DEVICE_H_
 #define OPWRIGHT_RUNTIME_DEVICE_H_
 
@@ -15,13 +15,13 @@ namespace opwright {
 
 class Device : public Retirable {
  public:
-  // Opens device `id` of a table. `keep_alive` (a library, a Python object) lives as long as it.
-  // `origin` names its package, for messages with two devices of one name. Throws kKernel with the
-  // device's message.
+  // Opens device `id` of a table. `keep_alive` (a library, a Python object) is held as long as the
+  // device. `origin` is the package name, for messages with two devices of the same name. Throws
+  // kKernel with the device's message.
   Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive,
          std::string origin = "");
   ~Device() override;
-  // To be closed.
+  // Whether closing it needs its plugin.
   bool needs_plugin() const { return !is_host(); }
 
   const std::string& name() const { return name_; }
@@ -32,7 +32,7 @@ class Device : public Retirable {
   bool addressable() const { return (table_->flags & OW_DEVICE_ADDRESSABLE) != 0; }
   // Whether values of a plan may share memory; false for memory checkers.
   bool shares_memory() const { return (table_->flags & OW_DEVICE_UNSHARED_MEMORY) == 0; }
-  // Whether a plan has one arena here; otherwise it has buffers.
+  // Whether a plan has one arena on this device; otherwise it has buffers.
   bool has_arena() const { return addressable() && shares_memory(); }
   // The alignment of every value in an arena, in bytes.
   uint64_t alignment() const { return std::max<uint64_t>(table_->alignment, 64); }
@@ -42,27 +42,29 @@ class Device : public Retirable {
   // The stream that orders all plans and copies; NULL on devices without streams.
   void* stream() const { return stream_; }
 
-  // The binding's data for its own kernels; set before the first of them is bound.
+  // The binding's data for its own kernels; it is set before the first of these kernels is bound.
   void set_arrays(std::shared_ptr<void> arrays) { arrays_ = std::move(arrays); }
   void* arrays() const { return arrays_.get(); }
 
-  // Throws kOutOfMemory, naming `what` the memory is for; kPlugin for a misaligned address.
+  // Throws kOutOfMemory, with `what` as the purpose of the memory, or kPlugin for a misaligned
+  // address.
   void* Allocate(uint64_t bytes, const std::string& what);
   void Free(void* handle) noexcept;
-  // These throw kKernel with the device's message.
+  // The following functions throw kKernel with the device's message.
   void CopyFromHost(void* destination, const void* source, uint64_t bytes);
   void CopyToHost(void* destination, const void* source, uint64_t bytes);
   void CopyWithin(void* destination, const void* source, uint64_t bytes);
   void Synchronize();
 
-  // As the functions of the table, for steps of a plan: a status, a message, no exception.
+  // Like the functions of the table, these functions, for steps of a plan, return a status and a
+  // message and never throw.
   int32_t Copy(void* stream, void* destination, bool destination_is_host, const void* source,
                bool source_is_host, uint64_t bytes, const ow_error* error) noexcept;
   int32_t Synchronize(void* stream, const ow_error* error) noexcept;
 
  private:
   void Close() noexcept;
-  std::string Origin() const;  // " of opwright-acme 1.0 (…)", for errors that are the plugin's
+  std::string Origin() const;  // " of opwright-acme 1.0 (…)", for errors of the plugin
 
   const ow_device* table_;
   int32_t id_;
@@ -74,11 +76,11 @@ class Device : public Retirable {
   std::shared_ptr<void> arrays_;
 };
 
-// The name of a device in messages with another one: with its origin if both have
-// one name.
+// Returns the name of a device for messages that mention both devices; includes its origin if both
+// have the same name.
 std::string NameBeside(const Device& device, const Device& other);
 
-// The host: memory aligned to 64 bytes, for vector loads and whole cache lines.
+// Returns the host, whose memory is aligned to 64 bytes, for vector loads and complete cache lines.
 const std::shared_ptr<Device>& HostDevice();
 
 // One allocation, freed with its last owner; or foreign memory, whose owner it keeps alive.
@@ -89,13 +91,14 @@ class Storage : public Retirable {
           bool is_read_only = false);
   ~Storage() override { Free(); }
   bool needs_plugin() const { return OwnsMemory() && !device_->is_host(); }
-  // Before its end, at points where the device is called in any case.
+  // Frees the memory early, at points where the device is called anyway.
   void Free() noexcept;
 
   void* handle() const { return handle_; }  // NULL for 0 bytes
   uint64_t bytes() const { return bytes_; }
   const std::shared_ptr<Device>& device() const { return device_; }
-  // Then the owner must wait until enqueued work no longer reads it.
+  // Whether the memory is foreign, so that its owner must wait until enqueued work no longer reads
+  // it.
   bool is_foreign() const { return owner_ != nullptr; }
   bool is_read_only() const { return is_read_only_; }
 

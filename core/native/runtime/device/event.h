@@ -18,13 +18,14 @@ class Event {
 
   // Records the point after all work on the device's stream so far.
   int32_t Record(const ow_error* error) noexcept { return Record(device_->stream(), error); }
-  // Waits for the work before the point; for the whole stream if nothing was recorded since
-  // Forget, or the device has no events.
+  // Waits for the work before the point, or for the whole stream if nothing was recorded since
+  // Forget or the device has no events.
   int32_t Wait(const ow_error* error) noexcept;
   void Forget() noexcept { is_recorded_ = false; }
-  // Has the device's stream wait for the current work on another library's stream; throws kKernel.
+  // Makes the device's stream wait for the current work on another library's stream; throws
+  // kKernel.
   void OrderBehind(void* stream) { Order(stream, device_->stream(), stream); }
-  // The reverse: later work on that stream waits for the device's stream.
+  // Makes later work on that stream wait for the device's stream.
   void OrderAhead(void* stream) { Order(device_->stream(), stream, stream); }
 
  private:

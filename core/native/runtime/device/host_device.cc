@@ -1,4 +1,4 @@
-// The host as a device: the same table that a plugin's device fills in.
+// The host as a device, through the same table that a plugin's device fills in.
 #include <cstring>
 
 #include "runtime/device/device.h"
@@ -56,7 +56,7 @@ ow_device HostTable() {
 
 const std::shared_ptr<Device>& HostDevice() {
   static const ow_device table = HostTable();
-  // Never destroyed: tensors may outlive every static at exit.
+  // Never destroyed, since tensors may outlive every static at exit.
   static const auto* device =
       new std::shared_ptr<Device>(MakeRetirable<Device>(&table, 0, nullptr));
   return *device;

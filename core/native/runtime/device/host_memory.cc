@@ -15,9 +15,9 @@
 namespace opwright {
 namespace {
 
-// From this size on the system maps a block for each request.
+// For requests of at least this size, the C library maps a new block each time.
 constexpr uint64_t kLargeBytes = uint64_t{1} << 20;
-// The size of huge pages. Fewer pages are cleared and translated faster.
+// The size of huge pages. Fewer pages are faster to clear and translate.
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 void* AllocateNew(uint64_t bytes, uint64_t alignment) noexcept {
@@ -28,18 +28,18 @@ void* AllocateNew(uint64_t bytes, uint64_t alignment) noexcept {
   void* block = nullptr;
   if (posix_memalign(&block, boundary, std::max<uint64_t>(bytes, 1)) != 0) return nullptr;
 #if defined(__linux__)
-  if (is_huge) madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // a wish only
+  if (is_huge) madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // only a hint
 #endif
   return block;
 }
 
 #if defined(__linux__)
 
-// The usable bytes of a block of the C library.
+// Returns the usable bytes of a block of the C library.
 uint64_t RoomOf(void* block) noexcept { return malloc_usable_size(block); }
 
-// Freed large blocks. A thread that finds it locked does without: nothing waits, and a child of
-// fork, where the owner of the lock is gone, does not hang.
+// Freed large blocks that are kept. A thread does not use them if they are locked, so that no
+// thread waits, and a forked child, in which the owner of the lock does not exist, does not hang.
 class KeptBlocks {
  public:
   void* Take(uint64_t bytes, uint64_t alignment) noexcept {
@@ -59,7 +59,7 @@ class KeptBlocks {
     if (room < kLargeBytes) return false;
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock() || room > kMostKeptBytes) return false;
-    // The blocks unused for longest have sizes that are no longer requested.
+    // The least recently used blocks probably have sizes that are no longer requested.
     while (count_ == blocks_.size() || bytes_ + room > kMostKeptBytes) std::free(Remove(0));
     blocks_[count_++] = block;
     bytes_ += room;
@@ -89,12 +89,12 @@ class KeptBlocks {
   }
 
   std::mutex mutex_;
-  std::array<void*, 16> blocks_{};  // the one that was freed last at the end
+  std::array<void*, 16> blocks_{};  // the block that was freed last is at the end
   size_t count_ = 0;
   uint64_t bytes_ = 0;
 };
 
-// Never destroyed: tensors may outlive every static at exit. In static memory.
+// It is in static memory and never destroyed, since tensors may outlive every static at exit.
 KeptBlocks& Kept() noexcept {
   alignas(KeptBlocks) static std::array<std::byte, sizeof(KeptBlocks)> place;
   static auto* kept = new (place.data()) KeptBlocks;

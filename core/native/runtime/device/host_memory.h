@@ -6,23 +6,24 @@
 
 namespace opwright {
 
-// The least alignment of every block: a cache line, and the widest vector register.
+// The minimum alignment of every block, which suits a cache line and the widest vector register.
 constexpr uint64_t kHostAlignment = 64;
 
 // Bytes of freed large blocks that are kept for the next request.
 constexpr uint64_t kMostKeptBytes = uint64_t{128} << 20;
 
-// Returns a block, or null if there is no memory for it. `alignment` is a power of two.
+// Returns a block, or null if memory is insufficient. `alignment` is a power of two.
 //
-// A large block reuses a freed one of about that size, if there is one: the
-// operating system clears each new page, which for a result of 64 MB takes
-// longer than computing it.
+// A request for a large block reuses a freed block of similar size if possible, because the
+// operating system clears each new page, which takes longer for a result of 64 MB than computing
+// it.
 void* AllocateHost(uint64_t bytes, uint64_t alignment = kHostAlignment) noexcept;
 
 // Frees a block; null is allowed.
 void FreeHost(void* block) noexcept;
 
-// The bytes of kept blocks; and returns them to the system.
+// KeptHostBytes returns the bytes of kept blocks; the next function returns the blocks to the
+// system.
 uint64_t KeptHostBytes() noexcept;
 uint64_t FreeKeptHost() noexcept;
 

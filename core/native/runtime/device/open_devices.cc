@@ -16,7 +16,7 @@ struct OpenDevices {
 };
 
 OpenDevices& Devices() {
-  static auto* devices = new OpenDevices;  // never freed: devices may outlive static objects
+  static auto* devices = new OpenDevices;  // never freed, since devices may outlive statics
   return *devices;
 }
 

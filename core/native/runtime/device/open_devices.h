@@ -1,4 +1,4 @@
-// The open devices of this process, so that every user of one shares it.
+// The open devices of this process, which all of their users share.
 #ifndef OPWRIGHT_RUNTIME_OPEN_DEVICES_H_
 #define OPWRIGHT_RUNTIME_OPEN_DEVICES_H_
 
@@ -9,15 +9,15 @@
 
 namespace opwright {
 
-// A device is identified by its source, a library's table or a Python object, and its number. It
-// must keep its source alive, so that no other source has this address while the device is open. It
-// is not held here, and so closed with its last user. Both functions are safe to call from several
-// threads.
+// A device is identified by its source (a library's table or a Python object) and its number. It
+// must keep its source alive, so that no other source has this address while the device is open.
+// This table does not own devices, so a device is closed when its last user releases it. Both
+// functions are thread-safe.
 
-// Null if none is open.
+// Returns null if the device is not open.
 std::shared_ptr<Device> FindOpenDevice(const void* source, int32_t number);
 
-// Adds an opened device; returns the one added before if it is still open.
+// Adds an opened device; returns the previously added device if it is still open.
 std::shared_ptr<Device> KeepOpenDevice(const void* source, int32_t number,
                                        std::shared_ptr<Device> device);
 

@@ -6,8 +6,8 @@
 
 namespace opwright {
 
-// Throws kPlugin unless the open file is a complete shared library for this process: the loader's
-// message is mostly "invalid ELF header", and a truncated file would crash the process.
+// Throws kPlugin unless the open file is a complete shared library for this process. The loader's
+// message would mostly be "invalid ELF header", and a truncated file would crash the process.
 void CheckElfFile(int file, const std::string& path);
 
 }  // namespace opwright

@@ -23,7 +23,7 @@ thread_local ErrorLog* kept_errors = nullptr;
 std::atomic<int32_t> most_threads{Team::kMostThreads};
 std::atomic<bool> is_limited{false};
 std::mutex log_mutex;
-LogFunction log_function = nullptr;  // guarded, and so is the next
+LogFunction log_function = nullptr;  // guarded, like the next variable
 void* log_user = nullptr;
 
 int32_t Resize(const ow_call* call, uint32_t arg, int32_t ndim, const int64_t* shape) {
@@ -80,7 +80,7 @@ void Log(int32_t level, const char* message) {
                      : level >= OW_LOG_WARNING ? "warning"
                      : level >= OW_LOG_INFO    ? "info"
                                                : "debug";
-  // Debug text is shown only on request: kernels may log in every run.
+  // Debug messages are shown only on request, since kernels may log in every run.
   static const bool debug = std::getenv("OPWRIGHT_DEBUG") != nullptr;
   if (level >= OW_LOG_WARNING || debug) std::fprintf(stderr, "opwright: %s: %s\n", name, message);
 }

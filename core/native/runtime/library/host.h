@@ -1,4 +1,4 @@
-// The services of the runtime for plugins: the table `ow_host`.
+// The services of the runtime for plugins, which are the table `ow_host`.
 #ifndef OPWRIGHT_RUNTIME_HOST_H_
 #define OPWRIGHT_RUNTIME_HOST_H_
 
@@ -9,28 +9,28 @@
 
 namespace opwright {
 
-// Lives as long as the process.
+// The table exists as long as the process.
 const ow_host* HostServices();
 
-// Limits the threads of kernels' jobs, also of kernels that were prepared for more.
+// Limits the threads of kernels' jobs, including kernels that were prepared for more threads.
 void LimitThreads(int32_t n_threads) noexcept;
-// The last limit; 0 before the first.
+// Returns the last limit, or 0 if no limit has been set.
 int32_t ChosenThreads() noexcept;
 
-// Receives the log of plugins from now on; null: stderr.
+// The function that receives the log of plugins from now on; null stands for stderr.
 using LogFunction = void (*)(void* user, int32_t level, const char* message);
 void SetLog(LogFunction function, void* user);
 
-// Runs jobs of the calling thread on the OpenMP runtime of a loaded library, from
-// now on. Returns whether there is one.
+// Runs jobs of the calling thread on the OpenMP runtime of a loaded library from now on. Returns
+// whether the library has an OpenMP runtime.
 bool UseOpenMp(const std::string& path);
 
-// Writes a NUL-terminated, possibly shortened message of two parts into a frame's buffer.
+// Writes a NUL-terminated, possibly truncated message of two parts into a frame's buffer.
 void WriteMessage(char* buffer, uint64_t buffer_bytes, const char* text,
                   const char* rest = "") noexcept;
 
-// Collects the errors that this thread logs while it exists, instead of showing them: an entry
-// function has no other place for its reason.
+// While it exists, collects the errors that this thread logs instead of showing them, since an
+// entry function can report its reason only in this way.
 class ErrorLog {
  public:
   ErrorLog();

@@ -15,7 +15,7 @@ namespace {
 // The target of `infer_handle`.
 struct InferState {
   std::vector<std::vector<InferredMeta>> outputs;
-  // The fault of a call of set_output, which the plugin may ignore.
+  // The fault of a call of set_output; it is kept because the plugin may ignore the status.
   std::optional<Error> complaint;
 };
 
@@ -26,7 +26,7 @@ int32_t Complain(const ow_infer* infer, const std::string& text,
   return OW_ERROR;
 }
 
-// Whether an array with these known dims is possible.
+// Whether an array with these known dims can exist.
 bool HasSize(const int64_t* shape, int32_t ndim) {
   constexpr int64_t kMaxItem = 8;
   Shape known(shape, shape + ndim);
@@ -42,7 +42,7 @@ bool HasSize(const int64_t* shape, int32_t ndim) {
 int32_t SetOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
                   const int64_t* shape, DLDataType dtype) {
   auto* state = static_cast<InferState*>(infer->infer_handle);
-  if (state == nullptr) return OW_ERROR;  // outside of infer a message cannot be stored
+  if (state == nullptr) return OW_ERROR;  // a message can be stored only within infer
   if (slot >= state->outputs.size() || index >= state->outputs[slot].size()) {
     return Complain(infer, Concat("set_output: got output ", index, " of slot ", slot,
                                   ", which is not wanted; see output_counts"));
@@ -61,7 +61,7 @@ int32_t SetOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t 
     }
   }
   if (!HasSize(shape, ndim)) {
-    // The arguments of the operator may cause it.
+    // The arguments of the operator may cause this.
     return Complain(infer,
                     Concat("set_output: the size in bytes must fit in 64 bits, got shape ",
                            ShapeText(shape, ndim)),
@@ -90,7 +90,7 @@ std::vector<std::vector<InferredMeta>> InferNative(const ow_op& op, const InferR
     Throw(ErrorKind::kPlugin, op.type, ": its library has no infer function; fill in ow_op.infer");
   }
   FlatArgs flat({&request.inputs}, *HostDevice());
-  for (DLTensor& tensor : flat.tensors) tensor.strides = nullptr;  // as ow_infer says
+  for (DLTensor& tensor : flat.tensors) tensor.strides = nullptr;  // as specified for ow_infer
   InferState state;
   for (const uint32_t count : request.output_counts) state.outputs.emplace_back(count);
   char message[1024] = {0};

@@ -9,8 +9,8 @@
 
 namespace opwright {
 
-// One output from `ow_host.set_output`; with dtype.bits 0 the OpProto decides the dtype.
-using InferredMeta = std::optional<Meta>;  // empty: not set
+// One output of `ow_host.set_output`; if dtype.bits is 0, the OpProto determines the dtype.
+using InferredMeta = std::optional<Meta>;  // empty if it was not set
 
 struct InferRequest {
   std::vector<std::vector<Meta>> inputs;  // slot by slot, in OpProto order
@@ -18,11 +18,11 @@ struct InferRequest {
   std::vector<uint32_t> output_counts;
 };
 
-// Calls op->infer. Throws kShape with the operator's reason if it fails, kPlugin if it passed
-// set_output an impossible meta.
+// Calls op->infer. Throws kShape with the operator's reason if it fails, and kPlugin if it passes
+// an impossible meta to set_output.
 std::vector<std::vector<InferredMeta>> InferNative(const ow_op& op, const InferRequest& request);
 
-// ow_host.set_output.
+// The implementation of ow_host.set_output.
 int32_t SetInferredOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
                           const int64_t* shape, DLDataType dtype) noexcept;
 

@@ -25,17 +25,18 @@ namespace {
 using FileId = std::pair<dev_t, ino_t>;
 
 struct OpenLibraries {
-  // Recursive: a library's constructors may, against the rules, open another one.
+  // The mutex is recursive, since a library's constructors may, against the rules, open another
+  // library.
   std::recursive_mutex mutex;
-  std::map<FileId, std::shared_ptr<Library>> by_file;  // held: none of them is ever closed
+  std::map<FileId, std::shared_ptr<Library>> by_file;  // owns the libraries, which never close
 };
 
 OpenLibraries& Libraries() {
-  static auto* libraries = new OpenLibraries;  // never freed: they may outlive static objects
+  static auto* libraries = new OpenLibraries;  // never freed, since they may outlive statics
   return *libraries;
 }
 
-// A descriptor, so that check and identity concern the same file.
+// An open descriptor, so that the check and the identity concern the same file.
 class File {
  public:
   explicit File(const std::string& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -59,7 +60,7 @@ class File {
   int descriptor_;
 };
 
-// The major version of another entry symbol that the library exports, or 0.
+// Returns the major version of a different entry symbol that the library exports, or 0.
 int FindOtherMajor(void* handle) {
   constexpr int kMaxMajor = 32;
   for (int major = 1; major <= kMaxMajor; ++major) {
@@ -93,8 +94,9 @@ std::shared_ptr<Library> Library::Open(const std::string& path) {
 }
 
 void Library::OpenHandle() {
-  // Local: two plugins may define the same name. Now: a missing symbol fails here, not in a run.
-  // The loader would search for a name without a slash in other folders.
+  // RTLD_LOCAL, since two plugins may define the same name; RTLD_NOW, so that a missing symbol
+  // fails here and not in a run. The loader would search for a name without a slash in other
+  // folders.
   const std::string name = path_.find('/') == std::string::npos ? "./" + path_ : path_;
   handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ != nullptr) return;
@@ -130,7 +132,7 @@ void Library::TakeTable() {
     if (plugin != nullptr && plugin->size >= kPluginSize10 && plugin->name && plugin->version) {
       reason += Concat(reason.empty() ? "" : " ", "(", plugin->name, " ", plugin->version, ")");
     }
-    // Temporary failure, which must not exclude the plugin.
+    // A lack of memory is temporary and must not exclude the plugin.
     const bool lacks_memory = status == OW_OUT_OF_MEMORY;
     Throw(lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kPlugin, path_, ": ", OW_PLUGIN_ENTRY,
           " must hand over its table, got status ", status, reason.empty() ? "" : ": ", reason);

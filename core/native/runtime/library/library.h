@@ -9,13 +9,13 @@
 
 namespace opwright {
 
-// An open library whose tables have been checked. It stays open as long as the process: threads
-// that it has started, such as OpenMP's, run its code even if nothing of it is in use.
+// An open library whose tables have been checked. It stays open as long as the process, because
+// threads that it has started, such as OpenMP's, run its code even if no object of it is in use.
 class Library {
  public:
-  // Opens a file with local visibility and calls its entry function for the tables. A real file,
-  // with any path, is opened once. Throws kPlugin, beginning with `path` and naming the rule that
-  // is broken; safe to call from several threads.
+  // Opens a file with local visibility and calls its entry function for the tables. A file is
+  // opened only once, even through several paths. Throws kPlugin with a message that begins with
+  // `path` and states the broken rule. Thread-safe.
   static std::shared_ptr<Library> Open(const std::string& path);
 
   ~Library();
@@ -32,7 +32,7 @@ class Library {
   void TakeTable();
   ow_plugin_entry_fn FindEntry() const;
 
-  std::string path_;  // the first path by which it was opened
+  std::string path_;  // the path by which it was first opened
   void* handle_ = nullptr;
   const ow_plugin* plugin_ = nullptr;
 };

@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// Far more than any plugin provides: a larger number means a misread table.
+// Far more entries than any plugin provides; a larger number means a misread table.
 constexpr uint64_t kMaxCount = 1 << 16;
 constexpr uint64_t kMaxStride = 1 << 16;
 constexpr uint64_t kMaxNameBytes = 256;
@@ -26,7 +26,8 @@ template <typename... Parts>
   Throw(ErrorKind::kPlugin, parts...);
 }
 
-// Bytes of the character of UTF-8 at `text`, 0 if there is none. Reads no byte after a NUL.
+// Returns the number of bytes of the UTF-8 character at `text`, or 0 if it is invalid. Reads no
+// byte after a NUL.
 size_t CharacterBytes(const unsigned char* text) {
   const unsigned char first = text[0];
   const size_t n = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
@@ -40,7 +41,7 @@ size_t CharacterBytes(const unsigned char* text) {
   return is_overlong || is_no_character ? 0 : n;
 }
 
-// Why a text cannot be used; NULL if it can.
+// Returns the reason why a string is invalid, or NULL if it is valid.
 const char* FindTextFault(const char* text, uint64_t max_bytes) {
   if (text == nullptr) return "NULL";
   const size_t length = strnlen(text, max_bytes + 1);
@@ -66,7 +67,8 @@ void CheckName(const std::string& who, const char* what, const char* text) {
   CheckText(who, what, text, kMaxNameBytes);
 }
 
-// Checks an array of structs: non-null if it has elements, each at least of version 1.0's size.
+// Checks an array of structs, which must be non-null if it has elements, each of at least version
+// 1.0's size.
 template <typename Struct>
 void CheckArray(const char* what, const Struct* array, uint64_t count, uint64_t stride,
                 uint64_t least) {
@@ -88,7 +90,8 @@ void CheckArray(const char* what, const Struct* array, uint64_t count, uint64_t 
   }
 }
 
-// Texts for errors are made for each entry: by a stream they took most of the time of a load.
+// Formats the name of an entry for errors. This is done for each entry, and with a stream it took
+// most of the load time.
 std::string EntryText(const char* table, uint64_t index) {
   return table + ("[" + std::to_string(index) + "]");
 }
@@ -128,7 +131,7 @@ void CheckLists(const ow_kernel& kernel, const std::string& who) {
          kernel.dtypes == nullptr ? " at NULL" : "", "; 0 stands for every dtype");
   }
   for (uint64_t i = 0; i < kernel.n_dtypes; ++i) {
-    const DLDataType dtype = kernel.dtypes[i];  // an unknown one is from a later version
+    const DLDataType dtype = kernel.dtypes[i];  // an unknown dtype is from a later version
     if (dtype.bits == 0 || dtype.lanes == 0) {
       Fail(who, ": dtypes[", i, "] must have bits and lanes, got ", int{dtype.bits}, " and ",
            dtype.lanes, "; fill it in");
@@ -191,7 +194,7 @@ void CheckKernels(const ow_plugin& plugin) {
   }
 }
 
-// Functions that must be set together or not at all.
+// Checks that functions are either all set or all unset.
 void CheckTogether(const std::string& who, const char* names, std::initializer_list<bool> there) {
   const auto n = static_cast<size_t>(std::count(there.begin(), there.end(), true));
   if (n == 0 || n == there.size()) return;

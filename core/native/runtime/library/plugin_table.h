@@ -8,15 +8,16 @@
 
 namespace opwright {
 
-// Sizes of the structs in version 1.0, which every library has; later versions added fields.
+// Sizes of the structs in version 1.0, the minimum for every library; later versions added fields.
 constexpr uint64_t kPluginSize10 = 104;
 constexpr uint64_t kOpSize10 = 72;
 constexpr uint64_t kKernelSize10 = 128;
 constexpr uint64_t kDeviceSize10 = 216;
 
-// Both throw kPlugin, with the broken rule and the value that breaks it.
+// Both functions throw kPlugin with the broken rule and the value that breaks it.
 void CheckKernelTable(const ow_kernel* kernel);
-// Checks the table and its contents: sizes, strides, counts, names, functions that go together.
+// Checks the table and its contents: sizes, strides, counts, names, and functions that must be set
+// together.
 void CheckPluginTable(const ow_plugin* plugin);
 
 inline const ow_op& OpAt(const ow_plugin& plugin, uint64_t i) {

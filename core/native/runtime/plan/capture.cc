@@ -10,7 +10,7 @@ namespace opwright {
 
 namespace {
 
-// The caller's memory differs in each run.
+// Whether a value is in the caller's memory, which differs in each run.
 bool IsFromOutside(const Plan& plan, uint32_t value) {
   const Value& info = plan.values[value];
   return info.kind == ValueKind::kExternal &&
@@ -22,8 +22,8 @@ bool IsFeed(const Plan& plan, const Value& value) {
          plan.externals[static_cast<size_t>(value.index)].role == Role::kFeed;
 }
 
-// A copy from or to a feed on the plan's device; repeated in each run, like a copy of a
-// host feed.
+// Whether a copy reads or writes a feed on the plan's device; it is repeated in each run, like a
+// copy of a host feed.
 bool IsFeedCopy(const Plan& plan, const CopyDetail& copy) {
   return IsFeed(plan, plan.values[copy.source]) || IsFeed(plan, plan.values[copy.destination]);
 }
@@ -36,7 +36,7 @@ bool IsInside(const Plan& plan, const PlanStep& step) {
   return plan.values[copy.source].device == 0 && plan.values[copy.destination].device == 0;
 }
 
-// Why a kernel cannot be part of a graph; empty if it can.
+// Returns the reason why a kernel cannot be part of a graph, or an empty string if it can.
 std::string RefuseKernel(const Plan& plan, const PlanStep& step) {
   const std::string& device = plan.devices[step.device].device->name();
   const std::string who = Concat(step.prepared->op_type, "[", device, "]: ");

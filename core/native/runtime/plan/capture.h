@@ -1,4 +1,4 @@
-// Graphs: the steps of a plan that its device records once and replays as one.
+// Graphs: steps of a plan that its device records once and replays together.
 #ifndef OPWRIGHT_RUNTIME_CAPTURE_H_
 #define OPWRIGHT_RUNTIME_CAPTURE_H_
 
@@ -13,16 +13,16 @@ namespace opwright {
 
 class Plan;
 
-// Steps of a plan, from `begin` to before `end`.
+// The steps [begin, end) of a plan.
 struct StepRange {
   size_t begin = 0;
   size_t end = 0;
   bool empty() const { return begin == end; }
 };
 
-// The steps that can be one graph: everything that the plan's device does between the copies of the
-// feeds to it and the copies of the fetches from it. Empty if not all of it can be recorded; then
-// `refusal` is the reason.
+// Returns the steps that can form one graph: all work of the plan's device between the copies of
+// feeds to it and the copies of fetches from it. If part of it cannot be recorded, returns an empty
+// range and sets `refusal` to the reason.
 StepRange FindCapturable(const Plan& plan, std::string* refusal);
 
 // A recorded graph.
@@ -41,8 +41,8 @@ class Graph {
   void* handle_;
 };
 
-// A stream that records from Begin to End; returned with this object, which ends a recording
-// that was not ended.
+// A stream that records from Begin to End. The destructor ends an unfinished recording and returns
+// the stream.
 class Recorder {
  public:
   explicit Recorder(std::shared_ptr<Device> device) : device_(std::move(device)) {}
@@ -52,7 +52,7 @@ class Recorder {
 
   void* stream() const { return stream_; }
   int32_t Begin(const ow_error* error) noexcept;
-  // Null if the device failed.
+  // Returns null if the device fails.
   std::unique_ptr<Graph> End(const ow_error* error);
 
  private:

@@ -10,7 +10,7 @@ namespace opwright {
 
 namespace {
 
-// A kernel may write one mark of a short integer by chance, but not a row of them.
+// A kernel may write one mark of a short integer by chance, but not several in a row.
 constexpr int64_t kLongRunBytes = 8;
 constexpr int64_t kLeastRunBytes = 4;
 
@@ -18,8 +18,8 @@ bool IsShortInteger(DLDataType dtype) {
   return (dtype.code == kDLInt || dtype.code == kDLUInt) && dtype.bits <= 16;
 }
 
-// The bits of a mark: a NaN that no arithmetic produces, an invalid bool, a negative number of many
-// digits; for short integers another value at each index.
+// Returns the bits of a mark: a NaN that no arithmetic produces, an invalid bool, a negative number
+// with many digits, or for short integers a value that differs at each index.
 uint64_t MarkOf(DLDataType dtype, int64_t place) {
   if (IsShortInteger(dtype)) return (static_cast<uint64_t>(place) + 1) * 0x9E3779B97F4A7C15u >> 40;
   if (dtype.code == kDLBfloat) return 0xFFCD;
@@ -27,7 +27,7 @@ uint64_t MarkOf(DLDataType dtype, int64_t place) {
   return dtype.bits == 16 ? 0xFECD : dtype.bits == 32 ? 0xFFCDCDCD : 0xFFFDCDCDCDCDCDCD;
 }
 
-// Calls function(T*) with an unsigned T of the size of an element.
+// Calls function(T*) with an unsigned integer type T of an element's size.
 template <typename Function>
 void WithElements(const DLTensor& tensor, const Function& function) {
   switch (ItemSize(tensor.dtype)) {
@@ -80,8 +80,8 @@ bool Overlap(const DLTensor& a, uint64_t a_bytes, const DLTensor& b, uint64_t b_
   return first < second + b_bytes && second < first + a_bytes;
 }
 
-// The outputs of one step: outputs with their own memory are marked before the kernel runs, dynamic
-// ones when it resizes them.
+// The outputs of one step. Outputs with their own memory are marked before the kernel runs, dynamic
+// outputs when the kernel resizes them.
 class Outputs {
  public:
   Outputs(const Instance& instance, const PlanStep& step, const ow_call& call)

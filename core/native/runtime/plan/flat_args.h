@@ -1,4 +1,4 @@
-// Metas of slots as the flat arrays of the ABI: one list of tensors, and the offset of each slot.
+// Slot metas as the flat arrays of the ABI: one list of tensors, and the offset of each slot.
 #ifndef OPWRIGHT_RUNTIME_FLAT_ARGS_H_
 #define OPWRIGHT_RUNTIME_FLAT_ARGS_H_
 
@@ -9,7 +9,7 @@
 
 namespace opwright {
 
-// Points into its source metas; data is NULL, strides are compact.
+// The tensors point into the source metas; data is NULL, and strides are compact.
 struct FlatArgs {
   using Slots = std::vector<std::vector<Meta>>;
 

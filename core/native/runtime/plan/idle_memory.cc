@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// After a fork it must not be locked by a thread that the child does not have.
+// In a forked child, it must not be locked by a thread that the child does not have.
 std::mutex* fork_mutex = nullptr;
 
 void LockForFork() { fork_mutex->lock(); }
@@ -28,7 +28,7 @@ IdleMemory::IdleMemory() {
 }
 
 IdleMemory& IdleMemory::Get() noexcept {
-  // Never destroyed: plans may outlive every static at exit. In memory that cannot run out.
+  // Never destroyed, since plans may outlive every static at exit; static memory cannot run out.
   alignas(IdleMemory) static std::array<std::byte, sizeof(IdleMemory)> place;
   static auto* memory = new (place.data()) IdleMemory;
   return *memory;
@@ -49,7 +49,7 @@ void IdleMemory::Remove(Plans::iterator place) noexcept {
 
 void IdleMemory::Shrink() noexcept {
   if (InsidePlugin::is_here()) return;
-  size_t most = 0;  // the first round clears the marks of plans that have run, the second frees
+  size_t most = 0;  // round one clears the marks of plans that have run, round two frees memory
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     most = 2 * plans_.size();
@@ -60,7 +60,7 @@ void IdleMemory::Shrink() noexcept {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (plans_.empty()) return;
       plans_.splice(plans_.end(), plans_, plans_.begin());
-      plan = plans_.back()->weak_from_this().lock();  // null: its end waits for our lock
+      plan = plans_.back()->weak_from_this().lock();  // null if its destructor waits for the lock
     }
     if (plan && !plan->keeps_memory() && !plan->ForgetUse()) plan->DropIdle();
   }

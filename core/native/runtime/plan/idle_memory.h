@@ -11,16 +11,16 @@ namespace opwright {
 
 class Plan;
 
-// One for the process: there are hundreds of operators and networks, each with many plans. Counts
-// the memory of idle instances, except in the plan that each callable ran last. Beyond the bound
-// they are dropped, first in plans that have not run recently; their plans stay, and create new
-// ones when they run.
+// There is one for the process, which may have hundreds of operators and networks, each with many
+// plans. It counts the memory of idle instances, except in the plan that each callable ran last.
+// Beyond the bound, idle instances are dropped, first in plans that have not run recently; their
+// plans stay, and create new instances when they run.
 class IdleMemory {
  public:
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
-  // A larger instance is not kept: many others would be dropped for it.
+  // A larger instance is not kept, since many other instances would be dropped for it.
   static constexpr int64_t kMostOfOne = kMostBytes / 4;
-  // Plans that need less are not counted: they themselves need about as much.
+  // Plans that need less memory are not counted, since the plans themselves need about as much.
   static constexpr uint64_t kFewBytes = 4096;
 
   using Plans = std::list<const Plan*>;
@@ -34,8 +34,8 @@ class IdleMemory {
 
   void Count(int64_t bytes) noexcept { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Drops idle instances until the bound is met. Inside a plugin nothing is done: the kernels that
-  // are unbound might wait for a lock that it holds; a later call does it.
+  // Drops idle instances until the bound is met. Inside a plugin it does nothing and leaves this to
+  // a later call, since kernels that are unbound might wait for a lock that the plugin holds.
   void KeepBound() noexcept {
     if (__builtin_expect(bytes() > kMostBytes, 0)) Shrink();
   }
@@ -45,7 +45,7 @@ class IdleMemory {
   void Shrink() noexcept;
 
   std::mutex mutex_;
-  Plans plans_;  // guarded; the next one to look at is first
+  Plans plans_;  // guarded; the next plan to inspect is first
   std::atomic<int64_t> bytes_{0};
 };
 

@@ -124,7 +124,7 @@ bool Instance::BindExternal(uint32_t external, const std::shared_ptr<Scope>& sco
   }
   SetExternal(external, tensor->data(), nullptr);
   const bool moved = externals_[external].tensor != tensor;
-  if (moved) graph_ = nullptr;  // it works on the old memory
+  if (moved) graph_ = nullptr;  // the graph uses the old memory
   if (moved || externals_[external].variable != variable) {
     are_constants_made_ = false;
     for (PackSlot& slot : packs_) {
@@ -143,8 +143,8 @@ bool Instance::Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem) {
                 Concat(plan_.name, ": the plan reads variables, got no scope; pass one")};
     return false;
   }
-  scope_ = nullptr;  // half bound until the end
-  // Read first: a concurrent change makes the next call look up again.
+  scope_ = nullptr;  // incompletely bound until the end
+  // The version is read first, so that a concurrent change makes the next call repeat the lookup.
   const uint64_t version = scope->structure_version();
   for (uint32_t i = 0; i < externals_.size(); ++i) {
     if (plan_.externals[i].role != Role::kPersistable) continue;
@@ -191,7 +191,7 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
                         (slot.storage->bytes() == bytes ||
                          (device->shares_memory() && slot.storage->bytes() > bytes));
   if (!reusable) {
-    // The device is called from here anyway, so its old memory need not wait.
+    // The device is called from here anyway, so the old memory is freed immediately.
     if (slot.storage && slot.storage.use_count() == 1) slot.storage->Free();
     slot.storage = nullptr;
     slot.storage = MakeRetirable<Storage>(device, bytes, plan_.name);
@@ -209,8 +209,8 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
 int32_t Instance::MakeConstants() noexcept {
   const std::vector<uint32_t>& sources = plan_.constant_sources;
   for (size_t i = 0; i < sources.size(); ++i) {
-    // The version is read before the variables are: after a concurrent write the next run computes
-    // the constants again.
+    // The version is read before the variables, so that the next run recomputes the constants after
+    // a concurrent write.
     const uint64_t version = externals_[sources[i]].variable->version();
     if (constant_versions_[i] == version) continue;
     constant_versions_[i] = version;
@@ -226,7 +226,7 @@ int32_t Instance::MakeConstants() noexcept {
 int32_t Instance::Pack(bool constants) noexcept {
   for (PackSlot& slot : packs_) {
     if ((slot.external == kConstant) != constants) continue;
-    // Read before the copy: after a concurrent write the next run packs again.
+    // The version is read before the copy, so that the next run repacks after a concurrent write.
     const uint64_t version =
         constants ? n_times_made_ : externals_[slot.external].variable->version();
     if (slot.is_packed && slot.version == version) continue;
@@ -279,7 +279,7 @@ int32_t Instance::RunSteps(const StepRange& range) noexcept {
       status = step->run(&step->call);
       if (__builtin_expect(status != OW_OK, 0)) break;
     }
-  } catch (...) {  // from a kernel's run; costs nothing if none throws
+  } catch (...) {  // a kernel's run threw; free if none throws
     status = CatchAtBorder(message_, sizeof(message_));
   }
   if (step != end) Fail(&plan_.steps[static_cast<size_t>(step - steps_.data())], status);
@@ -306,7 +306,7 @@ int32_t Instance::Run(RunState* state) noexcept {
     if (status == OW_OK) status = RunSteps({graph.end, steps_.size()});
     has_run_ = has_run_ || status == OW_OK;
   }
-  // After a failure too: the steps before it may have written.
+  // This is done even after a failure, since earlier steps may have written.
   if (!plan_.writes.empty()) TouchWritten();
   return status;
 }

@@ -1,5 +1,5 @@
-// One running copy of a plan: memory, tensors and call frames. Never used by two threads
-// at once.
+// One running copy of a plan: memory, tensors and call frames. Two threads never use it at the same
+// time.
 #ifndef OPWRIGHT_RUNTIME_INSTANCE_H_
 #define OPWRIGHT_RUNTIME_INSTANCE_H_
 
@@ -27,13 +27,13 @@ struct StepHandle {
 };
 
 // The owner of a value's memory: a storage, or an object that the caller of the run owns (a Python
-// array) and alone interprets. Neither for memory without elements.
+// array) and only the caller interprets. Memory without elements has no owner.
 struct Owner {
   std::shared_ptr<Storage> storage;
   void* foreign = nullptr;
 };
 
-// Why an instance does not fit a scope.
+// The reason why an instance does not fit a scope.
 struct BindProblem {
   ErrorKind kind = ErrorKind::kProgram;
   std::string message;
@@ -41,7 +41,7 @@ struct BindProblem {
 
 class Instance {
  public:
-  // `parent` and `child`: the parent of an instance of a child plan, and the child in it.
+  // `parent` and `child` are the parent of an instance of a child plan, and the child in it.
   Instance(const Plan& plan, Instance* parent, const Child* child);
   ~Instance();
   Instance(const Instance&) = delete;
@@ -56,18 +56,19 @@ class Instance {
     return !plan_.needs_scope || (scope != nullptr && scope_.get() == scope &&
                                   bound_version_ == scope->structure_version());
   }
-  // Finds the persistables, also of the children. False with `problem` when one does not fit.
+  // Finds the persistables, including those of children. Returns false and sets `problem` if one
+  // does not fit.
   bool Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem);
 
-  // The kernels' copy: a faulty kernel may have changed any field.
+  // The kernels' copy of a tensor, in which a faulty kernel may have changed any field.
   DLTensor& tensor(uint32_t value) { return tensors_[value]; }
-  // The dims, then the strides that the host uses; kernels never see them.
+  // The dims, then the strides that the host uses; they are never passed to kernels.
   const int64_t* dims(uint32_t value) const {
     const Value& info = plan_.values[value];
     return info.kind == ValueKind::kDynamic ? dynamic(value).dims.data()
                                             : plan_.dims.data() + info.dims_begin;
   }
-  // `shown`, with its constant fields restored from the host's copy.
+  // Returns `shown` with its constant fields restored from the host's copy.
   DLTensor Restored(uint32_t value, const DLTensor& shown) const;
   void SetExternal(uint32_t external, void* data, void* foreign) {
     ExternalSlot& slot = externals_[external];
@@ -82,9 +83,9 @@ class Instance {
     return plan_.args[step.args_begin + arg];
   }
 
-  // Its bytes, with its children's.
+  // The size in bytes, including its children.
   int64_t memory_bytes() const;
-  // Counts its bytes, with its children's, in IdleMemory; returns them.
+  // Counts its bytes, including its children, in IdleMemory; returns them.
   int64_t CountMemory() noexcept;
   void UncountMemory() noexcept {
     if (__builtin_expect(counted_bytes_ == 0, 1)) return;
@@ -92,20 +93,21 @@ class Instance {
     counted_bytes_ = 0;
   }
 
-  // Runs all steps. On failure the first one to fail is noted in `state`.
+  // Runs all steps. On failure, records the first failed step in `state`.
   int32_t Run(RunState* state) noexcept;
   RunState* state() const { return state_; }
   Instance* child(uint32_t slot) { return children_[slot].get(); }
   void* stream(uint32_t device) const { return streams_[device]; }
   Storage* staging(int64_t i) { return staging_[static_cast<size_t>(i)].get(); }
-  // Shape and memory for a dynamic value; throws.
+  // Sets the shape and memory of a dynamic value; throws.
   void Resize(uint32_t value, int32_t ndim, const int64_t* shape);
-  // For plans with feeds on the device: records the point after which they are not read; and waits
-  // for it, or for everything if the run ended earlier. The latter is called after a run.
+  // For plans with feeds on the device: MarkFeedsRead records the point after which feeds are not
+  // read; the next function, called after a run, waits for it, or for everything if the run ended
+  // earlier.
   int32_t MarkFeedsRead() noexcept;
   int32_t WaitForFeeds(const ow_error* error) noexcept { return feeds_read_->Wait(error); }
   bool WasResized(uint32_t value) const { return dynamic(value).is_set; }
-  // Shares values of this instance with a child, or the next of a chain.
+  // Shares values of this instance with a child, or with the next instance of a chain.
   void BindCaptured(Instance* other,
                     const std::vector<std::pair<uint32_t, uint32_t>>& bindings) noexcept;
   void SetSource(const Instance* source,
@@ -114,20 +116,20 @@ class Instance {
     source_bindings_ = bindings;
   }
   ow_error error() { return {message_, sizeof(message_)}; }
-  // From now on every step is timed, also in children; nothing is recorded or replayed
-  // as a graph, which has no steps. Called once, after Build.
+  // Times every step from now on, also in children. Nothing is recorded or replayed as a graph,
+  // which has no steps. Called once, after Build.
   void TimeSteps();
   StepTimer* timer() const { return timer_.get(); }  // null unless TimeSteps was called
 
  private:
   struct ExternalSlot {
-    std::shared_ptr<ScopeVariable> variable;  // persistables only, as long as bound
-    std::shared_ptr<const Tensor> tensor;     // likewise
-    void* foreign = nullptr;                  // only valid during a run
+    std::shared_ptr<ScopeVariable> variable;  // persistables only, while bound
+    std::shared_ptr<const Tensor> tensor;     // persistables only, while bound
+    void* foreign = nullptr;                  // valid only during a run
   };
   struct DynamicSlot {
-    Shape dims;   // and strides
-    Shape shown;  // the same, for kernels
+    Shape dims;   // dims and strides
+    Shape shown;  // copy of dims and strides for kernels
     std::shared_ptr<Storage> storage;
     bool is_set = false;
   };
@@ -139,9 +141,9 @@ class Instance {
     uint32_t arg;
     uint32_t external;  // kConstant: computed from persistables by a step
     const DLTensor* source;
-    bool is_shared;   // with other instances and plans: native code packs a variable
-    PackedCopy copy;  // if it is shared
-    std::shared_ptr<Storage> storage;  // else
+    bool is_shared;   // whether instances and plans share it, as for a natively packed variable
+    PackedCopy copy;  // set if it is shared
+    std::shared_ptr<Storage> storage;  // set if it is not shared
     DLTensor packed;
     uint64_t version;
     bool is_packed;
@@ -158,7 +160,7 @@ class Instance {
   void BindKernels();
   bool BindExternal(uint32_t external, const std::shared_ptr<Scope>& scope, BindProblem* problem);
   void* Address(uint32_t device, int64_t index) const;
-  // A variable of the scope, or its packed form.
+  // Packs variables of the scope or constants.
   int32_t Pack(bool constants) noexcept;
   int32_t PackShared();
   int32_t PackTogether(const std::vector<size_t>& outdated);
@@ -170,15 +172,15 @@ class Instance {
   std::unique_ptr<Graph> Record(const StepRange& range) noexcept;
   void SetStream(const StepRange& range, void* stream) noexcept;
   void TouchWritten() noexcept;
-  // `step` is NULL if no single one failed.
+  // `step` is NULL if no single step failed.
   int32_t Fail(const PlanStep* step, int32_t status) noexcept;
 
   const Plan& plan_;
   const Instance* source_;
   const std::vector<std::pair<uint32_t, uint32_t>>* source_bindings_;
-  std::vector<std::vector<std::shared_ptr<Storage>>> memory_;  // of each device
+  std::vector<std::vector<std::shared_ptr<Storage>>> memory_;  // memory of each device
   std::vector<void*> streams_;
-  Shape shown_dims_;  // a copy of the plan's, which kernels may overwrite
+  Shape shown_dims_;  // a copy of the plan's dims, which kernels may overwrite
   std::vector<DLTensor> tensors_;
   std::vector<DLTensor*> args_;
   std::vector<Step> steps_;
@@ -186,16 +188,16 @@ class Instance {
   std::vector<ExternalSlot> externals_;
   std::vector<DynamicSlot> dynamic_;
   std::vector<PackSlot> packs_;
-  std::vector<uint64_t> constant_versions_;  // of the plan's constant_sources, when last read
-  uint64_t n_times_made_ = 0;                // constants; the version of their packed form
+  std::vector<uint64_t> constant_versions_;  // versions of constant_sources when last read
+  uint64_t n_times_made_ = 0;                // computations of constants, as their packed version
   bool are_constants_made_ = false;
   std::vector<std::unique_ptr<Instance>> children_;
   std::vector<std::shared_ptr<Storage>> staging_;
-  size_t n_bound_ = 0;            // steps whose kernel was bound
-  std::unique_ptr<Graph> graph_;  // of plan_.graph, for the memory that is bound now
+  size_t n_bound_ = 0;            // number of steps whose kernel is bound
+  std::unique_ptr<Graph> graph_;  // recording of plan_.graph for the currently bound memory
   std::unique_ptr<Event> feeds_read_;
   std::unique_ptr<StepTimer> timer_;
-  int64_t counted_bytes_ = 0;  // in IdleMemory
+  int64_t counted_bytes_ = 0;  // bytes counted in IdleMemory
   bool has_run_ = false;       // kernels may load and allocate in their first run
   std::shared_ptr<Scope> scope_;
   uint64_t bound_version_ = 0;

@@ -70,7 +70,7 @@ void Instance::LayOutTensors() {
       DynamicSlot& slot = dynamic_[static_cast<size_t>(info.index)];
       slot.dims.assign(dims, dims + 2 * info.ndim);
       slot.shown = slot.dims;
-      slot.dims.reserve(1);  // a shape is never NULL
+      slot.dims.reserve(1);  // a shape must not be NULL
       slot.shown.reserve(1);
       tensor.shape = slot.shown.data();
       tensor.strides = tensor.shape + info.ndim;
@@ -95,7 +95,7 @@ void Instance::LayOutSteps() {
     const PlanStep& step = plan_.steps[i];
     handles_[i] = {this, &step};
     const Device& device = *plan_.devices[step.device].device;
-    // If work is enqueued, a kernel's outputs are written later.
+    // Outputs cannot be checked if the kernel only enqueues work that writes them later.
     const bool can_check = step.prepared && device.is_host() && device.stream() == nullptr;
     steps_[i].run = can_check && plan_.checks != 0 ? RunChecked : step.run;
     ow_call& call = steps_[i].call;
@@ -155,7 +155,7 @@ void Instance::BindKernels() {
         CallAtBorder(message_, sizeof(message_), [&] { return kernel.bind(&call, &call.bound); });
     const std::string change = status == OW_OK ? shown.Restore() : "";
     if (!change.empty()) {
-      ++n_bound_;  // it was bound, and is unbound with the others
+      ++n_bound_;  // it is bound, and is unbound together with all other kernels
       throw BindError(ErrorKind::kKernel, kernel.op_type, change, plan_, step.op_index);
     }
     if (status == OW_OK) continue;

@@ -1,4 +1,4 @@
-// The loop: a structural step that runs the plan of its body repeatedly.
+// The loop, a structural step that repeatedly runs the plan of its body.
 #include <algorithm>
 #include <new>
 #include <string>
@@ -11,7 +11,7 @@ namespace opwright {
 namespace {
 
 constexpr uint64_t kPollIntervalNs = 1'000'000;
-// The estimate of a body without one, so that the loop checks for Ctrl-C regularly.
+// The assumed duration of a body without an estimate, so that the loop regularly checks for Ctrl-C.
 constexpr uint64_t kLeastIterationNs = 1'000;
 // The initial capacity of a growing array, in iterations.
 constexpr int64_t kFirstTurns = 16;
@@ -51,8 +51,8 @@ class Turns {
   }
 
  private:
-  // Arrays with one element for each iteration grow while these run. The first
-  // `n_kept` elements stay.
+  // Grows the arrays that have one element per iteration while iterations run. The first `n_kept`
+  // elements are kept.
   int32_t Grow(int64_t n_turns, int64_t n_kept) {
     capacity_ = n_turns;
     int32_t status = OW_OK;
@@ -92,7 +92,7 @@ class Turns {
     }
   }
 
-  // The largest number of iterations, and whether there is a first one.
+  // Reads the maximum number of iterations, and whether there is a first iteration.
   int32_t ReadStart() {
     count_ = loop_.max_iterations;
     int32_t status = OW_OK;
@@ -118,7 +118,7 @@ class Turns {
       if (one.staging < 0) Show(one, position, false);
     }
     if (status == OW_OK) status = RunAsChild(&body_, parent_.state());
-    // Read before the carried values move: it may be one of them.
+    // The condition is read before carried values move, since it may be one of them.
     if (status == OW_OK && loop_.condition >= 0) {
       status = ReadCondition(&body_, static_cast<uint32_t>(loop_.condition), error_, &again_);
     }
@@ -136,7 +136,7 @@ class Turns {
     return data + one.offset + static_cast<uint64_t>(position) * one.bytes;
   }
 
-  // Binds the body to one element of an array, or to a copy of it.
+  // Binds the body to an element of an array or to a copy of the element.
   int32_t Show(const Elements& one, int64_t position, bool is_read) {
     if (one.staging < 0) {
       body_.SetExternal(one.external, At(one, position), nullptr);
@@ -147,7 +147,7 @@ class Turns {
                       At(one, position), one.bytes);
   }
 
-  // Copies on the device of a value of the parent.
+  // Copies memory on the device of a value of the parent.
   int32_t CopyWithin(uint32_t value, void* destination, const void* source, uint64_t bytes) {
     if (destination == source || bytes == 0) return OW_OK;
     const uint32_t index = parent_.plan().values[value].device;
@@ -202,7 +202,7 @@ class Turns {
   const ow_call& call_;
   const ow_error error_;
   int64_t count_ = -1;
-  int64_t capacity_ = 0;  // of arrays that grow
+  int64_t capacity_ = 0;  // capacity of growing arrays, in iterations
   bool again_ = true;
 };
 

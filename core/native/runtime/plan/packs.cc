@@ -13,7 +13,7 @@ namespace opwright {
 
 namespace {
 
-constexpr uint64_t kStorageAlignment = 64;  // at least, of all memory of a device
+constexpr uint64_t kStorageAlignment = 64;  // minimum alignment of all memory of a device
 
 void* AlignedAt(void* base, uint64_t offset, uint64_t alignment) {
   const auto address = reinterpret_cast<uintptr_t>(base) + offset;
@@ -32,11 +32,11 @@ uint64_t PackRoom(const ow_pack& wish) {
 }
 
 PackStore& PackStore::Get() {
-  static auto& store = *new PackStore;  // never destroyed: plans may outlive every static at exit
+  static auto& store = *new PackStore;  // never destroyed, since plans may outlive statics
   return store;
 }
 
-// Variables that are gone are never looked up again.
+// Removes entries of freed variables, which are never looked up again.
 void PackStore::ForgetFreed() {
   for (auto place = known_.begin(); place != known_.end();) {
     place = place->second.block.expired() ? known_.erase(place) : std::next(place);
@@ -81,8 +81,8 @@ uint64_t PackStore::bytes() {
   return bytes;
 }
 
-// The memory for the outdated copies: the plan's own, if no other plan or instance reads it, or new
-// memory.
+// Returns memory for the outdated copies: the plan's own memory, if no other plan or instance reads
+// it, otherwise new memory.
 std::shared_ptr<Storage> Instance::TakePackBlock(const std::vector<size_t>& outdated,
                                                  uint64_t bytes) {
   const std::vector<PackedCopy>& shared = plan_.packs().copies;
@@ -114,7 +114,8 @@ int32_t Instance::PackInto(PackSlot* slot, void* destination) noexcept {
   return Fail(handle->step, status);
 }
 
-// Contiguous in the order of use: a large block has huge pages, which need fewer look-ups.
+// Packs copies contiguously in the order of use, because a large block has huge pages, which need
+// fewer address translations.
 int32_t Instance::PackTogether(const std::vector<size_t>& outdated) {
   std::vector<PackedCopy>& shared = plan_.packs().copies;
   uint64_t bytes = 0;
@@ -124,7 +125,7 @@ int32_t Instance::PackTogether(const std::vector<size_t>& outdated) {
   for (const size_t i : outdated) {
     PackSlot& slot = packs_[i];
     const std::shared_ptr<ScopeVariable>& variable = externals_[slot.external].variable;
-    // Read before the copy: after a concurrent write the next run packs again.
+    // The version is read before the copy, so that the next run repacks after a concurrent write.
     const uint64_t version = variable->version();
     void* data = AlignedAt(block->handle(), used, PackAlignment(slot.wish));
     used += PackRoom(slot.wish);
@@ -139,7 +140,7 @@ int32_t Instance::PackTogether(const std::vector<size_t>& outdated) {
 
 int32_t Instance::PackShared() {
   PlanPacks& plan_packs = plan_.packs();
-  // A waiting thread may hold the GIL: nothing below needs it.
+  // A thread that waits for this lock may hold the GIL, so the code below must not need the GIL.
   const std::lock_guard<std::mutex> lock(plan_packs.mutex);
   plan_packs.copies.resize(packs_.size());
   std::vector<size_t> outdated;

@@ -1,4 +1,4 @@
-// Packed copies of variables: made once for each version, and shared by instances and plans.
+// Packed copies of variables, which are made once per version and shared by instances and plans.
 #ifndef OPWRIGHT_RUNTIME_PACKS_H_
 #define OPWRIGHT_RUNTIME_PACKS_H_
 
@@ -14,9 +14,10 @@
 
 namespace opwright {
 
-// The packed form on the host of a variable at a version; not written again while others use it.
+// The packed form, on the host, of a variable at a version; it is not rewritten while others use
+// it.
 struct PackedCopy {
-  std::shared_ptr<Storage> block;  // owns the memory, of several copies
+  std::shared_ptr<Storage> block;  // owns the memory of several copies
   void* data = nullptr;
   uint64_t bytes = 0;
   std::shared_ptr<ScopeVariable> variable;
@@ -27,20 +28,21 @@ struct PackedCopy {
   }
 };
 
-// The packed copies that the instances of a plan share, by the number of the request.
+// The packed copies that the instances of a plan share, by request index.
 struct PlanPacks {
   std::mutex mutex;
   std::vector<PackedCopy> copies;  // guarded
 };
 
-// Copies of all plans: kernels prepared for other shapes often pack equally.
+// The packed copies of all plans, since kernels prepared for different shapes often pack
+// identically.
 class PackStore {
  public:
   static PackStore& Get();
-  // A copy of the same variable and version with the same bytes, at an address of this alignment;
-  // else `copy` itself, which later calls find.
+  // Returns a copy of the same variable and version with the same bytes, at an address with this
+  // alignment; otherwise adds `copy` for later calls and returns it.
   PackedCopy Share(PackedCopy copy, uint64_t alignment);
-  // The bytes of the blocks that contain all of them.
+  // The total size of the blocks that contain all copies.
   uint64_t bytes();
 
  private:
@@ -55,10 +57,10 @@ class PackStore {
 
   std::mutex mutex_;
   std::unordered_multimap<const ScopeVariable*, Known> known_;  // guarded
-  size_t next_sweep_ = 1024;                                    // guarded: when this many are known
+  size_t next_sweep_ = 1024;  // guarded; number of known copies at which to remove freed ones
 };
 
-// The alignment of a packed copy, and its size with padding.
+// Returns the alignment of a packed copy; the next function returns its size with padding.
 uint64_t PackAlignment(const ow_pack& wish);
 uint64_t PackRoom(const ow_pack& wish);
 

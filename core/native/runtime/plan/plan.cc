@@ -8,7 +8,8 @@
 namespace opwright {
 
 namespace {
-// Idle instances beyond the hot one. Each has an arena, so a burst of threads must not pin more.
+// The maximum number of idle instances besides the hot instance. Each has an arena, so a burst of
+// threads must not keep more.
 constexpr size_t kMaxIdle = 7;
 }  // namespace
 
@@ -35,7 +36,7 @@ Instance* Plan::Acquire(const Scope* scope) const {
       return instance;
     }
   }
-  // Made outside the lock: binding a Python kernel may wait for the GIL.
+  // Created outside the lock, since binding a Python kernel may wait for the GIL.
   auto made = std::make_unique<Instance>(*this, nullptr, nullptr);
   made->Build();
   n_instances_.fetch_add(1, std::memory_order_relaxed);
@@ -62,7 +63,8 @@ void Plan::GiveBack(Instance* instance) const noexcept {
     return;
   }
   was_used_.store(true, std::memory_order_relaxed);
-  // Dropping unbinds kernels, which inside another plugin could wait for a lock that it holds.
+  // Dropping unbinds kernels, which inside another plugin could wait for a lock that the plugin
+  // holds.
   const bool is_large = instance->CountMemory() > IdleMemory::kMostOfOne;
   if ((is_large && !InsidePlugin::is_here()) || !Keep(instance)) Drop(instance);
   IdleMemory::Get().KeepBound();
@@ -86,8 +88,8 @@ void Plan::DropIdle() const noexcept {
   }
 }
 
-// Drops idle instances for which `function` returns false. No run has them meanwhile: a new
-// run creates its own instance.
+// Drops idle instances for which `function` returns false. No run can use them meanwhile; a new run
+// creates its own instance.
 template <typename Function>
 void Plan::ForEachIdle(const Function& function) const {
   std::array<Instance*, kMaxIdle + 1> taken;
@@ -99,7 +101,7 @@ void Plan::ForEachIdle(const Function& function) const {
   }
   Instance* hot = hot_.exchange(nullptr, std::memory_order_acq_rel);
   if (hot != nullptr) taken[n_taken++] = hot;
-  while (n_taken > 0) {  // the hot one first
+  while (n_taken > 0) {  // the hot instance first
     Instance* instance = taken[--n_taken];
     if (!function(instance) || !Keep(instance)) Drop(instance);
   }
@@ -108,7 +110,7 @@ void Plan::ForEachIdle(const Function& function) const {
 void Plan::KeepMemory(bool keeps) const {
   if (keeps_memory_.exchange(keeps) == keeps || !is_counted_.load(std::memory_order_relaxed))
     return;
-  // Dropping unbinds kernels: see GiveBack.
+  // Dropping unbinds kernels; see GiveBack.
   const bool may_drop = !InsidePlugin::is_here();
   ForEachIdle([keeps, may_drop](Instance* instance) {
     if (!keeps) return instance->CountMemory() <= IdleMemory::kMostOfOne || !may_drop;
@@ -146,7 +148,7 @@ void Plan::RefuseCapture(const char* reason) const noexcept {
   try {
     capture_refusal_ = *reason == '\0' ? "its device could not record it" : reason;
   } catch (const std::bad_alloc&) {
-    capture_refusal_ = "memory";  // short enough to need none
+    capture_refusal_ = "memory";  // short enough to need no allocation
   }
 }
 

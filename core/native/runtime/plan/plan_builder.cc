@@ -264,7 +264,7 @@ void PlanBuilder::AddCopy(uint32_t source, uint32_t destination, int32_t op_inde
   const bool needs_gil = from_device.needs_gil() || to_device.needs_gil();
   PlanStep& step = AddStep(StepKind::kCopy, RunCopy, op_index, std::move(detail));
   step.needs_gil = needs_gil;
-  step.estimate_ns = from.bytes / 8;  // 8 GB/s, the least speed of a host copy
+  step.estimate_ns = from.bytes / 8;  // 8 GB/s, the minimum speed of a host copy
 }
 
 void PlanBuilder::AddSync(const std::shared_ptr<Device>& device) {

@@ -26,7 +26,7 @@ struct KernelRequest {
   int64_t workspace_offset = -1;
   uint64_t workspace_bytes = 0;
   uint64_t estimate_ns = 0;
-  std::shared_ptr<Device> device;  // null: the plan's
+  std::shared_ptr<Device> device;  // null stands for the plan's device
 };
 
 struct LoopRequest {
@@ -44,11 +44,11 @@ struct LoopRequest {
   bool reverse = false;
 };
 
-// Every function throws kProgram or kShape, beginning with the plan's name, for malformed
-// formed; ids count from 0.
+// Every function throws kProgram or kShape for malformed arguments, with a message that begins with
+// the plan's name; ids count from 0.
 class PlanBuilder {
  public:
-  // `checks`: bits of checked_steps.h.
+  // `checks` has bits of checked_steps.h.
   PlanBuilder(const std::shared_ptr<Device>& device, const std::string& name, uint32_t checks = 0);
 
   uint32_t AddValue(DLDataType dtype, const Shape& shape, ValueKind kind, int64_t index,
@@ -59,10 +59,11 @@ class PlanBuilder {
   uint64_t arena_bytes() const { return plan().devices[0].arena_bytes; }
 
   void AddKernel(KernelRequest request);
-  // The kernels so far read only persistables, which no step writes, and each other's constants.
+  // Marks the kernels so far as constant: they read only persistables, which no step writes, and
+  // each other's results.
   void EndConstants();
   void AddCopy(uint32_t source, uint32_t destination, int32_t op_index);
-  // After it no feed on the plan's device is read.
+  // Adds the step after which no feed on the plan's device is read.
   void AddFeedsRead();
   void AddSync(const std::shared_ptr<Device>& device);
   void AddCall(const std::shared_ptr<const Plan>& child, Bindings bindings, int32_t op_index);
@@ -73,13 +74,14 @@ class PlanBuilder {
                        std::vector<std::pair<uint32_t, std::string>> bindings);
   void SetWrites(const std::vector<std::string>& names);
   void AddFetch(uint32_t value);
-  // Places the blocks and the workspaces; until then the index of a value in the arena is the
-  // number of its block, and several values may share a block. Two blocks that are used at one time
-  // are disjoint. `kept` are values besides the fetches that are needed after the last step.
+  // Places the blocks and the workspaces. Until then, the index of an arena value is the number of
+  // its block, and several values may share a block. Two blocks that are in use at the same time
+  // are disjoint. `kept` are values, in addition to the fetches, that are needed after the last
+  // step.
   void PlanMemory(const std::vector<uint32_t>& kept);
 
-  // The builder is empty afterwards. `kernel_bytes`: the bytes of the prepared kernels made
-  // for this plan, also of unused ones.
+  // Builds the plan; the builder is empty afterward. `kernel_bytes` is the size of all kernels
+  // prepared for this plan, including unused kernels.
   std::shared_ptr<const Plan> Build(std::shared_ptr<void> describe, int64_t kernel_bytes = 0);
 
  private:
@@ -116,12 +118,12 @@ class PlanBuilder {
 
   std::shared_ptr<Plan> plan_;
   std::vector<std::string> writes_;
-  std::set<std::pair<uint32_t, int64_t>> constants_;  // device and index of their memory
+  std::set<std::pair<uint32_t, int64_t>> constants_;  // device and index of constants' memory
 };
 
 // Inserts steps that release the GIL around long native spans and check for Ctrl-C.
 std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps);
-// The same for a plan, whose graph it finds. A graph with Python steps has no spans inside: a
+// Does so for a plan, whose graph it finds. A graph with Python steps has no spans inside, since a
 // replay could not track the GIL.
 void InsertSpans(Plan* plan);
 

@@ -1,4 +1,4 @@
-// The part of PlanBuilder that joins plans: children, continuations, and the final checks.
+// The part of PlanBuilder that connects plans: children, continuations, and the final checks.
 #include <algorithm>
 #include <unordered_set>
 
@@ -12,7 +12,7 @@ namespace opwright {
 
 namespace {
 
-// Briefer plans do not wake sleeping threads, which takes 15 to 20 us on a virtual machine.
+// Shorter plans do not wake sleeping threads, which takes 15 to 20 us on a virtual machine.
 constexpr uint64_t kBriefNs = 80'000;
 
 }  // namespace
@@ -177,7 +177,8 @@ void PlanBuilder::CheckExternals() const {
   }
 }
 
-// Whether its instances own objects that only plugins free: bound kernels, graphs, events.
+// Whether instances of the plan own objects that only plugins can free: bound kernels, graphs,
+// events.
 bool PlanBuilder::HoldsBound() const {
   const auto is_outside = [](const DeviceMemory& memory) { return !memory.device->is_host(); };
   const auto binds = [](const PlanStep& step) {
@@ -189,7 +190,8 @@ bool PlanBuilder::HoldsBound() const {
          std::any_of(plan().children.begin(), plan().children.end(), child_holds);
 }
 
-// A value that is fetched twice has one buffer, and is copied the second time.
+// Lists the externals of fetches. A value that is fetched twice has one buffer and is copied for
+// the second fetch.
 void PlanBuilder::ListFetchExternals() {
   std::vector<bool> is_fetched(plan().externals.size(), false);
   plan().fetch_externals.assign(plan().fetches.size(), -1);
@@ -255,7 +257,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe,
 }
 
 int64_t PlanBuilder::HeldBytes() const {
-  // Measured: includes Python's data of each step and value, for messages.
+  // Measured values, which include Python's data of each step and value for messages.
   constexpr int64_t kOfPlan = 12 * 1024;
   constexpr int64_t kOfStep = 2048;
   constexpr int64_t kOfValue = 512;

@@ -8,7 +8,8 @@
 namespace opwright {
 
 namespace {
-// The assumed iterations of a loop without a limit, to place the steps for the GIL and signals.
+// The assumed number of iterations of an unlimited loop, to place the steps for the GIL and
+// signals.
 constexpr uint64_t kGuessedIterations = 100;
 }  // namespace
 
@@ -29,7 +30,7 @@ void PlanBuilder::CheckCarried(const LoopRequest& request) const {
   }
 }
 
-// Numbers of iterations that are read or written at run time.
+// Checks the iteration counts that are read or written at run time.
 void PlanBuilder::CheckTurns(const LoopRequest& request) const {
   CheckCondition(*request.body, request.condition);
   CheckCondition(plan(), request.initial);
@@ -50,7 +51,7 @@ void PlanBuilder::CheckTurns(const LoopRequest& request) const {
   }
 }
 
-// An array with one element for each iteration of a loop without a limit.
+// Checks an array with one element per iteration of an unlimited loop.
 void PlanBuilder::CheckGrowing(const Elements& one, const Value& array,
                                const Value& element) const {
   const int64_t* dims = plan().dims.data() + array.dims_begin;

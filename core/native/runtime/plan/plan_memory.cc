@@ -1,4 +1,5 @@
-// The part of PlanBuilder that places values: values that live at the same time do not overlap.
+// The part of PlanBuilder that places values, such that values with overlapping lifetimes do not
+// share memory.
 #include <algorithm>
 #include <limits>
 
@@ -8,7 +9,7 @@ namespace opwright {
 
 namespace {
 
-// A piece of the arena, and the steps from the first to the last one that use it.
+// A block of the arena, and the first and last step that use it.
 struct Block {
   uint64_t bytes = 0;
   size_t first = std::numeric_limits<size_t>::max();
@@ -21,18 +22,19 @@ struct Block {
   }
 };
 
-// Each block is compared with all before it; beyond this number, blocks get separate memory.
+// The maximum number of packed blocks, since each block is compared with all earlier blocks;
+// further blocks get separate memory.
 constexpr size_t kMostPacked = 2048;
 
-// Places blocks from `base` on, the largest first, each at the lowest offset that is free during
-// its lifetime; returns their end. False if that is beyond 64 bits.
+// Places blocks from `base` on, largest first, each at the lowest offset that is free during its
+// lifetime, and outputs their end. Returns false if the end exceeds 64 bits.
 bool Pack(Block* const* begin, Block* const* end, uint64_t alignment, int64_t* base) {
   struct Placed {
     int64_t begin;
     int64_t end;
     const Block* block;
   };
-  std::vector<Placed> placed;  // by begin
+  std::vector<Placed> placed;  // sorted by begin
   int64_t highest = *base;
   for (Block* const* next = begin; next != end; ++next) {
     Block& block = **next;
@@ -92,7 +94,7 @@ std::vector<int64_t> ValuesOf(const PlanStep& step, const Plan& plan) {
 void PlanBuilder::PlanMemory(const std::vector<uint32_t>& kept) {
   Plan& plan = this->plan();
   const size_t n_steps = plan.steps.size();
-  std::vector<Block> blocks(plan.values.size() + n_steps);  // then the workspaces
+  std::vector<Block> blocks(plan.values.size() + n_steps);  // values, then workspaces
   const auto block_of = [&](uint32_t value) -> Block* {
     const Value& info = plan.values[value];
     if (info.kind != ValueKind::kArena) return nullptr;
@@ -110,7 +112,7 @@ void PlanBuilder::PlanMemory(const std::vector<uint32_t>& kept) {
       Block* block = value < 0 ? nullptr : block_of(static_cast<uint32_t>(value));
       if (block == nullptr) continue;
       block->Use(i);
-      if (i < plan.n_constant) block->Use(n_steps);  // later runs read it, too
+      if (i < plan.n_constant) block->Use(n_steps);  // later runs read it as well
     }
     Block& workspace = blocks[plan.values.size() + i];
     workspace.bytes = plan.steps[i].workspace_bytes;

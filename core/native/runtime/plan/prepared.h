@@ -1,4 +1,5 @@
-// A kernel that is prepared for attributes and metas; immutable, shared by plans and threads.
+// A kernel that is prepared for attributes and metas. It is immutable and shared by plans and
+// threads.
 #ifndef OPWRIGHT_RUNTIME_PREPARED_H_
 #define OPWRIGHT_RUNTIME_PREPARED_H_
 
@@ -17,21 +18,21 @@ struct Meta {
   DLDataType dtype;
 };
 
-// The arguments of `ow_kernel.prepare`; slots in OpProto order, an absent one is empty.
+// The arguments of `ow_kernel.prepare`; slots are in OpProto order, and an absent slot is empty.
 struct PrepareRequest {
   std::vector<std::vector<Meta>> inputs;
   std::vector<std::vector<Meta>> outputs;
   std::vector<ow_attr> attrs;
-  std::vector<uint32_t> arg_flags;  // empty, or one for each argument
+  std::vector<uint32_t> arg_flags;  // empty, or one item per argument
   int32_t n_threads = 1;
-  bool is_deterministic = false;  // n_threads is the fixed count
+  bool is_deterministic = false;  // whether n_threads is the fixed count
   std::shared_ptr<Device> device;
 };
 
 class Prepared : public Retirable {
  public:
-  // Takes over `state`, which kernel->release frees. `keep_alive` outlives it, and so does the
-  // device, null for the host, where `state` may own memory.
+  // Takes ownership of `state`, which kernel->release frees. `keep_alive` outlives it, as does the
+  // device (null for the host), where `state` may own memory.
   Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<Device> device,
            std::shared_ptr<void> keep_alive);
   ~Prepared() override;
@@ -41,17 +42,17 @@ class Prepared : public Retirable {
 
   const ow_kernel& kernel() const { return *kernel_; }
   void* state() const { return state_; }
-  // Whether its threads are gone after a fork. Then no part of it may be used or freed: a release
-  // that joins threads would wait forever.
+  // Whether its threads are missing after a fork. If so, no part of it may be used or freed, since
+  // a release that joins threads would wait forever.
   bool is_orphan() const;
   bool needs_gil() const { return (kernel_->flags & OW_KERNEL_NEEDS_GIL) != 0; }
 
   uint64_t workspace_bytes = 0;
   uint64_t estimate_ns = 0;
-  uint64_t held_bytes = 0;  // the bytes of `state`, as the kernel declares
+  uint64_t held_bytes = 0;  // size of `state`, as declared by the kernel
   int32_t n_threads = 1;
   bool capturable = false;
-  std::string op_type;  // for messages: a Python kernel's table names none
+  std::string op_type;  // for messages, since a Python kernel's table does not contain it
   std::vector<ow_pack> packs;
 
  private:
@@ -59,11 +60,11 @@ class Prepared : public Retirable {
   void* state_;
   std::shared_ptr<void> keep_alive_;
   std::shared_ptr<Device> device_;
-  uint32_t fork_count_;  // when it was made
+  uint32_t fork_count_;  // ForkCount() when it was created
 };
 
 // Calls kernel->prepare. Throws kRefused or kUnsupported with the kernel's reason, kOutOfMemory or
-// kKernel when it fails, kKernel too when its answer is not usable.
+// kKernel if it fails, and kKernel if its result is invalid.
 std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRequest& request,
                                         std::shared_ptr<void> keep_alive);
 

@@ -1,5 +1,5 @@
-// Runs the part of a plan that its device can record: launched step by step at
-// first, then recorded, and replayed from then on.
+// Runs the part of a plan that its device can record: its steps are launched individually at first,
+// then recorded, and replayed from then on.
 #include <utility>
 
 #include "runtime/border.h"
@@ -14,7 +14,7 @@ void Instance::SetStream(const StepRange& range, void* stream) noexcept {
   }
 }
 
-// Null if the device or a kernel refused; the reason is in message_.
+// Returns null if the device or a kernel refuses; the reason is in message_.
 std::unique_ptr<Graph> Instance::Record(const StepRange& range) noexcept {
   const std::shared_ptr<Device>& device = plan_.devices[0].device;
   const ow_error error = this->error();

@@ -12,8 +12,8 @@ namespace opwright {
 
 namespace {
 
-// Taking the GIL back from a busy Python thread can cost 5 ms (its switch interval); a shorter
-// native span is not worth that.
+// The minimum duration of native spans that release the GIL: reacquiring it from a busy Python
+// thread can take 5 ms (the switch interval), which is not worth it for shorter spans.
 constexpr uint64_t kReleaseNs = 50'000;
 constexpr uint64_t kPollNs = 1'000'000;
 
@@ -24,7 +24,7 @@ PlanStep Structural(StepKind kind, ow_run_fn run) {
   return step;
 }
 
-// Whether it may wait for another process, while other Python threads should run.
+// Whether a step may wait for another process, during which other Python threads should run.
 bool Blocks(const PlanStep& step) {
   return step.kind == StepKind::kKernel && (step.prepared->kernel().flags & OW_KERNEL_BLOCKS) != 0;
 }

@@ -14,7 +14,7 @@ int32_t RunTimed(const ow_call* call) {
   return handle->instance->timer()->Run(*handle->step, call);
 }
 
-// The minimum of many, to exclude interrupts.
+// Returns the minimum of many measurements, to exclude interrupts.
 int64_t MeasureClock() {
   constexpr int kReadings = 200;
   int64_t least = SteadyNs();

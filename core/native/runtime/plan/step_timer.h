@@ -1,4 +1,4 @@
-// The time of each step of a running instance, for a profile.
+// Measures the time of each step of a running instance, for a profile.
 #ifndef OPWRIGHT_RUNTIME_STEP_TIMER_H_
 #define OPWRIGHT_RUNTIME_STEP_TIMER_H_
 
@@ -15,18 +15,18 @@ class Instance;
 class Plan;
 struct PlanStep;
 
-// Nanoseconds on the steady clock.
+// Returns the steady clock's time in nanoseconds.
 int64_t SteadyNs();
 
-// Replaces the steps in the frames of one instance, and belongs to it: the loop over the steps is
-// independent of it.
+// Replaces the steps in the frames of one instance, which owns it; the loop over the steps is
+// unaffected.
 class StepTimer {
  public:
   struct Times {
     int64_t since_run_began_ns = 0;
     int64_t calls_since_run_began = 0;
     int64_t n_calls = 0;
-    std::vector<int64_t> runs_ns;  // of each run that reached the step, all its calls together
+    std::vector<int64_t> runs_ns;  // total time of the step's calls, per run that reached it
   };
 
   explicit StepTimer(Instance* instance);
@@ -34,16 +34,18 @@ class StepTimer {
   StepTimer(const StepTimer&) = delete;
   StepTimer& operator=(const StepTimer&) = delete;
 
-  // Whether a step is operators' work; the others are the plan's overhead.
+  // Whether a step does operators' work; other steps are the plan's overhead.
   static bool IsTimed(const PlanStep& step);
 
-  // Runs a step between two readings of the clock, every device of the plan at rest at both.
+  // Runs a step between two readings of the clock; all devices of the plan are idle at both
+  // readings.
   int32_t Run(const PlanStep& step, const ow_call* call);
-  // The timed instance of the plan that continues this one; created at first use. Throws.
+  // Returns the timed instance of the plan that continues this plan; it is created at first use.
+  // Throws.
   Instance* Next(const std::shared_ptr<const Plan>& plan);
-  // Ends a run: its readings become one figure of each step, here and in children.
+  // Ends a run: combines its readings into one number per step, here and in children.
   void EndRun();
-  // Discards the runs so far, which were the warm-up of the kernels.
+  // Discards the runs so far, which warmed up the kernels.
   void Clear();
 
   const Instance& instance() const { return instance_; }
@@ -58,7 +60,7 @@ class StepTimer {
   void ForEachInner(const Function& function);
 
   Instance& instance_;
-  int64_t clock_ns_;  // one reading, which is not part of the step's work
+  int64_t clock_ns_;  // duration of one clock reading, which is subtracted
   std::vector<Times> steps_;
   std::vector<std::pair<std::shared_ptr<const Plan>, std::unique_ptr<Instance>>> next_;
 };

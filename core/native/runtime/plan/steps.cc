@@ -1,4 +1,4 @@
-// The structural steps: they have the form of a kernel's run, and their detail for its state.
+// The structural steps, which have the signature of a kernel's run and use their detail as state.
 #include <algorithm>
 
 #include "runtime/library/host.h"
@@ -14,7 +14,7 @@ int32_t RunChild(Instance* parent, const Child& child) {
   return RunAsChild(instance, parent->state());
 }
 
-// The chain's next plan for the found shapes: cached, or requested.
+// Returns the chain's next plan for the current shapes, either cached or from the resolver.
 std::shared_ptr<const ContinueDetail::Known> FindNext(ContinueDetail* detail,
                                                       std::vector<Shape> shapes,
                                                       bool bounds_memory) {
@@ -48,7 +48,7 @@ std::shared_ptr<const ContinueDetail::Known> FindNext(ContinueDetail* detail,
   return made;
 }
 
-// Every captured value of the next plan must be bound to a value of the same size.
+// Checks that every captured value of the next plan is bound to a value of the same size.
 void CheckCaptured(Instance* instance, const ContinueDetail::Known& known) {
   const Plan& next = *known.plan;
   size_t n_captured = 0;

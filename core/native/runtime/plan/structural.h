@@ -1,4 +1,4 @@
-// Shared by structural steps: frames, signals, and numbers that the host reads.
+// Code shared by structural steps: frames, signals, and numbers that the host reads.
 #ifndef OPWRIGHT_RUNTIME_STRUCTURAL_H_
 #define OPWRIGHT_RUNTIME_STRUCTURAL_H_
 
@@ -18,8 +18,8 @@ const Detail& DetailOf(const ow_call* call) {
   return *static_cast<const Detail*>(static_cast<const StepDetail*>(call->prepared));
 }
 
-// Runs the instance of a child plan, and returns the instances of chained plans. After a
-// failure they are kept: one of them names the operator.
+// Runs the instance of a child plan and gives back the instances of chained plans. After a failure
+// they are kept, because one of them identifies the operator.
 inline int32_t RunAsChild(Instance* instance, RunState* state) {
   const size_t n_before = state->chain.size();
   ++state->depth;
@@ -33,7 +33,7 @@ inline int32_t Poll(RunState* state) {
   return state->hooks == nullptr ? OW_OK : state->hooks->poll(state);
 }
 
-// Reads a value of one element from any device.
+// Reads a one-element value from any device.
 template <typename T>
 int32_t ReadNumber(Instance* instance, uint32_t value, const ow_error& error, T* result) {
   const DLTensor& tensor = instance->tensor(value);

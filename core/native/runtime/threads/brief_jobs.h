@@ -1,4 +1,4 @@
-// Whether the jobs of a brief plan wake sleeping threads.
+// Decides whether the jobs of a brief plan wake sleeping threads.
 #ifndef OPWRIGHT_RUNTIME_BRIEF_JOBS_H_
 #define OPWRIGHT_RUNTIME_BRIEF_JOBS_H_
 
@@ -6,10 +6,10 @@
 
 namespace opwright {
 
-// Waking a thread costs more time than its share of a brief job saves. It pays if such jobs follow
-// each other so closely that the thread stays awake between them. So they run only in their
-// callers' threads until they have taken as long, without a pause, as waking takes: a job loses at
-// most as much as a wrong guess costs.
+// Waking a thread costs more time than its share of a brief job saves. It pays off if such jobs
+// follow each other so closely that the thread stays awake between them. So jobs run only in their
+// callers' threads until, without a pause, they have taken as long as waking takes. The loss is
+// thus at most as large as the cost of a wrong guess.
 class BriefJobs {
  public:
   // Whether a job that begins now should wake threads, which spin for `spin_ns` between two
@@ -19,7 +19,7 @@ class BriefJobs {
     return alone_ns_ >= kWakeNs;
   }
 
-  // After a job that ran in one thread.
+  // Called after a job that ran in one thread.
   void AfterAlone(int64_t begin_ns, int64_t end_ns) {
     alone_ns_ += end_ns - begin_ns;
     end_ns_ = end_ns;

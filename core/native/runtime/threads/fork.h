@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// The number of forks that led to this process since the first call.
+// Returns the number of forks between the first call and this process.
 uint32_t ForkCount();
 
 }  // namespace opwright

@@ -21,7 +21,7 @@ bool IsOpenMp(const char* path) {
   return false;
 }
 
-// The loader must not be called in its own iteration, so the paths are collected first.
+// Collects the paths first, since the loader must not be called while its libraries are iterated.
 std::vector<std::string> OpenMpPaths() {
   std::vector<std::string> paths;
   const auto visit = [](dl_phdr_info* info, size_t, void* data) {
@@ -40,7 +40,7 @@ std::vector<std::string> OpenMpPaths() {
 }  // namespace
 
 HostThreads::Parallel HostThreads::FindIn(const char* path) {
-  // Never closed again: jobs run on its threads from now on.
+  // Never closed, since jobs run on its threads from now on.
   void* library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
   void* symbol = library == nullptr ? nullptr : dlsym(library, "GOMP_parallel");
   return reinterpret_cast<Parallel>(symbol);

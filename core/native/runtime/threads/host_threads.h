@@ -9,10 +9,10 @@
 namespace opwright {
 
 // OpenMP's threads spin for milliseconds after each parallel region. A program that calls PyTorch
-// and a plan alternately would have two pools that compete for the processors. So if jobs stall, or
-// find no helper, while other threads of this process are busy, jobs run on the OpenMP runtime that
-// the process has loaded: its threads are awake then. Another process that takes the processors has
-// no effect.
+// and a plan alternately would have two thread pools that compete for the processors. So if jobs
+// stall, or get no other thread, while other threads of this process are busy, jobs run on the
+// OpenMP runtime that the process has loaded, whose threads are awake at that time. Load from other
+// processes does not trigger this.
 class HostThreads {
  public:
   // `GOMP_parallel` of GNU's runtime, which LLVM's and Intel's export, too: calls function(data) in
@@ -21,19 +21,19 @@ class HostThreads {
                             uint32_t flags);
 
   HostThreads() = default;
-  // Jobs of the calling thread run on `parallel` from the beginning, and for good.
+  // Runs jobs of the calling thread on `parallel` from the beginning and permanently.
   explicit HostThreads(Parallel parallel)
       : parallel_(parallel), caller_(pthread_self()), is_chosen_(true) {}
 
-  // The runtime of the calling thread's jobs; null: the team's own threads. OpenMP has separate
-  // threads for each thread that calls it, so only the thread that stalled uses them.
+  // Returns the runtime of the calling thread's jobs; null stands for the team's own threads.
+  // OpenMP has separate threads for each calling thread, so only the thread that stalled uses them.
   Parallel OfCaller() const {
     return parallel_ != nullptr && pthread_equal(caller_, pthread_self()) != 0 ? parallel_
                                                                                : nullptr;
   }
 
-  // After a job whose caller's shares took `own_ns`. Returns whether callers have run all shares
-  // for so long that other threads seem to have no processor.
+  // Called after a job whose caller's shares took `own_ns`. Returns whether callers have run all
+  // shares for so long that other threads seem to have no processor.
   bool AfterJob(int64_t own_ns, bool was_alone) {
     if (own_ns > kBriefNs) alone_ns_ = was_alone ? alone_ns_ + own_ns : 0;
     if (alone_ns_ < kLongestAloneNs) return false;
@@ -41,30 +41,30 @@ class HostThreads {
     return true;
   }
 
-  // After jobs of the calling thread that stalled, until `now_ns`. `others_ns` is the processor
-  // time that threads of this process other than the caller's and the team's have used so far. If
+  // Called at `now_ns` after jobs of the calling thread that stalled. `others_ns` is the processor
+  // time that threads of this process, except the caller's and the team's, have used so far. If
   // they were busy since the last stall, the caller's jobs run on the next loaded OpenMP runtime
   // from now on.
   void AfterStall(int64_t now_ns, int64_t others_ns);
 
-  // The OpenMP runtime that was loaded after `known`: the first one for null, and after the last;
-  // null if there is none.
+  // Returns the OpenMP runtime that was loaded after `known`, or the first runtime for null and
+  // after the last; null if no runtime is loaded.
   static Parallel FindNext(Parallel known);
 
-  // The OpenMP runtime that a loaded library is, or is linked with; null for any other path.
+  // Returns the OpenMP runtime that a loaded library is or is linked with; null for any other path.
   static Parallel FindIn(const char* path);
 
  private:
-  static constexpr int64_t kBusyPart = 4;       // of one processor
-  static constexpr int64_t kBriefNs = 100'000;  // for less, a waking thread may be too late
+  static constexpr int64_t kBusyPart = 4;       // 1 / 4 of one processor counts as busy
+  static constexpr int64_t kBriefNs = 100'000;  // in shorter jobs, a waking thread may be too late
   static constexpr int64_t kLongestAloneNs = 8'000'000;
 
   Parallel parallel_ = nullptr;
   pthread_t caller_{};
   bool is_chosen_ = false;
   int64_t alone_ns_ = 0;
-  int64_t stall_ns_ = 0;   // when the caller's jobs stalled last
-  int64_t others_ns_ = 0;  // the processor time of others by then
+  int64_t stall_ns_ = 0;   // time of the last stall of the caller's jobs
+  int64_t others_ns_ = 0;  // processor time of other threads at that time
 };
 
 }  // namespace opwright

@@ -1,4 +1,4 @@
-// Whether the processors are free for the threads of a job.
+// Decides whether the processors are free for the threads of a job.
 #ifndef OPWRIGHT_RUNTIME_LOAD_WATCH_H_
 #define OPWRIGHT_RUNTIME_LOAD_WATCH_H_
 
@@ -8,32 +8,33 @@
 
 namespace opwright {
 
-// A thread that has begun a share and loses its processor to another process gets it back some
-// milliseconds later, while the caller of the job waits. If that takes more time than a second
-// thread saves, jobs run only in their callers' threads for a while, and longer each time it
-// happens again.
+// If a thread that has begun a share loses its processor to another process, it gets the processor
+// back some milliseconds later, while the caller of the job waits. If this takes more time than a
+// second thread saves, jobs run only in their callers' threads for a while, and longer after each
+// repetition.
 //
-// A spinning thread is ready immediately; waking a sleeping one takes some ten microseconds of its
-// waker's time, on virtual machines. But if others need the processor, spinning takes it from them,
-// and the system then preempts the thread when it has work.
+// A spinning thread is ready immediately; waking a sleeping thread takes about ten microseconds of
+// the waker's time on virtual machines. But if other processes need the processor, spinning takes
+// it from them, and the system then preempts the thread when it has work.
 //
-// An idle virtual processor may resume milliseconds late. So a job after a pause
-// does not measure the load, and neither do earlier ones.
+// An idle virtual processor may resume milliseconds late. So a job after a pause does not measure
+// the load, and measurements before the pause are discarded.
 class LoadWatch {
  public:
-  // Whether a job that begins now is shared.
+  // Whether a job that begins now may be shared among threads.
   bool AllowsSharing(int64_t now_ns) const { return now_ns >= alone_until_ns_; }
 
-  // The time that a waiting thread spins before it sleeps. Callable from any thread.
+  // Returns the time that a waiting thread spins before it sleeps. May be called in any thread.
   int64_t SpinNs() const {
     return is_busy_.load(std::memory_order_relaxed) ? kShortSpinNs : kLongSpinNs;
   }
 
-  // After a job whose caller did not wait.
+  // Called after a job whose caller did not wait.
   void AfterCalmJob(int64_t now_ns) { end_ns_ = now_ns; }
 
-  // After a job that was shared: how long its caller's own shares took, and how long it then waited
-  // for the shares of others, until `now_ns`. Returns whether jobs stalled, so that they pause now.
+  // Called at `now_ns` after a shared job, with the time that its caller's own shares took and the
+  // time that the caller then waited for other shares. Returns whether jobs stalled, in which case
+  // sharing pauses now.
   bool AfterJob(int64_t now_ns, int64_t own_ns, int64_t waited_ns) {
     const bool has_rested = now_ns - own_ns - waited_ns - end_ns_ > kRestNs;
     end_ns_ = now_ns;
@@ -70,7 +71,7 @@ class LoadWatch {
   int64_t shared_ns_ = 0;
   int64_t stalled_ns_ = 0;
   int64_t pause_ns_ = 0;
-  int64_t end_ns_ = 0;  // of the last job
+  int64_t end_ns_ = 0;  // end of the last job
   int64_t alone_until_ns_ = 0;
   std::atomic<bool> is_busy_{false};
 };

@@ -19,7 +19,7 @@ namespace opwright {
 
 namespace {
 
-constexpr int32_t kSpinsPerLook = 32;  // at the clock
+constexpr int32_t kSpinsPerLook = 32;  // spins between two readings of the clock
 
 constexpr int32_t kMostShares = 65535;  // the limit of 16 bits
 
@@ -60,7 +60,7 @@ uint64_t Shares(uint32_t epoch, int64_t begin, int64_t end) {
          static_cast<uint64_t>(begin);
 }
 
-// Takes the next of a lane's shares; -1 if none is left, or the job is over.
+// Takes the next of a lane's shares; returns -1 if no share is left or the job has ended.
 int32_t Take(std::atomic<uint64_t>* shares, uint32_t epoch) {
   uint64_t word = shares->load(std::memory_order_acquire);
   for (;;) {
@@ -89,7 +89,8 @@ thread_local bool work_is_brief = false;
 
 void ForgetTeam() { process_team.store(nullptr, std::memory_order_relaxed); }
 
-// Blocks all signals for threads started in its scope: signals belong to the main thread.
+// Blocks all signals for threads that are started in its scope, since the main thread handles
+// signals.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -185,7 +186,7 @@ Team::Own Team::RunOnHost(HostThreads::Parallel parallel, int32_t n_lanes) noexc
   };
   Job job{this, epoch_, pthread_self(), {}};
   const auto run = [](void* data) {
-    // Any number: a thread only has to begin with the same lane each time.
+    // Any number will do, as long as a thread begins with the same lane each time.
     static std::atomic<int32_t> n_threads{0};
     static thread_local const int32_t lane = ++n_threads % kMostThreads;
     auto* its_job = static_cast<Job*>(data);
@@ -197,7 +198,7 @@ Team::Own Team::RunOnHost(HostThreads::Parallel parallel, int32_t n_lanes) noexc
   return job.own;
 }
 
-// The processor time of the threads of this process that are neither the caller nor the team's.
+// Returns the processor time of this process's threads, except the caller's and the team's.
 int64_t Team::OthersNs() const noexcept {
   int64_t ns = CpuNs(CLOCK_PROCESS_CPUTIME_ID) - CpuNs(CLOCK_THREAD_CPUTIME_ID);
   for (int32_t i = 1; i <= n_workers_.load(std::memory_order_relaxed); ++i) {
@@ -209,7 +210,7 @@ int64_t Team::OthersNs() const noexcept {
   return ns;
 }
 
-// Whether a job of this many threads needs to start or wake none.
+// Whether all threads of a job with n_lanes lanes are already awake.
 bool Team::AreAwake(int32_t n_lanes) const noexcept {
   n_lanes = std::min(n_lanes, kMostThreads);
   if (n_workers_.load(std::memory_order_relaxed) + 1 < n_lanes) return false;
@@ -219,8 +220,8 @@ bool Team::AreAwake(int32_t n_lanes) const noexcept {
   return true;
 }
 
-// Returns the number of threads including the caller's: fewer than requested if the system refuses
-// more.
+// Returns the number of threads including the caller's, which is smaller than requested if the
+// system refuses more threads.
 int32_t Team::StartWorkers(int32_t n_wanted) noexcept {
   n_wanted = std::min(n_wanted, kMostThreads);
   int32_t n_lanes = n_workers_.load(std::memory_order_relaxed) + 1;
@@ -260,7 +261,7 @@ void Team::WakeWorkers(int32_t n_lanes) noexcept {
   }
 }
 
-// Runs the remaining shares of a job, the thread's own first; returns their number.
+// Runs the remaining shares of a job, beginning with the thread's own; returns their number.
 int32_t Team::RunShares(int32_t own_lane, uint32_t epoch) noexcept {
   const int32_t n_lanes = n_lanes_.load(std::memory_order_acquire);
   int32_t n_done = 0;

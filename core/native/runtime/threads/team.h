@@ -1,4 +1,4 @@
-// The threads of the process that kernels share: they spin briefly for work, then sleep.
+// The threads of the process that kernels share. They spin briefly for work, then sleep.
 #ifndef OPWRIGHT_RUNTIME_TEAM_H_
 #define OPWRIGHT_RUNTIME_TEAM_H_
 
@@ -12,11 +12,11 @@
 
 namespace opwright {
 
-// Runs the shares of one job at a time. The caller's thread takes part, so a job always ends, even
-// if no other thread gets a processor: the caller runs every share that no thread has begun.
+// Runs the shares of one job at a time. The caller's thread participates and runs every share that
+// no other thread has begun, so that a job always ends, even if no other thread gets a processor.
 //
-// A job started while the team runs another one runs only in its caller's thread, and so does a job
-// within a share: the processors are busy.
+// A job that is started while the team runs another job, or within a share, runs only in its
+// caller's thread, since the processors are busy.
 class Team {
  public:
   using Function = void (*)(void* data, int32_t share);
@@ -27,21 +27,22 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  // The team of this process, created at the first call and never freed: its threads may run while
-  // statics are destroyed. A child of fork gets another one.
+  // Returns the team of this process, which is created at the first call and never freed, since its
+  // threads may run while statics are destroyed. A forked child gets a new team.
   static Team& OfProcess();
 
   // Calls function(data, share) once for each share in [0, n_shares), on at most n_threads threads,
-  // in any order; returns when all of them have returned. `function` must not throw, and no share
-  // may wait for another one. More than 65,535 shares run in the caller's thread. Each thread
-  // begins with the same shares in every job of one size, so that the data of a share
-  // stays in one core's cache.
+  // in any order; returns when all calls have returned. `function` must not throw, and no share may
+  // wait for another share. More than 65,535 shares run in the caller's thread. Each thread begins
+  // with the same shares in every job of the same size, so that the data of a share stays in one
+  // core's cache.
   void Run(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
 
-  // Jobs run on `host` from now on.
+  // Runs jobs on `host` from now on.
   void UseHost(HostThreads host) noexcept;
 
-  // While one lives, jobs of its thread are brief: few of them wake threads that sleep.
+  // While an object exists, jobs of its thread count as brief, so that few of them wake sleeping
+  // threads.
   class BriefWork {
    public:
     BriefWork() noexcept;
@@ -53,23 +54,23 @@ class Team {
     bool was_brief_;
   };
 
-  // Threads that were started, for tests.
+  // The number of threads that have been started, for tests.
   int32_t n_workers() const { return n_workers_.load(std::memory_order_relaxed); }
 
  private:
-  // The state of one thread of the team; lane 0 is the caller's. Two cache lines, because
-  // processors fetch them in pairs.
+  // The state of one thread of the team; lane 0 is the caller's. It has two cache lines, because
+  // processors fetch lines in pairs.
   struct alignas(128) Lane {
-    // Epoch of the job (32 bits), end (16) and next (16) of the shares that no thread has taken
-    // yet.
+    // The epoch of the job (32 bits), and the end (16 bits) and next (16 bits) of the untaken
+    // shares.
     std::atomic<uint64_t> shares{0};
-    std::atomic<uint32_t> epoch{0};  // of the newest job that this thread may join
+    std::atomic<uint32_t> epoch{0};  // epoch of the newest job that this thread may join
     std::atomic<bool> is_asleep{false};
     pthread_t thread{};
   };
 
-  // The caller's part of a job: how many shares, when the last of them ended, and whether the
-  // caller waited for others then.
+  // The caller's part of a job: the number of its shares, the end time of the last of them, and
+  // whether the caller then waited for other threads.
   struct Own {
     int32_t n_done = 0;
     int64_t end_ns = 0;
@@ -89,15 +90,15 @@ class Team {
   void Work(int32_t own_lane, uint32_t seen) noexcept;
 
   std::atomic_flag has_job_ = ATOMIC_FLAG_INIT;
-  // The following are written while has_job_ is locked, and read by threads that have taken a
-  // share.
+  // The following members are written while has_job_ is locked, and read by threads that have taken
+  // a share.
   Function function_ = nullptr;
   void* data_ = nullptr;
   uint32_t epoch_ = 0;
   LoadWatch load_;
   HostThreads host_;
   BriefJobs brief_jobs_;
-  std::atomic<int32_t> n_lanes_{1};  // of the job; a late thread may see the next one's
+  std::atomic<int32_t> n_lanes_{1};  // lanes of the job; a late thread may read the next job's
   std::atomic<int32_t> n_workers_{0};
   Lane callers_lane_;
   std::array<Lane*, kMostThreads> lanes_{};

@@ -71,7 +71,7 @@ int64_t CheckedNumel(const std::string& who, const int64_t* shape, int32_t ndim,
       Throw(ErrorKind::kShape, who, ": dims must be at least 0, got shape ",
             ShapeText(shape, ndim));
     }
-    // A later 0 makes the tensor empty, however large the dims before it are.
+    // A later 0 makes the tensor empty, regardless of the size of earlier dims.
     if (shape[i] == 0) empty = true;
   }
   if (empty) return 0;
@@ -88,7 +88,7 @@ void FillRowMajorStrides(const int64_t* shape, int32_t ndim, int64_t* strides) {
   int64_t stride = 1;
   for (int32_t i = ndim - 1; i >= 0; --i) {
     strides[i] = stride;
-    // An empty tensor has no element to step to; a stride of 0 or an overflow would mislead.
+    // In an empty tensor strides are unused, so neither a stride of 0 nor an overflow must occur.
     if (shape[i] > 1 && __builtin_mul_overflow(stride, shape[i], &stride)) stride = 1;
   }
 }

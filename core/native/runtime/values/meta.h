@@ -1,4 +1,4 @@
-// Dtypes and shapes: names, item sizes, and sizes that cannot overflow unseen.
+// Dtypes and shapes: names, item sizes, and sizes with overflow checks.
 #ifndef OPWRIGHT_RUNTIME_META_H_
 #define OPWRIGHT_RUNTIME_META_H_
 
@@ -21,28 +21,28 @@ inline uint32_t DtypeToCode(DLDataType dtype) {
          static_cast<uint32_t>(dtype.lanes) << 16;
 }
 
-// Throws kDtype for anything but a known dtype of one lane.
+// Throws kDtype unless the code is a known dtype with one lane.
 DLDataType DtypeFromCode(uint32_t code);
 
-// Throws kDtype for anything but a canonical name.
+// Throws kDtype unless the name is canonical.
 DLDataType DtypeFromName(const std::string& name);
 
 bool IsKnownDtype(DLDataType dtype);
 
-// The canonical name, "float32"; "?" for an unknown dtype.
+// Returns the canonical name, such as "float32", or "?" for an unknown dtype.
 const char* DtypeName(DLDataType dtype);
 
-// In bytes; int4 and uint4 have a byte for each element.
+// The item size in bytes; int4 and uint4 take one byte per element.
 inline int64_t ItemSize(DLDataType dtype) { return (dtype.bits + 7) / 8; }
 
-// "(2, 3)"
+// Formats a shape as "(2, 3)".
 std::string ShapeText(const int64_t* shape, int32_t ndim);
 inline std::string ShapeText(const Shape& shape) {
   return ShapeText(shape.data(), static_cast<int32_t>(shape.size()));
 }
 
-// The element count; throws kShape, beginning with `who`, for a negative dim or a size in bytes
-// that overflows 64 bits.
+// Returns the element count; throws kShape, with a message that begins with `who`, for a negative
+// dim or a size in bytes that overflows 64 bits.
 int64_t CheckedNumel(const std::string& who, const int64_t* shape, int32_t ndim, int64_t item_size);
 
 void FillRowMajorStrides(const int64_t* shape, int32_t ndim, int64_t* strides);

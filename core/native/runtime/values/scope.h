@@ -14,8 +14,8 @@
 
 namespace opwright {
 
-// Shared by all scopes of one tree. One structure version for the whole tree, so that a plan
-// bound to a child notices a change in a parent by comparing one number.
+// The data shared by all scopes of one tree. The whole tree has one structure version, so that a
+// plan bound to a child detects a change in a parent by comparing one number.
 struct ScopeTree {
   std::mutex mutex;
   std::atomic<uint64_t> structure_version{1};
@@ -26,10 +26,10 @@ class ScopeVariable {
   ScopeVariable(std::string name, std::shared_ptr<ScopeTree> tree);
 
   const std::string& name() const { return name_; }
-  // The tensor now, or null when empty.
+  // Returns the current tensor, or null if the variable is empty.
   std::shared_ptr<const Tensor> tensor() const;
   void Replace(std::shared_ptr<const Tensor> tensor);
-  // Incremented by every writer, after the write.
+  // The version, which every writer increments after the write.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   void Touch() { version_.fetch_add(1, std::memory_order_release); }
 
@@ -48,9 +48,9 @@ class Scope : public std::enable_shared_from_this<Scope> {
   uint64_t structure_version() const {
     return tree_->structure_version.load(std::memory_order_acquire);
   }
-  // This scope's own variable, created empty if there is none.
+  // Returns this scope's own variable, which is created empty if it does not exist.
   std::shared_ptr<ScopeVariable> Var(const std::string& name);
-  // Looks here, then in the parents; null if not found.
+  // Searches this scope, then its parents; returns null if the variable is not found.
   std::shared_ptr<ScopeVariable> FindVar(const std::string& name) const;
   std::vector<std::string> Names() const;
   bool Erase(const std::string& name);

@@ -6,7 +6,7 @@
 namespace opwright {
 
 namespace {
-int64_t no_dims[1] = {0};  // `shape` and `strides` point to it for rank 0: never NULL
+int64_t no_dims[1] = {0};  // non-null `shape` and `strides` of rank 0
 }
 
 bool Tensor::HasMeta(DLDataType other_dtype, const int64_t* other_shape, int32_t other_ndim) const {

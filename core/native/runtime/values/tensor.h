@@ -1,4 +1,4 @@
-// A typed, shaped piece of a storage. Tensors are values; copying one shares the memory.
+// A typed, shaped part of a storage. Tensors are values; copying a tensor shares the memory.
 #ifndef OPWRIGHT_RUNTIME_TENSOR_H_
 #define OPWRIGHT_RUNTIME_TENSOR_H_
 
@@ -21,11 +21,11 @@ struct Tensor {
   uint64_t bytes() const { return storage->bytes(); }
   const std::shared_ptr<Device>& device() const { return storage->device(); }
   bool HasMeta(DLDataType other_dtype, const int64_t* other_shape, int32_t other_ndim) const;
-  // A view without ownership; valid as long as this tensor.
+  // Returns a view without ownership, which is valid as long as this tensor.
   DLTensor AsDLTensor() const;
 };
 
-// Makes a compact tensor with undefined content; `what` names it in errors.
+// Creates a compact tensor with undefined content; errors refer to it as `what`.
 std::shared_ptr<const Tensor> MakeTensor(const std::shared_ptr<Device>& device, DLDataType dtype,
                                          Shape shape, const std::string& what);
 

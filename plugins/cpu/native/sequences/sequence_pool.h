@@ -57,7 +57,7 @@ struct PoolColumns {
 template <typename T>
 void SumRows(const T* x, int64_t length, int64_t stride, int64_t width, T* out);
 
-// NaN if one is NaN.
+// Computes the column maxima; a maximum is NaN if an element is NaN.
 template <typename T>
 void MaxRows(const T* x, int64_t length, int64_t stride, int64_t width, T* out);
 

@@ -39,7 +39,7 @@ namespace {
 
 using Number = ProductSpec;
 
-// Of cublasLt.h.
+// Constants of cublasLt.h.
 constexpr int kTransA = 3;
 constexpr int kTransB = 4;
 constexpr int kEpilogue = 7;
@@ -48,8 +48,8 @@ constexpr int kBiasDataType = 26;
 constexpr int kBatchCount = 5;
 constexpr int kBatchOffset = 6;
 constexpr int kMaxWorkspace = 1;
-constexpr int kMinAlignments[] = {5, 6, 7, 8};  // of A, B, C, D
-constexpr int kEpilogueBias = 4;                // a bit of every epilogue with a bias
+constexpr int kMinAlignments[] = {5, 6, 7, 8};  // for A, B, C, D
+constexpr int kEpilogueBias = 4;                // bit that every epilogue with a bias has
 constexpr int kFloat = 0;                       // cudaDataType
 constexpr int kDouble = 1;
 

@@ -14,7 +14,8 @@
 
 namespace opwright_cuda {
 
-// D = op(A) op(B) + bias, all column-major as in cuBLASLt; D is m x n, the bias has length m.
+// D = op(A) op(B) + bias, where all matrices are column-major as in cuBLASLt; D is m x n, and the
+// bias has length m.
 struct ProductSpec {
   enum Number {
     kM,
@@ -34,10 +35,10 @@ struct ProductSpec {
     kComputeType,  // cublasComputeType
     kScaleType,    // cudaDataType of the factors
     kEpilogue,     // cublasLtEpilogue
-    kAccumulates,  // 1: D is added to
+    kAccumulates,  // 1 if the product is added to D
     kAlignment,    // alignment of every pointer in bytes
-    kWorkspace,    // bytes
-    kMostTried,    // algorithms to benchmark; 1: use the first
+    kWorkspace,    // workspace size in bytes
+    kMostTried,    // number of algorithms to benchmark; 1 uses the first
     kNumbers
   };
   std::array<int64_t, kNumbers> numbers{};
@@ -67,7 +68,7 @@ class Product {
   using Algorithm = std::array<unsigned char, 64>;
 
   Status Describe();
-  // The algorithms to benchmark; refuses if there are none.
+  // Collects the algorithms to benchmark; refuses if there are none.
   Status Collect(std::vector<Algorithm>* found) const;
   Status FindFastest(const std::vector<Algorithm>& found);
   Status MakeLayout(ProductSpec::Number type, bool transposed, int64_t rows, int64_t columns,
@@ -85,7 +86,7 @@ class Product {
 
 class Blas {
  public:
-  // On the current context. Fails if the library is missing.
+  // Opens the library on the current context. Fails if it is missing.
   static Status Open(const Driver& driver, std::unique_ptr<Blas>* blas);
   ~Blas();
   Blas(const Blas&) = delete;
@@ -102,7 +103,7 @@ class Blas {
   void* handle_;
 };
 
-// The path of libcublasLt, set by Python before the first product.
+// Sets the path of libcublasLt. Python calls this before the first product.
 void SetBlasPath(const std::string& path);
 
 }  // namespace opwright_cuda

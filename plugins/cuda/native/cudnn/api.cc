@@ -40,7 +40,7 @@ struct Opened {
       return Status::Error("cuDNN must be version 9.12 or newer, got ", VersionText());
     }
     OPWRIGHT_RETURN_IF_ERROR(find("cudnnGetCudartVersion", &api.CudartVersion));
-    if (api.CudartVersion() / 1000 != kCudaMajor) {  // it would abort the process at its first use
+    if (api.CudartVersion() / 1000 != kCudaMajor) {  // its first use would abort the process
       return Status::Error("cuDNN must be made for CUDA ", kCudaMajor, ", got one for CUDA ",
                            api.CudartVersion() / 1000);
     }
@@ -55,7 +55,7 @@ struct Opened {
 
   std::string VersionText() const {
     const size_t version = api.Version();
-    // 9.12.0 is 91200; before version 9 there were three digits after the first one.
+    // 9.12.0 is 91200; before version 9, three digits followed the first.
     const size_t major = version >= 90000 ? version / 10000 : version / 1000;
     const size_t minor = version >= 90000 ? version / 100 % 100 : version / 100 % 10;
     return std::to_string(major) + "." + std::to_string(minor);
@@ -145,7 +145,7 @@ Status CudnnDescriptor::GetNumber(int attribute, int64_t* number) const {
 
 Status CudnnDescriptor::GetChoices(int attribute, int type, std::vector<int>* choices) const {
   int64_t n = 0;
-  choices->assign(32, 0);  // more than cuDNN has notes
+  choices->assign(32, 0);  // more elements than cuDNN has notes
   OPWRIGHT_RETURN_IF_ERROR(
       api_->Check(api_->DescriptorGet(raw_, attribute, type, 32, &n, choices->data()),
                   "asking for an engine's notes"));

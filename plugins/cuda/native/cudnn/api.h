@@ -33,14 +33,14 @@ struct CudnnApi {
   const char* (*ErrorString)(int) = nullptr;
   void (*LastErrorString)(char*, size_t) = nullptr;
 
-  // Ok, or an error with cuDNN's own words.
+  // Returns Ok, or an error with cuDNN's message.
   Status Check(int status, const char* what) const;
 };
 
-// Fails if the library is missing, too old, or built for another CUDA.
+// Fails if the library is missing, too old, or built for a different CUDA version.
 Status OpenCudnn(const CudnnApi** api);
 
-// The path of libcudnn, set by Python before its first use.
+// Sets the path of libcudnn. Python calls this before its first use.
 void SetCudnnPath(const std::string& path);
 
 // A descriptor of the backend API. Errors are stored until Finalize.
@@ -59,7 +59,7 @@ class CudnnDescriptor {
   void SetNumbers(int attribute, const std::vector<int64_t>& numbers);
   void SetFloat(int attribute, float number);
   void SetBool(int attribute, bool value);
-  // An enumerator: of a data type, a mode.
+  // Sets an enumerator, such as a data type or a mode.
   void SetChoice(int attribute, int type, int choice);
   void SetDescriptors(int attribute, const std::vector<void*>& descriptors);
   void SetPointers(int attribute, const std::vector<void*>& pointers);
@@ -68,9 +68,9 @@ class CudnnDescriptor {
 
   Status GetNumber(int attribute, int64_t* number) const;
   Status GetChoices(int attribute, int type, std::vector<int>* choices) const;
-  // One descriptor, into an existing one.
+  // Reads one descriptor into an existing descriptor.
   Status GetDescriptor(int attribute, CudnnDescriptor* found) const;
-  // All descriptors of one type.
+  // Reads all descriptors of one type.
   Status GetDescriptors(int attribute, int type, std::vector<CudnnDescriptor>* found) const;
 
  private:
@@ -81,7 +81,7 @@ class CudnnDescriptor {
   Status status_;
 };
 
-// From cudnn_graph.h: the types of descriptors and of attributes' elements.
+// The types of descriptors and of attribute elements, from cudnn_graph.h.
 namespace cudnn {
 enum Descriptor : int {
   kPointwise = 0,

@@ -13,7 +13,7 @@ namespace {
 
 using Spec = OperationGraphSpec;
 
-// Of cudnn_graph.h: attributes.
+// Attributes, from cudnn_graph.h.
 constexpr int kPointwiseMode = 0;
 constexpr int kPointwisePrecision = 1;
 constexpr int kConvolutionCompute = 100;
@@ -51,11 +51,11 @@ constexpr int kEngineNumber = 1301;
 constexpr int kEngineNotes = 1303;
 constexpr int kPropertiesText = 2702;
 
-// Enumerators.
+// Enumerators, from cudnn_graph.h.
 constexpr int kFloat32 = 0;
 constexpr int kCrossCorrelation = 1;
 constexpr int kModes[] = {3, 2};  // heuristic modes: A, then the fallback
-constexpr int kAddition = 0;      // of point-wise functions
+constexpr int kAddition = 0;      // a point-wise mode
 
 // Numerical notes on engines.
 constexpr uint64_t kTensorCores = 1u << 0;
@@ -65,7 +65,7 @@ constexpr uint64_t kNotDeterministic = 1u << 4;
 
 constexpr int64_t kAlignment = 16;  // every tensor of a plan has a larger alignment
 
-// Attributes of a convolution's operation; alpha and beta, the factors of the new and the old
+// The attributes of a convolution operation; alpha and beta, the factors of the new and the old
 // result, are consecutive.
 struct ConvolutionAttributes {
   int type;
@@ -259,7 +259,7 @@ Status OperationGraph::FindFastest(const std::vector<CudnnCandidate>& candidates
       *fastest = i;
     }
   }
-  // The stream lives as long as the trial.
+  // The stream exists as long as the trial.
   OPWRIGHT_RETURN_IF_ERROR(
       target_.api.Check(target_.api.SetStream(target_.handle, nullptr), "leaving a stream"));
   return std::isinf(least) ? last : Status::Ok();

@@ -16,20 +16,21 @@
 
 namespace opwright_cuda {
 
-// The specification of a graph. In the record of a launch:
+// The specification of a graph. The record of a launch contains, in this order:
 //
-//   data type of inputs and outputs (cudnnDataType), permissions of engines as bits: 1 to use
-//   tensor cores, 2 to compute other bits in another run, the most bytes of workspace, how many
-//   engines are tried out: 1 uses the first that works, number of tensors; of each: whether it
-//   is virtual (a float32 that is never stored), the index of its pointer in the constants, 4
-//   extents and 4 strides in the order n, channels, height, width; number of operations; of each:
-//   its kind, the tensors x, second operand (weight), result, and for a convolution strides,
-//   paddings before, paddings after, dilations: a number for the height and one for the width.
+//   the data type of inputs and outputs (cudnnDataType); the permissions of engines as bits, 1 to
+//   use tensor cores and 2 to be nondeterministic; the maximum workspace bytes; the number of
+//   engines to benchmark, where 1 uses the first that works; the number of tensors; for each
+//   tensor, whether it is virtual (a float32 that is never stored), the index of its pointer in
+//   the constants, and 4 extents and 4 strides in the order n, channels, height, width; the number
+//   of operations; and for each operation, its kind, the tensors x, second operand (weight) and
+//   result, and for a convolution the strides, paddings before, paddings after and dilations, each
+//   for the height and the width.
 struct OperationGraphSpec {
   static constexpr size_t kRank = 4;
   enum What : int64_t {
     kForward,         // result = x * weight
-    kDataGradient,    // x = result * weight, transposed
+    kDataGradient,    // x = transposed convolution of result and weight
     kWeightGradient,  // weight from x and result
     kAdd,             // result = x + second operand, broadcast along extents of 1
     kWhats,
@@ -59,7 +60,7 @@ class Numbers;
 // Raises opwright::Exception for an invalid record.
 OperationGraphSpec ReadOperationGraph(Numbers* numbers, uint64_t constant_bytes);
 
-// The target of an engine choice: a GPU with its handle, or the description of one.
+// The target of an engine choice: a GPU with its handle, or the description of a GPU.
 struct CudnnTarget {
   const CudnnApi& api;
   const Driver* driver;
@@ -67,17 +68,17 @@ struct CudnnTarget {
   void* properties;
 };
 
-// The choice.
+// The chosen engine.
 struct CudnnEngine {
   int64_t number = 0;
   int64_t workspace = 0;
-  uint64_t notes = 0;  // bits, by cudnnBackendNumericalNote
+  uint64_t notes = 0;  // bits indexed by cudnnBackendNumericalNote
 };
 
 // An engine for a graph, ready to run.
 struct CudnnCandidate {
   CudnnEngine engine;
-  CudnnDescriptor config;  // the source of the plan
+  CudnnDescriptor config;  // configuration from which the plan is made
   CudnnDescriptor plan;
 };
 
@@ -91,11 +92,11 @@ class OperationGraph {
   OperationGraph(const OperationGraph&) = delete;
   OperationGraph& operator=(const OperationGraph&) = delete;
 
-  // Chooses the engine: the first valid one, or the fastest of several if the specification
-  // requests a benchmark. Refuses if cuDNN has none.
+  // Chooses the first valid engine, or the fastest of several if the specification requests a
+  // benchmark. Refuses if cuDNN has no engine.
   Status Choose();
   const CudnnEngine& engine() const { return engine_; }
-  // Offsets of the pointers in the constants of a launch, without virtual tensors.
+  // Offsets of the pointers in the constants of a launch; virtual tensors are omitted.
   const std::vector<size_t>& places() const { return places_; }
   Status Run(const std::vector<void*>& pointers, void* workspace, CUstream stream);
 
@@ -107,12 +108,12 @@ class OperationGraph {
   Status DescribeSum(const OperationGraphSpec::Operation& operation, CudnnDescriptor* described);
   bool Allows(uint64_t notes) const;
   Status MakePlan(CudnnDescriptor config, CudnnCandidate* candidate) const;
-  // Adds the engines of this heuristic mode; returns the status of the last invalid one.
+  // Adds the engines of a heuristic mode; returns the status of the last invalid engine.
   Status Collect(const CudnnDescriptor& graph, int mode, std::vector<CudnnCandidate>* found) const;
   Status FindFastest(const std::vector<CudnnCandidate>& candidates, size_t* fastest);
   uint64_t BytesOf(const OperationGraphSpec::Tensor& tensor) const;
   Status Pack(const std::vector<void*>& pointers, void* workspace);
-  // No other thread uses the handle meanwhile.
+  // No other thread may use the handle meanwhile.
   Status Execute(const CudnnDescriptor& plan, const std::vector<void*>& pointers, void* workspace,
                  CUstream stream);
 
@@ -120,9 +121,9 @@ class OperationGraph {
   std::mutex* mutex_;
   OperationGraphSpec spec_;
   std::vector<size_t> places_;
-  std::vector<int64_t> names_;  // of the tensors of `places_`
+  std::vector<int64_t> names_;  // names of the tensors of `places_`
   CudnnEngine engine_;
-  // The plan's sources live as long as it does.
+  // The descriptors from which the plan is made must exist as long as the plan.
   std::vector<CudnnDescriptor> parts_;
   CudnnDescriptor plan_;
   // The pointers of the last run, which rarely change in a plan's memory.
@@ -133,14 +134,14 @@ class OperationGraph {
 // cuDNN on one GPU.
 class Cudnn {
  public:
-  // On the current context. Fails as `OpenCudnn` does.
+  // Opens cuDNN on the current context. Fails like `OpenCudnn`.
   static Status Open(const Driver& driver, std::unique_ptr<Cudnn>* cudnn);
   ~Cudnn();
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
-  // `record` is the source of the specification: while a graph of it is in use, it is returned
-  // again. A kernel that defers work is prepared twice, and an engine may need seconds.
+  // `record` is the source of the specification; while its graph is in use, the same graph is
+  // returned. A kernel that defers work is prepared twice, and choosing an engine may take seconds.
   Status Make(const std::vector<int64_t>& record, OperationGraphSpec spec,
               std::shared_ptr<OperationGraph>* graph);
 
@@ -151,7 +152,7 @@ class Cudnn {
   const CudnnApi& api_;
   const Driver& driver_;
   void* handle_;
-  std::mutex mutex_;  // a handle has one stream at a time
+  std::mutex mutex_;  // needed because a handle has one stream at a time
   std::map<std::vector<int64_t>, std::weak_ptr<OperationGraph>> made_;
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 using Spec = OperationGraphSpec;
 
-constexpr uint64_t kMostParts = 64;  // tensors, operations: far more than a kernel needs
+constexpr uint64_t kMostParts = 64;  // tensors or operations, far more than a kernel needs
 
 Spec::Operation ReadOperation(Numbers* numbers, size_t n_tensors) {
   Spec::Operation operation{};

@@ -13,7 +13,7 @@ namespace opwright_cuda {
 namespace {
 
 constexpr unsigned kMapped = 2;       // host memory with an address on the device
-constexpr unsigned kNonBlocking = 1;  // a stream apart from the default one
+constexpr unsigned kNonBlocking = 1;  // a stream that is independent of the default stream
 constexpr int kReleaseThreshold = 4;  // an attribute of memory pools
 
 std::mutex& TextsMutex() {
@@ -51,7 +51,7 @@ Current::Current(const Device& device) : driver_(device.driver()) {
 }
 
 Current::~Current() {
-  // A thread without a context retains this one for the next call.
+  // A thread that had no context keeps this context for the next call.
   if (changed_ && before_ != nullptr) driver_.CtxSetCurrent(before_);
 }
 
@@ -97,8 +97,8 @@ Status Device::Start() {
   return staging_->Start();
 }
 
-// The context lives until the process ends: a profiler (CUPTI) corrupts the heap if it is destroyed
-// earlier. Memory is freed.
+// The context is kept until the process exits, because a profiler (CUPTI) corrupts the heap if it
+// is destroyed earlier. Memory is freed.
 Device::~Device() {
   if (context_ == nullptr) return;
   const Current current(*this);
@@ -119,7 +119,7 @@ Status Device::Allocate(uint64_t bytes, void** pointer) {
                   : api.MemAlloc(&address, bytes);
   };
   CUresult result = allocate();
-  if (result == kOutOfMemory && pooled) {  // memory freed by others may still be pending
+  if (result == kOutOfMemory && pooled) {  // frees by other threads may still be pending
     api.StreamSynchronize(main_stream_);
     api.MemPoolTrimTo(pool_, 0);
     result = allocate();
@@ -142,7 +142,7 @@ Status Device::Allocate(uint64_t bytes, void** pointer) {
 
 void Device::Free(void* pointer) {
   const Current current(*this);
-  // Errors here mean that the process is ending, or were reported before.
+  // Errors here mean that the process is exiting, or have already been reported.
   if (pool_ != nullptr && main_stream_ != nullptr) {
     driver_->MemFreeAsync(Address(pointer), main_stream_);
   } else {

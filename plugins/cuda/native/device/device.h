@@ -1,4 +1,4 @@
-// One opened GPU: its primary context, which CuPy uses too, its memory and its fault record.
+// One opened GPU: its primary context, which CuPy also uses, its memory and its fault record.
 #ifndef OPWRIGHT_CUDA_DEVICE_DEVICE_H_
 #define OPWRIGHT_CUDA_DEVICE_DEVICE_H_
 
@@ -21,7 +21,7 @@ class Cudnn;
 
 class Device {
  public:
-  // Fails with the missing part: driver, device, memory.
+  // Fails with an error that names the missing part: driver, device or memory.
   static Status Open(int ordinal, std::unique_ptr<Device>* device);
   ~Device();
   Device(const Device&) = delete;
@@ -30,7 +30,7 @@ class Device {
   const Driver& driver() const { return *driver_; }
   int ordinal() const { return ordinal_; }
   CUcontext context() const { return context_; }
-  // No graph and a wait after every step, so that a fault names its operator.
+  // Whether to use no graph and to wait after every step, so that a fault names its operator.
   bool is_blocking() const { return is_blocking_; }
 
   Status Allocate(uint64_t bytes, void** pointer);
@@ -42,18 +42,18 @@ class Device {
 
   // The record for invalid values, such as an index out of range.
   CUdeviceptr fault_pointer() const { return fault_pointer_; }
-  // Faults reported since the last call, as an error; for a synchronized stream.
+  // Returns faults reported since the last call as an error; the stream must be synchronized.
   Status TakeFault();
 
-  // Makes the next wait fail with this text, and every graph from now on: work of another library
-  // recorded in graphs is invalid. In any thread.
+  // Makes the next wait, and every graph from now on, fail with this message, because work that
+  // another library recorded in graphs is invalid. May be called in any thread.
   void Lose(const std::string& text);
-  // OK until then; the text afterwards.
+  // Returns OK before Lose is called, and afterward an error with its message.
   Status CheckGraphs();
 
-  // The product library on this device, opened by the first caller.
+  // Returns cuBLASLt on this device; the first call opens it.
   Status GetBlas(const Blas** blas);
-  // The same for cuDNN.
+  // Returns cuDNN on this device; the first call opens it.
   Status GetCudnn(Cudnn** cudnn);
 
  private:
@@ -65,9 +65,9 @@ class Device {
   CUdevice handle_ = 0;
   CUcontext context_ = nullptr;
   CUmemoryPool pool_ = nullptr;     // null if the device has none
-  CUstream main_stream_ = nullptr;  // the first one created, which orders allocations and frees
+  CUstream main_stream_ = nullptr;  // the first stream, which orders allocations and frees
   bool is_blocking_ = false;
-  Fault* fault_ = nullptr;  // in host memory that the device writes
+  Fault* fault_ = nullptr;  // in host memory, written by the device
   CUdeviceptr fault_pointer_ = 0;
   std::unique_ptr<Staging> staging_;
   std::mutex mutex_;
@@ -92,7 +92,8 @@ class Current {
   bool changed_ = false;
 };
 
-// A text with "{value}" in it, for faults of one kind; kernels use its number.
+// Registers the message of one kind of fault, which contains "{value}"; returns the number by which
+// kernels refer to it.
 int RegisterFault(const std::string& text);
 
 // Whether an environment variable is neither absent, nor empty, nor 0.

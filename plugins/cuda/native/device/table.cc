@@ -1,4 +1,4 @@
-// The device as the host sees it: the functions of ow_device, which no exception leaves.
+// The interface to the host: the functions of ow_device, which throw no exceptions.
 #include <memory>
 #include <string>
 
@@ -137,7 +137,7 @@ int32_t EventSynchronize(void* state, void* event, const ow_error* error) {
 }
 
 int32_t BeginCapture(void* state, void* stream, const ow_error* error) {
-  constexpr int kThreadLocal = 1;  // calls that cannot be captured fail, only in this thread
+  constexpr int kThreadLocal = 1;  // uncapturable calls fail, but only in this thread
   return Call(state, error, "beginning a graph", [&](const Driver& api) {
     return api.StreamBeginCapture(Stream(stream), kThreadLocal);
   });

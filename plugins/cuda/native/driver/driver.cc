@@ -8,7 +8,7 @@ namespace opwright_cuda {
 
 namespace {
 
-// The cubins are for CUDA 13, whose drivers begin with 580.
+// The cubins are for CUDA 13, which needs driver 580 or newer.
 constexpr int kLeastVersion = 13000;
 
 std::string VersionText(int version) {
@@ -41,7 +41,7 @@ Status Load(Driver* driver, void** handle) {
                    VersionText(kLeastVersion), " or newer, got ", VersionText(version),
                    "; update NVIDIA's driver to 580 or newer");
   const CUresult ready = driver->Init(0);
-  if (ready == kNoDevice) return Status::Ok();  // CountDevices says 0
+  if (ready == kNoDevice) return Status::Ok();  // CountDevices reports 0
   return Check(*driver, ready, "the driver's start");
 }
 
@@ -52,7 +52,7 @@ struct Opened {
 };
 
 const Opened& TheDriver() {
-  static const auto* opened = new Opened;  // threads may call it while statics are destroyed
+  static const auto* opened = new Opened;  // never freed: may be used while statics are destroyed
   return *opened;
 }
 
@@ -98,12 +98,12 @@ Status CountDevices(int* n) {
   OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));
   *n = 0;
   const CUresult result = driver->DeviceGetCount(n);
-  // A driver that found no device at start reports "not initialized" later.
+  // A driver that detected no device at start reports "not initialized" later.
   return *n == 0 ? Status::Ok() : Check(*driver, result, "counting devices");
 }
 
-// The driver needs any current context. None is created for this: without a context there is no
-// memory.
+// The driver needs a current context, whichever it is. No context is created for this, since there
+// is no GPU memory without one.
 Status FindDevice(CUdeviceptr pointer, int* ordinal) {
   const Driver* driver = nullptr;
   OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));

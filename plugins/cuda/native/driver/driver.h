@@ -1,4 +1,4 @@
-// Functions of NVIDIA's driver, loaded at first use: the library is not linked.
+// Functions of NVIDIA's driver, which are loaded at first use instead of being linked.
 #ifndef OPWRIGHT_CUDA_DRIVER_DRIVER_H_
 #define OPWRIGHT_CUDA_DRIVER_DRIVER_H_
 
@@ -38,7 +38,8 @@ constexpr int kMaxSharedBytes = 97;
 constexpr int kDeviceOrdinal = 9;          // an attribute of pointers
 constexpr int kMaxDynamicSharedBytes = 8;  // an attribute of kernels
 
-// Name in Driver, symbol of the library, parameters. Every symbol is in drivers for CUDA 12.4.
+// Name in Driver, symbol of the library, parameters. Drivers for CUDA 12.4 have all of these
+// symbols.
 #define OPWRIGHT_CUDA_DRIVER_FUNCTIONS(X)                                                         \
   X(Init, "cuInit", (unsigned))                                                                   \
   X(DriverGetVersion, "cuDriverGetVersion", (int*))                                               \
@@ -101,28 +102,29 @@ struct Driver {
 #undef OPWRIGHT_CUDA_DECLARE
 };
 
-// The driver, opened and initialized at the first call; later calls repeat the result. The message
-// of a failure names the missing library, function, version or device, and the way out.
+// Opens and initializes the driver at the first call; later calls repeat the result. An error names
+// the missing library, function, version or device, and the solution.
 //
-// OPWRIGHT_CUDA_DRIVER names another library than libcuda.so.1.
+// OPWRIGHT_CUDA_DRIVER replaces libcuda.so.1 by a different library.
 Status OpenDriver(const Driver** driver);
 
-// Another function of the driver, NULL if it has none of this name.
+// Returns any other function of the driver, or NULL if it has no such function.
 void* FindInDriver(const char* symbol);
 
-// The number of visible devices; 0 is not an error here.
+// Counts the visible devices; 0 is not an error here.
 Status CountDevices(int* n);
 
-// The index of the GPU that owns an address, in any thread; -1 if none does.
+// Finds the index of the GPU that owns an address, or -1 if no GPU does. May be called in any
+// thread.
 Status FindDevice(CUdeviceptr pointer, int* ordinal);
 
 // Fails if there is no device, and reports whether they are hidden.
 Status CheckAnyDevice(int n);
 
-// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", with the way out if there is one.
+// Returns "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", with the solution if one is known.
 std::string ErrorText(const Driver& driver, CUresult result);
 
-// OK for kSuccess; otherwise the action and the driver's message.
+// Returns OK for kSuccess, otherwise an error with the action and the driver's message.
 Status Check(const Driver& driver, CUresult result, const char* what);
 
 }  // namespace opwright_cuda

@@ -1,5 +1,5 @@
-// Pinned host memory for small copies to the device: the caller's array is free once the copy is
-// enqueued, without waiting.
+// Pinned host memory for small copies to the device, so that the caller may reuse its array as soon
+// as the copy is enqueued, without waiting.
 #ifndef OPWRIGHT_CUDA_DRIVER_STAGING_H_
 #define OPWRIGHT_CUDA_DRIVER_STAGING_H_
 
@@ -27,7 +27,7 @@ class Staging {
   static constexpr int kBuffers = 4;
   struct Buffer {
     void* memory = nullptr;
-    CUevent read = nullptr;  // recorded when the device has read the last contents
+    CUevent read = nullptr;  // recorded after the device has read the last contents
   };
 
   const Driver& driver_;

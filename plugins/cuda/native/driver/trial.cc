@@ -6,8 +6,9 @@ namespace opwright_cuda {
 
 namespace {
 
-constexpr int kRuns = 3;  // after a first run that loads the kernels
-// 0.011 in float32 and bfloat16, 1.06 in float16: zeros would use less power than real data.
+constexpr int kRuns = 3;  // timed runs, after a first run that loads the kernels
+// The fill byte yields 0.011 in float32 and bfloat16 and 1.06 in float16; zeros would use less
+// power than real data.
 constexpr unsigned char kFilling = 0x3c;
 
 CUdeviceptr AddressOf(void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
@@ -35,7 +36,7 @@ Status Trial::Allocate(uint64_t bytes, void** memory) const {
 }
 
 Status Trial::Start(const std::vector<uint64_t>& bytes) {
-  constexpr unsigned kApart = 1;  // from the default stream, which waits for others
+  constexpr unsigned kApart = 1;  // independent of the default stream, which waits for others
   constexpr const char* kWhat = "trying algorithms out";
   OPWRIGHT_RETURN_IF_ERROR(Check(driver_, driver_.StreamCreate(&stream_, kApart), kWhat));
   OPWRIGHT_RETURN_IF_ERROR(Check(driver_, driver_.EventCreate(&begin_, 0), kWhat));

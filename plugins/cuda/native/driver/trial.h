@@ -11,10 +11,10 @@
 
 namespace opwright_cuda {
 
-// On the current context; frees its memory.
+// Times launches on the current context; frees its allocations on destruction.
 class Trial {
  public:
-  // Enqueues one run, with this workspace, on this stream.
+  // A function that enqueues one run, with a workspace, on a stream.
   using Run = std::function<Status(void*, CUstream)>;
 
   explicit Trial(const Driver& driver) : driver_(driver) {}
@@ -25,7 +25,7 @@ class Trial {
   // Allocates tensors of these sizes, filled with small numbers.
   Status Start(const std::vector<uint64_t>& bytes);
   const std::vector<void*>& tensors() const { return tensors_; }
-  // The shortest of a few runs.
+  // Measures the shortest of a few runs.
   Status Time(uint64_t workspace_bytes, const Run& run, float* milliseconds);
 
  private:

@@ -30,20 +30,20 @@ struct Action {
   explicit Action(ActionCode what) : code(what) {}
 
   ActionCode code;
-  // A launch.
+  // Used by a launch:
   CUkernel kernel = nullptr;
   unsigned grid[3] = {0, 0, 0};
   unsigned block[3] = {0, 0, 0};
   unsigned shared_bytes = 0;
-  size_t first_param = 0;  // in Prepared::places
-  // A fill, or the pointers of an "unless same".
+  size_t first_param = 0;  // index in Prepared::places
+  // Used by a fill, and for the two pointers of an "unless same":
   size_t pointer = 0;  // place in the constants
   uint64_t bytes = 0;
   unsigned char value = 0;
   size_t other = 0;  // place in the constants
-  // A product.
+  // Used by a product:
   std::unique_ptr<Product> product;
-  // An operation graph.
+  // Used by an operation graph:
   std::shared_ptr<OperationGraph> graph;
 };
 
@@ -52,7 +52,7 @@ struct Prepared {
   std::string name;
   std::string constants;
   std::vector<Fixup> fixups;
-  std::vector<size_t> places;  // of the parameters of all launches
+  std::vector<size_t> places;  // offsets of the parameters of all launches
   std::vector<Action> actions;
   uint64_t graph_workspace = 0;  // offset and size of cuDNN's part of the workspace
   uint64_t graph_workspace_bytes = 0;
@@ -257,7 +257,7 @@ Status Do(const Action& action, const Prepared& made, Bound* bound, CUstream str
           api.MemsetD8Async(bound->pointer(action.pointer), action.value, action.bytes, stream),
           "filling memory");
     case kUnlessSame:
-      return Status::Ok();  // Run asks
+      return Status::Ok();  // Run compares the pointers
     case kProduct: {
       void* pointers[Product::kPointers];
       for (size_t i = 0; i < Product::kPointers; ++i) {

@@ -1,4 +1,4 @@
-// The single kernel of this library: it executes the launches recorded by Python in `prepare`.
+// The single kernel of this library, which executes the launches that Python recorded in `prepare`.
 #ifndef OPWRIGHT_CUDA_LAUNCH_LAUNCH_H_
 #define OPWRIGHT_CUDA_LAUNCH_LAUNCH_H_
 
@@ -8,7 +8,7 @@
 
 namespace opwright_cuda {
 
-// The codes at the beginning of an action's record; ActionCode of launch/plan.py.
+// The codes at the beginning of an action's record; see ActionCode of launch/plan.py.
 enum ActionCode : int64_t {
   kLaunch = 0,
   kFill = 1,
@@ -17,16 +17,16 @@ enum ActionCode : int64_t {
   kOperationGraph = 4,
 };
 
-// Special argument indices; WORKSPACE and FAULT of launch/arguments.py.
+// Special argument indices; see WORKSPACE and FAULT of launch/arguments.py.
 constexpr int64_t kWorkspaceArgument = -1;
 constexpr int64_t kFaultArgument = -2;
 
 constexpr uint64_t kWorkspaceAlignment = 256;
 
-// "cuda.launch", a helper for opwright.kernel.DeviceCall. Its attributes:
+// "cuda.launch", the operator behind opwright.kernel.DeviceCall. Its attributes:
 //
 //   name       STRING  name of the kernel in error messages
-//   constants  STRING  the bytes of all kernel parameters, pointers not yet filled in
+//   constants  STRING  the bytes of all kernel parameters, before pointers are filled in
 //   fixups     INTS    (argument, byte offset, position) for each pointer: the address of
 //                      the argument's data, or of the workspace (-1), or of the fault record
 //                      (-2), plus the offset, is written to that position in `constants`

@@ -1,4 +1,4 @@
-"""The launcher library, called from Python when plans are made, never when they run."""
+"""The launcher library, called from Python when plans are created, never when they run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GpuInfo(NamedTuple):
     capability : (int, int)
         Compute capability, major and minor.
     multiprocessors : int
-        Their number.
+        Number of multiprocessors.
     shared_bytes : int
         Maximum shared memory of one block.
     """
@@ -114,7 +114,7 @@ def load_kernels(image: bytes, names: Sequence[str]) -> list[int]:
     Raises
     ------
     KernelError
-        If the driver refuses it.
+        If the driver rejects the image.
     """
     handles = (ctypes.c_uint64 * len(names))()
     texts = (ctypes.c_char_p * len(names))(*(name.encode() for name in names))
@@ -139,12 +139,12 @@ def parameter_sizes(kernel: int) -> tuple[int, ...]:
 
 
 def allow_shared(kernel: int, number: int, n_bytes: int) -> None:
-    """Let blocks of a kernel use more shared memory than the default 48 kB."""
+    """Allow blocks of a kernel to use more shared memory than the default 48 kB."""
     _call(KernelError, "opwright_cuda_allow_shared", ctypes.c_uint64(kernel), number, n_bytes)
 
 
 def find_gpu(pointer: int) -> int | None:
-    """Return the index of the GPU that owns an address, None if none does.
+    """Return the index of the GPU that owns an address, or None if no GPU does.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def cudnn_version() -> int:
     Raises
     ------
     PluginError
-        If it is missing, too old, or built for another CUDA.
+        If it is missing, too old, or built for a different CUDA version.
     """
     version = ctypes.c_uint64()
     _call(PluginError, "opwright_cuda_cudnn_version", ctypes.byref(version))

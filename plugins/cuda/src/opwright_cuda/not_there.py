@@ -1,4 +1,4 @@
-"""Standard operators that lack a CUDA kernel, or one dtype of it, for the page of coverage."""
+"""Standard operators without a CUDA kernel, at least for some dtype, for the coverage page."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Row(NamedTuple):
     reuse : str
         Outputs that may reuse the memory of an input, such as ``"out=x out=y"``.
     deterministic : bool
-        Equal bits in every run.
+        Whether results are bitwise identical in every run.
     library : str
         The library that implements it.
     priority : int
@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 def _cudnn(op_type: str) -> tuple[Row, ...]:
-    """Return the kernels of a convolution: kernels for tensor cores prefer channels last."""
+    """Return the kernels of a convolution; kernels for tensor cores prefer channels last."""
     target = f"cudnn_convolution:{op_type.upper()}"
     single = Row(
         target, op_type, SINGLE, library="cudnn", priority=60, find_refusal="cudnn:find_refusal"

@@ -43,7 +43,7 @@ def load_kernel(source: Source, expression: str, gpu: int) -> int:
     Raises
     ------
     KernelError
-        If it does not compile, or the driver refuses it.
+        If it does not compile, or the driver rejects it.
     """
     arch = native.describe_gpu(gpu).arch
     (kernel,) = current_toolchain().find(source, [expression], arch)

@@ -61,12 +61,12 @@ class Source:
         return cls(file.name, file.read_text(), (*beside, *shared_headers()), options)
 
     def with_snippet(self, snippet: str) -> Source:
-        """Return the same file with appended text, a generated functor."""
+        """Return the same file with an appended snippet, such as a generated functor."""
         return Source(self.name, f"{self.text}\n{snippet}\n", self.headers, self.options)
 
 
 def digest_of(*texts: str) -> str:
-    """Return a collision-free hash of texts."""
+    """Return a collision-free hash of strings."""
     joined = hashlib.sha256()
     for text in texts:
         data = text.encode()
@@ -77,7 +77,7 @@ def digest_of(*texts: str) -> str:
 
 @cache
 def shared_headers() -> tuple[tuple[str, str], ...]:
-    """Return the headers available to every source: this package's and opwright's functors."""
+    """Return the headers available to every source: this package's, and opwright's functors."""
     own = files("opwright_cuda").joinpath("cu")
     found = [(e.name, e.read_text()) for e in own.iterdir() if e.name.endswith(".h")]
     include = Path(opwright.get_include())

@@ -11,11 +11,11 @@ from opwright_nccl.library import INSTALL, ask, call, find_library, open_library
 
 
 def examine() -> Examination:
-    """Find the library, its version and an id, and connect two GPUs if there are."""
+    """Find the library, its version and an id, and connect two GPUs if the machine has them."""
     facts = {}
     try:
         find_library()
-    except DistError as error:  # its wheel is optional
+    except DistError as error:  # NCCL's wheel is optional
         return Examination({"library": str(error)})
     try:
         path = open_library()

@@ -57,7 +57,7 @@ class NcclEngine(Engine):
         own = Connection(start.variables, None)
         self._watcher = Watcher(own, start.rank, lambda: self._deadline_s)
         self._source = Source.of_package("opwright_nccl", "cu/collectives.cu")
-        # Kept alive, since the library calls them until the end of the process.
+        # Kept alive, since the library calls them until the process exits.
         self._functions = (_LOAD(self._load), _CONNECT(self._connect), _PUBLISH(self._publish))
         address = ctypes.c_void_p(services_address())
         own_library().opwright_nccl_set_services(address, *self._functions)
@@ -176,7 +176,7 @@ class NcclEngine(Engine):
     # ---- The end of the process
 
     def _end(self) -> None:
-        """End together with the others, which learn of a failure of this process immediately."""
+        """Exit together with the other processes, and notify them immediately of a failure here."""
         if self._watcher.is_alive():
             self._watcher.stop()
         usable = own_library().opwright_nccl_is_usable(b"world")
@@ -216,7 +216,7 @@ class NcclEngine(Engine):
 
 
 def _answer(function: Callable[[], Any], text: int, size: int) -> int:
-    """Call a function for the library: 0, or 1 and the exception."""
+    """Call a function for the library; return 0, or 1 and write the exception into `text`."""
     try:
         function()
     except BaseException as error:  # noqa: BLE001 - none may pass through the library
@@ -228,7 +228,7 @@ def _answer(function: Callable[[], Any], text: int, size: int) -> int:
 
 
 def _hint(text: str) -> str:
-    """Return the way out, if there is one."""
+    """Return the solution for a known error, otherwise an empty string."""
     if "Duplicate GPU" in text:
         return (
             "; each process needs a GPU of its own: CUDA_VISIBLE_DEVICES, which opwright-nccl run "

@@ -43,7 +43,7 @@ def find_library() -> str:
     Raises
     ------
     DistError
-        There is none.
+        If NCCL is not installed.
     """
     path = os.environ.get(LIBRARY_VARIABLE) or find_in_wheel(WHEEL, _NAME)
     if path is None:
@@ -64,7 +64,7 @@ def own_library() -> ctypes.CDLL:
 
 
 def ask(name: str, *arguments: Any) -> tuple[int, str]:
-    """Call a function whose last parameter is a text buffer; return its result and the text."""
+    """Call a function whose last parameter is a string buffer; return its result and the string."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     function = getattr(own_library(), f"opwright_nccl_{name}")
     answer: int = function(*arguments, text, ctypes.c_int64(_TEXT_BYTES))
@@ -72,12 +72,12 @@ def ask(name: str, *arguments: Any) -> tuple[int, str]:
 
 
 def call(name: str, *arguments: Any) -> str:
-    """Call such a function, and return its text.
+    """Call such a function and return its string.
 
     Raises
     ------
     DistError
-        If the text is a fault.
+        If the string is a fault.
     """
     answer, text = ask(name, *arguments)
     if answer == 1:
@@ -94,7 +94,7 @@ def open_library() -> str:
         If it is missing, cannot be opened, or is too old.
     """
     path = find_library()
-    # Graph capture must not need other processes: one may capture again while the others replay.
+    # Graph capture must not need other processes, since one may recapture while others replay.
     os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
     call("open", path.encode())
     return path

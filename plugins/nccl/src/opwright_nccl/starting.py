@@ -1,4 +1,4 @@
-"""Finding the store of a run: by the launcher's variables, or over MPI."""
+"""Finds the store of a run, either through the launcher's variables or over MPI."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Start(NamedTuple):
     ----------
     rank, size : int
     variables : mapping of str to str
-        For the connection to the store.
+        Variables for the connection to the store.
     keeper : object
-        Keeps the store open while it lives, without a launcher.
+        An object that keeps the store open while it exists, if there is no launcher.
     mpi : Engine or None
         The engine that exchanged the variables.
     """
@@ -42,7 +42,7 @@ class Start(NamedTuple):
 
 
 def find_start() -> Start:
-    """Return the position of this process in its run: of a launcher, of MPI, or alone.
+    """Return this process's position in its run, started by a launcher, by MPI, or alone.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def _find_mpi() -> Engine | None:
 
 
 def _start_over_mpi(mpi: Engine) -> Start:
-    """Open a store on rank 0, in a separate process, and send its address to the others by MPI."""
+    """Open a store on rank 0, in a separate process, and send its address to all ranks by MPI."""
     hosts = mpi.gather(socket.gethostname().encode(), "world")
     keeper, line = None, b""
     if mpi.rank == 0:
@@ -103,7 +103,7 @@ def _find_address() -> str:
 
 
 def _serve(size: int, address: str) -> tuple[subprocess.Popen[bytes], bytes]:
-    """Start the store; it ends when its standard input is closed, as when this process ends."""
+    """Start the store; it exits when its standard input is closed, as when this process exits."""
     command = [sys.executable, "-m", "opwright_nccl.store", str(size), address]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None  # noqa: S101 - a pipe was asked for

@@ -1,7 +1,7 @@
-"""The store, where processes exchange ids, bytes and progress.
+"""The store, through which processes exchange ids, bytes and progress.
 
-A server opened by the launcher; each process has a TCP connection. A message is a line of JSON with
-the number of bytes after it.
+The launcher opens it as a server, and each process has a TCP connection. A message is a line of
+JSON, which contains the number of bytes that follow it.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class _Gathering:
     members : tuple of int
         The ranks of the group.
     parts : dict of int to bytes
-        By rank in the group.
+        The data of each process, by rank in the group.
     waiting : dict of int to (Peer, float)
         Pending answers by rank, with deadlines.
     n_taken : int
-        Number of processes that have received it.
+        Number of processes that have received the data.
     """
 
     def __init__(self, members: tuple[int, ...]) -> None:
@@ -78,7 +78,7 @@ class Store(Server):
     size : int
         Number of processes.
     address : str
-        Address of this machine for the others.
+        Address at which other processes reach this machine.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Store(Server):
     Raises
     ------
     DistError
-        If it cannot listen there.
+        If it cannot listen at the address.
     """
 
     max_line_bytes = _LONGEST_LINE
@@ -121,7 +121,7 @@ class Store(Server):
             self.joined.add(peer.rank)
 
     def leave(self, peer: Peer) -> None:
-        """Record the end of a process: finished before, or lost."""
+        """Record the end of a process, which had announced it or is lost."""
         for gathering in self._gatherings.values():
             for place in [p for p, (each, _) in gathering.waiting.items() if each is peer]:
                 del gathering.waiting[place]
@@ -129,7 +129,7 @@ class Store(Server):
             self._end(peer.rank, LOST)
 
     def tick(self, now: float) -> float:
-        """Answer requests whose time is over."""
+        """Answer requests that have timed out."""
         ends = [math.inf]
         for key in list(self._gatherings):
             gathering = self._gatherings[key]
@@ -162,7 +162,7 @@ class Store(Server):
             _require(False, "what", what)
 
     def _put(self, key: str, value: bytes) -> None:
-        """Store a value; beyond the limits the oldest ones are dropped."""
+        """Store a value; beyond the limits, the oldest values are dropped."""
         _require(len(value) <= _MAX_KEPT_BYTES, "bytes", len(value))
         self._n_kept_bytes += len(value) - len(self._values.pop(key, b""))
         self._values[key] = value
@@ -249,7 +249,7 @@ class Connection:
     variables : mapping of str to str
         As from `Store.environment`.
     rank : int or None
-        Rank of the process that ends with it; None for an additional connection.
+        Rank of the process whose end it signals; None for an additional connection.
     """
 
     def __init__(self, variables: Mapping[str, str], rank: int | None) -> None:
@@ -261,7 +261,7 @@ class Connection:
     def gather(
         self, key: str, place: int, members: Sequence[int], data: bytes, timeout_s: float
     ) -> tuple[list[bytes], list[int], dict[int, str]]:
-        """Return the data of all members; or the missing and the ended ones."""
+        """Return the data of all members, or the missing members and the ended processes."""
         request = {"key": key, "place": place, "members": list(members), "timeout_s": timeout_s}
         answer, joined = self._ask("gather", request, data, timeout_s)
         parts, at = [], 0
@@ -271,11 +271,11 @@ class Connection:
         return parts, answer["missing"], _by_rank(answer["ended"])
 
     def put(self, key: str, value: str) -> None:
-        """Keep a text."""
+        """Store a string."""
         self._ask("put", {"key": key}, value.encode())
 
     def get(self, keys: Sequence[str]) -> tuple[list[str | None], dict[int, str]]:
-        """Return texts, None if missing, and the ended processes."""
+        """Return strings, None for missing ones, and the ended processes."""
         answer, _ = self._ask("get", {"keys": list(keys)})
         return answer["values"], _by_rank(answer["ended"])
 
@@ -284,7 +284,7 @@ class Connection:
         self._ask("bye", {})
 
     def close(self) -> None:
-        """Close it; the others are notified if it is the connection of a process."""
+        """Close it; if it is the connection of a process, other processes are notified."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
@@ -349,7 +349,7 @@ def _read(file: Any) -> tuple[dict[str, Any], bytes] | None:
 
 
 def main() -> None:
-    """Serve as a separate process: write the variables of rank 0, end when stdin is closed."""
+    """Run the store in this process: write the variables of rank 0, exit when stdin is closed."""
     size, address = int(sys.argv[1]), sys.argv[2]
     store = Store(size, address)
     line = json.dumps(store.environment(0)).encode()

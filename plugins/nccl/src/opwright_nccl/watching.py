@@ -1,4 +1,4 @@
-"""Watches the collectives of a process, and aborts late or different ones with a reason."""
+"""Watches a process's collectives, and aborts late or mismatched collectives with a reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Watcher(threading.Thread):
     Parameters
     ----------
     store : Connection
-        A separate connection, besides the connection of the process.
+        A separate connection, in addition to the connection of the process.
     rank : int
         The rank of this process in the world.
     find_deadline : callable
@@ -90,7 +90,7 @@ class Watcher(threading.Thread):
                     own_library().opwright_nccl_fail(group.encode(), reason.encode())
 
     def _find_reason(self, group: str) -> str | None:
-        """Return the reason to abort the collectives of a group, None if there is none."""
+        """Return the reason to abort the collectives of a group, or None."""
         progress = Progress()
         answer, text = ask("watch", group.encode(), ctypes.byref(progress))
         if answer < 0:
@@ -129,7 +129,7 @@ class Watcher(threading.Thread):
         return f"{format_ended(gone)}; all processes must run the same steps" if gone else ""
 
     def _name_missing(self, group: str, begun: int) -> str:
-        """Return the processes that the group waits for, if the others are known to wait."""
+        """Return the processes that a group waits for, if the other processes are known to wait."""
         keys = [f"waiting/{self._keys[group]}/{rank}" for rank in self._members[group]]
         end = time.monotonic() + _ANSWER_S
         while True:
@@ -159,7 +159,7 @@ class Watcher(threading.Thread):
 
 
 def describe_difference(mine: Sequence[str], theirs: Sequence[str], other: int) -> str:
-    """Return the first operator that differs between rank 0 and another."""
+    """Return the first operator that differs between the plans of rank 0 and rank `other`."""
     place = 0
     while place < min(len(mine), len(theirs)) and mine[place] == theirs[place]:
         place += 1

@@ -108,7 +108,7 @@ def _dtype(typestr: Any) -> np.dtype[Any]:
 
 def _stream(version: int, stream: int | None) -> int:
     if stream is None:
-        # Before version 3 there was no such entry.
+        # Versions before 3 had no such entry.
         return 0 if version >= VERSION else LEGACY_STREAM
     _check(stream > 0, "must name a stream by its handle, 1 or 2", f"stream {stream}")
     return stream

@@ -14,7 +14,8 @@ from opwright_cuda.arrays.array_interface import INTERFACE, describe, locate
 @cache
 def _cupy() -> Any:
     try:
-        # Before CuPy builds its dtype tables, which would otherwise lack bfloat16.
+        # ml_dtypes must be imported before CuPy builds its dtype tables, which would otherwise lack
+        # bfloat16.
         import cupy
         import ml_dtypes  # noqa: F401
     # CuPy creates its cache folder at import, which may fail as well.
@@ -27,7 +28,7 @@ def _cupy() -> Any:
 
 
 class CudaArrays:
-    """Makes CuPy arrays over memory of the runtime; see `opwright.device.DeviceArrays`.
+    """Creates CuPy arrays over memory of the runtime; see `opwright.device.DeviceArrays`.
 
     Only `view` and `stream` need CuPy.
     """

@@ -57,7 +57,7 @@ class Compiler(Protocol):
 
     @property
     def version(self) -> str:
-        """Name and version; images of another one are not reused."""
+        """Name and version; images of a different version are not reused."""
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
         """Return the code of each expression, an instance of a ``__global__`` template.
@@ -74,7 +74,7 @@ class Compiler(Protocol):
         Raises
         ------
         CompilerLostError
-            If none can be started; its `compile` raises it, too, before the first image.
+            If no compiler can be started; its `compile` raises it, too, before the first image.
         """
 
 
@@ -92,7 +92,7 @@ def compile_all(
         Used in this thread; additional ones run in their own threads, which end before this returns
         or raises.
     instances : sequence of Instance
-        Each once, in order of their start.
+        Distinct instances, in the order in which they are started.
     n_at_once : int
         Maximum number compiled at the same time.
     keep : callable
@@ -101,7 +101,7 @@ def compile_all(
     Returns
     -------
     dict
-        The image of each, or the error.
+        The image of each instance, or the error.
     """
     work = _Work(instances, keep)
     n_beside = min(n_at_once, -(-len(instances) // INSTANCES_EACH)) - 1

@@ -50,7 +50,7 @@ class ImageCache:
         return self._path(key).exists()
 
     def read(self, key: str) -> Image | None:
-        """Return an image; None if it is absent or damaged, or others may have written it."""
+        """Return an image; None if it is absent, damaged, or writable by other users."""
         try:
             data = read_trusted(str(self._path(key)), _MOST_BYTES)
         except OSError:
@@ -63,7 +63,7 @@ class ImageCache:
         return Image(image, tuple(json.loads(header)))
 
     def write(self, key: str, image: Image) -> None:
-        """Store an image; concurrent writes of the same one are safe."""
+        """Store an image; concurrent writes of the same image are safe."""
         body = json.dumps(list(image.names)).encode() + b"\n" + image.data
         data = _MAGIC + hashlib.sha256(body).digest() + body
         try:

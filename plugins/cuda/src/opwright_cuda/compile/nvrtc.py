@@ -65,7 +65,7 @@ class Nvrtc:
 
     @contextmanager
     def beside(self) -> Iterator[Compiler]:
-        """Start NVRTC in another process: within one, a lock serializes programs."""
+        """Start NVRTC in another process, because a lock serializes programs within a process."""
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         library = load_nvidia_dynamic_lib("nvrtc").abs_path
@@ -75,7 +75,7 @@ class Nvrtc:
         try:
             yield _NvrtcBeside(self.version, process, connection)
         finally:
-            process.kill()  # it stores nothing
+            process.kill()  # safe, since it stores nothing
             process.wait()
 
 
@@ -98,7 +98,7 @@ def _start(library: str) -> tuple[subprocess.Popen[bytes], Connection]:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                process_group=0,  # keyboard interrupts are for this process
+                process_group=0,  # keyboard interrupts reach only this process
             )
         return process, ours
     except OSError as error:
@@ -142,7 +142,7 @@ class _NvrtcBeside(Nvrtc):
         self._is_ready = True
 
     def _receive(self) -> Any:
-        """Return the message of the process; its end may be detectable only by polling."""
+        """Return the message of the process; polls, since its exit may go unnoticed otherwise."""
         while not self._connection.poll(_LOOK_S):
             if self._process.poll() is not None and not self._connection.poll():
                 raise EOFError

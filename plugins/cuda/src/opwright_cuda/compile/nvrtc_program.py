@@ -130,7 +130,7 @@ def serve(descriptor: int, library: str) -> None:
     connection = Connection(descriptor)
     ctypes.CDLL(library)
     for part in Path(library).parent.glob("libnvrtc-builtins.so*"):
-        ctypes.CDLL(str(part))  # NVRTC opens it by name, and not every release finds its path
+        ctypes.CDLL(str(part))  # NVRTC opens it by name, and some releases do not find its path
     from cuda.bindings import nvrtc
 
     connection.send(version_of(nvrtc))

@@ -64,7 +64,7 @@ class Toolchain:
         _toolchains.add(self)
 
     def renew_lock(self) -> None:
-        """Create a new lock in a forked child: a missing thread may have held the old one."""
+        """Create a new lock in a forked child; a thread of the parent may hold the old lock."""
         self._lock = threading.Lock()
 
     def must_compile(self, instance: Instance) -> bool:
@@ -79,7 +79,7 @@ class Toolchain:
         Raises
         ------
         KernelError
-            If one does not compile, or the driver refuses it.
+            If a kernel does not compile, or the driver rejects it.
         """
         instances = [Instance(source, expression, arch) for expression in expressions]
         keys = [_key(instance) for instance in instances]
@@ -108,7 +108,7 @@ class Toolchain:
             else:
                 images[instance] = found
         if missing:
-            # The slowest first, estimated by the length of the source.
+            # Start with the slowest, as estimated by the length of the source.
             missing.sort(key=lambda instance: -len(instance.source.text))
             n_at_once = get_num_threads()
             images |= compile_all(self._compiler, missing, n_at_once, self._keep)

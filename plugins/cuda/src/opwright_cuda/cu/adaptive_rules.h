@@ -1,4 +1,4 @@
-// Update rules with per-element scaling by past gradients, and proximal ones.
+// Proximal update rules, and rules that scale each element by past gradients.
 #ifndef OPWRIGHT_CUDA_ADAPTIVE_RULES_H_
 #define OPWRIGHT_CUDA_ADAPTIVE_RULES_H_
 
@@ -44,7 +44,7 @@ struct Adadelta {
   }
 };
 
-// Existing states in order: mean square, mean gradient, velocity.
+// The states, if they exist, are mean square, mean gradient and velocity, in this order.
 template <typename C, bool is_centered, bool has_velocity>
 struct RmspropOf {
   static constexpr int kTensors = 3 + is_centered + has_velocity;
@@ -84,8 +84,8 @@ using RmspropMomentum = RmspropOf<C, false, true>;
 template <typename C>
 using RmspropCenteredMomentum = RmspropOf<C, true, true>;
 
-// The minimizer of both penalties plus the distance from `moved` times 1 / rate: `bound` is rate *
-// l1 and `divisor` 1 + rate * l2.
+// Returns the minimizer of both penalties plus the squared distance from `moved`, which is weighted
+// by 1 / rate; `bound` is rate * l1, and `divisor` is 1 + rate * l2.
 template <typename C>
 OW_INLINE C Shrink(C moved, C bound, C divisor) {
   const C above = moved < -bound ? -bound : moved;

@@ -11,7 +11,7 @@ struct Terms {
   int32_t n;
 };
 
-// Added in order, and rounded once. `out` may be one of the terms.
+// Terms are added in order and rounded once. `out` may be one of the terms.
 template <typename T, int width>
 __global__ void add_n(T* out, Terms terms, int64_t n) {
   using Many = Vector<T, width>;

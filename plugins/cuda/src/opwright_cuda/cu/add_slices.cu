@@ -1,7 +1,7 @@
-// Deterministic sums of slices by index: the gradient of every look-up.
+// Deterministic sums of slices by index, as in the gradient of every lookup.
 //
-// First the slices of each index are listed: counted, allocated, written in any order. Then a block
-// sums the slices of one index in order.
+// First, the slices of each index are listed: they are counted, space is allocated, and they are
+// written in any order. Then each block sums the slices of one index in order.
 #include "kernel.h"
 #include "listed.h"
 #include "reduce.h"
@@ -11,15 +11,15 @@ using namespace opwright_cuda;
 constexpr int kThreads = 256;
 constexpr int kListed = 1024;  // slices of an index that are sorted together
 
-// Indices are in [least, count), negative ones count from the end; `skip` is ignored.
+// The valid indices, [least, count); negative indices count from the end, and `skip` is ignored.
 struct Range {
   int64_t least;
   int64_t count;
   int64_t skip;
 };
 
-// The index counted from the front; -1 if it is skipped or out of range, which is reported if there
-// is a `fault`.
+// Returns the index from the front, or -1 if it is skipped or out of range; an index that is out of
+// range is reported if `fault` is given.
 template <typename Index>
 OW_INLINE int64_t PositionOf(Index given, const Range& range, Fault* fault, int32_t text) {
   auto position = static_cast<int64_t>(given);
@@ -40,8 +40,8 @@ __global__ void count_slices(int32_t* counts, const Index* index, int64_t n, Ran
   }
 }
 
-// Allocates room in the list for every index: ends[p] is its begin, and `present` lists all indices
-// with slices.
+// Allocates space in the list for every index: ends[p] is its begin, and `present` lists all
+// indices with slices.
 __global__ void give_room(const int32_t* counts, int32_t* ends, int32_t* present, Used* used,
                           int64_t count) {
   OW_SHARED(int32_t, in_block, 2);
@@ -72,7 +72,7 @@ __global__ void give_room(const int32_t* counts, int32_t* ends, int32_t* present
   }
 }
 
-// Afterwards ends[p] is the end of its slices.
+// Lists the slices of each index; afterward, ends[p] is the end of the slices of index p.
 template <typename Index>
 __global__ void list_slices(int32_t* ends, int32_t* list, const Index* index, int64_t n,
                             Range range) {
@@ -95,7 +95,7 @@ OW_INLINE void PutInOrder(int32_t* numbers, const int32_t* list, int n) {
   __syncthreads();
 }
 
-// Finds the occurrences of an index in the next kListed ones; returns their number.
+// Finds the occurrences of an index among the next kListed indices; returns their number.
 template <typename Index>
 OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, int64_t n,
                          int64_t position, const Range& range, Fault* fault, int32_t text) {
@@ -120,11 +120,11 @@ OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, in
   return found;
 }
 
-// out [outer, count, row] = for each index the sum of its slices of `slices` [outer, n, row].
-// Blocks with the same x process one index, with different y different columns, the elements of a
-// slice and of the outer axis. `columns` threads process adjacent columns, the others of the block
-// other slices of the same columns; their sums are added in order. A compact `out` has only the
-// slices of the listed indices, in list order.
+// Sums, for each index, its slices of `slices` [outer, n, row] into out [outer, count, row]. The x
+// of a block selects the index and its y the columns, which are the elements of a slice and of the
+// outer axis. `columns` threads process adjacent columns; the other threads of the block process
+// different slices of the same columns, and their sums are added in order. A compact `out` has only
+// the slices of the listed indices, in list order.
 template <typename T, typename Index, typename Sum, typename Out>
 __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_t n, int64_t outer,
                            int64_t row, int32_t columns, Range range, Listed listed,
@@ -132,7 +132,7 @@ __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_
   OW_SHARED(int32_t, numbers, kListed);
   OW_SHARED(Sum, sums, kThreads);
   const bool is_listed = listed.present != nullptr;
-  if (is_listed && blockIdx.x >= listed.used->n_positions) return;  // the whole block
+  if (is_listed && blockIdx.x >= listed.used->n_positions) return;  // true for the whole block
   const int64_t position = is_listed ? listed.present[blockIdx.x] : blockIdx.x;
   const int32_t n_listed = is_listed ? listed.counts[position] : kListed + 1;
   const bool is_short = n_listed <= kListed;
@@ -150,7 +150,7 @@ __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_
     const T* of_column = slices + (line * n * row + (column - line * row));
     Sum sum = 0;
     for (int64_t begin = 0; begin < (is_short ? 1 : n); begin += kListed) {
-      // One block checks each index when faults are reported.
+      // Only one block reports the faults of each index.
       Fault* reported = blockIdx.x == 0 && first == 0 ? fault : nullptr;
       const int found = is_short ? n_listed
                                  : FindSlices(numbers, index, begin, n, position, range,

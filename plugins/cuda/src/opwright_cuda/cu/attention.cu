@@ -6,15 +6,15 @@
 
 using namespace opwright_cuda;
 
-// The mask of the scores: at most one of the two is not null. `rows` has the offset of each line's
-// mask.
+// The mask of the scores; at most one of the two pointers is not null. `rows` has the offset of
+// each line's mask.
 template <typename T>
 struct Mask {
   const bool* allowed;
   const T* added;
   Layout<1> rows;
   int64_t key_stride;
-  int64_t queries;  // of a unit; query i sees the keys 0 to i if `causal`
+  int64_t queries;  // queries per unit; query i sees the keys 0 to i if `causal`
   int32_t causal;
 
   OW_INLINE int64_t Begin(int64_t line) const {
@@ -32,8 +32,8 @@ struct Mask {
   }
 };
 
-// weights = softmax(scale * products + mask); a line whose keys are all hidden becomes zeros.
-// Products and weights may share memory if they have the same dtype.
+// Computes weights = softmax(scale * products + mask); a line whose keys are all hidden becomes
+// zeros. Products and weights may share memory if they have the same dtype.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     attention_lines(T* weights, Compute<T>* log_sum_exp, const Compute<T>* products,
@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) log_sum_exp[line.line] = top + functors::Log(total);
 }
 
-// From products of queries and keys, and of out_grad and values: the recomputed weights and the
-// gradient of the products. Both may be in place if all have the same dtype.
+// Recomputes the weights and computes the gradient of the products, from the products of queries
+// and keys and of out_grad and values. Both may be in place if all have the same dtype.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     attention_grad_lines(T* weights, T* products_grad, const Compute<T>* products,
@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   C shift = line.is_there ? log_sum_exp[line.line] : C(0);
   if (shift == Lowest<C>()) shift = C(0);
   const auto pair_of = [&](int64_t i, C product, C grad) {
-    // Products summed in another order may exceed the shift, by much if they are huge.
+    // Products may exceed the shift, because they are summed in a different order; the excess is
+    // large for huge products.
     const C below = mask.Apply(begin, query, i, product * scale) - shift;
     return Pair<C>{functors::Exp(below > C(0) ? C(0) : below), grad};
   };

@@ -5,7 +5,7 @@
 
 using namespace opwright_cuda;
 
-// The layout of the `n` partial results of a channel: [outer, channels, inner].
+// The layout [outer, channels, inner] of the `n` partial results of each channel.
 struct Parts {
   int64_t channels;
   int64_t inner;
@@ -17,7 +17,7 @@ struct Parts {
   }
 };
 
-// Combines all of them, by the threads of a block.
+// Combines the partial results of a channel, in the threads of a block.
 template <typename T, typename Function>
 OW_INLINE T PutTogether(const T* results, const Parts& parts, int64_t channel, Function function) {
   T all = Function::Identity();
@@ -27,14 +27,14 @@ OW_INLINE T PutTogether(const T* results, const Parts& parts, int64_t channel, F
   return BlockReduce(all, function);
 }
 
-// The first element of a channel, or 0. Moments are relative to it: with a large mean, rounding
-// errors of partial means would be large too.
+// Returns the first element of a channel, or 0. Moments are relative to it, because rounding errors
+// of partial means would be large for a large mean.
 template <typename T>
 OW_INLINE Compute<T> OriginOf(Compute<T> first) {
   return first - first == Compute<T>(0) ? first : Compute<T>(0);
 }
 
-// Moments of `n` values, from deviations from their mean.
+// Computes the moments of `n` values from deviations from their mean.
 template <int n, typename Values>
 OW_INLINE auto MomentsOfFew(const Values& value) {
   using C = decltype(value(0));
@@ -50,7 +50,8 @@ OW_INLINE auto MomentsOfFew(const Values& value) {
   return made;
 }
 
-// Moments of every part of a line; a few elements at a time are combined with the previous ones.
+// Computes the moments of every part of a line; a few elements at a time are combined with the
+// moments of the previous elements.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     moments_lines(Moments<Compute<T>>* moments, const T* x, int64_t n_channels, Lines lines,
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) moments[line.slot] = all;
 }
 
-// Moments of every part of a column, likewise row by row.
+// Computes the moments of every part of a column likewise, row by row.
 template <typename Team, typename T>
 __global__ void __launch_bounds__(kTileThreads)
     moments_columns(Moments<Compute<T>>* moments, const T* x, int64_t, Lines lines, int32_t width) {
@@ -104,7 +105,7 @@ template <typename P>
 struct RunningStatistics {
   const P* mean;
   const P* variance;
-  P* mean_out;  // these share memory with the ones above
+  P* mean_out;  // mean_out and variance_out share memory with the inputs above
   P* variance_out;
   P* saved_mean;
   P* saved_inv_std;
@@ -115,9 +116,9 @@ OW_INLINE P Moved(Compute<P> running, Compute<P> share, Compute<P> batch) {
   return Store<P>(running * share + (Compute<P>(1) - share) * batch);
 }
 
-// The statistics of each channel from the moments of its parts: one block per channel of `n` runs
-// of `size` elements. The running variance uses variance * correction. Squares that overflow or
-// underflow are summed again.
+// Computes the statistics of each channel from the moments of its parts, with one block per channel
+// of `n` runs of `size` elements. The running variance uses variance * correction. Squares that
+// overflow or underflow are summed again in a scaled form.
 template <typename T, typename P>
 __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T>>* moments,
                                  Parts parts, const T* x, int64_t n, int64_t size,
@@ -143,7 +144,7 @@ __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T
   s.variance_out[channel] = Moved<P>(Load(s.variance[channel]), momentum, variance * correction);
 }
 
-// The running statistics instead of the batch's.
+// Uses the running statistics instead of the batch's.
 template <typename P>
 __global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compute<P> epsilon) {
   using C = Compute<P>;
@@ -157,8 +158,9 @@ __global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compu
   }
 }
 
-// The source of the gradient of the normalized value: out_grad; or the gradient through relu, with
-// its input recomputed; or through relu with its output read, and written for the residual.
+// The source of the gradient of the normalized value: out_grad (kOutGrad); the gradient through
+// relu, whose input is recomputed (kAnew); or the gradient through relu, whose output is read, and
+// which is written for the residual (kOut).
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename T, typename P>
@@ -182,7 +184,7 @@ struct GradOfChannel {
   C scale;
   C bias;
 
-  // The gradient of the normalized value; `out` only if needed.
+  // Returns the gradient of the normalized value; `out` is used only if needed.
   OW_INLINE C Gradient(C x, C out, C out_grad) const {
     if constexpr (source == Source::kOut) return ReluGrad<C>()(out, out_grad);
     if constexpr (source == Source::kOutGrad) return out_grad;
@@ -191,7 +193,7 @@ struct GradOfChannel {
   OW_INLINE Pair<C> Term(C x, C grad) const { return {grad, grad * ((x - mean) * inv_std)}; }
 };
 
-// Sums of the gradient and of its product with the normal; a line belongs to channel line %
+// Sums the gradient and its product with the normalized value; a line belongs to channel line %
 // n_channels.
 template <typename Line, typename T, typename P, Source source>
 __global__ void __launch_bounds__(kMostLineThreads)
@@ -221,7 +223,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) pairs[line.slot] = sums;
 }
 
-// The same for columns, one per channel.
+// Computes these sums for columns, one per channel.
 template <typename Team, typename T, typename P, Source source>
 __global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
     sums_columns(Pair<Compute<T>>* pairs, GradInputs<T, P> in, int64_t, Lines lines,
@@ -265,7 +267,7 @@ __global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
 }
 
 // Writes the gradients of bias and scale, and the means of both sums, which the gradient of x
-// subtracts; one block per channel. The gradients may be null.
+// subtracts; one block processes each channel. The gradients may be null.
 template <typename P>
 __global__ void means_of_sums(Compute<P>* grad_means, Compute<P>* normal_means, P* bias_grad,
                               P* scale_grad, const Pair<Compute<P>>* pairs, Parts parts,

@@ -32,14 +32,14 @@ struct Chain {
   }
 };
 
-// exp(transition - top) with each column's maximum in `tops`.
+// Computes exp(transition - top), where `tops` has the maximum of each column.
 template <typename C>
 struct Exponents {
   const C* values;
   const C* tops;
 };
 
-// sum over i of weights[i] * exponents[i, j].
+// Returns the sum over i of weights[i] * exponents[i, j].
 template <typename C>
 OW_INLINE C SumOfColumn(const C* weights, const C* exponents, int64_t tags, int64_t j) {
   C sum = C(0);
@@ -47,7 +47,7 @@ OW_INLINE C SumOfColumn(const C* weights, const C* exponents, int64_t tags, int6
   return sum;
 }
 
-// log(sum over i of exp(logs[i] + transition[i, j])), to the accuracy of logarithms.
+// Returns log(sum over i of exp(logs[i] + transition[i, j])), to the accuracy of logarithms.
 template <typename T>
 OW_INLINE Compute<T> LogSumOfColumn(const Compute<T>* logs, const T* transition, int64_t tags,
                                     int64_t j) {
@@ -64,13 +64,13 @@ OW_INLINE Compute<T> LogSumOfColumn(const Compute<T>* logs, const T* transition,
   return top + functors::Log(sum);
 }
 
-// The tag of a step; out of range, it is reported and counts as 0.
+// Returns the tag of a step; a tag that is out of range is reported and counts as 0.
 OW_INLINE int64_t TagAt(const Labels& labels, int64_t place) {
   const int64_t tag = labels.At(place);
   return tag < 0 ? 0 : tag;
 }
 
-// log(sum of exp(logs + end)), in all threads.
+// Returns log(sum of exp(logs + end)) in all threads.
 template <typename T>
 OW_INLINE Compute<T> LogSumOfEnds(const Chain<T>& chain, const Compute<T>* logs) {
   using C = Compute<T>;

@@ -8,23 +8,24 @@ namespace opwright_cuda {
 
 constexpr int kRowsAtOnce = 4;  // rows that a thread reads together, to overlap their latencies
 
-// Blocks per multiprocessor for kernels that only sum: for more of them the compiler would save
-// registers, and serialize reads of rows.
+// Blocks per multiprocessor for kernels that only sum: for more blocks, the compiler would save
+// registers and serialize reads of rows.
 constexpr int kSummingBlocks = 2;
 
-// A block has a tile of columns in a part of the rows of a matrix. A thread has `n` adjacent
-// columns, read and written as a vector, and every `size`-th row of the part; `width` threads, a
-// power of 2, cover adjacent columns. All columns are aligned for vectors of `n`.
+// A block processes a tile of columns in a part of the rows of a matrix. A thread processes `n`
+// adjacent columns, which are read and written as a vector, in every `size`-th row of the part;
+// `width` threads, a power of 2, cover adjacent columns. All columns are aligned for vectors of
+// `n`.
 template <int n>
 struct ColumnTeam {
   static constexpr int kColumns = n;
   int64_t columns;
-  int64_t column;  // the first of this thread
-  int64_t slot;    // its offset in [outer, parts, columns]
-  int64_t first;   // its begin
-  int64_t begin;   // its first row
+  int64_t column;  // first column of this thread
+  int64_t slot;    // offset of the column in [outer, parts, columns]
+  int64_t first;   // offset of the column's first element
+  int64_t begin;   // first row of this thread
   int64_t end;
-  int64_t step;  // to the thread's next row
+  int64_t step;  // rows to the thread's next row
   int thread;
   int size;
   int width;
@@ -51,8 +52,8 @@ struct ColumnTeam {
     end = is_there ? min((part + 1) * lines.chunk, lines.length) : 0;
   }
 
-  // Calls function(Width<m>, row, offset) for all rows of this thread, `many` of them together,
-  // `size` rows apart, and the rest one by one.
+  // Calls function(Width<m>, row, offset) for all rows of this thread: `many` rows together, `size`
+  // rows apart, and the remaining rows one by one.
   template <int many, typename Function>
   OW_INLINE void EachRow(Function function) const {
     int64_t row = begin;
@@ -64,7 +65,7 @@ struct ColumnTeam {
 #pragma unroll 1
     for (; row < end; row += size, place += step) function(Width<1>(), row, place);
   }
-  // The elements of such rows.
+  // Reads the elements of these rows.
   template <int many, typename T>
   OW_INLINE void Read(Vector<T, n> (&rows)[many], const T* x, int64_t place) const {
 #pragma unroll
@@ -79,7 +80,7 @@ struct ColumnTeam {
       StoreWhole(reinterpret_cast<Vector<T, n>*>(out + place + r * step), rows[r]);
     }
   }
-  // The elements of an array for the columns of this thread, zeros if it is null.
+  // Returns the elements of an array for the columns of this thread, or zeros if it is null.
   template <typename T>
   OW_INLINE Vector<Compute<T>, n> ReadColumns(const T* values) const {
     Vector<Compute<T>, n> made = {};
@@ -90,7 +91,8 @@ struct ColumnTeam {
     return made;
   }
 
-  // Reduces over the threads of each column; the first ones have the results. Once per kernel.
+  // Reduces over the threads of each column; the first threads have the results. It may be called
+  // once per kernel.
   template <typename T, typename Function>
   OW_INLINE void Reduce(T (&values)[n], Function function) const {
     OW_SHARED(T, shared, kTileThreads * n);

@@ -5,7 +5,7 @@ using namespace opwright_cuda;
 
 constexpr int kMaxParts = 32;
 
-// Rows of one part: `n` elements in rows of `row`, with the row strides of both sides.
+// One part: `n` elements in rows of `row` elements, with the row strides of both sides.
 struct Part {
   void* out;
   const void* x;
@@ -20,8 +20,8 @@ struct Parts {
   Part at[kMaxParts];
 };
 
-// Blocks with the same y copy one part. T is any type as wide as a contiguous chunk, Int is
-// uint32_t if every part has fewer than 2**31 of them.
+// Blocks with the same y copy one part. T is any type as wide as a contiguous chunk; Int is
+// uint32_t if every part has fewer than 2**31 chunks.
 template <typename T, typename Int>
 __global__ void copy_parts(Parts parts) {
   const Part& part = parts.at[blockIdx.y];

@@ -6,7 +6,7 @@
 
 namespace opwright_cuda {
 
-// The intermediate type of conversions from floats to integers, as on processors.
+// The intermediate type of conversions from floats to integers, as on CPUs.
 template <typename T>
 struct MiddleTraits {
   using Type = int32_t;
@@ -24,7 +24,8 @@ struct MiddleTraits<uint64_t> {
   using Type = int64_t;
 };
 
-// Towards zero. Out of range and NaN become the minimum, as on x86, where GPUs would saturate.
+// Converts toward zero. Numbers out of range and NaN become the minimum, as on x86, whereas GPUs
+// would saturate.
 template <typename Middle, typename From>
 OW_INLINE Middle Truncated(From x) {
   constexpr From kEnd = static_cast<From>(uint64_t(1) << (sizeof(Middle) * 8 - 1));
@@ -42,7 +43,7 @@ struct Cast {
     } else if constexpr (IsFloat<From>::value && !IsFloat<To>::value) {
       return FromFloat(x);
     } else {
-      return x;  // converted when it is stored
+      return x;  // the store converts it
     }
   }
 
@@ -61,7 +62,7 @@ struct Cast {
   }
 };
 
-// The same everywhere; T has the size of the dtype.
+// Returns the same value for every element; T has the size of the dtype.
 template <typename T>
 struct Constant {
   T value;

@@ -2,7 +2,8 @@
 // tiles.h.
 //
 // A tap is one element of a filter: a channel of the group, a slice, a row and a column of the
-// kernel. Images without a depth have one of 1; their kernels, not `deep`, count no slices.
+// kernel. Images without a depth axis have depth 1; their kernels, which are not `deep`, omit
+// slices.
 #ifndef OPWRIGHT_CUDA_CONVOLUTION_H_
 #define OPWRIGHT_CUDA_CONVOLUTION_H_
 
@@ -19,7 +20,7 @@ struct ImageStrides {
   int64_t w;
 };
 
-// Splits a number into four digits, the first one unbounded; the second is for slices.
+// Splits a number into four digits; the first is unbounded, and the second is for slices.
 struct Digits {
   Divider outer;
   Divider middle;
@@ -31,12 +32,12 @@ struct Convolution {
   ImageStrides out;
   int64_t n_windows;
   int64_t n_pixels;
-  int32_t channels;  // of a group
-  int32_t filters;   // of a group
+  int32_t channels;  // channels per group
+  int32_t filters;   // filters per group
   int32_t kernel_d;
   int32_t kernel_h;
   int32_t kernel_w;
-  int32_t depth;  // of x
+  int32_t depth;  // depth of x
   int32_t height;
   int32_t width;
   int32_t out_depth;
@@ -55,7 +56,7 @@ struct Convolution {
   Digits windows;       // image, slice, row, column
   Digits pixels;        // image, slice, row, column
   Digits channel_taps;  // channel, slice, row, column; the channel last for channels last
-  Digits filter_taps;   // the same with filters instead of channels
+  Digits filter_taps;   // like channel_taps, with filters instead of channels
   Divider by_stride_d;
   Divider by_stride_h;
   Divider by_stride_w;
@@ -82,7 +83,7 @@ OW_INLINE Quadruple TakeApart(int64_t number, Digits digits) {
 }
 
 struct Tap {
-  int32_t channel;  // or filter
+  int32_t channel;  // index of a channel or filter
   int32_t d;
   int32_t h;
   int32_t w;
@@ -96,7 +97,7 @@ OW_INLINE Tap TapAt(int64_t number, Digits digits, const Convolution& c) {
   return {t.last, t.first, t.slice, t.middle};
 }
 
-// The offset of a window in `out`.
+// Returns the offset of a window in `out`.
 template <bool deep>
 OW_INLINE int64_t OffsetOfWindow(int64_t window, const Convolution& c) {
   const Quadruple at = TakeApart<deep>(window, c.windows);
@@ -104,8 +105,8 @@ OW_INLINE int64_t OffsetOfWindow(int64_t window, const Convolution& c) {
   return deep ? in_slice + at.slice * c.out.d : in_slice;
 }
 
-// The offset of a filter's tap in the weight, whose layout is [filters, channels, slices, rows,
-// columns].
+// Returns the offset of a filter's tap in the weight, whose layout is [filters, channels, slices,
+// rows, columns].
 template <bool deep>
 OW_INLINE int64_t OffsetInWeight(int64_t filter, int64_t channel, Tap tap, const Convolution& c) {
   int64_t slice = filter * c.channels + channel;
@@ -113,7 +114,7 @@ OW_INLINE int64_t OffsetInWeight(int64_t filter, int64_t channel, Tap tap, const
   return (slice * c.kernel_h + tap.h) * c.kernel_w + tap.w;
 }
 
-// Taps of a channel.
+// Returns the number of taps per channel.
 OW_INLINE int64_t KernelSize(const Convolution& c) {
   return int64_t(c.kernel_d) * c.kernel_h * c.kernel_w;
 }

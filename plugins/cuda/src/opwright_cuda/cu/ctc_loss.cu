@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// Reports labels that are out of range or the blank; one thread per label.
+// Reports labels that are out of range or equal to the blank; one thread per label.
 template <typename Index>
 __global__ void check_ctc_labels(const Index* label, Lengths label_lengths, int64_t rows,
                                  int64_t labels, int64_t classes, int64_t blank, Fault* fault,
@@ -34,7 +34,7 @@ __global__ void ctc_loss(T* out, CtcRows<T, Index> rows, bool zero_infinity, Roo
   }
 }
 
-// The next label of the same class, -1 after the last one; and whether there is none before.
+// The next label of the same class, or -1 after the last, and whether this label is the first.
 struct Link {
   int32_t next;
   bool is_first;
@@ -53,7 +53,7 @@ OW_INLINE void LinkLabels(const CtcRow<T>& row, Link* links) {
 }
 
 // Subtracts each class's share of the likelihood, the sum of `shares` over its states, from the
-// gradient of a step, which is 0.
+// gradient of a step, which must be 0 before.
 template <typename T>
 OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* shares,
                          double loss_grad, T* grad) {
@@ -71,8 +71,8 @@ OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* 
   }
 }
 
-// From the last step back. `onward` has room for two rows of states plus two, the backward
-// logarithms from a step.
+// Runs the backward pass from the last step. `onward` has space for the backward logarithms from a
+// step: two rows of states plus two elements.
 template <typename T>
 OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, const Link* links,
                       double* onward, double* shares, double loss_grad, T* x_grad) {
@@ -99,9 +99,9 @@ OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, co
   }
 }
 
-// The scratch memory holds the classes and the links of all states, and three rows of them;
-// `alphas` all steps of each block's row. The forward pass is recomputed: storing it would take too
-// much memory for the time saved. `x_grad` is 0.
+// The scratch memory holds the classes and links of all states, and three rows of states; `alphas`
+// holds all steps of each block's row. The forward pass is recomputed, because storing it would
+// take too much memory for the time saved. `x_grad` must be 0 before.
 template <typename T, typename Index>
 __global__ void ctc_loss_grad(T* x_grad, const T* out_grad, CtcRows<T, Index> rows, double* alphas,
                               Room room) {
@@ -115,7 +115,7 @@ __global__ void ctc_loss_grad(T* x_grad, const T* out_grad, CtcRows<T, Index> ro
     __syncthreads();
     LinkLabels(row, links);
     const double end = GoForward(row, of_block);
-    if (end != NeverLog()) {  // otherwise the loss is infinite for all nearby x
+    if (end != NeverLog()) {  // otherwise the loss is infinite in a neighborhood of x
       const double loss_grad = static_cast<double>(Load(out_grad[i]));
       GoBack(row, of_block, end, links, shares + stride, shares, loss_grad,
              x_grad + i * rows.time * rows.classes);

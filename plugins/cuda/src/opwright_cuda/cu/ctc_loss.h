@@ -16,7 +16,7 @@ namespace opwright_cuda {
 using opwright::functors::LogOfSum;
 using opwright::functors::NeverLog;
 
-// x [rows, time, classes] and label [rows, labels].
+// The inputs: x [rows, time, classes] and label [rows, labels].
 template <typename T, typename Index>
 struct CtcRows {
   const T* x;
@@ -33,12 +33,12 @@ struct CtcRows {
   OW_INLINE int64_t Stride() const { return 2 * labels + 3; }
 };
 
-// One row of them.
+// One row of the inputs.
 template <typename T>
 struct CtcRow {
   const T* x;
-  const int64_t* class_of;  // of each state
-  int64_t n;                // states
+  const int64_t* class_of;  // class of each state
+  int64_t n;                // number of states
   int64_t length;
   int64_t classes;
 
@@ -51,8 +51,8 @@ struct CtcRow {
   }
 };
 
-// Reads the classes of the states; a label out of range, reported elsewhere, is a blank. The block
-// must synchronize before reading them.
+// Reads the classes of the states; a label that is out of range, which is reported elsewhere,
+// counts as a blank. The block must synchronize before it reads the classes.
 template <typename T, typename Index>
 OW_INLINE CtcRow<T> ReadRow(const CtcRows<T, Index>& rows, int64_t row, int64_t* class_of) {
   const int64_t n = 2 * rows.label_lengths.Of(row, rows.labels) + 1;
@@ -74,8 +74,8 @@ struct Alphas {
   OW_INLINE double* At(int64_t t) const { return values + t % n_kept * stride + 2; }
 };
 
-// Returns the logarithm of the likelihood of the labels, in all threads. Before the first step a
-// path is in a virtual state 0, from which it stays or advances to the first label.
+// Returns the log-likelihood of the labels in all threads. Before the first step, a path is in a
+// virtual state 0, from which it stays or advances to the first label.
 template <typename T>
 OW_INLINE double GoForward(const CtcRow<T>& row, const Alphas& alphas) {
   for (int64_t t = threadIdx.x; t < alphas.n_kept && t <= row.length; t += blockDim.x) {

@@ -1,5 +1,5 @@
-// Tensors described by attributes. Computed ones are compiled without contraction: every product is
-// rounded.
+// Tensors described by attributes. Kernels that compute elements are compiled without contraction,
+// so that every product is rounded.
 #include "kernel.h"
 #include "layout.h"
 
@@ -7,7 +7,7 @@ using namespace opwright_cuda;
 
 constexpr int kChunkWords = 256;
 
-// A part of a constant, passed as a parameter.
+// A chunk of a constant, passed as a kernel parameter.
 struct Chunk {
   uint64_t words[kChunkWords];
 };
@@ -17,7 +17,7 @@ __global__ void write_bytes(uint8_t* out, Chunk chunk, int32_t n) {
   if (i < n) out[i] = static_cast<uint8_t>(chunk.words[i / 8] >> (8 * (i % 8)));
 }
 
-// The last number is `stop` itself if `is_closed`.
+// If `is_closed`, the last number is exactly `stop`.
 template <typename T>
 __global__ void write_steps(T* out, int64_t n, double start, double step, double stop,
                             bool is_closed) {
@@ -27,7 +27,7 @@ __global__ void write_steps(T* out, int64_t n, double start, double step, double
   }
 }
 
-// Integers wrap around, as unsigned sums.
+// Integers are summed as unsigned, so that they wrap around.
 template <typename T>
 __global__ void write_whole_steps(T* out, int64_t n, uint64_t start, uint64_t step) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {

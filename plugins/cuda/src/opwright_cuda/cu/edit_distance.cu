@@ -1,11 +1,11 @@
-// edit_distance: the table of prefix distances, diagonal by diagonal, with independent elements. A
-// block processes a pair of sequences.
+// edit_distance: computes the table of prefix distances diagonal by diagonal, since the elements of
+// a diagonal are independent. A block processes one pair of sequences.
 #include "lengths.h"
 #include "room.h"
 
 using namespace opwright_cuda;
 
-// Ids [n, x_steps] and [n, label_steps].
+// The ids, x [n, x_steps] and label [n, label_steps].
 template <typename Id>
 struct Pairs {
   const Id* x;
@@ -49,7 +49,7 @@ __global__ void edit_distance(float* out, Pairs<Id> pairs, bool is_normalized, R
       __syncthreads();
     }
     if (threadIdx.x == 0) {
-      // A count over 0 is infinite; 0 edits are 0 for any length.
+      // Edits divided by a length of 0 are infinite, but 0 edits are 0 for every length.
       const double edits = now[u], divisor = is_normalized && now[u] > 0 ? u : 1;
       out[b] = divisor > 0 ? static_cast<float>(edits / divisor) : FloatOfBits(0x7f800000u);
     }

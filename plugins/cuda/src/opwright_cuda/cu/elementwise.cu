@@ -21,7 +21,7 @@ struct Pointers {
   const void* at[n == 0 ? 1 : n];
 };
 
-// `width` adjacent elements of each input, or one of a scalar input (bit i of `scalars`).
+// `width` adjacent elements of each input, or one element of a scalar input (bit i of `scalars`).
 template <typename List, uint32_t scalars, int width>
 struct Block;
 
@@ -44,20 +44,20 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
   Vector<T, kIsScalar ? 1 : width> values;
   Block<Inputs<Rest...>, (scalars >> 1), width> others;
 
-  // The block of this number.
+  // Reads block `number`.
   OW_INLINE void Read(const void* const* inputs, int64_t number) {
     using Many = Vector<T, kIsScalar ? 1 : width>;
     values = static_cast<const Many*>(*inputs)[kIsScalar ? 0 : number];
     others.Read(inputs + 1, number);
   }
-  // The block at an individual offset in each input.
+  // Reads the block at a separate offset in each input.
   template <typename Int>
   OW_INLINE void ReadAt(const void* const* inputs, const Int* offsets) {
     using Many = Vector<T, kIsScalar ? 1 : width>;
     values = *reinterpret_cast<const Many*>(static_cast<const T*>(*inputs) + *offsets);
     others.ReadAt(inputs + 1, offsets + 1);
   }
-  // The block that begins at this offset, of the inputs whose bit is in `wanted`.
+  // Reads the block that begins at `offset`, from the inputs whose bit is set in `wanted`.
   template <uint32_t wanted>
   OW_INLINE void ReadSome(const void* const* inputs, int64_t offset) {
     using Many = Vector<T, kIsScalar ? 1 : width>;
@@ -73,10 +73,11 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
   }
 };
 
-// Inputs have the layout of the output, or are scalars. `width` is above 1 only if every pointer is
-// aligned for vectors of that size. Memory-bound: full bandwidth needs tens of kilobytes in flight
-// per multiprocessor, so a thread reads `many` blocks, one thread block's worth apart, before it
-// computes. There is no grid-stride loop, whose next step would wait for the previous write.
+// Inputs have the layout of the output, or are scalars. `width` exceeds 1 only if every pointer is
+// aligned for vectors of that size. The kernel is memory-bound, and full bandwidth needs tens of
+// kilobytes in flight per multiprocessor. Therefore each thread reads `many` blocks, one thread
+// block's worth apart, before it computes. A grid-stride loop is avoided, because its next step
+// would wait for the previous write.
 template <typename Function, typename Out, typename In, uint32_t scalars, int width, int many>
 __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t n,
                                  Function function) {
@@ -105,9 +106,9 @@ __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t 
   }
 }
 
-// Inputs of any strides, read as vectors of `width`: adjacent elements of the output are adjacent
-// in each input, or one element of it (bit i of `scalars`). The layout counts blocks of `width`
-// elements, strides are in elements. `Int` as for Locate.
+// Inputs have any strides and are read as vectors of `width`: adjacent elements of the output are
+// adjacent in each input, or the same element of it (bit i of `scalars`). The layout counts blocks
+// of `width` elements; strides are in elements. `Int` is the same as for Locate.
 template <typename Function, typename Out, typename In, typename Int, uint32_t scalars, int width>
 __global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64_t n_blocks,
                                     Function function, Layout<In::kCount> layout) {
@@ -123,8 +124,8 @@ __global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64
   }
 }
 
-// Matrices, and inputs that are one row for all rows, or scalars (both are bits of `kept`), which a
-// thread keeps in registers. `width` adjacent elements are read as a vector.
+// Inputs are matrices, or a single row for all rows, or scalars; a thread keeps rows and scalars
+// (bits of `kept`) in registers. `width` adjacent elements are read as a vector.
 template <typename Function, typename Out, typename In, uint32_t scalars, uint32_t kept, int width>
 __global__ void __launch_bounds__(kTileThreads)
     elementwise_columns(Out* out, Pointers<In::kCount> inputs, Function function, Lines lines,

@@ -6,9 +6,9 @@
 namespace opwright_cuda {
 
 struct Fault {
-  int is_set;       // 0 without a fault
-  int text;         // number of its registered text
-  long long value;  // the value found
+  int is_set;       // 0 if no fault has occurred
+  int text;         // index of the registered text
+  long long value;  // the invalid value
 };
 
 }  // namespace opwright_cuda

@@ -2,7 +2,7 @@
 #ifndef OPWRIGHT_CUDA_FUNCTION_MACROS_H_
 #define OPWRIGHT_CUDA_FUNCTION_MACROS_H_
 
-// For one T and for two; `W` is the type in which integers wrap around.
+// Functors of one or two operands of type T; `W` is the type in which integers wrap around.
 #define OW_FUNCTION_1(name, expression)                      \
   template <typename T>                                      \
   struct name {                                              \
@@ -26,7 +26,7 @@
     T alpha;                                                       \
     OW_INLINE T operator() parameters const { return expression; } \
   }
-// With two attributes.
+// Functors with two attributes.
 #define OW_WITH_PAIR(name, parameters, expression)                 \
   template <typename T>                                            \
   struct name {                                                    \

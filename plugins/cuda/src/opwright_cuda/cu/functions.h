@@ -1,5 +1,5 @@
-// The functors of the element-wise operators, on compute types. Their arithmetic is
-// opwright/functors.h, shared by all devices.
+// The functors of the element-wise operators, on compute types. Their arithmetic comes from
+// opwright/functors.h, which all devices share.
 #ifndef OPWRIGHT_CUDA_FUNCTIONS_H_
 #define OPWRIGHT_CUDA_FUNCTIONS_H_
 
@@ -8,7 +8,8 @@
 
 namespace opwright_cuda {
 
-// Integers wrap around: as unsigned ones, where that is defined, of at least 32 bits.
+// The type in which integers wrap around: unsigned, so that wrapping is defined, with at least 32
+// bits.
 template <typename T>
 struct WrappingTraits {
   using Type = uint32_t;
@@ -93,7 +94,7 @@ template <typename T>
 struct Scale {
   T scale;
   T bias;
-  // -0 + 0 would be 0.
+  // A zero bias is not added, because -0 + 0 is 0.
   OW_INLINE T operator()(T x) const { return bias == T(0) ? x * scale : x * scale + bias; }
 };
 template <typename T>
@@ -136,7 +137,7 @@ struct LogicalNot {
   OW_INLINE bool operator()(T x) const { return x == T(0); }
 };
 
-// 0 for dropped elements and any x.
+// Dropped elements are 0 for any x.
 template <typename T>
 struct KeepScaled {
   T scale;
@@ -148,10 +149,10 @@ struct DivideBy {
   T divisor;
   OW_INLINE T operator()(T x) const { return x / divisor; }
 };
-// Whether an element is the extremum of its line: every NaN is if the extremum is NaN.
+// Whether an element is the extremum of its line; if the extremum is NaN, every NaN is.
 OW_PREDICATE(IsExtremum, x == y || (x != x && y != y));
-// Extrema share the gradient, which may be infinite. Not by 0: a direct caller may pass values
-// other than the extrema.
+// Extrema share the gradient, which may be infinite. The count is at least 1, because a direct
+// caller may pass values that are not the extrema.
 template <typename T>
 struct ShareOfTies {
   OW_INLINE T operator()(bool is_extremum, uint32_t ties, T out_grad) const {
@@ -159,7 +160,7 @@ struct ShareOfTies {
   }
 };
 
-// For a score or guess x and its label.
+// Functors for a score or prediction x and its label.
 template <typename T>
 struct SquaredError {
   OW_INLINE T operator()(T x, T label) const { return (x - label) * (x - label); }
@@ -169,7 +170,7 @@ struct SquaredErrorGrad {
   T factor;  // 2 for x, -2 for the label
   OW_INLINE T operator()(T x, T label, T out_grad) const { return (x - label) * out_grad * factor; }
 };
-// Without overflow or cancellation.
+// Avoids overflow and cancellation.
 template <typename T>
 struct SigmoidLoss {
   OW_INLINE T operator()(T x, T label) const {
@@ -189,8 +190,8 @@ struct SigmoidLossLabelGrad {
   OW_INLINE T operator()(T x, T out_grad) const { return -(x * out_grad); }
 };
 
-// Normalization by channel statistics, then residual and relu. Each step is rounded as stored in T.
-// Product and sum are one operation, so that recomputing relu's input yields the same bits.
+// Normalization by channel statistics, then residual and relu. Each step is rounded as if stored in
+// T. Product and sum are fused, so that recomputing relu's input yields bitwise identical values.
 template <typename T, bool is_relu>
 struct Normalize {
   using C = Compute<T>;
@@ -205,7 +206,7 @@ struct Normalize {
     return Activated(Rounded<T>(fma(x - mean, inv_std * scale, bias)) + residual);
   }
 };
-// The gradient through relu, recomputed.
+// The gradient through relu, whose input is recomputed.
 template <typename T>
 struct NormalizeReluGrad {
   using C = Compute<T>;
@@ -213,11 +214,12 @@ struct NormalizeReluGrad {
     return ReluGrad<C>()(Normalize<T, true>()(x, mean, inv_std, scale, bias), out_grad);
   }
 };
-// The gradient of x. With a bias, relu follows.
+// The gradient of x. If a bias is given, the gradient passes through relu first.
 template <typename T>
 struct NormalizeGrad {
   using C = Compute<T>;
-  // The statistics depend on x: its gradient loses its mean and its projection on the normal.
+  // If the statistics depend on x, the mean of its gradient and the projection on the normalized
+  // value are subtracted.
   OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale, C grad_mean,
                          C normal_mean) const {
     const C normal = (x - mean) * inv_std;
@@ -228,7 +230,7 @@ struct NormalizeGrad {
     const C grad = NormalizeReluGrad<T>()(x, out_grad, mean, inv_std, scale, bias);
     return (*this)(x, grad, mean, inv_std, scale, grad_mean, normal_mean);
   }
-  // They are constants.
+  // Here the statistics are constants.
   OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale) const {
     return out_grad * (inv_std * scale);
   }
@@ -237,7 +239,8 @@ struct NormalizeGrad {
   }
 };
 
-// One term of a cosine. Each factor is divided by its own norm: their product might underflow.
+// One term of a cosine. Each factor is divided by its own norm, because the product of the norms
+// might underflow.
 template <typename T>
 struct CosineTerm {
   T scale;
@@ -256,7 +259,7 @@ struct CosineGrad {
   }
 };
 
-// For elements of any type of this size.
+// A functor for elements of any type of this size.
 template <typename T>
 struct Where {
   OW_INLINE T operator()(bool condition, T x, T y) const { return condition ? x : y; }

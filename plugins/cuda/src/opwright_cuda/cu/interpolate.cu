@@ -7,7 +7,7 @@ using namespace opwright_cuda;
 // One spatial axis.
 struct ResizedAxis {
   int32_t size;
-  int32_t count;  // of the output
+  int32_t count;  // length of the output axis
 };
 
 // Images of [n, height, width, channels]; channels-first images are treated as single-channel
@@ -30,7 +30,7 @@ struct Between {
   double share;
 };
 
-// Positions are fractions of integers: nothing is rounded before the weight.
+// Positions are fractions of integers, so that nothing is rounded before the weight.
 OW_INLINE Between PlaceAt(int32_t i, const ResizedAxis& axis, const Resizing& r) {
   if (r.is_nearest) {
     const auto at = static_cast<int32_t>(int64_t(i) * axis.size / axis.count);
@@ -44,12 +44,12 @@ OW_INLINE Between PlaceAt(int32_t i, const ResizedAxis& axis, const Resizing& r)
     under = 2 * int64_t(axis.count);
   }
   const auto first = static_cast<int32_t>(over / under);
-  // Elements of weight 0 are not read: they may be NaN.
+  // Elements of weight 0 are not read, because they may be NaN.
   return {first, over % under == 0 ? first : min(first + 1, axis.size - 1),
           static_cast<double>(over % under) / static_cast<double>(under)};
 }
 
-// The first output position whose first element is at least `element`.
+// Returns the first output position whose first element is at least `element`.
 OW_INLINE int32_t FirstPlace(int32_t element, const ResizedAxis& axis, const Resizing& r) {
   int32_t begin = 0;
   int32_t end = axis.count;

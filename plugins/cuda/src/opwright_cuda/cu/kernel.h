@@ -1,8 +1,8 @@
 // The base of every kernel of opwright-cuda. NVRTC compiles it for the GPU; for other compilers the
 // emulator's shim.h replaces CUDA's built-ins, so that the same source runs on the CPU.
 //
-// Kernels use only features of both: shared memory is OW_SHARED, the 16-bit types are ours,
-// integers have the names of <cstdint>.
+// Kernels use only features that both support: shared memory is declared by OW_SHARED, the 16-bit
+// types are our own, and integers have the names of <cstdint>.
 #ifndef OPWRIGHT_CUDA_KERNEL_H_
 #define OPWRIGHT_CUDA_KERNEL_H_
 
@@ -40,7 +40,7 @@ namespace opwright_cuda {
 
 namespace functors = opwright::functors;
 
-// ---- Types of 16 bits: stored so, computed in float, rounded once when they are stored ----------
+// ---- Types of 16 bits: computed in float, rounded once when they are stored ---------------------
 
 struct Half {
   uint16_t bits;
@@ -98,7 +98,7 @@ OW_INLINE Half HalfOf(T x) {
 #endif
 
 OW_INLINE float Widen(BFloat16 x) { return FloatOfBits(static_cast<uint32_t>(x.bits) << 16); }
-// To nearest, ties to even; NaN stays NaN.
+// Rounds to nearest, ties to even; NaN stays NaN.
 OW_INLINE BFloat16 BFloat16Of(float x) {
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
   BFloat16 made;
@@ -110,13 +110,13 @@ OW_INLINE BFloat16 BFloat16Of(float x) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 #endif
 }
-// Through a float whose last bit is sticky, so that it is rounded once.
+// Converts through a float whose last bit is sticky, so that x is rounded only once.
 OW_INLINE BFloat16 BFloat16Of(double x) {
   const float nearest = static_cast<float>(x);
   const double back = static_cast<double>(nearest);
   if (back == x || x != x || nearest - nearest != 0.0f) return BFloat16Of(nearest);
   uint32_t bits = BitsOfFloat(nearest);
-  const bool is_larger = (back > x) == (x > 0.0);  // in magnitude
+  const bool is_larger = (back > x) == (x > 0.0);  // compares magnitudes
   if (is_larger) --bits;
   return BFloat16Of(FloatOfBits(bits | 1u));
 }
@@ -170,13 +170,13 @@ OW_INLINE T Store(From x) {
   return Storer<T, From>::Store(x);
 }
 
-// The value of `x` after a round trip through T: fused kernels round as unfused ones.
+// Returns `x` after a round trip through T, so that fused kernels round like separate kernels.
 template <typename T, typename From>
 OW_INLINE Compute<T> Rounded(From x) {
   return Load(Store<T>(x));
 }
 
-// x * y, rounded before an addition, which the compiler would contract.
+// Returns x * y, rounded before an addition, which the compiler would otherwise contract.
 OW_INLINE float RoundedProduct(float x, float y) { return __fmul_rn(x, y); }
 OW_INLINE double RoundedProduct(double x, double y) { return __dmul_rn(x, y); }
 
@@ -204,8 +204,8 @@ struct IsSigned {
 // ---- Vectors, indices
 // ----------------------------------------------------------------------------
 
-// `n` elements, read and written as one vector if their bytes are a power of 2, else in chunks of a
-// power of 2.
+// `n` elements, which are read and written as one vector if their size in bytes is a power of 2,
+// otherwise in chunks whose size is a power of 2.
 template <typename T, int n>
 struct alignas((sizeof(T) * n) & ~(sizeof(T) * n - 1)) Vector {
   T at[n];
@@ -235,8 +235,8 @@ OW_INLINE int64_t GridThreads() { return static_cast<int64_t>(gridDim.x) * block
 
 constexpr int kMaxRank = 8;
 
-// Division by a constant known on the host, for dividends below 2**31: Granlund and Montgomery's
-// multiplication. Created by opwright_cuda.launch.indexing.
+// Division by a constant known on the host, for dividends below 2**31, through Granlund and
+// Montgomery's multiplication. Created by opwright_cuda.launch.indexing.
 struct Divider {
   uint32_t divisor;
   uint32_t multiplier;

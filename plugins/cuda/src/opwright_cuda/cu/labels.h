@@ -6,7 +6,7 @@
 
 namespace opwright_cuda {
 
-// Class ids of int32 or int64. A label out of range is reported and ignored.
+// Class ids of int32 or int64. A label that is out of range is reported and ignored.
 struct Labels {
   const void* ids;
   Fault* fault;
@@ -16,9 +16,9 @@ struct Labels {
   int32_t can_ignore;
   int32_t text;
 
-  // The class of a line, -1 if it is ignored.
+  // Returns the class of a line, or -1 if it is ignored.
   OW_INLINE int64_t At(int64_t line) const { return IdOf(Read(line)); }
-  // The same in two steps, for reads between them.
+  // Read and IdOf do the same in two steps, so that other reads can be issued in between.
   OW_INLINE int64_t Read(int64_t line) const {
     return is_wide ? static_cast<const int64_t*>(ids)[line]
                    : static_cast<const int32_t*>(ids)[line];

@@ -1,18 +1,19 @@
-// All gradients of a small layer in one launch: of its weight, of its bias, an extra row of the
-// same product, and of its input or of the input of a preceding activation.
+// All gradients of a small layer in one launch: the gradient of its weight, the gradient of its
+// bias, which is an extra row of the same product, and the gradient of its input or of the input of
+// a preceding activation.
 #include "functions.h"
 #include "small_products.h"
 
 using namespace opwright_cuda;
 
-// For x [rows, inputs], the weight [inputs, outputs] and out_grad [rows, outputs].
+// The sizes of x [rows, inputs], the weight [inputs, outputs] and out_grad [rows, outputs].
 struct LayerSizes {
   int32_t rows;
   int32_t inputs;
   int32_t outputs;
 };
 
-// Sums; those after the last row belong to the bias.
+// Writes sums; the sums after the last row belong to the bias.
 template <typename T>
 struct WeightAndBias {
   T* weight;
@@ -28,7 +29,7 @@ struct WeightAndBias {
   }
 };
 
-// Derivative(saved, sum), from the activation's output.
+// Writes Derivative(saved, sum), where `saved` is the activation's output.
 template <typename T, template <typename> class Derivative>
 struct SavedDerivative {
   T* out;
@@ -44,7 +45,7 @@ struct SavedDerivative {
   }
 };
 
-// weight_grad = transpose(x) out_grad, bias_grad the sums of out_grad over rows.
+// Computes weight_grad = transpose(x) out_grad and bias_grad, the sums of out_grad over rows.
 template <typename Tile, int x_width, int grad_width, bool with_bias, typename T, typename Part>
 OW_INLINE void ComputeWeightGrad(T* weight_grad, T* bias_grad, const T* x, const T* out_grad,
                                  LayerSizes sizes, uint32_t tile, Part* memory) {

@@ -6,8 +6,8 @@
 
 namespace opwright_cuda {
 
-// Dimensions in row-major order, the last one first, and the strides of `n` tensors in elements, 0
-// for broadcast axes.
+// The dimensions, last dimension first, and the strides of `n` tensors in elements, 0 for broadcast
+// axes.
 template <int n>
 struct Layout {
   int64_t dims[kMaxRank];
@@ -16,7 +16,7 @@ struct Layout {
   int32_t rank;
 };
 
-// The quotient by one of the dimensions; dividing uint32_t is far cheaper.
+// Returns the quotient by one of the dimensions; dividing uint32_t is far cheaper.
 template <typename Int, int n>
 OW_INLINE Int QuotientByDim(const Layout<n>& layout, int d, Int x) {
   if constexpr (sizeof(Int) == 4) {
@@ -26,8 +26,8 @@ OW_INLINE Int QuotientByDim(const Layout<n>& layout, int d, Int x) {
   }
 }
 
-// The offsets of element `i` in each tensor. `Int` is uint32_t if the number of elements is below
-// 2**31; so may `Offset` be if all offsets are in that range.
+// Returns the offsets of element `i` in each tensor. `Int` is uint32_t if the number of elements is
+// below 2**31; `Offset` may be uint32_t if all offsets are in that range.
 template <typename Int, typename Offset, int n>
 OW_INLINE void Locate(const Layout<n>& layout, int64_t i, Offset* offsets) {
 #pragma unroll

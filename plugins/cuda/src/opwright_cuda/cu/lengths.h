@@ -6,12 +6,13 @@
 
 namespace opwright_cuda {
 
-// The lengths of padded sequences, int32 or int64; null: full length.
+// The lengths of padded sequences, int32 or int64; null means full lengths.
 struct Lengths {
   const void* values;
   bool is_wide;
 
-  // The length of a sequence, clamped to `steps`; check_lengths reports lengths out of range.
+  // Returns the length of a sequence, clamped to `steps`; check_lengths reports lengths out of
+  // range.
   OW_INLINE int64_t Of(int64_t i, int64_t steps) const {
     if (values == nullptr) return steps;
     const int64_t length =

@@ -5,7 +5,7 @@
 using namespace opwright_cuda;
 using opwright::functors::kLeastSum;
 
-// A thread processes a column: adjacent threads read adjacent elements.
+// A thread processes one column, so that adjacent threads read adjacent elements.
 template <typename T>
 __global__ void take_exponents(Compute<T>* values, Compute<T>* tops, const T* transition,
                                int64_t tags) {
@@ -15,7 +15,7 @@ __global__ void take_exponents(Compute<T>* values, Compute<T>* tops, const T* tr
     for (int64_t i = 0; i < tags; ++i) {
       top = functors::Maximum(top, Load(transition[i * tags + j]));
     }
-    if (top == Lowest<C>()) top = C(0);  // no tag precedes this one
+    if (top == Lowest<C>()) top = C(0);  // no tag can precede this tag
     for (int64_t i = 0; i < tags; ++i) {
       values[i * tags + j] = functors::Exp(Load(transition[i * tags + j]) - top);
     }
@@ -23,7 +23,7 @@ __global__ void take_exponents(Compute<T>* values, Compute<T>* tops, const T* tr
   }
 }
 
-// The score of the tags, in all threads.
+// Returns the score of the tags in all threads.
 template <typename T>
 OW_INLINE double ScoreOf(const Chain<T>& chain, const T* x, const Labels& labels, int64_t first,
                          int64_t length) {
@@ -69,7 +69,7 @@ __global__ void linear_chain_crf(T* out, T* alpha, const T* x, Chain<T> chain, L
         top = functors::Maximum(top, next[j]);
       }
       top = BlockMax(top);
-      __syncthreads();  // all have read the results of the previous step
+      __syncthreads();  // all threads have read the results of the previous step
       for (int64_t j = threadIdx.x; j < tags; j += blockDim.x) {
         logs[j] = next[j] - top;
         weights[j] = functors::Exp(logs[j]);

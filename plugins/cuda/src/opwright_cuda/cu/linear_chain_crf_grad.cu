@@ -5,7 +5,7 @@
 using namespace opwright_cuda;
 using opwright::functors::kLeastSum;
 
-// Per block the gradients of transition, start and end of its sequences.
+// The gradients of transition, start and end, per block of sequences.
 template <typename C>
 struct Parts {
   C* begin;
@@ -14,9 +14,10 @@ struct Parts {
   OW_INLINE C* Pairs(int64_t tags) const { return begin + blockIdx.x * tags * (tags + 2); }
 };
 
-// From a step's marginals to `before`, the previous step's, whose logarithms are alpha; each
-// transition's marginal is subtracted from `pairs`, and `loss_grad` added to the transition from
-// `tag` to `next_tag`. A warp processes a row: adjacent lanes read adjacent elements.
+// Computes `before`, the marginals of the previous step, whose log forward sums are alpha, from a
+// step's marginals. Subtracts each transition's marginal from `pairs`, and adds `loss_grad` to the
+// transition from `tag` to `next_tag`. A warp processes a row, so that adjacent lanes read adjacent
+// elements.
 template <typename T>
 OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute<T>> exponents,
                         Compute<T>* rows, const Compute<T>* share, Compute<T>* before,
@@ -61,7 +62,7 @@ OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute
   __syncthreads();
 }
 
-// `parts` are zero; the scratch memory holds six rows of tags. `x_grad` may be null.
+// `parts` must be zero before; the scratch memory holds six rows of tags. `x_grad` may be null.
 template <typename T>
 __global__ void linear_chain_crf_grad(T* x_grad, Parts<Compute<T>> parts, const T* alpha,
                                       const T* out_grad, Chain<T> chain, Labels labels,
@@ -112,7 +113,7 @@ __global__ void linear_chain_crf_grad(T* x_grad, Parts<Compute<T>> parts, const 
   }
 }
 
-// The sum of the blocks' results in fixed order; one thread per element.
+// Adds up the results of the blocks in a fixed order; one thread per element.
 template <typename T>
 __global__ void add_parts(T* out, const Compute<T>* parts, int64_t stride, int64_t n_parts,
                           int64_t n) {

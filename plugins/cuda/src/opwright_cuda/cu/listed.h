@@ -1,4 +1,5 @@
-// Slices listed by index: created by add_slices.cu, read by kernels that combine slices in order.
+// Slices listed by index. add_slices.cu creates the list; kernels that combine slices in order read
+// it.
 #ifndef OPWRIGHT_CUDA_LISTED_H_
 #define OPWRIGHT_CUDA_LISTED_H_
 
@@ -6,13 +7,13 @@
 
 namespace opwright_cuda {
 
-// The ranges of indices in the list, consecutive, in any order.
+// The consecutive ranges of the indices in the list, in any order.
 struct Used {
   int32_t n_slices;
-  int32_t n_positions;  // that have slices
+  int32_t n_positions;  // number of indices that have slices
 };
 
-// The listed slices, or null: then every block searches `index`.
+// The listed slices; if they are null, every block searches `index`.
 struct Listed {
   const int32_t* counts;
   const int32_t* ends;

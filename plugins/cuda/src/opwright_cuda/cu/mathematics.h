@@ -62,7 +62,7 @@ OW_WITH_PAIR(HardSigmoidGrad, (T out, T out_grad), functors::HardSigmoidGrad(out
 OW_WITH_PAIR(Stanh, (T x), functors::Stanh(x, first, second));
 OW_WITH_PAIR(StanhGrad, (T x, T out_grad), functors::StanhGrad(x, out_grad, first, second));
 
-// Integers are always finite, and returned unchanged.
+// Integers are always finite and are returned unchanged.
 template <typename T, bool is_float>
 struct NanToNumOf {
   T nan;
@@ -119,7 +119,7 @@ OW_FUNCTION_2(Prelu, functors::LeakyRelu(x, y));
 OW_FUNCTION_2(Atan2, functors::Atan2(x, y));
 OW_FUNCTION_2(Atan2Derivative, functors::Atan2Derivative(x, y));
 
-// As in NumPy: for integers 0 if y is 0; the minimum divided by -1 is itself.
+// As in NumPy, an integer quotient is 0 if y is 0, and the minimum divided by -1 is itself.
 template <typename T>
 OW_INLINE T ModOf(T x, T y) {
   if constexpr (IsFloat<T>::value) {
@@ -171,7 +171,7 @@ OW_INLINE T RightShiftOf(T x, T y) {
 OW_FUNCTION_2(LeftShift, LeftShiftOf(x, y));
 OW_FUNCTION_2(RightShift, RightShiftOf(x, y));
 
-// From the nearer end, so that a weight of 1 returns exactly y.
+// Interpolates from the nearer end, so that a weight of 1 returns exactly y.
 template <typename T>
 struct Lerp {
   OW_INLINE T operator()(T x, T y, T weight) const {

@@ -66,9 +66,9 @@ __global__ void join_parts(float* auc, const RocArea* parts, int64_t n_parts) {
 // ---- precision_recall ---------------------------------------------------------------------------
 
 constexpr int kRight = 0, kTooMany = 1, kNot = 2, kTooFew = 3;
-constexpr int kCounts = 4;  // of a class: tp, fp, tn, fn
+constexpr int kCounts = 4;  // counts per class: tp, fp, tn, fn
 
-// The predicted class of each row, compared with its label; kNot is ignored.
+// Compares the predicted class of each row with its label; kNot is ignored.
 template <typename Line, typename T>
 __global__ void count_guesses_lines(uint64_t* counts, const T* x, Labels labels, Lines lines,
                                     int32_t width) {
@@ -89,7 +89,7 @@ __global__ void count_guesses_lines(uint64_t* counts, const T* x, Labels labels,
   }
 }
 
-// For some classes: the sums of precision, recall, F1, and counts.
+// The sums of precision, recall, F1 and counts over some classes.
 struct Scores {
   double ratios[3];
   int64_t counts[kCounts];
@@ -111,7 +111,8 @@ struct SumOfScores {
   }
 };
 
-// Adds the counts of a batch of `rows` to the states, and sums both: one pair per block.
+// Adds the counts of a batch of `rows` rows to the states, and sums both; writes one pair per
+// block.
 __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts, int64_t n_classes,
                            int64_t rows) {
   Scores of_batch = SumOfScores::Identity(), of_all = SumOfScores::Identity();
@@ -130,8 +131,8 @@ __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts
   parts[2 * blockIdx.x + 1] = of_all;
 }
 
-// The means over classes, then the values of the total counts. Block 0 writes the batch's metrics,
-// block 1 the metrics of all batches.
+// Writes the means over classes, then the values from total counts. Block 0 writes the batch's
+// metrics, block 1 the metrics of all batches.
 __global__ void find_metrics(float* batch, float* total, const Scores* parts, int64_t n_parts,
                              int64_t n_classes) {
   Scores sum = SumOfScores::Identity();

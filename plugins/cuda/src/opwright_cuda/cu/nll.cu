@@ -1,9 +1,9 @@
-// nll, the negative logarithm at each line's class id, and its gradient.
+// nll: the negative log-probability of each line's class id, and its gradient.
 #include "labels.h"
 
 using namespace opwright_cuda;
 
-// One thread per line of `labels.n_classes` elements, `inner` apart.
+// One thread processes each line of `labels.n_classes` elements, which are `inner` apart.
 template <typename T>
 __global__ void pick_losses(T* out, const T* x, Labels labels, int64_t n_lines, int64_t inner) {
   using C = Compute<T>;
@@ -14,7 +14,7 @@ __global__ void pick_losses(T* out, const T* x, Labels labels, int64_t n_lines, 
   }
 }
 
-// One thread per element of x.
+// One thread processes each element of x.
 template <typename T>
 __global__ void spread_losses(T* x_grad, const T* out_grad, Labels labels, int64_t n,
                               int64_t inner) {

@@ -1,10 +1,10 @@
-// layer_norm, rms_norm, group_norm, their gradients, and cosines of angles.
+// layer_norm, rms_norm, group_norm and cos_sim, and their gradients.
 #include "columns.h"
 #include "functions.h"
 
 using namespace opwright_cuda;
 
-// Two sums of each column, partial or final, the gradients of bias and scale.
+// Two sums per column, partial or final: the gradients of bias and scale.
 template <typename T>
 struct PairTarget {
   Pair<Compute<T>>* pairs;
@@ -18,14 +18,15 @@ struct PairTarget {
   }
 };
 
-// One number per channel; lines are groups of consecutive channels. Null if all are `otherwise`.
+// One number per channel; lines are groups of consecutive channels. It is null if all numbers are
+// `otherwise`.
 template <typename T>
 struct ForChannels {
   const T* values;
   Compute<T> otherwise;
-  uint32_t groups;    // of one item
-  uint32_t channels;  // of one group
-  uint32_t inner;     // elements of a channel
+  uint32_t groups;    // groups per item
+  uint32_t channels;  // channels per group
+  uint32_t inner;     // elements per channel
 };
 template <int n, typename Line, typename T>
 OW_INLINE Vector<Compute<T>, n> ReadBlock(const Line& line, ForChannels<T> x, int64_t i) {
@@ -41,8 +42,8 @@ OW_INLINE Vector<Compute<T>, n> ReadBlock(const Line& line, ForChannels<T> x, in
 
 // ---- layer_norm ---------------------------------------------------------------------------------
 
-// Deviations are squared in a second pass: the difference of squares would cancel. `out` may share
-// memory with x. Without kCentered the mean is 0 and not written.
+// Deviations are squared in a second pass, because the difference of squares would cancel. `out`
+// may share memory with x. Without kCentered, the mean counts as 0 and is not written.
 template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
     layer_norm_lines(T* out, T* mean, T* inv_std, const T* x, Parameter scale, Parameter bias,
@@ -50,7 +51,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);
-  // The mean of differences from the first element: exact if all are equal.
+  // The mean is computed from differences from the first element, so that it is exact if all
+  // elements are equal.
   const C first = kCentered && line.is_there ? Load(x[line.At(0)]) : C(0);
   C sum = C(0);
   const auto add = [&](int64_t, C& kept, C value) {
@@ -117,7 +119,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   Transform(line, x_grad, apply, Again<T>{x}, Again<T>{out_grad}, scale);
 }
 
-// Sums of out_grad and of out_grad * normal over rows.
+// Sums out_grad and out_grad * normal over rows.
 template <typename Team, typename T, bool kCentered>
 __global__ void __launch_bounds__(kTileThreads)
     layer_norm_sum_columns(PairTarget<T> target, const T* x, const T* mean, const T* inv_std,
@@ -152,8 +154,8 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int k = 0; k < n; ++k) target.Write(team.slot + k, sums[k]);
 }
 
-// The same sums over the elements of one channel of one item, which form a line; channels of a
-// group share statistics.
+// Computes these sums over the elements of one channel of one item, which form a line; channels of
+// a group share statistics.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     group_norm_sum_lines(Pair<Compute<T>>* pairs, const T* x, const T* mean, const T* inv_std,
@@ -172,7 +174,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) pairs[line.line] = sums;
 }
 
-// Their sums over all parts of the rows.
+// Adds up these sums over all parts of the rows.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads)
     sum_pair_columns(PairTarget<T> target, const Pair<Compute<T>>* pairs, Lines lines,
@@ -207,8 +209,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) norm[line.line] = Store<T>(NormOf(squares, epsilon));
 }
 
-// For independent lines. Each factor is divided by its own norm: the product of the norms might
-// underflow.
+// Processes independent lines. Each factor is divided by its own norm, because the product of the
+// norms might underflow.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     cos_sim_lines(T* out, T* x_norm, T* y_norm, const T* x, const T* y, Compute<T> scale,

@@ -1,5 +1,5 @@
-// Operators scaled by the norm of a whole tensor: clip_by_norm, clip_by_global_norm and lamb.
-// Squares are summed in double, per block into `sums`, which one block sums.
+// Operators that scale by the norm of a whole tensor: clip_by_norm, clip_by_global_norm and lamb.
+// Squares are summed in double: each block writes to `sums`, which one block then adds up.
 #include "reduce.h"
 #include "update_rules.h"
 
@@ -16,7 +16,8 @@ __global__ void add_squares(double* sums, const T* x, int64_t n) {
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-// One block. Exactly 1 within the bound; NaN if the norm is. `norm` may be null.
+// Runs in one block. The factor is exactly 1 within the bound, and NaN if the norm is NaN. `norm`
+// may be null.
 template <typename T>
 __global__ void find_factor(double* factor, T* norm, const double* sums, int32_t n,
                             double max_norm) {
@@ -60,7 +61,7 @@ struct Lamb {
   }
 };
 
-// Param, its gradient and states, all of one size.
+// A parameter, its gradient and its states, all of the same size.
 template <typename T>
 struct LambTensors {
   T* param;
@@ -81,7 +82,8 @@ OW_INLINE Lamb<C> ReadLamb(const Attributes& attrs, const LambPowers& powers) {
   return Lamb<C>::Of(attrs, values);
 }
 
-// The moments, and the squares of parameter and direction; `sums` has two numbers per block.
+// Updates the moments and sums the squares of parameter and direction; `sums` has two numbers per
+// block.
 template <typename T>
 __global__ void move_moments(LambTensors<T> tensors, double* sums, Attributes attrs,
                              LambPowers powers, int64_t n) {
@@ -107,7 +109,8 @@ __global__ void move_moments(LambTensors<T> tensors, double* sums, Attributes at
   sums[2 * blockIdx.x + 1] = of_direction;
 }
 
-// One block: the length of the step, then the next powers, which the last launch must not read.
+// Computes in one block the length of the step, then the next powers, which the last launch must
+// not read.
 template <typename C>
 __global__ void find_step(double* step, Lamb<C>* rule, const double* sums, int32_t n,
                           Attributes attrs, Number rate, LambPowers powers) {

@@ -1,18 +1,18 @@
-// Updates by any rule, of one parameter or many in one launch. Compiled without contraction, for
-// the same results as on the CPU.
+// Updates one or many parameters in one launch, by any rule. Compiled without contraction, so that
+// results are the same as on the CPU.
 #include "adam_rules.h"
 #include "adaptive_rules.h"
 
 using namespace opwright_cuda;
 
-// Up to `most` parameters. Unused ones begin after the last block.
+// Up to `most` parameters. Unused entries begin after the last block.
 template <int n_tensors, int n_scalars, int most>
 struct Updates {
   void* tensors[n_tensors][most];  // param, grad, states
   const void* scalars[n_scalars == 0 ? 1 : n_scalars][most];
   int64_t sizes[most];
   uint32_t first_blocks[most];
-  uint8_t has_double_scalars[most];  // bit i: scalar i
+  uint8_t has_double_scalars[most];  // bit i is set if scalar i is double
 };
 
 // Updates `width` adjacent elements, block `i` of each tensor.
@@ -33,7 +33,7 @@ OW_INLINE void UpdateAt(const Rule& rule, void* const* tensors, int64_t i) {
   }
 #pragma unroll
   for (int t = 0; t < Rule::kTensors; ++t) {
-    if (t != 1) static_cast<Many*>(tensors[t])[i] = loaded[t];  // all but the gradient
+    if (t != 1) static_cast<Many*>(tensors[t])[i] = loaded[t];  // all except the gradient
   }
 }
 
@@ -80,15 +80,15 @@ __global__ void update(
   if (i < end) UpdateAt<Rule, T, 1>(rule, tensors, i);
 }
 
-// Advances scalars to the next step, each in its own dtype: in a separate launch, since every block
-// of the update reads them.
+// Advances scalars to the next step, each in its own dtype. This is a separate launch, since every
+// block of the update reads them.
 template <int n_scalars, int most>
 struct NextScalars {
   void* at[n_scalars][most];
-  uint8_t is_double[most];  // bit i: scalar i
+  uint8_t is_double[most];  // bit i is set if scalar i is double
 };
 
-// A thread advances the scalars of one parameter, and reads all before it writes any.
+// A thread advances the scalars of one parameter; it reads all of them before it writes any.
 template <template <typename> class RuleOf, int most>
 __global__ void advance(const __grid_constant__ NextScalars<RuleOf<float>::kScalars, most> scalars,
                         Attributes attrs, int32_t n) {

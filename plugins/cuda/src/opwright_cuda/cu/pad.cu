@@ -6,8 +6,8 @@ using namespace opwright_cuda;
 
 enum Mode : int32_t { kConstant = 0, kReflect = 1, kEdge = 2, kWrap = 3 };
 
-// Along each axis, the last one first: the padding before and after the tensor, negative to crop,
-// and its length.
+// The padding before and after the tensor along each axis, last axis first, and the axis' length.
+// Negative padding crops.
 struct Border {
   int64_t before[kMaxRank];
   int64_t behind[kMaxRank];
@@ -54,16 +54,16 @@ __global__ void pad(T* out, const T* x, int64_t n, Layout<1> layout, Border bord
   }
 }
 
-// Each element of x is the sum over its copies: along an axis its own position and copies in the
-// padding. The layout has the dimensions of `x_grad` and the strides of `out_grad`. Only for modes
-// other than kConstant, whose gradient is a slice.
+// The gradient of each element of x is the sum over its copies: along an axis, its own position and
+// copies in the padding. The layout has the dimensions of `x_grad` and the strides of `out_grad`.
+// Mode kConstant is not supported, since its gradient is a slice.
 template <typename T, typename Int>
 __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layout, Border border,
                          int32_t mode) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
     Int rest = static_cast<Int>(i);
-    // Along an axis the copies are first, first + 1, ... (kEdge), or first, first + length, ...
-    // (kWrap), or its own and the reflected ones (kReflect), unless cropped.
+    // Along an axis, the copies are at first, first + 1, ... (kEdge), at first, first + length, ...
+    // (kWrap), or at the element's own and the reflected positions (kReflect), unless cropped.
     int64_t first[kMaxRank];
     int64_t second[kMaxRank];
     int64_t third[kMaxRank];
@@ -78,7 +78,7 @@ __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layo
       const int64_t before = border.before[d];
       const int64_t length = border.length[d];
       const int64_t last = length - 1;
-      const int64_t end = before + last + border.behind[d];  // the last copy
+      const int64_t end = before + last + border.behind[d];  // position of the last copy
       const int64_t own = before + place;
       count[d] = 0;
       if (mode == kEdge) {

@@ -7,7 +7,7 @@
 
 namespace opwright_cuda {
 
-// The key of an operator's words; the step is read in every run.
+// The key of an operator's words; the step is reread in every run.
 struct RandomKey {
   uint64_t seed;
   const int64_t* step;  // null counts as 0
@@ -43,7 +43,7 @@ OW_INLINE RandomBlock Philox(uint64_t seed, uint32_t stream, uint32_t step, uint
   return {{c0, c1, c2, c3}};
 }
 
-// The two 64-bit words of a block, the low half first.
+// Returns one of the two 64-bit words of a block, the low half first.
 OW_INLINE uint64_t LongWord(const RandomBlock& block, int which) {
   return static_cast<uint64_t>(block.words[2 * which + 1]) << 32 | block.words[2 * which];
 }

@@ -1,4 +1,5 @@
-// Flat indices from index tensors: rows from index vectors, elements from indices along an axis.
+// Computes flat indices from index tensors: rows from index vectors, and elements from indices
+// along an axis.
 #include "kernel.h"
 #include "layout.h"
 
@@ -13,8 +14,8 @@ struct IndexedAxes {
   int32_t k;
 };
 
-// The flat indices of the rows of `row` elements at n vectors of k indices, one per element, in
-// order. An index out of range is reported and yields the first row.
+// Computes the flat indices of rows of `row` elements at n vectors of k indices, one flat index per
+// element, in order. An index that is out of range is reported and yields the first row.
 template <typename Index>
 __global__ void row_places(int64_t* places, const Index* index, int64_t n, int64_t row,
                            IndexedAxes axes, Fault* fault) {
@@ -36,7 +37,8 @@ __global__ void row_places(int64_t* places, const Index* index, int64_t n, int64
   }
 }
 
-// The flat index in x of an element of the index; -1 if out of range, which is reported.
+// Returns the flat index in x of an element of the index; an index that is out of range is reported
+// and yields -1.
 template <typename Index>
 OW_INLINE int64_t PlaceIn(int64_t line, Index given, int64_t count, int64_t step, Fault* fault,
                           int32_t text) {
@@ -62,7 +64,7 @@ __global__ void element_places(int64_t* places, const Index* index, int64_t n, L
   }
 }
 
-// The elements of x, with the same dimensions; 0 for an index out of range.
+// Copies the elements of x, with the same dimensions; an index that is out of range yields 0.
 template <typename T, typename Index, typename Int>
 __global__ void take_along_axis(T* out, const T* x, const Index* index, int64_t n, Layout<2> layout,
                                 int64_t count, int64_t step, Fault* fault, int32_t text) {

@@ -1,4 +1,4 @@
-// Pooling of every kind: windows of any size, bins, images with a depth, 1 for 2-d images, and
+// Pooling of every kind: windows of any size, bins, images with a depth (1 for 2-d images), and
 // 64-bit indices. pooling_small.cu has separate kernels for small windows. A thread, or a warp for
 // large windows, computes one output; in the gradients a thread computes one pixel from the windows
 // that cover it. These kernels are compute-bound: each element's position needs divisions, and each
@@ -18,11 +18,11 @@ struct Pooling {
   int64_t n_outputs;
   int64_t n_pixels;
   int32_t channels;
-  int32_t divisor;  // divisor of means; 0: the number of elements
+  int32_t divisor;  // divisor of means; 0 stands for the number of elements
   Divider by_channels;
 };
 
-// The windows from the first that covers an element to the last.
+// Returns the range of windows from the first to the last that covers an element.
 OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
   if (axis.kernel == 0) {
     return {static_cast<int32_t>(int64_t(place) * axis.n_windows / axis.size),
@@ -34,7 +34,7 @@ OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
   return {first, min(padded / axis.stride + 1, axis.n_windows)};
 }
 
-// Whether one of these windows covers the element: with a dilation not all do.
+// Whether one of these windows covers the element; with a dilation, not all of them do.
 OW_INLINE bool Covers(int32_t window, int32_t place, const PoolAxis& axis) {
   return axis.dilation == 1 || (place + axis.before - window * axis.stride) % axis.dilation == 0;
 }
@@ -49,7 +49,7 @@ struct Position {
 
 constexpr int64_t kNarrow = int64_t(1) << 31;
 
-// The position of this element among `n`, in images of these sizes.
+// Returns the position of element `number` in images of these sizes.
 OW_INLINE Position PositionOf(int64_t number, int64_t n, Divider by_depth, Divider by_height,
                               Divider by_width, Divider by_channels) {
   if (n < kNarrow) {
@@ -79,7 +79,7 @@ OW_INLINE Position OutputAt(int64_t number, const Pooling& p) {
 OW_INLINE Position PixelAt(int64_t number, const Pooling& p) {
   return PositionOf(number, p.n_pixels, p.d.by_size, p.h.by_size, p.w.by_size, p.by_channels);
 }
-// The offset of a pixel or window in the slice that begins at row `row` of all rows.
+// Returns the offset of a pixel or window in the slice that begins at row `row` of all rows.
 OW_INLINE int64_t OffsetOfPixel(const Position& at, int64_t row, int32_t w, const Pooling& p) {
   return (row * p.w.size + w) * p.channels + at.channel;
 }
@@ -98,13 +98,13 @@ OW_INLINE void OverRows(int64_t image, Span slices, Span rows, int32_t depth, in
   }
 }
 
-// The divisor of a window's sum.
+// Returns the divisor of a window's sum.
 OW_INLINE int64_t CountAt(int32_t d, int32_t h, int32_t w, const Pooling& p) {
   if (p.divisor != 0) return p.divisor;
   return int64_t(CountOf(d, p.d)) * CountOf(h, p.h) * CountOf(w, p.w);
 }
 
-// The first of equal elements; NaN is greater than every number. `index` may be null.
+// Of equal elements, the first wins; NaN is greater than every number. `index` may be null.
 template <typename T>
 __global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
   using Value = Compute<T>;
@@ -171,7 +171,7 @@ __global__ void pool_average(T* out, const T* x, Pooling p, int32_t lanes) {
     const Span columns = WindowAt(at.w, p.w);
     const int32_t width = CeilOfQuotient(columns.end - columns.begin, p.w.dilation);
     Value sum = 0;
-    int32_t w = lane;  // of the rows concatenated
+    int32_t w = lane;  // index in the concatenated rows
     const auto add = [&](int64_t row, int32_t, int32_t) {
       for (; w < width; w += lanes) {
         sum += Load(x[OffsetOfPixel(at, row, columns.begin + w * p.w.dilation, p)]);

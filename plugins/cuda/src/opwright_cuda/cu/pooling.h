@@ -23,7 +23,7 @@ struct PoolAxis {
   Divider by_windows;
 };
 
-// Begin and end.
+// A range from `begin` to `end`.
 struct Span {
   int32_t begin;
   int32_t end;
@@ -33,8 +33,8 @@ OW_INLINE int32_t CeilOfQuotient(int64_t x, int64_t by) {
   return static_cast<int32_t>((x + by - 1) / by);
 }
 
-// The elements covered by a window with a kernel and no dilation, without padding, and its divisor
-// along this axis.
+// Returns the elements that an undilated window covers, without padding, and its divisor along this
+// axis.
 OW_INLINE Span SlidingWindowAt(int32_t i, const PoolAxis& axis) {
   const int32_t begin = i * axis.stride - axis.before;
   return {max(begin, 0), min(begin + axis.kernel, axis.size)};
@@ -47,7 +47,7 @@ OW_INLINE int32_t CountOfSliding(int32_t i, const PoolAxis& axis) {
   return span.end - span.begin;
 }
 
-// The range of a window with a dilation, including the padding after it that counts.
+// Returns the range of a dilated window, including the padding after it that counts.
 OW_INLINE Span DilatedWindowAt(int32_t i, const PoolAxis& axis, bool with_padding) {
   const int32_t begin = i * axis.stride - axis.before;
   const int32_t end = begin + (axis.kernel - 1) * axis.dilation + 1;
@@ -57,7 +57,7 @@ OW_INLINE Span DilatedWindowAt(int32_t i, const PoolAxis& axis, bool with_paddin
   return {first, min(end, axis.size)};
 }
 
-// The same for any window, or bin; every `dilation`-th element counts.
+// Returns the range of any window or bin; every `dilation`-th element counts.
 OW_INLINE Span WindowAt(int32_t i, const PoolAxis& axis) {
   if (axis.dilation != 1) return DilatedWindowAt(i, axis, false);
   if (axis.kernel != 0) return SlidingWindowAt(i, axis);

@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// The first of equal elements; NaN is greater than every number.
+// Of equal elements, the first wins; NaN is greater than every number.
 template <typename Value>
 OW_INLINE bool IsGreater(Value value, Value than) {
   return !(value <= than) && than == than;
@@ -26,8 +26,9 @@ struct Greatest {
   }
 };
 
-// `many` vertically adjacent windows. Padding is replaced by the nearest element of the image,
-// which is in the window: it changes neither the maximum nor its first index. `index` may be null.
+// Processes `many` vertically adjacent windows. Padding is replaced by the nearest element of the
+// image, which is in the window, so that it changes neither the maximum nor its first index.
+// `index` may be null.
 template <typename T, bool is_single, int n, typename Window, int many>
 __global__ void __launch_bounds__(kThreads)
     pool_max_small(T* out, int32_t* index, const T* x, Strips p) {
@@ -83,8 +84,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// `many` vertically adjacent windows. A row shared by several of them is summed once. Padding is
-// read as the nearest element, since a branch would serialize reads, and counts as 0.
+// Processes `many` vertically adjacent windows. A row shared by several of them is summed once.
+// Padding counts as 0, but the nearest element is read, since a branch would serialize reads.
 template <typename T, bool is_single, int n, typename Window, int many>
 __global__ void __launch_bounds__(kThreads) pool_average_small(T* out, const T* x, Strips p) {
   using Value = Compute<T>;

@@ -1,6 +1,6 @@
 // Pooling with small windows known at compile time, over images of height and width. All of these
-// kernels are memory-bound: each input is read from memory once, and again only from the caches. A
-// thread processes a strip, vertically adjacent pixels with `n` channels, so that
+// kernels are memory-bound: each input is read from memory once, and reread only from the caches. A
+// thread processes a strip of vertically adjacent pixels with `n` channels, so that
 //   - its divisions and all values that depend on its column are shared by the whole strip,
 //   - rows or windows shared by several of its results are read once,
 //   - all its reads are in flight together, without dependencies,
@@ -16,7 +16,7 @@ namespace opwright_cuda {
 
 constexpr int kThreads = 256;
 
-// Elements of a window, and distances between windows.
+// The extents of a window, and the distances between windows.
 template <int rows, int columns, int down, int across>
 struct Window {
   static constexpr int kRows = rows;
@@ -36,13 +36,13 @@ struct Strips {
   PoolAxis w;
   int32_t n_threads;
   int32_t channels;
-  int32_t first_cell;  // of the actual or virtual begins of windows in each column
+  int32_t first_cell;  // first actual or virtual window begin in each column
   Divider by_vectors;
   Divider by_columns;
   Divider by_strips;
 };
 
-// The work of a thread: elements of one column, `n` channels from `channel`.
+// The work of a thread: elements of one column, with `n` channels from `channel` on.
 template <bool is_single>
 struct Strip {
   int32_t image;
@@ -51,7 +51,7 @@ struct Strip {
   int32_t channel;
   int32_t channels;
 
-  // The offset of a position in images of these sizes.
+  // Returns the offset of a position in images of these sizes.
   OW_INLINE int32_t OffsetAt(int32_t row, int32_t column, int32_t n_rows, int32_t n_columns) const {
     const int32_t pixel = (image * n_rows + row) * n_columns + column;
     return is_single ? pixel : pixel * channels + channel;
@@ -74,7 +74,7 @@ OW_INLINE bool IsIn(int32_t i, int32_t size) {
   return static_cast<uint32_t>(i) < static_cast<uint32_t>(size);
 }
 
-// i clamped to the range.
+// Returns i clamped to [0, size).
 OW_INLINE int32_t Nearest(int32_t i, int32_t size) { return min(max(i, 0), size - 1); }
 
 template <int n, typename T>
@@ -103,7 +103,7 @@ OW_INLINE void WriteRounded(T* place, const Value (&values)[n]) {
   WriteValues(place, rounded);
 }
 
-// Approximately 1 / x, for x neither very small nor very large.
+// Returns approximately 1 / x, for x that is neither very small nor very large.
 template <typename T>
 OW_INLINE T InverseOf(T x) {
   return T(1) / x;
@@ -117,9 +117,9 @@ OW_INLINE float InverseOf(float x) {
 }
 #endif
 
-// An integer divisor of sums. The branches of a division for extreme numbers, which do not occur
-// here, would serialize reads; a product is corrected by the remainder instead. For double it is a
-// division.
+// An integer divisor of sums. Division has branches for extreme numbers, which do not occur here
+// and would serialize reads; instead, a product is corrected by the remainder. For double, division
+// is used.
 template <typename T>
 struct Count {
   T count;

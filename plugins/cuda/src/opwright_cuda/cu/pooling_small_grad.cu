@@ -5,11 +5,11 @@
 
 using namespace opwright_cuda;
 
-// The pixels of `many` vertically adjacent cells; a cell spans from the actual or virtual begin of
-// one window to the next begin, so that the same windows may cover its pixels. For each row of
-// windows that may cover one of them, gather.Read(k, offset, row, column, covers) reads the windows
-// that may cover the thread's column, with `covers` true if the row exists and the window covers
-// the column. Otherwise it is a nearby window, since a branch would serialize reads. Then
+// Gathers the pixels of `many` vertically adjacent cells; a cell spans from the actual or virtual
+// begin of one window to the next begin, so that the same windows may cover its pixels. For each
+// row of windows that may cover one of them, gather.Read(k, offset, row, column, covers) reads the
+// windows that may cover the thread's column, with `covers` true if the row exists and the window
+// covers the column. Otherwise it is a nearby window, since a branch would serialize reads. Then
 // gather.Add(q) is called for each pixel that the row covers.
 template <typename Window, int many, bool is_single, typename Gather>
 OW_INLINE void OverWindows(const Strip<is_single>& at, const Strips& p, Gather& gather) {
@@ -53,10 +53,10 @@ template <typename T, int n, int in_row, int n_pixels>
 struct MaxGather {
   const int32_t* index;
   const T* out_grad;
-  int32_t place;  // of the first pixel in its image
+  int32_t place;  // index of the first pixel in its image
   int32_t width;
   Compute<T> sums[n_pixels][n] = {};
-  uint32_t greatest = 0;  // the maximum of all indices as unsigned: negative ones are the largest
+  uint32_t greatest = 0;  // maximum of all indices as unsigned, so that negative ones are huge
   Vector<int32_t, n> places[in_row];
   Vector<T, n> grads[in_row];
   bool is_there[in_row];

@@ -34,7 +34,7 @@ struct WholePower {
   }
 };
 
-// factor * x**y, even if the power by itself overflows or underflows.
+// Returns factor * x**y, even if the power alone overflows or underflows.
 template <typename T>
 OW_INLINE T TimesPower(T factor, T x, T y) {
   constexpr T kLeastNormal = sizeof(T) == 4 ? T(0x1p-126f) : T(0x1p-1022);
@@ -46,8 +46,8 @@ OW_INLINE T TimesPower(T factor, T x, T y) {
   return (is_negative ? -factor : factor) * root * root;
 }
 
-// y x**(y - 1), and 0 for the constant x**0 even if x is 0. If x**y is NaN the derivative is too,
-// though y - 1 may round to an integer.
+// Returns y x**(y - 1), which is 0 for the constant x**0 even if x is 0. If x**y is NaN, so is the
+// derivative, although y - 1 may round to an integer.
 template <typename T>
 struct PowerGradOfBase {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {
@@ -55,7 +55,7 @@ struct PowerGradOfBase {
     return y == T(0) ? T(0) : grad;
   }
 };
-// x**y ln(x), and 0 if x is 0, its limit for every y above 0.
+// Returns x**y ln(x), or 0 if x is 0, which is its limit for every positive y.
 template <typename T>
 struct PowerGradOfExponent {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {

@@ -1,10 +1,10 @@
-// prior_box: boxes depend only on shapes and attributes. Compiled without contraction, for NumPy's
-// results.
+// prior_box: boxes depend only on shapes and attributes. Compiled without contraction, so that
+// results are equal to NumPy's.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
-constexpr int kMostPriors = 64;  // in one launch
+constexpr int kMostPriors = 64;  // maximum priors per launch
 
 // Width and height of some of the boxes at each position, in pixels of the image.
 struct Priors {
@@ -14,8 +14,8 @@ struct Priors {
 struct Places {
   int64_t rows;
   int64_t columns;
-  int64_t priors;  // of a place
-  int64_t first;   // of them in this launch
+  int64_t priors;  // priors per position
+  int64_t first;   // index of the first prior in this launch
   int64_t count;
   double extent[2];  // width and height of the image
   double pitch[2];
@@ -23,7 +23,7 @@ struct Places {
   double variance[4];
 };
 
-// One thread per box.
+// One thread computes each box.
 template <typename T>
 __global__ void prior_box(Vector<T, 4>* out, Vector<T, 4>* variances, Priors priors, Places p,
                           bool is_clipped) {

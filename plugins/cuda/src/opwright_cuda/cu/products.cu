@@ -1,23 +1,23 @@
-// Matrix products not supported by cuBLASLt: of integers, which wrap around, and of batches and
-// alignments that it refuses.
+// Matrix products that cuBLASLt does not support: products of integers, which wrap around, and of
+// batches and alignments that it rejects.
 #include "functions.h"
 #include "tiles.h"
 
 using namespace opwright_cuda;
 
-// The accumulator type of a product of these elements.
+// The accumulator type of a product of elements of type T.
 template <typename T>
 using SumOfProducts = Wrapping<Compute<T>>;
 
-// Rows, columns and batches of one operand; strides in elements.
+// The row, column and batch strides of one operand, in elements.
 struct Strides {
   int64_t row;
   int64_t column;
   int64_t stack[kMaxRank];
 };
 
-// out[s, i, j] = sum over k of x[s, i, k] * y[s, k, j]; `dims` are the batch dimensions, the last
-// one first.
+// out[s, i, j] = sum over k of x[s, i, k] * y[s, k, j]; `dims` are the batch dimensions, last
+// dimension first.
 struct Product {
   int64_t m;
   int64_t n;
@@ -32,7 +32,7 @@ template <typename Out, typename T>
 __global__ void __launch_bounds__(kProductThreads)
     multiply(Out* out, const T* x, const T* y, Product product) {
   using Value = SumOfProducts<T>;
-  // Grid indices fit in 32 bits, which divide much faster.
+  // Grid indices fit in 32 bits, for which division is much faster.
   constexpr int kTile = SquareTile::kRows;
   const auto column_tiles = static_cast<uint32_t>((product.n + kTile - 1) / kTile);
   const uint32_t tiles = static_cast<uint32_t>((product.m + kTile - 1) / kTile) * column_tiles;

@@ -1,12 +1,12 @@
-// uniform, normal, randint and dropout. Compiled without contraction: the specification rounds
-// every product. A thread generates one block of words at a time and its elements.
+// uniform, normal, randint and dropout. Compiled without contraction, since the specification
+// rounds every product. A thread generates one block of words at a time and computes its elements.
 #include "kernel.h"
 #include "opwright/functors/box_muller.h"
 #include "philox.h"
 
 using namespace opwright_cuda;
 
-// Elements of one block of words: 16-bit types are drawn in float.
+// The number of elements per block of words; 16-bit types are drawn in float.
 template <typename T>
 constexpr int kDrawn = IsSame<T, double>::value ? 2 : 4;
 
@@ -97,7 +97,7 @@ struct TruncatedNumbers {
   }
 };
 
-// out = number * scale + shift
+// Computes out = number * scale + shift.
 template <typename Numbers, typename T>
 __global__ void draw(T* out, int64_t n, RandomKey key, Compute<T> scale, Compute<T> shift) {
   constexpr int kMany = kDrawn<T>;
@@ -112,8 +112,8 @@ __global__ void draw(T* out, int64_t n, RandomKey key, Compute<T> scale, Compute
   }
 }
 
-// Keeps an element whose word is at least `threshold`, which is 2^32 if none is kept. A dropped one
-// is 0 for any x, since infinity times 0 is NaN. `x` may be `out`.
+// Keeps an element whose word is at least `threshold`, which is 2^32 if no element is kept. A
+// dropped element is set to 0, since infinity times 0 would be NaN. `x` may be `out`.
 template <typename T>
 __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key,
                         uint64_t threshold, Compute<T> scale) {
@@ -149,7 +149,8 @@ __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key
   }
 }
 
-// 1 if the word of an element is below floor(x * 2^32). Values outside of [0, 1] are reported.
+// Writes 1 if the word of an element is below floor(x * 2^32), otherwise 0. Values outside of [0,
+// 1] are reported.
 template <typename T>
 __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* fault,
                           int32_t text) {
@@ -168,15 +169,16 @@ __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* f
   }
 }
 
-// The elements of x in a larger tensor: `run` of them are contiguous in both. `numbers` are
-// the rows before x, its own, and all rows; the axis has `length`.
+// The positions of the elements of x in a larger tensor, of which `run` elements are contiguous in
+// both. `numbers` has the number of rows before x, of x, and in total; `length` is the axis'
+// length.
 struct PartKey {
   const int64_t* numbers;
   int64_t run;
   int64_t length;
 };
 
-// The words of the elements of a part, one each.
+// The words of the elements of a part, one word per element.
 struct WordsOfPart {
   uint64_t first;
   uint64_t stride;
@@ -185,7 +187,7 @@ struct WordsOfPart {
   uint32_t stream;
   uint32_t step;
 
-  // False, and reported, if the numbers are inconsistent.
+  // Returns false and reports a fault if the numbers are inconsistent.
   OW_INLINE bool SetUp(const RandomKey& key, const PartKey& part, Fault* fault, int32_t text) {
     const int64_t before = part.numbers[0];
     const int64_t own = part.numbers[1];
@@ -206,15 +208,15 @@ struct WordsOfPart {
     const uint64_t place =
         first + static_cast<uint64_t>(i / run) * stride + static_cast<uint64_t>(i % run);
     const auto block = Philox(seed, stream, step, place / 4);
-    // Selected by conditions: an index would place the words in local memory.
+    // Words are selected by conditions, because an index would place them in local memory.
     const uint32_t low = place % 2 == 0 ? block.words[0] : block.words[1];
     const uint32_t high = place % 2 == 0 ? block.words[2] : block.words[3];
     return place % 4 < 2 ? low : high;
   }
 };
 
-// As dropout, for a part of a larger tensor: one thread per element, since its word may be anywhere
-// in a block.
+// Like dropout, for a part of a larger tensor. One thread processes each element, since its word
+// may be anywhere in a block.
 template <typename T>
 __global__ void dropout_part(const T* x, T* out, bool* mask, int64_t n, RandomKey key, PartKey part,
                              uint64_t threshold, Compute<T> scale, Fault* fault, int32_t text) {
@@ -227,7 +229,7 @@ __global__ void dropout_part(const T* x, T* out, bool* mask, int64_t n, RandomKe
   }
 }
 
-// As bernoulli, for a part of a larger tensor.
+// Like bernoulli, for a part of a larger tensor.
 template <typename T>
 __global__ void bernoulli_part(const T* x, T* out, int64_t n, RandomKey key, PartKey part,
                                Fault* fault, int32_t text, int32_t part_text) {
@@ -242,7 +244,7 @@ __global__ void bernoulli_part(const T* x, T* out, int64_t n, RandomKey key, Par
   }
 }
 
-// The upper 64 bits of a product.
+// Returns the upper 64 bits of a product.
 OW_INLINE uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
   const uint64_t a_low = a & 0xffffffffu;
   const uint64_t b_low = b & 0xffffffffu;

@@ -25,7 +25,7 @@ struct RankTraits<uint64_t> {
 template <typename T>
 using Rank = typename RankTraits<Compute<T>>::Type;
 
-// NaN is greater than all others, and -0 is 0.
+// In these keys, NaN is greater than every number, and -0 equals 0.
 template <typename T>
 OW_INLINE Rank<T> AscendingRank(T given) {
   using R = Rank<T>;
@@ -61,7 +61,7 @@ template <typename R>
 OW_INLINE bool IsBefore(const Ranked<R>& a, const Ranked<R>& b) {
   return a.rank < b.rank || (a.rank == b.rank && a.place < b.place);
 }
-// Sorts after every element.
+// Returns a key that sorts after every element.
 template <typename R>
 OW_INLINE Ranked<R> Last() {
   return {~R(0), ~uint32_t(0)};

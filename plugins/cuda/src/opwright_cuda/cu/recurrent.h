@@ -1,5 +1,5 @@
-// Element-wise steps of recurrent kinds from gate sums, and their gradients, shared by cells and
-// layers. The gates of a row are adjacent, `size` of each.
+// Element-wise steps of the recurrent kinds, from gate pre-activations, and their gradients, shared
+// by cells and layers. The gates of a row are adjacent, with `size` elements each.
 #ifndef OPWRIGHT_CUDA_RECURRENT_H_
 #define OPWRIGHT_CUDA_RECURRENT_H_
 
@@ -7,7 +7,8 @@
 
 namespace opwright_cuda {
 
-// The gate parts from x and h, [n, gates * size]; that from h and the biases may be null.
+// The contributions of x and h to the gates, [n, gates * size]; the contribution of h and the
+// biases may be null.
 template <typename T>
 struct Parts {
   const Compute<T>* of_x;
@@ -29,7 +30,7 @@ OW_INLINE Compute<T> LoadOr0(const T* x, int64_t i) {
   return x == nullptr ? Compute<T>(0) : Load(x[i]);
 }
 
-// The sums of one element: the offset of its first gate, and its index in the state.
+// The pre-activations of one element, with the offset of its first gate and its index in the state.
 template <typename T>
 struct Sums {
   Parts<T> parts;
@@ -47,7 +48,8 @@ struct Sums {
   OW_INLINE Compute<T> Both(int gate) const { return FromX(gate) + FromH(gate); }
 };
 
-// Destinations of the gradients of both sums of an element: two for h, which may be null.
+// The destinations of the gradients of an element's contributions from x and h; the latter has two,
+// which may be null.
 template <typename T>
 struct PartGrads {
   T* of_x;
@@ -63,14 +65,14 @@ struct PartGrads {
   OW_INLINE void Put(int gate, Compute<T> both) const { Put(gate, both, both); }
 };
 
-// A state and, of an LSTM, the cell; or their gradients.
+// A state and, for an LSTM, the cell; or their gradients.
 template <typename C>
 struct StateCell {
   C state;
   C cell;
 };
 
-// Inputs of the gradient of one element; `gates` are the saved ones.
+// The inputs of the gradient of one element; `gates` are the saved gates.
 template <typename T>
 struct Saved {
   const T* gates;
@@ -83,8 +85,8 @@ struct Saved {
   OW_INLINE Compute<T> Gate(int gate) const { return Load(gates[gate * size]); }
 };
 
-// Each kind has `Step`, which saves the gates, and `Back`, which returns the gradient of the old
-// state as read directly, and the gradient of the old cell.
+// Each kind has `Step`, which saves the gates, and `Back`, which returns the gradients of the old
+// cell and of the old state, the latter without the gradient through the product.
 template <typename T>
 struct Lstm {
   using C = Compute<T>;
@@ -116,7 +118,7 @@ struct Lstm {
   }
 };
 
-// The fourth saved gate is h's part of the third.
+// The fourth saved gate is the contribution of h to the third.
 template <typename T>
 struct Gru {
   using C = Compute<T>;
@@ -146,7 +148,7 @@ struct Gru {
   }
 };
 
-// Plain recurrence saves only the state.
+// The plain recurrent kind saves only the state.
 template <typename T>
 struct TanhRnn {
   using C = Compute<T>;
@@ -173,7 +175,7 @@ struct ReluRnn {
 
   static OW_INLINE StateCell<C> Step(const Sums<T>& sums, StateCell<C>, T*) {
     const C sum = sums.Both(0);
-    return {sum < C(0) ? C(0) : sum, C(0)};  // NaN stays
+    return {sum < C(0) ? C(0) : sum, C(0)};  // NaN stays NaN
   }
   static OW_INLINE StateCell<C> Back(const PartGrads<T>& to, const Saved<T>& saved,
                                      StateCell<C> grad) {

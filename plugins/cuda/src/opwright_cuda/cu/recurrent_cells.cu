@@ -1,5 +1,5 @@
-// The gates of lstm_cell and gru_cell between the products, forward and backward: one thread per
-// element of the state. The gates of a row are adjacent.
+// The gates of lstm_cell and gru_cell between the products, forward and backward, with one thread
+// per element of the state. The gates of a row are adjacent.
 #include "recurrent.h"
 
 using namespace opwright_cuda;
@@ -15,7 +15,7 @@ __global__ void lstm_step(T* h_out, T* c_out, T* gates, const T* c, Parts<T> par
   }
 }
 
-// `parts` receives the gradients of the sums.
+// `parts` receives the pre-activation gradients.
 template <typename T>
 __global__ void lstm_step_back(T* parts, T* c_grad, const T* gates, const T* c, const T* c_out,
                                const T* h_out_grad, const T* c_out_grad, int64_t n, int64_t size) {
@@ -38,8 +38,8 @@ __global__ void gru_step(T* h_out, T* gates, const T* h, Parts<T> parts, int64_t
   }
 }
 
-// `of_x` and `of_h` receive the gradients of the parts from x and h; `direct` the gradient of h
-// outside of the product.
+// `of_x` and `of_h` receive the gradients of the contributions of x and h; `direct` receives the
+// gradient of h that does not pass through the product.
 template <typename T>
 __global__ void gru_step_back(T* of_x, T* of_h, Compute<T>* direct, const T* gates, const T* h,
                               const T* h_out_grad, int64_t n, int64_t size) {

@@ -1,5 +1,6 @@
-// One step of lstm, gru and rnn between the products, forward and backward: one thread per element
-// of the state. Rows of x and out are in the order of x, all others in time order.
+// One step of lstm, gru and rnn between the products, forward and backward, with one thread per
+// element of the state. Rows of x and out are in the order of x, rows of all other arrays in time
+// order.
 #include "recurrent.h"
 
 using namespace opwright_cuda;
@@ -11,10 +12,10 @@ struct Direction {
   int64_t steps;
   int64_t n;
   int64_t size;
-  int64_t step_rows;   // from one step of x to the next
-  int64_t batch_rows;  // from one sequence of x to the next
-  int64_t width;       // of a row of out: the states of all directions
-  int64_t begin;       // of this direction in it
+  int64_t step_rows;   // row stride between steps of x
+  int64_t batch_rows;  // row stride between sequences of x
+  int64_t width;       // width of a row of out: the states of all directions
+  int64_t begin;       // offset of this direction in a row of out
 
   OW_INLINE bool Reaches(int64_t row, int64_t t) const {
     return lengths == nullptr || t < static_cast<int64_t>(lengths[row]);
@@ -27,26 +28,27 @@ struct Direction {
   }
 };
 
-// The state of a direction as stored for the product with the weights, and as computed: the same
-// memory if nothing is rounded. The cell, and the saved values of all steps.
+// The state of a direction, as stored for the product with the weights and as computed (the same
+// memory if nothing is rounded), the cell, and the saved values of all steps.
 template <typename T>
 struct Trace {
   T* rounded;
   Compute<T>* state;
-  Compute<T>* cell;  // null if the kind has none, as `cells`
+  Compute<T>* cell;  // like `cells`, null if the kind has no cell
   T* states;
   T* cells;
   T* gates;
   T* out;
 };
 
-// The state or the cell before the first step, which is not stored as T; `first` may be null.
+// Initializes the state or cell before the first step, which is not stored as T; `first` may be
+// null.
 template <typename T>
 __global__ void begin_layer(Compute<T>* state, const T* first, int64_t n) {
   for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) state[k] = LoadOr0(first, k);
 }
 
-// Step `t`. After the end of a sequence its state and cell are kept, and its gates are 0.
+// Runs step `t`. After the end of a sequence, its state and cell are kept, and its gates are 0.
 template <typename T, typename Index, typename Kind>
 __global__ void layer_step(Trace<T> trace, Parts<T> parts, Direction<Index> d, int64_t t) {
   using C = Compute<T>;
@@ -71,7 +73,7 @@ __global__ void layer_step(Trace<T> trace, Parts<T> parts, Direction<Index> d, i
   }
 }
 
-// The output of a direction for the next layer, from its states.
+// Writes the output of a direction for the next layer from its states.
 template <typename T, typename Index>
 __global__ void join_states(T* out, const T* states, Direction<Index> d) {
   const int64_t of_step = d.n * d.size;
@@ -82,12 +84,13 @@ __global__ void join_states(T* out, const T* states, Direction<Index> d) {
   }
 }
 
-// The gradient of a state: the part from its product with the weights, and the direct part.
+// The gradient of a state: the gradient through the product with the weights, and the direct
+// gradient.
 template <typename T>
 struct StateFlow {
   Compute<T>* direct;
   Compute<T>* cell;
-  const Compute<T>* through;  // null at the last step: then the next two are used
+  const Compute<T>* through;  // null at the last step, for which the next two pointers are used
   const T* h_n_grad;
   const T* c_n_grad;
 
@@ -102,12 +105,13 @@ template <typename T>
 struct Kept {
   const T* gates;
   const T* states;
-  const T* cells;  // null if the kind has none, as `old_cells`
+  const T* cells;  // like `old_cells`, null if the kind has no cell
   const T* old_states;
   const T* old_cells;
 };
 
-// Step `t` backward; `out_grad` may be null. `to` begins with the first element of the first step.
+// Runs step `t` backward; `out_grad` may be null. `to` begins at the first element of the first
+// step.
 template <typename T, typename Index, typename Kind>
 __global__ void layer_step_back(PartGrads<T> to, StateFlow<T> flow, const T* out_grad, Kept<T> kept,
                                 Direction<Index> d, int64_t t) {
@@ -138,7 +142,7 @@ __global__ void layer_step_back(PartGrads<T> to, StateFlow<T> flow, const T* out
   }
 }
 
-// The gradients of the first state and cell; either output may be null.
+// Writes the gradients of the first state and cell; either output may be null.
 template <typename T>
 __global__ void first_grads(T* h0_grad, T* c0_grad, StateFlow<T> flow, int64_t n) {
   for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) {

@@ -16,14 +16,15 @@
 namespace opwright_cuda {
 
 constexpr int kWarp = 32;
-constexpr int kMaxWarps = 32;  // in a block
+constexpr int kMaxWarps = 32;  // maximum warps per block
 
 OW_INLINE int LaneIndex() { return static_cast<int>(threadIdx.x) % kWarp; }
 OW_INLINE int WarpIndex() { return static_cast<int>(threadIdx.x) / kWarp; }
 
 // ---- Exchange of values between lanes --------------------------------------------------------
 
-// The value of the lane whose index differs in the bits of `lanes`; any struct, word by word.
+// Returns the value of the lane whose index differs in the bits of `lanes`; supports any struct,
+// word by word.
 template <typename T>
 OW_INLINE T ShuffleXor(T value, int lanes) {
   constexpr int kWords = (sizeof(T) + 3) / 4;
@@ -86,8 +87,8 @@ struct SquareSumOf {
   }
 };
 
-// A value and its index; the first of equal ones. The first NaN wins over all numbers. An index of
-// -1 means none.
+// A value and its index. The first of equal values wins, and the first NaN wins over all numbers.
+// Index -1 means no value.
 template <typename T>
 struct Indexed {
   T value;
@@ -114,8 +115,8 @@ using ArgMaxOf = BestOf<T, true>;
 template <typename T>
 using ArgMinOf = BestOf<T, false>;
 
-// The ratio of two counts, to two ulp. Unlike a division it has no branches for extreme numbers,
-// which would serialize reads.
+// Returns the ratio of two counts, within two ulp. Unlike a division, it has no branches for
+// extreme numbers, which would serialize reads.
 template <typename T>
 OW_INLINE T ShareOf(T part, T all) {
   return part / all;
@@ -127,14 +128,14 @@ OW_INLINE float ShareOf(float part, float all) {
 }
 #endif
 
-// Mean and sum of squared deviations of a number of values, without cancellation for a large mean.
+// The mean and the sum of squared deviations of some values, without cancellation for a large mean.
 template <typename T>
 struct Moments {
   T count;
   T mean;
   T squares;
 
-  // Chan's rule; `share` is the others' fraction of the total count.
+  // Applies Chan's rule; `share` is the fraction of the total count that `others` has.
   OW_INLINE void Join(Moments others, T share) {
     const T change = others.mean - mean;
     mean += change * share;
@@ -155,8 +156,8 @@ struct MomentsOf {
 
 // ---- Over threads -------------------------------------------------------------------------------
 
-// Over each group of `width` adjacent lanes, a power of 2. All lanes of the warp must participate;
-// each receives the value of its group.
+// Reduces over each group of `width` adjacent lanes, a power of 2. All lanes of the warp must
+// participate; each receives the value of its group.
 template <int width = kWarp, typename T, typename Function>
 OW_INLINE T WarpReduce(T value, Function function) {
 #pragma unroll
@@ -166,8 +167,8 @@ OW_INLINE T WarpReduce(T value, Function function) {
   return value;
 }
 
-// Over all threads of a block of one dimension whose size is a multiple of 32. All of them must
-// participate, each receives the value; it may be called again immediately.
+// Reduces over all threads of a one-dimensional block whose size is a multiple of 32. All of them
+// must participate, and each receives the value; it may be called again immediately.
 template <typename T, typename Function>
 OW_INLINE T BlockReduce(T value, Function function) {
   OW_SHARED(T, partials, kMaxWarps);

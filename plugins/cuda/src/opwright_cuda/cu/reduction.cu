@@ -36,7 +36,7 @@ struct Product {
   }
 };
 
-// The root of the sum of squares.
+// The square root of the sum of squares.
 template <typename Acc>
 struct Norm : SquareSumOf<Acc> {
   using Value = functors::SquareSum<Acc>;
@@ -56,7 +56,7 @@ struct Norm : SquareSumOf<Acc> {
   }
 };
 
-// Whether all elements are nonzero, or any is.
+// Whether all elements, or any element, is nonzero.
 template <bool is_all>
 struct Truth {
   using Value = uint8_t;
@@ -103,13 +103,13 @@ struct Position : BestOf<Acc, is_largest> {
   }
 };
 
-// Several values together, to overlap their latencies.
+// Number of values that are read together, to overlap their latencies.
 constexpr int kWays = 4;
 
 template <typename In>
 constexpr int kVectorWidth = sizeof(In) >= 16 ? 1 : 16 / static_cast<int>(sizeof(In));
 
-// Contiguous elements, as vectors within their alignment.
+// Reduces contiguous elements, read as vectors as far as their alignment permits.
 template <typename Team, typename Function, typename In>
 OW_INLINE void ReduceRow(const Team& team, const In* x, Function function,
                          typename Function::Value* values) {

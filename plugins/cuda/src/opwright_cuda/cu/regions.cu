@@ -5,7 +5,7 @@
 
 using namespace opwright_cuda;
 
-// Reports boxes that are not finite or far outside, and image indices out of range.
+// Reports boxes that are non-finite or far outside, and image indices that are out of range.
 template <typename T, typename Index>
 __global__ void check_regions(Regions<T, Index> r, Fault* fault, int32_t far_text,
                               int32_t image_text) {
@@ -24,7 +24,8 @@ struct Span {
   int64_t end;
 };
 
-// The weight of each pixel of an axis in each bin: [boxes, bins, size]. One thread per bin.
+// Computes the weight of each pixel of an axis in each bin, [boxes, bins, size]. One thread
+// processes each bin.
 template <typename T, typename Index, int axis>
 __global__ void share_pixels(double* shares, Span* spans, Regions<T, Index> r, int64_t ratio,
                              bool aligned) {
@@ -65,7 +66,7 @@ struct Shares {
   const Span* spans[2];
 };
 
-// Only pixels with a weight are read: 0 * NaN is NaN.
+// Only pixels with nonzero weight are read, because 0 * NaN is NaN.
 template <typename T, typename Index>
 __global__ void roi_align(T* out, const T* x, Regions<T, Index> r, Shares shares) {
   using C = Compute<T>;

@@ -1,4 +1,4 @@
-// Boxes in images, [boxes, 4] and the image of each, as for roi_align and roi_pool.
+// Boxes in images, [boxes, 4], with the image index of each box, for roi_align and roi_pool.
 #ifndef OPWRIGHT_CUDA_REGIONS_H_
 #define OPWRIGHT_CUDA_REGIONS_H_
 
@@ -29,7 +29,7 @@ struct Regions {
     const auto image = static_cast<int64_t>(images[box]);
     return image >= 0 && image < n;
   }
-  // The offset of a box's plane; its image must exist.
+  // Returns the offset of a box's plane; its image must exist.
   OW_INLINE int64_t PlaneOf(int64_t box, int64_t channel) const {
     return (static_cast<int64_t>(images[box]) * channels + channel) * size[0] * size[1];
   }

@@ -1,5 +1,5 @@
-// Maxima of the bins of boxes. Corners are multiplied in double without contraction, so that they
-// round to the same pixel on all devices.
+// roi_pool: maxima of the bins of boxes. Corners are multiplied in double without contraction, so
+// that they round to the same pixel on all devices.
 #include "regions.h"
 
 #include "opwright/functors/regions.h"
@@ -7,7 +7,8 @@
 using namespace opwright_cuda;
 using opwright::functors::PooledSpan;
 
-// The pixels of a box along an axis; none if it is too far outside, which is reported.
+// Returns the pixels of a box along an axis; a box that is too far outside is reported and has no
+// pixels.
 template <typename T, typename Index>
 OW_INLINE PooledSpan SpanOf(const Regions<T, Index>& r, int64_t box, int axis) {
   const double first = r.Corner(box, 1 - axis), last = r.Corner(box, 3 - axis);
@@ -16,7 +17,8 @@ OW_INLINE PooledSpan SpanOf(const Regions<T, Index>& r, int64_t box, int axis) {
                                           r.size[axis], r.bins[axis]);
 }
 
-// One thread per bin. NaN is greater than all numbers, and the first of equal elements counts.
+// One thread processes each bin. NaN is greater than all numbers, and the first of equal elements
+// counts.
 template <typename T, typename Index>
 __global__ void roi_pool(T* out, int32_t* index, const T* x, Regions<T, Index> r) {
   using C = Compute<T>;
@@ -43,8 +45,8 @@ __global__ void roi_pool(T* out, int32_t* index, const T* x, Regions<T, Index> r
   }
 }
 
-// The flat index in x of each bin's gradient; -1 for none, or for invalid inputs, which are
-// reported.
+// Computes the flat index in x of each bin's gradient; -1 if there is no index, or for invalid
+// inputs, which are reported.
 template <typename Index>
 __global__ void roi_pool_places(int64_t* places, const int32_t* index, const Index* images,
                                 int64_t n, int64_t channels, int64_t of_box, int64_t n_images,

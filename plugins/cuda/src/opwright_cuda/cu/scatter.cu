@@ -1,5 +1,5 @@
-// Deterministic combination of elements with updates: the updates of an index are listed
-// (add_slices.cu), sorted by one thread and applied in order.
+// Deterministic combination of elements with updates: the updates of each index are listed
+// (add_slices.cu), sorted by one thread, and applied in order.
 #include "kernel.h"
 #include "listed.h"
 
@@ -11,7 +11,7 @@ struct Last {
     return update;
   }
 };
-// Integers wrap around: they are added and multiplied as unsigned.
+// Integers are added and multiplied as unsigned, so that they wrap around.
 struct Add {
   template <typename T>
   static OW_INLINE T Of(T x, T update) {
@@ -52,7 +52,7 @@ OW_INLINE void SiftDown(int32_t* heap, int32_t at, int32_t n) {
   heap[at] = value;
 }
 
-// Heap sort: in place, and no worse if all updates have the same index.
+// Sorts by heap sort, which is in place, and not slower if all updates have the same index.
 OW_INLINE void PutInOrder(int32_t* numbers, int32_t n) {
   for (int32_t i = n / 2; i-- > 0;) SiftDown(numbers, i, n);
   for (int32_t end = n - 1; end > 0; --end) {
@@ -78,7 +78,7 @@ OW_INLINE Updates UpdatesOf(const Listed& listed, int64_t which) {
   return updates;
 }
 
-// `out` holds x.
+// `out` must hold x before.
 template <typename T, typename Rule>
 __global__ void combine(T* out, const T* updates, Listed listed) {
   for (int64_t i = GlobalIndex(); i < listed.used->n_positions; i += GridThreads()) {
@@ -97,7 +97,7 @@ struct Slots {
   const T* updates;
   const T* out;
   const T* grad;
-  T* x_grad;        // null if not requested; else it holds the gradient of out
+  T* x_grad;        // null if not requested; otherwise it must hold the gradient of out
   T* updates_grad;  // null if not requested
 };
 
@@ -106,7 +106,7 @@ OW_INLINE bool Took(T value, T out) {
   return value == out || (value != value && out != out);
 }
 
-// The gradients of one index; `before` is scratch memory of the size of the updates.
+// Rules for the gradients of one index; `before` is scratch memory of the size of the updates.
 struct GradOfLast {
   template <typename T>
   static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>*) {
@@ -124,7 +124,7 @@ struct GradOfSum {
     }
   }
 };
-// Products of all other factors, without a division, since factors may be zero.
+// Multiplies all other factors instead of dividing the product, since factors may be zero.
 struct GradOfProduct {
   template <typename T>
   static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>* before) {

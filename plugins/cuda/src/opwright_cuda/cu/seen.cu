@@ -1,10 +1,10 @@
-// Products that skip rows of weight 0: rows hidden by lengths or a mask may be NaN, and 0 times NaN
-// is NaN.
+// Matrix products that skip rows of weight 0, because rows that are hidden by lengths or a mask may
+// be NaN, and 0 times NaN is NaN.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
-// Matrices of weights and of rows: element (r, p) of the weights is at r * row + p * inner.
+// Matrices of weights and of rows; element (r, p) of the weights is at r * row + p * inner.
 struct WeighedRows {
   int64_t n_outputs;
   int64_t columns;
@@ -14,7 +14,7 @@ struct WeighedRows {
   int64_t inner;
 };
 
-// Recomputes non-finite sums without rows of weight 0: a hidden key may be NaN.
+// Recomputes non-finite sums without rows of weight 0, since a hidden key may be NaN.
 template <typename T>
 __global__ void sum_seen(T* out, const T* weights, const T* x, WeighedRows w) {
   using C = Compute<T>;

@@ -1,5 +1,5 @@
-// Padded sequences [n, steps, inner]: mask, reversal, and pooling. check_lengths reports lengths
-// out of range, which are clamped elsewhere.
+// Mask, reversal and pooling of padded sequences [n, steps, inner]. check_lengths reports lengths
+// that are out of range; all other kernels clamp them.
 #include "functions.h"
 #include "lengths.h"
 
@@ -36,10 +36,10 @@ __global__ void sequence_reverse(T* out, const T* x, const Index* lengths, Padde
   }
 }
 
-// The rows of sequence_pool.
+// The kinds of sequence_pool.
 constexpr int32_t kMean = 1, kRoot = 2, kGreatest = 3, kFirst = 4, kLast = 5;
 
-// The divisor of a sequence's sum.
+// Returns the divisor of a sequence's sum.
 template <typename C>
 OW_INLINE C DivisorOf(int64_t length, int32_t kind) {
   const C count = static_cast<C>(length);
@@ -101,7 +101,8 @@ __global__ void sequence_pool_grad(T* x_grad, const T* x, const T* out, const T*
   }
 }
 
-// The begin of each packed sequence, and at n their end, which must be `rows`. One block.
+// Computes in one block the begin of each packed sequence and, at index n, their end, which must be
+// `rows`.
 template <typename Index>
 __global__ void sequence_begins(int64_t* begins, const Index* lengths, Padded p, int64_t rows,
                                 Fault* fault, int32_t text) {

@@ -1,10 +1,10 @@
-// A small product, with the bias and the activation of a layer.
+// A small product, fused with the bias and the activation of a layer.
 #include "functions.h"
 #include "small_products.h"
 
 using namespace opwright_cuda;
 
-// Rows and columns of out and the inner dimension; the batch strides of x, y and out.
+// The rows and columns of out, the inner dimension, and the batch strides of x, y and out.
 struct SmallSizes {
   int32_t m;
   int32_t n;
@@ -13,7 +13,7 @@ struct SmallSizes {
   int32_t y_stack;
 };
 
-// `x_along` and `y_along`: whether adjacent memory is adjacent steps.
+// `x_along` and `y_along` tell whether adjacent steps are adjacent in memory.
 template <typename T, typename Tile, bool x_along, int x_width, bool y_along, int y_width,
           template <typename> class Activation>
 __global__ void __launch_bounds__(Tile::kThreads)

@@ -1,10 +1,10 @@
-// Small matrix products, bound by the latency of reads: as many blocks as fit on the GPU, with all
-// threads reading directly into registers.
+// Small matrix products, which are bound by the latency of reads. They use as many blocks as fit on
+// the GPU, and all threads read directly into registers.
 //
 // A thread accumulates 4 x 4 sums. A few adjacent lanes form a tile; the other lanes and warps
-// process other steps of the inner dimension, four adjacent ones at a time, so that no element is
-// needed twice and shared memory would save nothing. Partial sums are combined there at the end, in
-// an order determined by the shape.
+// process different steps of the inner dimension, four adjacent steps at a time. No element is
+// needed twice, so shared memory would save no reads. At the end, partial sums are combined in
+// shared memory, in an order determined by the shape.
 #ifndef OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
 #define OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
 
@@ -22,18 +22,18 @@ struct SmallTile {
   static constexpr int kColumns = column_lanes * kSide;
   static constexpr int kSums = kRows * kColumns;
   static constexpr int kThreads = warps * kWarp;
-  // Threads that accumulate the same sums, and the steps they process together.
+  // The number of threads that accumulate the same sums, and of steps that they process together.
   static constexpr int kParts = kThreads / (row_lanes * column_lanes);
   static constexpr int kSteps = kParts * kSide;
-  // For the final reduction: threads per partial sum, and sums per thread.
+  // In the final reduction, the threads per partial sum and the sums per thread.
   static constexpr int kAdders = kThreads > kSums ? kThreads / kSums : 1;
   static constexpr int kEach = kSums > kThreads ? kSums / kThreads : 1;
-  // The threads of a sum read from different banks, 16 of them in pairs from the same: each
-  // thread's sums are aligned to 16 bytes.
+  // The threads of a sum read from different banks; 16 threads read in pairs from the same bank,
+  // because each thread's sums are aligned to 16 bytes.
   static constexpr int kApart = kWarp / kAdders > kSide ? kWarp / kAdders : kSide;
   static constexpr int kPitch = kSums + (kAdders > 1 ? kApart : 0);
   static constexpr int kMemory = kParts * kPitch;  // partial sums of threads, in shared memory
-  // Few blocks: each needs more reads in flight.
+  // If there are few blocks, each needs more reads in flight.
   static constexpr bool kReadsAhead = kSums < 256;
 };
 
@@ -70,7 +70,7 @@ struct SmallSteps {
   }
 };
 
-// Accumulates the steps of one thread, from `step`.
+// Accumulates the steps of one thread, from `step` on.
 template <typename Tile, typename Left, typename Right, typename Value>
 OW_INLINE void AddSmallSteps(const Left& left, const Right& right, int32_t row, int32_t column,
                              int32_t step, Value (&sums)[kSide][kSide]) {
@@ -178,7 +178,7 @@ OW_INLINE void MultiplySmall(const Left& left, const Right& right, uint32_t tile
   }
 }
 
-// function(sum + bias); a bias may be null.
+// Writes function(sum + bias); the bias may be null.
 template <typename T, template <typename> class Function>
 struct BiasedActivation {
   T* out;

@@ -1,4 +1,4 @@
-// One side of a small product: offsets of rows and steps, and reads into registers.
+// One operand of a small product: offsets of rows and steps, and reads into registers.
 #ifndef OPWRIGHT_CUDA_SMALL_SIDES_H_
 #define OPWRIGHT_CUDA_SMALL_SIDES_H_
 
@@ -8,8 +8,8 @@ namespace opwright_cuda {
 
 constexpr int kSide = 4;  // rows, columns and steps per thread
 
-// Rows and steps of a nonempty matrix in memory, in vectors of `width`. `with_ones` appends a row
-// of ones: its sums are the column sums of the other side.
+// The rows and steps of a nonempty matrix in memory, in vectors of `width`. `with_ones` appends a
+// row of ones, whose sums are the column sums of the other operand.
 template <typename T, bool along_steps, int width, bool with_ones = false>
 struct SmallSide {
   using Element = T;
@@ -28,8 +28,8 @@ struct SmallSide {
   }
 };
 
-// Reads the rows of one thread, a few steps at a time. A missing row repeats the last one: its sums
-// are not stored, and no read waits for a comparison.
+// Reads the rows of one thread, a few steps at a time. A missing row repeats the last row, so that
+// no read waits for a comparison; its sums are not stored.
 template <typename Side, int stride>
 class SmallReader {
  public:
@@ -44,7 +44,7 @@ class SmallReader {
     }
   }
 
-  // Steps from `step`: all of them, or 0 for missing ones.
+  // Reads the steps from `step` on; unless `is_whole`, missing steps are 0.
   template <bool is_whole>
   OW_INLINE void Read(int32_t step, T (&at)[kSide][kSide]) const {
 #pragma unroll
@@ -84,7 +84,7 @@ class SmallReader {
 
   const Side& side_;
   int32_t row_;
-  int32_t rows_[kSide];  // begin of the next step of each
+  int32_t rows_[kSide];  // offset of the next step of each row
 };
 
 }  // namespace opwright_cuda

@@ -1,5 +1,5 @@
-// softmax, log_softmax and their gradients, along lines. Every thread writes only elements it has
-// read before, so that outputs may share memory with inputs.
+// softmax, log_softmax and their gradients, along lines. Every thread writes only elements that it
+// has read before, so that outputs may share memory with inputs.
 #include "softmax.h"
 
 using namespace opwright_cuda;
@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   Transform(line, out, apply, Again<T>{x});
 }
 
-// Reads two arrays, sums `term` of their elements and writes function(pair, sum); elements are kept
-// in registers in between if there is room.
+// Reads two arrays, sums `term` of their elements and writes function(pair, sum); in between,
+// elements are kept in registers if possible.
 template <typename Line, typename T, typename Term, typename Function>
 OW_INLINE void SumAndTransform(Line& line, T* out, const T* x, const T* y, Term term,
                                Function function) {

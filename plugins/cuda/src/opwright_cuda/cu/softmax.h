@@ -1,4 +1,4 @@
-// The sum of exponentials along a line relative to the largest one, without overflow.
+// Sums exponentials along a line relative to the largest element, without overflow.
 #ifndef OPWRIGHT_CUDA_SOFTMAX_H_
 #define OPWRIGHT_CUDA_SOFTMAX_H_
 
@@ -7,7 +7,7 @@
 
 namespace opwright_cuda {
 
-// NaN if either is NaN; the sign of zero is unspecified for 0 and -0.
+// Returns NaN if either operand is NaN; the sign of zero is unspecified for 0 and -0.
 OW_INLINE float LargerOf(float x, float y) {
 #if defined(__CUDACC_RTC__)
   float larger;
@@ -19,8 +19,8 @@ OW_INLINE float LargerOf(float x, float y) {
 }
 OW_INLINE double LargerOf(double x, double y) { return functors::Maximum(x, y); }
 
-// exp(x) for a sum with 1, where small terms need fewer digits. Within 2 ulp, and 1.2 more for each
-// unit below 0; 0 if it would be denormal.
+// Returns exp(x) for a sum that includes 1, in which small terms need less precision. The error is
+// 2 ulp, and 1.2 ulp more for each unit below 0; a denormal result is replaced by 0.
 OW_INLINE float AddedPower(float x) {
 #if defined(__CUDACC_RTC__)
   float power;
@@ -32,8 +32,8 @@ OW_INLINE float AddedPower(float x) {
 }
 OW_INLINE double AddedPower(double x) { return functors::Exp(x); }
 
-// A line for powers. The exponential of a double needs so many registers that a thread computes
-// those of two elements at a time.
+// The line type for exponentials. An exponential in double needs so many registers that a thread
+// computes only two elements at a time.
 template <typename Line>
 struct PowerLineOf {
   using Type = Line;
@@ -45,11 +45,11 @@ struct PowerLineOf<StreamedLine<Team, double, vector>> {
 template <typename Line>
 using PowerLine = typename PowerLineOf<Line>::Type;
 
-// The kept value of each element x after ReadPowers: exp(x - top), x - top, or nothing, which takes
-// a third of the instructions in compute-bound code.
+// The value that ReadPowers keeps for each element x: exp(x - top), x - top, or nothing, which
+// takes a third of the instructions in compute-bound code.
 enum Left { kPowers, kShifted, kNothing };
 
-// exp of a non-positive difference; 1 at 0.
+// Returns exp of a non-positive difference, exactly 1 at 0.
 template <Left left, typename T>
 OW_INLINE T PowerFor(T shifted) {
   return left == kNothing ? AddedPower(shifted) : functors::Exp(shifted);
@@ -61,7 +61,7 @@ struct Powers {
   T top;
   T total;
 
-  // If all are minus infinity, the sum is 0: later ones may be larger.
+  // If all elements so far are minus infinity, the sum stays 0, since later elements may be larger.
   OW_INLINE T Shift() const { return top == Lowest<T>() ? T(0) : top; }
   template <Left left, typename Stored, int n>
   OW_INLINE void Add(const Vector<Stored, n>& block) {
@@ -75,7 +75,7 @@ struct Powers {
     const T before = top;
     top = LargerOf(top, largest);
     const T shift = Shift();
-    total *= PowerFor<left>(before - shift);  // without a branch, which would serialize reads
+    total *= PowerFor<left>(before - shift);  // a branch would serialize reads
 #pragma unroll
     for (int k = 0; k < n; ++k) total += PowerFor<left>(x[k] - shift);
   }
@@ -128,7 +128,7 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
   return ReadPowers<left>(line, x, [] {});
 }
 
-// The value kept by ReadPowers, or recomputed from a reread element.
+// Returns the value kept by ReadPowers, or recomputes it from a reread element.
 template <typename Line, typename C>
 OW_INLINE C ShiftedOf(C kept, C again, C top) {
   return Line::kKeeps ? kept : again - top;

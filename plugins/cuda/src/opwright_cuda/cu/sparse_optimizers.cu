@@ -1,11 +1,13 @@
-// Updates of looked-up rows of a table. Compiled without contraction, as for whole parameters.
+// Updates of looked-up rows of a table. Compiled without contraction, like updates of whole
+// parameters.
 #include "adam_rules.h"
 #include "adaptive_rules.h"
 #include "listed.h"
 
 using namespace opwright_cuda;
 
-// Row indices as int64; -1 for the padding row, and for rows out of range, which are reported.
+// Converts row indices to int64: -1 for the padding row, and for rows out of range, which are
+// reported.
 template <typename Index>
 __global__ void list_rows(int64_t* rows, const Index* given, int64_t n, int64_t count,
                           int64_t padding, Fault* fault, int32_t text) {
@@ -22,18 +24,18 @@ template <int n_tensors, int n_scalars>
 struct Table {
   void* tensors[n_tensors];
   const void* scalars[n_scalars == 0 ? 1 : n_scalars];
-  int64_t size;                // of a row
-  uint8_t has_double_scalars;  // bit i: scalar i
+  int64_t size;                // elements per row
+  uint8_t has_double_scalars;  // bit i is set if scalar i is double
 };
 
-// A block updates one listed row; `sums` has the gradient of each.
+// A block updates one listed row; `sums` has the gradient of each listed row.
 template <template <typename> class RuleOf, typename T>
 __global__ void update_rows(
     Table<RuleOf<Compute<T>>::kTensors - 1, RuleOf<Compute<T>>::kScalars> table,
     const Compute<T>* sums, Listed listed, Attributes attrs, Number rate) {
   using Rule = RuleOf<Compute<T>>;
   OW_SHARED(Rule, rule_of_step, 1);
-  if (blockIdx.x >= listed.used->n_positions) return;  // the whole block
+  if (blockIdx.x >= listed.used->n_positions) return;  // true for the whole block
   if (threadIdx.x == 0) {
     double scalars[2] = {0, 0};
     for (int s = 0; s < Rule::kScalars; ++s) {

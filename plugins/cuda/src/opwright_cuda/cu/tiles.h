@@ -1,6 +1,6 @@
-// Tiled matrix products: 256 threads accumulate 4,096 sums, 64 x 64 or another shape, 16 steps of
-// the inner dimension at a time, 4 x 4 sums each. Operands may be implicit matrices: a source
-// returns the positions of row i and step k, which are added.
+// Tiled matrix products: 256 threads accumulate 4,096 sums, in a tile of 64 x 64 or a different
+// shape, 16 steps of the inner dimension at a time; each thread has 4 x 4 sums. Operands may be
+// implicit matrices: a source returns the positions of row i and step k, which are added.
 //
 //   struct Source {
 //     using Value = ...;                       // the type of the sums
@@ -18,8 +18,8 @@
 
 namespace opwright_cuda {
 
-constexpr int kSteps = 16;     // of the inner dimension in shared memory
-constexpr int kPerThread = 4;  // rows, and columns
+constexpr int kSteps = 16;     // steps of the inner dimension in shared memory
+constexpr int kPerThread = 4;  // rows per thread, and columns per thread
 constexpr int kProductThreads = 256;
 constexpr int kTileSums = kProductThreads * kPerThread * kPerThread;
 
@@ -31,7 +31,8 @@ struct TileShape {
 };
 using SquareTile = TileShape<64>;
 
-// Four more than rows: fewer bank conflicts, and vectors of 16 bytes stay aligned.
+// The pitch is four more than rows, which reduces bank conflicts and keeps vectors of 16 bytes
+// aligned.
 constexpr int PitchOf(int rows) { return rows + 4; }
 
 // An offset in elements, and a position in an image for sources with padding; d is 0 for images
@@ -43,13 +44,13 @@ struct Place {
   int32_t d;
 };
 
-// Outside of every image, even after adding another position.
+// Returns a position outside of every image, even after another position is added.
 OW_INLINE Place Nowhere() { return {0, -(1 << 30), -(1 << 30), 0}; }
 OW_INLINE Place Sum(Place a, Place b) {
   return {a.offset + b.offset, a.h + b.h, a.w + b.w, a.d + b.d};
 }
 
-// A matrix with strides, in elements.
+// A matrix with strides, which are given in elements.
 template <typename T, typename Sum>
 struct MatrixSource {
   using Value = Sum;
@@ -72,7 +73,7 @@ template <typename Source, int rows>
 class TileLoader {
  public:
   using Value = typename Source::Value;
-  static constexpr int kCount = rows * kSteps / kProductThreads;  // elements of a thread
+  static constexpr int kCount = rows * kSteps / kProductThreads;  // elements per thread
   static constexpr int kPitch = PitchOf(rows);
   static constexpr int kSize = kSteps * kPitch;
 
@@ -123,14 +124,14 @@ class TileLoader {
   Value values_[kCount];
 };
 
-// The sums of one thread: of rows 4 * row, ... and columns 4 * column, ... of the tile.
+// The sums of one thread, for the rows from 4 * row and the columns from 4 * column of the tile on.
 template <typename Value, typename Shape>
 struct TileSums {
   int row;
   int column;
   Value at[kPerThread][kPerThread];
 
-  // Adjacent threads have adjacent rows or columns, in storage order.
+  // Adjacent threads have adjacent rows or adjacent columns, whichever are adjacent in memory.
   OW_INLINE explicit TileSums(bool goes_along_rows) {
     const int n_fast = (goes_along_rows ? Shape::kRows : Shape::kColumns) / kPerThread;
     const int fast = static_cast<int>(threadIdx.x) % n_fast;
@@ -178,7 +179,7 @@ OW_INLINE void MultiplyTiles(const Left& left, const Right& right, int64_t row, 
   using Aligned = Vector<uint32_t, 4>;
   using LeftLoader = TileLoader<Left, Shape::kRows>;
   using RightLoader = TileLoader<Right, Shape::kColumns>;
-  // While one half is multiplied, the other one is filled.
+  // While one half is multiplied, the other half is filled.
   constexpr int kPerVector = sizeof(Aligned) / sizeof(Value);
   OW_SHARED(Aligned, left_memory, 2 * LeftLoader::kSize / kPerVector);
   OW_SHARED(Aligned, right_memory, 2 * RightLoader::kSize / kPerVector);

@@ -1,11 +1,11 @@
-// The best elements along an axis, in order; and their gradient.
+// top_k: the best elements along an axis, in order, and the gradient.
 #include "kernel.h"
 #include "ranking.h"
 #include "reduce.h"
 
 using namespace opwright_cuda;
 
-constexpr int kSorted = 2048;  // elements that shared memory holds
+constexpr int kSorted = 2048;  // elements that fit into shared memory
 
 // Lines of `length` elements, `inner` apart; the best k of each are selected.
 struct Lines {
@@ -49,16 +49,16 @@ __global__ void top_k_of_short(const T* x, T* out, int64_t* places, Lines lines,
   }
 }
 
-// Long lines: the rank of the k-th best is found first
+// In long lines, the rank of the k-th best element is found first.
 
 template <typename R>
 struct Limit {
-  R rank;           // of the k-th best
+  R rank;           // rank of the k-th best element
   int64_t n_equal;  // number of selected elements with this rank, the first ones
 };
 
-// Radix select from the highest digit: elements that match all digits so far are counted by the
-// next one.
+// Radix select, from the highest digit: elements that match all digits so far are counted by their
+// next digit.
 template <typename T>
 OW_INLINE Limit<Rank<T>> FindLimit(const T* elements, const Lines& lines) {
   using R = Rank<T>;
@@ -87,7 +87,7 @@ OW_INLINE Limit<Rank<T>> FindLimit(const T* elements, const Lines& lines) {
   return *limit;
 }
 
-// The best k in any order, padded with a key after every element.
+// Collects the best k elements in any order, padded with a key that sorts after every element.
 template <typename T>
 OW_INLINE void Select(Ranked<Rank<T>>* items, int64_t n_items, const T* elements,
                       const Lines& lines) {
@@ -101,7 +101,7 @@ OW_INLINE void Select(Ranked<Rank<T>>* items, int64_t n_items, const T* elements
   }
   __syncthreads();
   const int n_warps = static_cast<int>(blockDim.x) / kWarp;
-  int64_t n_equal = 0;  // the same in all threads
+  int64_t n_equal = 0;  // equal in all threads
   for (int64_t first = 0; first < lines.length; first += blockDim.x) {
     const int64_t i = first + threadIdx.x;
     const bool is_there = i < lines.length;
@@ -122,8 +122,8 @@ OW_INLINE void Select(Ranked<Rank<T>>* items, int64_t n_items, const T* elements
   }
 }
 
-// The best are stored in shared memory if it holds `n_items`, else in the workspace, `n_items` per
-// block; `n_items`, a power of two, is at least k.
+// The best elements are stored in shared memory if `n_items` fit into it, otherwise in the
+// workspace, `n_items` per block; `n_items`, a power of two, is at least k.
 template <typename T>
 __global__ void top_k_of_long(const T* x, T* out, int64_t* places, Lines lines, int64_t n_items,
                               Ranked<Rank<T>>* workspace) {

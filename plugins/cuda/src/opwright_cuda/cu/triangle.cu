@@ -1,4 +1,4 @@
-// One triangle of matrices, zeros in the other.
+// triu and tril: keep one triangle of matrices and set the other to zero.
 #include "kernel.h"
 #include "layout.h"
 

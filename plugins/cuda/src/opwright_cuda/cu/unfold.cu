@@ -1,10 +1,10 @@
 // im2col and col2im: a convolution's windows as rows of a matrix, [windows, taps], and their sum.
-// For images without a depth; fold does not support dilation.
+// Images have no depth axis, and fold does not support dilation.
 #include "convolution.h"
 
 using namespace opwright_cuda;
 
-constexpr int kWindows = 8;  // of one block
+constexpr int kWindows = 8;  // windows per block
 
 // A block writes some windows; a thread computes its tap's offset once for all of them.
 template <typename T>
@@ -32,7 +32,7 @@ __global__ void unfold(T* columns, const T* x, int32_t n_taps, Convolution c) {
   }
 }
 
-constexpr int kFoldSide = 32;  // channels and pixels of one block
+constexpr int kFoldSide = 32;  // channels and pixels per block
 constexpr int kFoldRows = 8;
 
 // The first and last window along one axis that cover a position of the padded image.
@@ -42,7 +42,7 @@ struct Covering {
 
   OW_INLINE Covering(int32_t position, int32_t kernel, int32_t stride, Divider by_stride,
                      int32_t n_windows) {
-    const int32_t before = position - kernel + stride;  // begin of the window before the first
+    const int32_t before = position - kernel + stride;  // rounds the quotient up
     first =
         before < 0 ? 0 : static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(before), by_stride));
     last = min(static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(position), by_stride)),

@@ -1,12 +1,12 @@
-// The inverse of maximum pooling. One thread per channel of a plane, so that the last of repeated
-// indices wins; in the gradient one thread per element.
+// The inverse of maximum pooling. One thread processes each channel of a plane, so that the last of
+// repeated indices wins; in the gradient, one thread processes each element.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
 // Planes of `pixels` and of `out_pixels` pixels; `run` channels are adjacent.
 struct Unpooling {
-  int64_t n_lines;  // channels of all images
+  int64_t n_lines;  // number of channels in all images
   int64_t pixels;
   int64_t out_pixels;
   int64_t run;

@@ -17,7 +17,7 @@ OW_INLINE double ReadNumber(const void* at, bool is_double) {
                    : static_cast<double>(*static_cast<const float*>(at));
 }
 
-// In the order of optimizers.py.
+// The attributes, in the order of optimizers.py.
 struct Attributes {
   double a;
   double b;
@@ -25,8 +25,8 @@ struct Attributes {
   double d;
 };
 
-// An update rule: the tensors that it reads and overwrites, the factors of a step, computed once
-// per block, and the update of an element from param, grad and states.
+// An update rule defines the tensors that it reads and overwrites, the factors of a step, which are
+// computed once per block, and the update of an element from param, grad and states.
 template <typename C>
 struct Sgd {
   static constexpr int kTensors = 2;

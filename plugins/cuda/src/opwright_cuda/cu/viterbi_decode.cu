@@ -3,7 +3,7 @@
 
 using namespace opwright_cuda;
 
-// The scratch memory holds two rows of tags, `from` the best previous tag in the steps of each
+// The scratch memory holds two rows of tags; `from` holds the best previous tags of all steps, per
 // block. The first of equal sums counts, and NaN is greater than every number.
 template <typename T>
 __global__ void viterbi_decode(T* out, int64_t* path, const T* x, Chain<T> chain, int32_t* from,

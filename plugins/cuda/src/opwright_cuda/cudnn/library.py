@@ -67,7 +67,7 @@ def find_refusal() -> str | None:
     """
     try:
         if native.find_cudnn_path() is None:
-            tell_blas_path()  # cuDNN aborts the process if it does not find it
+            tell_blas_path()  # cuDNN aborts the process if it does not find cuBLAS
             native.set_cudnn_path(_find_library())
     except PluginError:
         return f"cuDNN needs cuBLASLt, which is not found; {INSTALL}"
@@ -89,7 +89,7 @@ def _find_library() -> str:
     """Return the library path in the wheel, or the name for the loader."""
     try:
         spec = importlib.util.find_spec("nvidia.cudnn")
-    except ModuleNotFoundError:  # no package is called nvidia
+    except ModuleNotFoundError:  # there is no package named nvidia
         spec = None
     for folder in (spec and spec.submodule_search_locations) or ():
         path = Path(folder) / "lib" / LIBRARY

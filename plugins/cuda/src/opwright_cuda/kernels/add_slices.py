@@ -1,4 +1,4 @@
-"""Deterministic sums of slices by index: the gradient of every look-up.
+"""Deterministic sums of slices by index, as in the gradient of every lookup.
 
 Float sums depend on the order, so slices are not added by atomic operations: the slices of each
 index are listed first, by counting, and then added in order.
@@ -97,7 +97,7 @@ def launch_add_slices(
     look_up : LookUp
         The dimensions; nothing is added to the slice of ``zero_at``.
     text : str or None
-        The fault text of an index out of range; None: such a slice is ignored.
+        The fault text of an index out of range; if None, such a slice is ignored.
     sum_type : str, optional
         The C++ type of the sums, by default the compute type of the dtype.
 
@@ -183,7 +183,7 @@ def _launch_sums(
     listing: _Listing,
     is_compact: bool = False,
 ) -> None:
-    """Add the kernel for types of the slices, of sums and of `out`."""
+    """Add the launch of the kernel for the types of the slices, the sums and `out`."""
     of_slices, of_sums, of_out = types
     n_columns = look_up.outer * look_up.row
     columns = min(THREADS, 1 << (n_columns - 1).bit_length())

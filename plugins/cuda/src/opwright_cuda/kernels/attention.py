@@ -64,7 +64,7 @@ class _Extents(NamedTuple):
         return plan.workspace(self.n_scores * ITEM_BYTES[self.dtype])
 
     def team(self, n_arrays: int = 1) -> Team:
-        """Return the teams for the rows of this many arrays of scores."""
+        """Return the teams for the rows of `n_arrays` arrays of scores."""
         lines = Lines(self.groups * self.rows, self.keys, 1)
         return team_to_keep(lines, self.score_dtype, n_arrays)
 
@@ -142,7 +142,7 @@ ATTENTION: Final = Kernel(_fill_in_attention)
 
 
 def _fill_in_attention_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Recompute the weights, and from them the gradients."""
+    """Recompute the weights, and compute the gradients from them."""
     e = _extents(ctx)
     if e.n_scores == 0:
         fill_zeros(ctx, plan)

@@ -122,7 +122,7 @@ def _check_activation(ctx: PrepareContext) -> None:
 
 
 def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write the statistics of every channel, of the batch or the running ones."""
+    """Write every channel's statistics, either of the batch or the running statistics."""
     meta = ctx.inputs["x"][0]
     types, source = _types_of(ctx), own_source(SOURCE)
     n, n_channels, size = _shape_of(meta)
@@ -178,7 +178,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     shape, types = _shape_of(meta), _types_of(ctx)
     means = [plan.workspace(shape[1] * compute_bytes(meta.dtype)) for _ in range(2)]
-    # batch_norm_grad has a bias as well, but not its values.
+    # batch_norm_grad has a bias slot as well, but reads only its shape.
     bias = _find_input(ctx, plan, "bias") if ctx.attrs.get("activation") else None
     behind = plan.output("residual_grad") if ctx.outputs.get("residual_grad") else None
     uses_batch = ctx.attrs["training"]
@@ -204,7 +204,7 @@ def _fill_in_sums(
     bias: Pointer | None,
     behind: Pointer | None,
 ) -> None:
-    """Sum the gradient and its product with the normal; write the results.
+    """Sum the gradient and its product with the normalized value; write the results.
 
     Parameters
     ----------

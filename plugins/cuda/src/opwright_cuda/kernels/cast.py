@@ -1,4 +1,4 @@
-"""Conversion to another dtype."""
+"""Conversion to a different dtype."""
 
 from __future__ import annotations
 

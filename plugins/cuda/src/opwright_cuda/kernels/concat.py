@@ -40,11 +40,11 @@ def launch_parts(
     whole : Pointer
         The tensor made of the parts.
     parts : sequence of Part
-        In order, of equal dtype and equal shapes except for the axis.
+        The parts in order, with equal dtypes and with equal shapes except along the axis.
     axis : int
-        Counted from the front; trailing axes are contiguous.
+        The axis, counted from the front; trailing axes are contiguous.
     into_whole : bool
-        The direction.
+        Whether the parts are copied into the whole.
     """
     item_bytes = ITEM_BYTES[parts[0].meta.dtype]
     rows = [math.prod(part.meta.shape[axis:]) * item_bytes for part in parts]

@@ -85,11 +85,11 @@ class Convolution(NamedTuple):
     x, out : Images
         Input and output.
     filters, channels : int
-        The weight: out_channels, in_channels of a group.
+        The out_channels of the weight, and its in_channels per group.
     kernel_size : int
         Elements of the kernel.
     groups : int
-        Their number.
+        Number of groups.
     is_channels_last : bool
         Whether the channels are last.
     is_deep : bool
@@ -167,7 +167,7 @@ def _divider(divisor: int) -> Struct:
 
 
 def _tap_dividers(n: int, kernel: list[int], is_last: bool) -> list[Struct]:
-    """Bases of the digits of taps after the first: (n, d, h, w), or (d, h, w, n) channels last."""
+    """Dividers of tap digits after the first: (n, d, h, w), or (d, h, w, n) for channels last."""
     digits = [*kernel[1:], n] if is_last else kernel
     return [_divider(digit) for digit in digits]
 
@@ -190,7 +190,7 @@ def _tile(rows: int, columns: int) -> _Tiling:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Convolve."""
+    """Compute the convolution."""
     (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
     conv = describe(ctx, x, weight, out)
     tiling = _tile(conv.out.n_places, conv.filters // conv.groups)
@@ -288,7 +288,7 @@ def add_bias_grad(plan: LaunchPlan, conv: Convolution) -> None:
 
 
 class _Parts:
-    """The steps of sums: all in one pass, or in parts that a second pass adds.
+    """The steps of sums, either in one pass or in parts that a second pass adds.
 
     Parameters
     ----------
@@ -303,12 +303,12 @@ class _Parts:
     blocks : int
         Number of blocks without splitting.
     enough : int
-        Number of blocks that is enough.
+        Number of blocks that keeps the GPU busy.
 
     Attributes
     ----------
     n_parts : int
-        Their number.
+        Number of parts.
     target : Struct
         ``Target`` of convolution.cu.
     """

@@ -29,7 +29,7 @@ def _launch_count(
     plan.fill(plan.output("out"), 8 * n_kinds)
     is_shared = n_kinds <= MOST_SHARED
     blocks = blocks_for(n, plan)
-    if is_shared:  # a block adds all of its counts, so it needs more elements than kinds
+    if is_shared:  # each block adds all of its counts, so it needs more elements than kinds
         blocks = min(blocks, -(-n // (4 * n_kinds)))
     given = [
         plan.output("out"),

@@ -18,7 +18,7 @@ def item_of(dtype: str, value: float) -> Any:
 
     The shape rule has checked that an integer or bool can represent the value.
     """
-    with np.errstate(over="ignore"):  # infinity in a narrower dtype
+    with np.errstate(over="ignore"):  # a large value becomes infinity in a narrower dtype
         made = np.array(value).astype(dtype_to_numpy(dtype))
     return made.view(f"u{ITEM_BYTES[dtype]}")[()]
 

@@ -44,7 +44,7 @@ def _describe_rows(ctx: PrepareContext, plan: LaunchPlan) -> Struct:
 def _launch(
     ctx: PrepareContext, plan: LaunchPlan, n_rows: int, arguments: list[Argument], most: int | None
 ) -> None:
-    """Add the operator's kernel with scratch memory for this many rows of states."""
+    """Add the operator's kernel with scratch memory for the given number of rows of states."""
     (x,), (label,) = ctx.inputs["x"], ctx.inputs["label"]
     labels = label.shape[1]
     n_bytes = n_rows * (2 * labels + 3) * _BYTES

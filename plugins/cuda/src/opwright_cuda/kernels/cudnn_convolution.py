@@ -1,4 +1,4 @@
-"""Convolution by cuDNN: a bias is added before rounding, and each gradient is a separate graph."""
+"""Convolution by cuDNN; a bias is added before rounding, and each gradient is a separate graph."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _add_bias_alone(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Convolve, add the bias."""
+    """Compute the convolution and add the bias."""
     (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
     unfolded = find_unfolded(ctx, plan, x, weight, out)
     if unfolded is not None and unfolded.gives_out:

@@ -35,7 +35,8 @@ MANY_VECTORS: Final = 2**19
 class Operand(NamedTuple):
     """A tensor: its pointer, shape and C++ type.
 
-    Tensors of a plan have the device's alignment; a view at an offset may not be ``is_aligned``.
+    Tensors of a plan have the device's alignment; ``is_aligned`` may be false for a view at an
+    offset.
     """
 
     pointer: Pointer
@@ -122,16 +123,16 @@ def _columns(layout: Layout, n: int, width: int) -> Team | None:
     if columns % width or not all(s in {(columns, 1), (0, 1), (0, 0)} for s in layout.strides):
         return None
     team = columns_of(Lines(1, rows, columns), width)
-    return team if rows * team.width >= 8 * team.block else None  # else threads have no rows
+    return team if rows * team.width >= 8 * team.block else None  # some threads would be idle
 
 
 def _vectors_each(n_vectors: int, n_inputs: int) -> int:
-    """Vectors of each input that a thread reads together, equal for one and two inputs."""
+    """Vectors that a thread reads together from each input, equal for one and two inputs."""
     return 2 if n_vectors >= MANY_VECTORS and n_inputs == 1 else 1
 
 
 def _in_blocks(layout: Layout, width: int) -> bool:
-    """Whether blocks of the output are contiguous blocks, or one element, of each input."""
+    """Whether each block of the output is a contiguous block, or one element, of each input."""
     return layout.dims[-1] % width == 0 and all(
         s[-1] == 0 or (s[-1] == 1 and all(step % width == 0 for step in s[:-1]))
         for s in layout.strides
@@ -148,11 +149,11 @@ def _blocked(layout: Layout, width: int) -> tuple[Layout, int]:
 
 
 def _width(out: Operand, inputs: Sequence[Operand], layout: Layout, n: int) -> int:
-    """Elements per vector: as many as fill one of the widest type."""
+    """Elements per vector, which are as many as fill a vector of the widest type."""
     operands = (out, *inputs)
     if not all(operand.is_aligned for operand in operands):
         return 1
-    # The bytes of inputs that are not kept over many rows or elements.
+    # Operands that are reread for each row or element, rather than kept in registers.
     moving = [o for o, s in zip(operands, layout.strides, strict=True) if s and s[0] and s[-1]]
     width = VECTOR_BYTES // max(size_of(operand.ctype) for operand in moving or operands)
     # Short arrays use more threads without vectors.
@@ -186,7 +187,7 @@ _BOUNDS: Final = {ctype: np.dtype(dtype) for dtype, ctype in CTYPES.items() if "
 
 
 def _clip_bounds(ctx: PrepareContext, ctype: str) -> Struct:
-    """Bounds in the dtype; integers use the nearest one inside, or the end of their range."""
+    """Bounds in the dtype; for integers, rounded inward and clamped to the dtype's range."""
     if ctype not in _BOUNDS:
         return _constants("min", "max")(ctx, ctype)
     info = np.iinfo(_BOUNDS[ctype])
@@ -220,7 +221,7 @@ def _substitutes(ctx: PrepareContext, ctype: str) -> Struct:
     """Replacements of NaN and infinities, within the range of the dtype."""
     most = _MOST.get(ctx.inputs["x"][0].dtype)
     if most is None:
-        return Struct()  # integers do not change
+        return Struct()  # integers are unchanged
     kind: Any = np.float64 if ctype == "double" else np.float32
     ends = (min(max(ctx.attrs[name], -most), most) for name in ("posinf", "neginf"))
     return Struct(kind(ctx.attrs["nan"]), *(kind(end) for end in ends))
@@ -234,7 +235,7 @@ class Function(NamedTuple):
     name : str
         The template in functions.h or mathematics.h.
     slots : tuple of str
-        The inputs of the functor, in order; by default all given ones.
+        The inputs of the functor, in order; by default, all given inputs.
     parameters : callable, optional
         Its members, from the attributes.
     """

@@ -1,4 +1,4 @@
-"""Fused element-wise functions: their functor is generated when a plan is made.
+"""Fused element-wise functions, whose functor is generated when a plan is created.
 
 Every function is one of functions.h. Intermediate values are rounded as if stored, so that 16-bit
 types have the same results as separate functions. In wider types the compiler may contract a

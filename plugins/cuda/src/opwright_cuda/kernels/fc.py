@@ -1,4 +1,4 @@
-"""Fully connected layers: the bias is added before a sum is stored.
+"""Fully connected layers, which add the bias before a sum is stored.
 
 For small layers the activation is fused as well.
 """
@@ -46,7 +46,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Multiply, add the bias and apply the activation in one launch; softmax needs another one."""
+    """Multiply, add the bias and apply the activation in one launch; softmax needs a second one."""
     activation = ctx.attrs["activation"]
     product = _describe(ctx)
     refuse_for(ctx, find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32))
@@ -58,7 +58,7 @@ def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _describe(ctx: PrepareContext) -> Product:
-    """The kept axes of x are the rows, all others together the inner dimension."""
+    """Return the product; the kept axes of x are rows, and all other axes the inner dimension."""
     x, kept = ctx.inputs["x"][0], ctx.attrs["num_flatten_dims"]
     turned = ctx.attrs["transpose_weight"]
     rows, columns = ctx.inputs["weight"][0].shape
@@ -78,7 +78,7 @@ def _add_softmax(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _add_bias_alone(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """An empty sum is 0: every row is the bias."""
+    """Write the bias to every row, since an empty sum is 0."""
     if not ctx.inputs["bias"]:
         plan.fill(plan.output("out"), bytes_of(ctx.outputs["out"][0]))
         return

@@ -42,7 +42,7 @@ def launch_gather(
     Parameters
     ----------
     plan : LaunchPlan
-        The plan to extend; the slot ``out``, not empty, is written.
+        The plan to extend; the slot ``out``, which must not be empty, is written.
     slot, table : str, Meta
         The input with the slices.
     index, index_meta : Pointer, Meta

@@ -41,7 +41,7 @@ class Lines(NamedTuple):
 
 
 def lines_along(shape: Sequence[int], axis: int) -> Lines:
-    """Return the lines of a shape along one of its axes; a negative one counts from the end.
+    """Return the lines of a shape along one of its axes; a negative axis counts from the end.
 
     A scalar is one line of one element.
     """
@@ -118,12 +118,12 @@ def quotient_up(x: int, y: int) -> int:
 
 
 def lanes_of(lines: Lines, lanes: int, ctype: str = "LaneTeam") -> Team:
-    """Return teams of this many lanes."""
+    """Return teams of `lanes` lanes."""
     return Team(ctype, lines, lanes, quotient_up(lines.n_lines * lanes, THREADS), THREADS)
 
 
 def _tile_width(lines: Lines) -> int:
-    """Lines of a tile: at least as many as fill a transaction, more for short lines."""
+    """Number of lines per tile, which fill at least a transaction, and more for short lines."""
     rows = min(8, power_of_two(lines.length // 8))
     return min(power_of_two(lines.inner), THREADS // rows)
 
@@ -148,7 +148,7 @@ def split(team: Team, least: int) -> Team:
     wanted = min(quotient_up(ENOUGH_BLOCKS, max(team.grid, 1)), length // least)
     if wanted < 2:
         return team
-    # A multiple of a vector: parts are aligned if lines are.
+    # A part is a multiple of a vector, so that parts are aligned if lines are.
     chunk = quotient_up(quotient_up(length, wanted), 16) * 16
     parts = quotient_up(length, chunk)
     return team._replace(grid=team.grid * parts, parts=parts, chunk=chunk)
@@ -201,8 +201,9 @@ def streamed(lines: Lines, dtype: str, may_split: bool = False) -> Team:
 def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
     """Return teams of a warp or less that read lines as `streamed` does.
 
-    The overhead per line, including the reduction over its threads, is as long as some tens of
-    elements: each thread has at least 16 of them if there is enough work for all threads of a GPU.
+    The overhead per line, including the reduction over its threads, takes as long as tens of
+    elements. So each thread has at least 16 elements if there is enough work for all threads of a
+    GPU.
 
     Parameters
     ----------
@@ -213,7 +214,7 @@ def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
     """
     each = 16 if lines.n_lines * lines.length > 4 * FEW_ELEMENTS else 4
     lanes = _floor_power_of_two(lines.length // each)
-    # Together they read at least a memory sector, or half of one.
+    # The lanes of a team together read at least a memory sector, or half of one.
     n_bytes = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype]) * ITEM_BYTES[dtype]
     least = min(8, quotient_up(32, n_bytes))
     return _streamed(lanes_of(lines, min(max(lanes, least), WARP)), dtype)
@@ -229,7 +230,7 @@ def _kept_line(team: str, kept: str, items: int, vector: int) -> str:
 
 
 def _type_to_keep(dtype: str, n_arrays: int) -> str:
-    """Return the kept type for elements of several arrays."""
+    """Return the type in which elements of several arrays are kept."""
     ctype = compute_type(dtype)
     return ctype if n_arrays == 1 else f"Pair<{ctype}>"
 
@@ -247,7 +248,7 @@ def _lanes_to_keep(lines: Lines, dtype: str, n_arrays: int) -> Team | None:
 
 
 def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
-    """Return teams that read every line several times, and keep it if there is room.
+    """Return teams that read every line several times, and keep it in registers if it fits.
 
     Parameters
     ----------
@@ -256,7 +257,7 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
     dtype : str
         The dtype of the elements.
     n_arrays : int
-        Number of arrays read: for one an element is kept, for two a pair.
+        Number of arrays read: for one array, elements are kept; for two, pairs.
     """
     kept = _type_to_keep(dtype, n_arrays)
     if lines.inner > 1:
@@ -283,8 +284,8 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
 def team_to_sum(lines: Lines, dtype: str) -> Team:
     """Return teams that read every line once and write only its result.
 
-    A line that lanes can keep is kept. Longer ones are streamed: a block that kept one would not
-    read while its threads synchronize.
+    A line that lanes can keep is kept. Longer lines are streamed, because a block that kept a line
+    would not read while its threads synchronize.
 
     Parameters
     ----------
@@ -306,7 +307,7 @@ def team_to_sum(lines: Lines, dtype: str) -> Team:
 
 
 def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:
-    """Return teams for adjacent lines: columns of matrices, read row by row.
+    """Return teams for adjacent lines, which are columns of matrices and read row by row.
 
     Parameters
     ----------

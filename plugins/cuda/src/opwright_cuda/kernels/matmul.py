@@ -1,4 +1,4 @@
-"""Matrix products by NumPy's rules: by cuBLASLt, or by our own kernels."""
+"""Matrix products by NumPy's rules, computed by cuBLASLt or by our own kernels."""
 
 from __future__ import annotations
 

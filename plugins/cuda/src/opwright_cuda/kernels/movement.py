@@ -45,7 +45,7 @@ def launch_move(
     dims : sequence of int
         The dimensions of the box.
     out_strides, x_strides : sequence of int
-        Distances along each axis, in elements; they may be negative.
+        Strides along each axis, in elements; they may be negative.
     item_bytes : int
         The size of an element.
     """

@@ -26,7 +26,7 @@ MULTIPLEX: Final = Kernel(_fill_in)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the gradients of the selected rows; others are 0."""
+    """Copy the gradients of the selected rows; other rows are 0."""
     (grad,) = ctx.inputs["out_grad"]
     outputs = range(len(ctx.outputs["x_grad"]))
     sides = [(plan.output("x_grad", i), plan.input("out_grad")) for i in outputs]

@@ -1,7 +1,7 @@
 """layer_norm, rms_norm, group_norm, instance_norm, cos_sim and their gradients.
 
-Means and variances need two passes: a row is kept in registers between them if there is room, and
-otherwise read again.
+Means and variances need two passes. Between them, a row is kept in registers if it fits; otherwise
+it is reread.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class _Rows(NamedTuple):
     centered : bool
         Whether the mean is subtracted.
     layout : tuple of numpy.uint32
-        Groups of an item, channels of a group and elements of a channel; none if every element of a
-        row has a scale.
+        Groups per item, channels per group and elements per channel; empty if every element of a
+        row has its own scale.
     """
 
     lines: Lines
@@ -257,7 +257,7 @@ def _fill_in_cos_sim_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of both sides, summed over broadcast axes."""
     dtype = ctx.inputs["x"][0].dtype
     ctype = compute_type(dtype)
-    # A norm clamped to epsilon was rounded with it when stored.
+    # Epsilon is rounded to the dtype, as norms that were clamped to it were when they were stored.
     epsilon = float(np.array(ctx.attrs["epsilon"]).astype(dtype_to_numpy(dtype)))
     members = Struct(scalar(ctype, ctx.attrs["scale"]), scalar(ctype, epsilon))
     read = {

@@ -1,4 +1,4 @@
-"""Operators scaled by the norm of a whole tensor: clip_by_norm, clip_by_global_norm and lamb.
+"""Operators that scale by a whole tensor's norm: clip_by_norm, clip_by_global_norm and lamb.
 
 A launch per tensor sums squares, one block computes the factor, and another launch per tensor
 multiplies by it.
@@ -26,7 +26,7 @@ def _source() -> Source:
 
 
 def _fill_in_clip(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Scale tensors to the bound of their norm."""
+    """Scale tensors so that their norm is within the bound."""
     metas = ctx.inputs["x"]
     ctype = CTYPES[metas[0].dtype]
     sizes = {i: count_of(meta) for i, meta in enumerate(metas) if count_of(meta)}

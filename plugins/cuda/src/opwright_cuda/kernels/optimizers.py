@@ -1,7 +1,7 @@
 """In-place updates of one parameter, or of many in one launch.
 
-A launch passes a table of addresses as a kernel parameter; each block updates one parameter, found
-in the table. Every block reads the scalar states, so another launch advances them.
+A launch passes a table of addresses as a kernel parameter; each block looks up one parameter in the
+table and updates it. Every block reads the scalar states, so a separate launch advances them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
     scalars : tuple of str
         Slots of one number per parameter.
     attributes : tuple of str
-        In the order of ``Attributes``; absent ones are 0.
+        Names in the order of ``Attributes``; absent attributes are 0.
     """
 
     name: str
@@ -79,7 +79,7 @@ RULES: Final = {
 
 
 def _rule_of(ctx: PrepareContext) -> Rule:
-    """Return the rule of an operator, for rmsprop with its given states."""
+    """Return the rule of an operator; for rmsprop, with the states that are given."""
     rule = RULES[ctx.op_type.removeprefix("std.multi_")]
     if rule.name != "Rmsprop":
         return rule
@@ -90,7 +90,7 @@ def _rule_of(ctx: PrepareContext) -> Rule:
 
 
 def optimizer_source(name: str) -> Source:
-    """Return a file of kernels that round as on the CPU."""
+    """Return a source file whose kernels round as on the CPU."""
     return own_source(name, ("-fmad=false",))
 
 
@@ -125,7 +125,7 @@ def attributes_of(ctx: PrepareContext, names: Sequence[str]) -> Struct:
 
 
 def _chunk(plan: LaunchPlan, n: int, dtype: str) -> int:
-    """Elements per block, in vectors: few enough to balance the whole GPU."""
+    """Elements per block, a multiple of the vector width, few enough to balance the whole GPU."""
     step = THREADS * VECTOR_BYTES // ITEM_BYTES[dtype]
     blocks = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
     return max(-(-n // (blocks * step)), 1) * step

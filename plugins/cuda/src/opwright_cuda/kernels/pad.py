@@ -51,7 +51,8 @@ class Axis(NamedTuple):
 def merge_axes(axes: Sequence[Axis], is_constant: bool) -> list[Axis]:
     """Merge axes where possible.
 
-    An unpadded axis merges with an unpadded one; with constant padding, with any axis before it.
+    An unpadded axis merges with an adjacent unpadded axis or, with constant padding, with any axis
+    before it.
     """
     kept: list[Axis] = []
     for axis in axes:

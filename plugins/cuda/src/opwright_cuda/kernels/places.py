@@ -1,4 +1,4 @@
-"""Flat indices from index tensors: the first step of gather_nd, scatter and similar operators."""
+"""Flat indices from index tensors, the first step of gather_nd, scatter and similar operators."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _workspace(plan: LaunchPlan, n: int) -> Places:
 def launch_row_places(ctx: PrepareContext, plan: LaunchPlan, x: Meta, row: int) -> Places:
     """Add the computation of flat indices of rows of `row` elements from the slot ``index``.
 
-    With ``row`` 1 they are row indices.
+    If `row` is 1, they are row indices.
     """
     (index,) = ctx.inputs["index"]
     k = index.shape[-1]
@@ -80,7 +80,7 @@ class _Along(NamedTuple):
 
 
 def _along(x: Meta, index: Meta, dims: Sequence[int], axis: int, repeats: bool) -> _Along:
-    """Return the strides of x for `dims` elements, with broadcasting or not."""
+    """Return the strides of x for `dims` elements, with broadcasting if `repeats`."""
     dims, shape = dims or (1,), x.shape or (1,)
     axis %= len(dims)
     compact = compact_strides(shape)

@@ -21,7 +21,7 @@ class Formula(NamedTuple):
     parameter : str or None
         The attribute passed as its member.
     constant : float or None
-        Its member without an attribute.
+        The value of its member if there is no attribute.
     """
 
     name: str

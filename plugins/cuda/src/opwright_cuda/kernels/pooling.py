@@ -96,14 +96,15 @@ class Strips(NamedTuple):
     pooling : Pooling
         The windows.
     vector : int
-        Adjacent channels of a strip.
+        Adjacent channels per strip.
     each : int
-        Windows of a strip; in gradients cells, the rows of pixels from the begin of one window to
-        the begin of the next.
+        Windows per strip; in gradients, cells per strip. A cell consists of the rows of pixels from
+        the begin of one window to the begin of the next.
     n_columns, n_strips : int
-        Columns of an image, strips of a column.
+        Columns per image, and strips per column.
     first_cell : int
-        In gradients, the cell of the first row of pixels, counted from the padding's.
+        In gradients, the cell of the first row of pixels, counted from the first cell of the
+        padding.
     """
 
     pooling: Pooling
@@ -115,7 +116,7 @@ class Strips(NamedTuple):
 
     @property
     def n_threads(self) -> int:
-        """One for each strip."""
+        """Number of threads, one per strip."""
         height, width = self.pooling.height, self.pooling.width
         n_images = self.pooling.n_outputs // (height.n_windows * width.n_windows)
         return n_images * self.n_columns * self.n_strips // self.vector
@@ -145,8 +146,8 @@ class Strips(NamedTuple):
 def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
     """Return strips if pooling_small.cu applies: small windows over height and width.
 
-    pooling.cu handles other windows, bins, a depth, and more elements than 32 bits count, as well
-    as gradients of images with fewer windows in a row than may cover one pixel.
+    pooling.cu handles all other windows, bins, images with a depth, and element counts beyond 32
+    bits, as well as gradients of images with fewer windows in a row than may cover one pixel.
     """
     height, width = pooling.height, pooling.width
     is_small = all(0 < axis.kernel <= SMALL and axis.stride <= SMALL for axis in (height, width))
@@ -155,7 +156,7 @@ def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
     if not (is_small and is_plain and is_narrow and pooling.depth == Axis(1, 1, 1)):
         return None
     vector = math.gcd(VECTOR_BYTES // ITEM_BYTES[meta.dtype], pooling.channels)
-    # A vector per neighbor is kept in registers.
+    # A thread keeps one vector per neighbor in registers, which limits the windows.
     most = 4 if vector == 1 else 2
     if not of_pixels:
         rows, n_columns, first_cell = height.n_windows, width.n_windows, 0
@@ -209,14 +210,14 @@ def _launch(
     pointers: Sequence[Pointer | None],
     behind: Sequence[Argument] = (),
 ) -> None:
-    """Add the launch of a kernel, or of its variant for small windows if that applies.
+    """Add the launch of a kernel, or of its variant for small windows if it is applicable.
 
     Parameters
     ----------
     plan : LaunchPlan
         The plan to extend.
     name : str
-        In pooling.cu.
+        The kernel in pooling.cu.
     meta : Meta
         The meta of the images.
     pooling : Pooling

@@ -1,4 +1,4 @@
-"""Random tensors and dropout: equal bits on every device.
+"""Random tensors and dropout, bitwise identical on every device.
 
 A block of words belongs to elements, not to a thread, so that numbers do not depend on the grid.
 """
@@ -68,7 +68,7 @@ TRUNCATED_NORMAL: Final = Kernel(_fill_in_truncated_normal)
 
 
 def _fill_in_bernoulli(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write 1 for words below the probability."""
+    """Write 1 for words below the probability, otherwise 0."""
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
     text = plan.fault_text("bernoulli: x must be in [0, 1], got a number outside")
@@ -101,7 +101,7 @@ def _part(ctx: PrepareContext, plan: LaunchPlan) -> tuple[Struct, Argument]:
 
 
 def _fill_in_bernoulli_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write 1 where the element's word in the larger tensor is below the probability."""
+    """Write 1 if the element's word in the larger tensor is below the probability, otherwise 0."""
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
     part, part_text = _part(ctx, plan)
@@ -133,7 +133,7 @@ def _threshold_and_scale(ctx: PrepareContext) -> list[Argument]:
 
 
 def _fill_in_dropout(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Drop elements in training, copy otherwise."""
+    """Drop elements in training; copy them otherwise."""
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
     if not ctx.attrs["training"]:

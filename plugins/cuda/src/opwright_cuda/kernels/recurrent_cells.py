@@ -1,4 +1,4 @@
-"""lstm_cell and gru_cell: two products, and one launch for the gates, forward and backward."""
+"""lstm_cell and gru_cell: two products and one launch for the gates, forward and backward."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opwright_cuda.source import own_source
 
 
 class _Cell(NamedTuple):
-    """Extents of a cell; `width` is the width of the sums of all gates."""
+    """Extents of a cell; `width` is the width of the pre-activations of all gates."""
 
     n: int
     inputs: int
@@ -40,7 +40,7 @@ class _Cell(NamedTuple):
         plan.launch(source, expression, blocks_for(n, plan), THREADS, arguments)
 
     def parts(self, plan: LaunchPlan) -> Pointer:
-        """Return memory for the gradients of the sums."""
+        """Return memory for the pre-activation gradients."""
         return plan.workspace(max(self.n * self.width, 1) * ITEM_BYTES[self.dtype])
 
     def sums(self, plan: LaunchPlan, columns: int) -> Pointer:
@@ -66,7 +66,7 @@ def _add_sums(plan: LaunchPlan, cell: _Cell) -> Struct:
 
 
 def _fill_in_lstm(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the sums, the gates and both states."""
+    """Compute the pre-activations, the gates and both states."""
     cell = _cell(ctx)
     sums = _add_sums(plan, cell)
     written = [plan.output(slot) for slot in ("h_out", "c_out", "gates")]
@@ -74,7 +74,7 @@ def _fill_in_lstm(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_gru(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the sums, the gates and the state."""
+    """Compute the pre-activations, the gates and the state."""
     cell = _cell(ctx)
     sums = _add_sums(plan, cell)
     written = [plan.output(slot) for slot in ("h_out", "gates")]
@@ -101,7 +101,7 @@ def _write_parameters(
 
 
 def _fill_in_lstm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of the sums, and from them the gradients of all inputs."""
+    """Compute the pre-activation gradients, and the gradients of all inputs from them."""
     cell = _cell(ctx)
     parts = cell.parts(plan)
     c_grad = plan.output("c_grad") if ctx.outputs["c_grad"] else None
@@ -116,7 +116,7 @@ def _fill_in_lstm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_gru_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of both sums, and from them the gradients of all inputs."""
+    """Compute the gradients of both products, and the gradients of all inputs from them."""
     cell = _cell(ctx)
     of_x, of_h, direct = cell.parts(plan), cell.parts(plan), cell.sums(plan, cell.size)
     read = [plan.input(slot) for slot in ("gates", "h", "h_out_grad")]

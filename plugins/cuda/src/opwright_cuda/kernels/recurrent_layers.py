@@ -1,6 +1,6 @@
 """lstm, gru and rnn: one product of x for all steps, then a product and a launch per step.
 
-Rows of x and of out are in the order of x, [t, n] or [n, t]; all others are time-major.
+Rows of x and of out are in the order of x, [t, n] or [n, t]; all other arrays are time-major.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Layers(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Width of the sums of all gates."""
+        """Width of the pre-activations of all gates."""
         return _GATES[self.kind] * self.size
 
     @property
@@ -154,7 +154,7 @@ def describe_layers(ctx: PrepareContext) -> Layers:
 
 
 def copy_or_clear(plan: LaunchPlan, out: Pointer, x: Pointer | None, n_bytes: int) -> None:
-    """Add a copy of memory, or fill it with 0 without a source."""
+    """Add a copy of memory, or a fill with 0 if there is no source."""
     if x is None:
         plan.fill(out, n_bytes)
     else:
@@ -164,8 +164,8 @@ def copy_or_clear(plan: LaunchPlan, out: Pointer, x: Pointer | None, n_bytes: in
 class _Room(NamedTuple):
     """Memory reused by all directions.
 
-    The state has a second copy if its product with the weights reads 16 bits: stored only in 16
-    bits, it would be rounded in each step.
+    The state has a second copy if its product with the weights reads 16-bit values: if it were
+    stored only in 16 bits, it would be rounded in each step.
     """
 
     x_sums: Pointer
@@ -224,7 +224,7 @@ def _begin(plan: LaunchPlan, layers: Layers, now: Pointer, first: Pointer | None
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Run the layers in order; the last one writes out."""
+    """Run the layers in order; the last layer writes out."""
     layers = describe_layers(ctx)
     launch_check(ctx, plan, layers.kind, layers.steps)
     of_state = layers.n * layers.size

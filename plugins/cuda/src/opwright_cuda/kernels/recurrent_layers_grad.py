@@ -30,8 +30,8 @@ from opwright_cuda.products import (
 class _Room(NamedTuple):
     """Memory reused by all directions.
 
-    The gradients of the sums from x are in the order of x, the gradients of the sums from h
-    time-major: the same memory if order and values are equal.
+    The gradients of the contributions of x are in the order of x, and the gradients of the
+    contributions of h are time-major; they share memory if order and values are equal.
     """
 
     of_x: Pointer
@@ -161,7 +161,7 @@ def _joined(plan: LaunchPlan, layers: Layers, layer: int, out: Pointer) -> Point
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Run the layers backward, from the last one."""
+    """Run the layers backward, from the last layer."""
     layers = describe_layers(ctx)
     launch_check(ctx, plan, layers.kind, layers.steps)
     room = _make_room(plan, layers)

@@ -1,7 +1,8 @@
 """Reductions over axes and their gradients.
 
-Sums are deterministic: lines are split by their shape, and a second launch sums the parts. Several
-groups of axes are reduced in sequence from the last one, in the compute type of the first launch.
+Sums are deterministic: the split of lines depends only on the shape, and a second launch sums the
+parts. Several groups of axes are reduced in sequence from the last group, in the compute type of
+the first launch.
 """
 
 from __future__ import annotations
@@ -68,14 +69,14 @@ _ACCUMULATORS: Final[dict[str, type[Any]]] = {
 
 
 def total_of(dtype: str, count: int = 1) -> Reducer:
-    """Return the sum of elements of a dtype, divided by `count`; integers in 64 bits."""
+    """Return the sum of elements of a dtype, divided by `count`; integers use 64 bits."""
     kind = _ACCUMULATORS.get(dtype, np.uint64)
     value = CTYPES[np.dtype(kind).name]
     return Reducer(f"Total<{value}>", value, np.dtype(kind).itemsize, kind(count))
 
 
 def product_of(dtype: str) -> Reducer:
-    """Return the product of elements of a dtype; integers in 64 bits."""
+    """Return the product of elements of a dtype; integers use 64 bits."""
     kind = _ACCUMULATORS.get(dtype, np.uint64)
     value = CTYPES[np.dtype(kind).name]
     return Reducer(f"Product<{value}>", value, np.dtype(kind).itemsize)
@@ -93,7 +94,7 @@ def extremum_of(dtype: str, name: str) -> Reducer:
 
 
 def norm_of(dtype: str) -> Reducer:
-    """Return the root of the sum of squares."""
+    """Return the square root of the sum of squares."""
     value = compute_type(dtype)
     n_bytes = 3 * (8 if value == "double" else 4)
     return Reducer(f"Norm<{value}>", f"functors::SquareSum<{value}>", n_bytes)
@@ -109,7 +110,7 @@ def launch_lines(
         team = team_to_read(lines, may_split=True)
     else:
         most = SHARED_BYTES // THREADS // reducer.value_bytes
-        # A previous launch may have written a type without a dtype.
+        # A previous launch may have written a C++ type that is not a dtype.
         is_dtype = x.ctype in CTYPES.values()
         n_bytes = size_of(x.ctype) if is_dtype else reducer.value_bytes
         team = columns_of(lines, min(VECTOR_BYTES // n_bytes, most))
@@ -143,7 +144,7 @@ def launch_reduction(
     x : Operand
         The input, compact.
     axes : sequence of int
-        Counted from the front.
+        The axes, counted from the front.
     out : Operand
         The output, compact; only its number of elements matters.
     """

@@ -29,7 +29,7 @@ class _Boxes(NamedTuple):
     types : str
         Its template arguments.
     n : int
-        Their number.
+        Number of boxes.
     """
 
     regions: Struct
@@ -80,7 +80,7 @@ def _image_text(ctx: PrepareContext, images: Meta) -> str:
 def _launch_align(
     ctx: PrepareContext, plan: LaunchPlan, pointers: tuple[Pointer, Pointer], images: Meta
 ) -> None:
-    """Add the operator's kernel from one tensor to another, for the images of x."""
+    """Add the RoI-align launches, which read one tensor and write the other; x has the images."""
     boxes, size, bins = _check_boxes(ctx, plan, images), images.shape[2:], ctx.attrs["output_size"]
     n = boxes.n
     shares = [plan.workspace(max(n * b * s, 1) * 8) for b, s in zip(bins, size, strict=True)]

@@ -20,7 +20,7 @@ _MOST_THREADS: Final = 256
 
 
 class BlockTeam(NamedTuple):
-    """Blocks that process sequences, each with scratch memory for the states of one.
+    """Blocks that process sequences, each with scratch memory for the states of one sequence.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class BlockTeam(NamedTuple):
     def launch(
         self, plan: LaunchPlan, source: Source, expression: str, arguments: list[Argument]
     ) -> None:
-        """Add the launch of a kernel that takes `arguments`, then the room."""
+        """Add the launch of a kernel that takes `arguments`, then ``Room``."""
         given = [*arguments, self.room]
         plan.launch(source, expression, self.n_blocks, self.n_threads, given, self.shared_bytes)
 
@@ -55,7 +55,7 @@ def blocks_with_room(
     plan : LaunchPlan
         The plan that allocates their memory.
     n : int
-        Sequences.
+        Number of sequences.
     width : int
         Elements of a sequence that can be processed in parallel.
     n_bytes : int

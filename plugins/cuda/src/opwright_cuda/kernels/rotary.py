@@ -1,4 +1,4 @@
-"""rotary_embedding and its gradient, the inverse rotation."""
+"""rotary_embedding and its gradient, which is the inverse rotation."""
 
 from __future__ import annotations
 

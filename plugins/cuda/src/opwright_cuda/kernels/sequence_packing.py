@@ -1,4 +1,4 @@
-"""Sequences padded from packed rows and packed again: sequence_unpack and gradients."""
+"""sequence_unpack, which pads sequences from packed rows, and the gradients of packing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _launch(
     padded: Meta,
     rows: int,
 ) -> None:
-    """Add `kernel` from one tensor to another, after the computation of each sequence's begin."""
+    """Add the computation of each sequence's begin, then `kernel`, from one tensor to another."""
     n, steps, *rest = padded.shape
     launch_check(ctx, plan, ctx.op_type, steps)
     index = CTYPES[ctx.inputs["lengths"][0].dtype]

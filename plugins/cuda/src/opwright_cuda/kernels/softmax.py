@@ -1,6 +1,6 @@
 """softmax and log_softmax along an axis, and their gradients.
 
-A row is read once and kept in the registers of a warp or block; longer ones, and adjacent lines,
+A row is read once and kept in the registers of a warp or block; longer rows, and adjacent lines,
 are read twice.
 """
 
@@ -32,7 +32,7 @@ def launch_softmax(
     meta : Meta
         Shape and dtype of both.
     axis : int
-        A negative one counts from the end.
+        The axis; a negative axis counts from the end.
     """
     if math.prod(meta.shape) == 0:
         return

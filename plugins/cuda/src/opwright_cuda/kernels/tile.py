@@ -15,7 +15,7 @@ from opwright_cuda.launch.indexing import compact_strides
 
 
 def _pairs(shape: Sequence[int], repeats: Sequence[int]) -> list[tuple[int, int]]:
-    """Return (repeats, length) of every axis, aligned at the last one."""
+    """Return (repeats, length) of every axis, aligned at the last axis."""
     rank = max(len(shape), len(repeats))
     times, lengths = ([1] * (rank - len(numbers)) + [*numbers] for numbers in (repeats, shape))
     return list(zip(times, lengths, strict=True))

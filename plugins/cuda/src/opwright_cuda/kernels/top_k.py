@@ -32,7 +32,7 @@ _WARP: Final = 32
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Sort short lines; select the best of long ones first."""
+    """Sort short lines; in long lines, select the best elements first."""
     x = ctx.inputs["x"][0]
     k, along = ctx.attrs["k"], lines_along(x.shape, ctx.attrs["axis"])
     n_lines, length, inner = along.n_lines, along.length, along.inner
@@ -42,7 +42,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     numbers = (np.int64(number) for number in (n_lines, length, inner, k))
     lines = Struct(*numbers, np.bool_(ctx.attrs["largest"]))
-    # A rank of 4 or 8 bytes, and an index.
+    # An item has a rank of 4 or 8 bytes, and an index.
     item_bytes = 16 if ITEM_BYTES[x.dtype] == 8 else 8
     arguments: list[Argument] = [plan.input("x"), plan.output("out"), plan.output("indices"), lines]
     source, ctype = own_source("top_k.cu"), CTYPES[x.dtype]
@@ -71,7 +71,7 @@ TOP_K: Final = Kernel(_fill_in)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Scatter the gradients to the selected elements; the others are 0."""
+    """Scatter the gradients to the selected elements; all other elements are 0."""
     if not ctx.outputs["x_grad"]:
         return
     x_grad = ctx.outputs["x_grad"][0]

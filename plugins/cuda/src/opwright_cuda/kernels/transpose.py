@@ -40,7 +40,7 @@ def launch_transpose(
     axes: Sequence[int],
     item_bytes: int,
 ) -> None:
-    """Add a copy by tiles if the innermost axis changes, else by contiguous runs.
+    """Add a copy by tiles if the innermost axis changes, otherwise by contiguous runs.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def launch_transpose(
 def _launch_tiles(
     plan: LaunchPlan, out: Pointer, x: Pointer, layout: Layout, across: int, item_bytes: int
 ) -> None:
-    """Add the swap of the axis `across`, the input's innermost, with the last one."""
+    """Add the swap of the axis `across`, the input's innermost, with the last axis."""
     down = len(layout.dims) - 1
     tile = 32 if item_bytes >= 4 else 64
     dims = list(layout.dims)

@@ -16,7 +16,7 @@ from opwright_cuda.source import own_source
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write every element: one of x, or 0."""
+    """Write every element, from x or 0."""
     x = ctx.inputs["x"][0]
     n = count_of(x)
     if n == 0:

@@ -86,7 +86,7 @@ class UnfoldedConvolution:
         self.gives_weight_grad = is_strided
 
     def add_out(self) -> None:
-        """Add the convolution, with its bias if any."""
+        """Add the convolution, with its bias if it has one."""
         plan, conv = self._plan, self._conv
         self._unfold()
         rows = plan.workspace(self._n_windows * conv.filters * _ITEM)
@@ -109,7 +109,7 @@ class UnfoldedConvolution:
         plan.launch(own_source("unfold.cu"), expression, grid, (FOLD_SIDE, FOLD_ROWS), given)
 
     def add_weight_grad(self) -> None:
-        """Add the gradient of the weight: parts of the windows in parallel, then their sum."""
+        """Add the gradient of the weight, in parallel over parts of the windows, then their sum."""
         plan, conv = self._plan, self._conv
         gradients = self._rows_of_gradients()
         self._unfold()

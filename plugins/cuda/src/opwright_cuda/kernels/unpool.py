@@ -18,7 +18,7 @@ from opwright_cuda.source import own_source
 def _launch(
     ctx: PrepareContext, plan: LaunchPlan, name: str, pointers: tuple[Pointer, Pointer], wide: Meta
 ) -> None:
-    """Add the kernel `name` from one tensor to another; `wide` is the width of unpooled images."""
+    """Add the kernel `name` from one tensor to another; `wide` describes the unpooled images."""
     index = ctx.inputs["index"][0]
     is_last = ctx.attrs["data_format"].endswith("C")
     run, first = (index.shape[3], 1) if is_last else (1, 2)

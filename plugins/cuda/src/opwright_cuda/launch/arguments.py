@@ -23,12 +23,12 @@ class Pointer(NamedTuple):
     offset: int
 
     def __add__(self, n_bytes: int) -> Pointer:  # type: ignore[override]
-        """Return the address plus this many bytes."""
+        """Return the address plus `n_bytes` bytes."""
         return Pointer(self.argument, self.offset + n_bytes)
 
 
 class Struct:
-    """A struct passed by value: its members in order, aligned as C aligns them.
+    """A struct passed by value: its members in order, aligned as in C.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ Argument: TypeAlias = "Pointer | np.generic | NDArray[Any] | Struct | None"
 
 
 class Constants:
-    """The bytes of all parameters of an operator's launches, pointers not yet filled in.
+    """The bytes of all parameters of an operator's launches, before pointers are filled in.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Constants:
     data : bytearray
         The bytes.
     fixups : list of int
-        Argument, offset in bytes and position in `data`, for each pointer.
+        Argument, byte offset and position in `data` for each pointer.
     """
 
     def __init__(self, op_type: str) -> None:
@@ -84,7 +84,7 @@ class Constants:
                 self._append(member)
             self._align(alignment)
             if not argument.members:
-                self.data += bytes(1)  # as in C++
+                self.data += bytes(1)  # as in C++, an empty struct has one byte
         elif isinstance(argument, (np.generic, np.ndarray)):
             self._align(argument.dtype.alignment)
             self.data += argument.tobytes()

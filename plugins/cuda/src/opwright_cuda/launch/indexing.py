@@ -1,4 +1,4 @@
-"""Shapes in the form of kernels: merged dimensions, strides, divisors as multiplications."""
+"""Shapes in the form that kernels read: merged dimensions, strides, and precomputed dividers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NARROW: Final = 2**31
 
 
 class Layout(NamedTuple):
-    """Dimensions of an output and the strides of its inputs, in elements, the first one first."""
+    """Dimensions of an output and strides of its inputs, in elements, first dimension first."""
 
     dims: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
@@ -71,7 +71,7 @@ def divider(divisor: int) -> Struct:
 
 
 def layout_struct(layout: Layout) -> Struct:
-    """Return ``Layout`` of layout.h: the last dimension first, filled up with ones.
+    """Return ``Layout`` of layout.h, last dimension first, padded with ones.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class ActionCode(IntEnum):
 
 
 class OperationGraph(Protocol):
-    """A cuDNN graph, as a plan needs it; see `opwright_cuda.cudnn`."""
+    """The interface of a cuDNN graph that a plan needs; see `opwright_cuda.cudnn`."""
 
     @property
     def pointers(self) -> Sequence[Pointer | None]:
@@ -148,7 +148,7 @@ class LaunchPlan:
         return Pointer(self._begin[is_input, slot] + index, 0)
 
     def workspace(self, n_bytes: int) -> Pointer:
-        """Return scratch memory, aligned to 256 bytes, not preserved between runs."""
+        """Return scratch memory, aligned to 256 bytes and not preserved between runs."""
         begin = -(-self._workspace_bytes // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
         self._workspace_bytes = begin + n_bytes
         return Pointer(WORKSPACE, begin)
@@ -293,7 +293,7 @@ class LaunchPlan:
         return DeviceCall("cuda.launch", attrs)
 
     def _check_sizes(self, action: _Launch, sizes: tuple[int, ...]) -> None:
-        """Check packed arguments against the kernel's parameters; the driver does not."""
+        """Check packed arguments against the kernel's parameters, since the driver does not."""
         if action.sizes != sizes:
             raise KernelError(
                 f"{self._ctx.op_type}: the parameters of {action.expression} in "
@@ -302,7 +302,7 @@ class LaunchPlan:
             )
 
     def _compile(self) -> dict[tuple[Source, str], LoadedKernel]:
-        """Return the kernels, or defer them, to be compiled with the kernels of other operators."""
+        """Return the kernels, or defer them to be compiled with the kernels of other operators."""
         wanted: dict[Source, dict[str, None]] = {}
         for action in self._actions:
             if isinstance(action, _Launch):
@@ -321,7 +321,7 @@ class LaunchPlan:
 
     def _estimate(self) -> int:
         n_bytes = sum(bytes_of(meta) for meta in self._metas)
-        return LAUNCH_NS * len(self._actions) + n_bytes // 2_000  # two terabytes a second
+        return LAUNCH_NS * len(self._actions) + n_bytes // 2_000  # two terabytes per second
 
 
 def _grid(extent: int | Sequence[int]) -> Grid:
@@ -355,7 +355,7 @@ def refuse_for(ctx: PrepareContext, reason: str | None) -> None:
 
 
 class Kernel:
-    """A kernel from a function that fills a plan, for hooks, with ``prepare``.
+    """A kernel made from a function that fills a plan; hooks register it for its ``prepare``.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """``fuse_bias_grad``: fuse the gradients of an activation and of the bias before it.
 
-The sum over rows reads the output of the derivative; for a small batch both take less time than a
+The sum over rows reads the output of the derivative. For a small batch, both take less time than a
 launch.
 """
 

@@ -1,7 +1,7 @@
 """``fuse_layer_grads``: fuse all gradients of a small layer into one launch.
 
-The gradients of its weight, bias and input read the same gradient, followed by the derivative of
-the activation before it: in a small layer each takes less time than a launch.
+The gradients of its weight, bias and input read the same gradient, and the derivative of the
+preceding activation follows. In a small layer, each of these takes less time than a launch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Layer(NamedTuple):
 
 
 def _find_layer(graph: Graph, product: LoweredOp) -> _Layer | None:
-    """Return the gradients of a layer, found by its weight's; None if there are no others."""
+    """Return the gradients of a layer, given its weight gradient; None if there are no others."""
     x, grad = input_of(product, "x"), input_of(product, "y")
     if x is None or grad is None or not _is(product, True, False):
         return None
@@ -80,7 +80,7 @@ def _find_derivative(graph: Graph, of_x: LoweredOp, x: Value) -> LoweredOp | Non
 
 
 def _make(graph: Graph, layer: _Layer) -> LoweredOp | None:
-    """Return the fused operator, None without a kernel for it."""
+    """Return the fused operator, or None if there is no kernel for it."""
     of_weight, of_bias, of_x, derivative = layer
     last, slot = (of_x, "out") if derivative is None else (derivative, "x_grad")
     inputs = {

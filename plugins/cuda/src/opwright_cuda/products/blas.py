@@ -1,10 +1,10 @@
 """Matrix products by cuBLASLt: refusals and problem descriptions.
 
-cuBLASLt's matrices are column-major, ours row-major: it computes the transpose, outT = yT xT,
-without moving any matrix. Its A is therefore our y, its B our x, its m our n.
+cuBLASLt's matrices are column-major, but ours are row-major. So cuBLASLt computes the transpose,
+outT = yT xT, without moving any matrix: its A is our y, its B is our x, and its m is our n.
 
-Single precision is multiplied in single precision. With the option ``cuda.allow_tf32`` it is
-rounded to TF32, 10 bits of fraction, which tensor cores multiply many times faster.
+Single precision is multiplied in single precision. With the option ``cuda.allow_tf32``, factors are
+rounded to TF32, with 10 bits of fraction, which tensor cores multiply many times faster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_EXTENT: Final = 2**31 - 1
 MOST_TRIED: Final = 8
 """Maximum number of algorithms to try for a product, in cuBLASLt's order."""
 
-_ALIGNMENT: Final = 256  # of every tensor
+_ALIGNMENT: Final = 256  # alignment of every tensor in bytes
 
 
 class Epilogue(IntEnum):
@@ -129,7 +129,7 @@ def find_refusal(product: Product) -> str | None:
 def product_numbers(
     product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool, most_tried: int = 1
 ) -> Numbers:
-    """Return the problem for cuBLASLt: the longest batch dimension is its batch."""
+    """Return the numbers of a product for cuBLASLt, whose batch is the longest batch dimension."""
     m, n, k, transpose_x, transpose_y, stacks, dtype, out_dtype = product
     axis = _batch_axis(stacks)
     stride_x, stride_y, stride_out = (
@@ -166,7 +166,7 @@ def product_numbers(
 
 
 def workspace_limit(product: Product, capability: tuple[int, int]) -> int:
-    """Return the workspace size for cuBLASLt: NVIDIA's advice, less for a small product.
+    """Return the workspace size for cuBLASLt, as NVIDIA suggests, or less for a small product.
 
     It stores partial sums there, so more than a few times the size of out is useless.
     """
@@ -213,7 +213,7 @@ def tell_blas_path() -> None:
 
         found = pathfinder.load_nvidia_dynamic_lib("cublasLt")
     except (ImportError, RuntimeError) as error:  # the latter if the library is missing
-        reason = str(error).partition("\n")[0].partition(": ")[0]  # then: the searched folders
+        reason = str(error).partition("\n")[0].partition(": ")[0]  # omits the searched folders
         raise MissingRequirementError(
             f"CUDA: matrix products need cuBLASLt, got {type(error).__name__}: {reason}; "
             'pip install "nvidia-cublas>=13"'

@@ -12,7 +12,7 @@ from opwright_cuda.products.tiles import add_own_product
 
 
 def add_either_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
-    """Add a product by our kernel for small ones, else by cuBLASLt, else by our general kernel.
+    """Add a product by our small kernel, by cuBLASLt or by our general kernel, in this order.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def add_either_product(plan: LaunchPlan, product: Product, operands: Operands) -
     product : Product
         Its shapes; nothing is added if it is empty.
     operands : Operands
-        Without a bias.
+        The operands, without a bias.
     """
     if product.is_empty:
         return

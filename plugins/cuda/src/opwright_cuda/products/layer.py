@@ -1,4 +1,4 @@
-"""The gradients of a small layer: two products, of different shapes, in one launch."""
+"""The gradients of a small layer: two products of different shapes in one launch."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class LayerGrads(NamedTuple):
 
     @property
     def of_weight(self) -> Product:
-        """x, transposed, by out_grad."""
+        """The product of transposed x and out_grad."""
         extents = self.inputs, self.outputs, self.rows
         return Product(*extents, True, False, _ONE, self.dtype, self.dtype)
 
     @property
     def of_x(self) -> Product:
-        """out_grad by the weight, transposed."""
+        """The product of out_grad and the transposed weight."""
         extents = self.rows, self.inputs, self.outputs
         return Product(*extents, False, True, _ONE, self.dtype, self.dtype)
 
@@ -55,7 +55,7 @@ class LayerGrads(NamedTuple):
 def find_layer_refusal(
     layer: LayerGrads, multiprocessors: int, allows_tf32: bool = False
 ) -> str | None:
-    """Return the reason why the gradients cannot be one launch, if any."""
+    """Return the reason why the gradients cannot be computed in one launch, if any."""
     if layer.inputs == 0:
         return "a layer without inputs has no rows to read"
     return find_small_refusal(layer.of_weight, multiprocessors, allows_tf32)
@@ -76,7 +76,7 @@ def add_layer_grads(plan: LaunchPlan, layer: LayerGrads, derivative: str | None)
     plan : LaunchPlan
         The plan to extend.
     layer : LayerGrads
-        Its shapes, not refused.
+        The layer, which must not have been refused.
     derivative : str, optional
         The gradient of the operator that wrote x, a functor of functions.h on x and a gradient.
     """

@@ -25,7 +25,7 @@ LEAST_PART: Final = 128
 
 
 def count_parts(product: Product, multiprocessors: int, allows_tf32: bool) -> int:
-    """Return the number of equal parts of a product's sums; 1: not split.
+    """Return the number of equal parts of a product's sums; 1 means no splitting.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from opwright_cuda.launch.indexing import Layout, broadcast_strides, compact_str
 
 
 class Product(NamedTuple):
-    """out[s] = op(x[s]) @ op(y[s]), every matrix row-major and compact.
+    """out[s] = op(x[s]) @ op(y[s]), where every matrix is row-major and compact.
 
     Attributes
     ----------

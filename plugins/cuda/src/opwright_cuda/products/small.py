@@ -1,7 +1,7 @@
 """Small matrix products by our own kernel: criteria and tiling.
 
-cuBLASLt is optimized for large products. For one of a microsecond it computes few tiles, each with
-a long chain of reads, or clears memory and adds parts in separate launches.
+cuBLASLt is optimized for large products. For a product that takes a microsecond, it computes few
+tiles, each with a long chain of reads, or clears memory and adds parts in separate launches.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _VECTOR_BYTES: Final = 16
 
 
 class Tile(NamedTuple):
-    """How a block computes its sums: ``SmallTile`` of small_products.h."""
+    """The partition of a block's sums among threads: ``SmallTile`` of small_products.h."""
 
     row_lanes: int
     column_lanes: int
@@ -60,7 +60,7 @@ class Tile(NamedTuple):
 
     @property
     def ctype(self) -> str:
-        """The tile as C++ names it."""
+        """The C++ name of the tile."""
         return f"SmallTile<{self.row_lanes}, {self.column_lanes}, {self.warps}>"
 
     def tiles_of(self, m: int, n: int) -> int:
@@ -86,7 +86,7 @@ class Side(NamedTuple):
     Attributes
     ----------
     goes_along_steps : bool
-        Whether adjacent memory is adjacent steps of the inner dimension.
+        Whether adjacent steps of the inner dimension are adjacent in memory.
     width : int
         Elements per vector read.
     """
@@ -136,7 +136,7 @@ def _dtypes(allows_tf32: bool) -> tuple[str, ...]:
 
 
 def choose_tile(product: Product, multiprocessors: int, n_others: int | None = None) -> Tile:
-    """Return the fastest tile by `estimate_cycles`, the largest of equal ones.
+    """Return the fastest tile by `estimate_cycles`, and the largest of equally fast tiles.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def choose_tile(product: Product, multiprocessors: int, n_others: int | None = N
     multiprocessors : int
         The number that the GPU has.
     n_others : int, optional
-        Number of other blocks in the same launch; None if there can be none.
+        Number of other blocks in the same launch; None if the launch has only this product.
     """
     is_long = n_others is None and product.dtype == "float32"
     tiles = TILES + LONG_TILES if is_long else TILES
@@ -155,9 +155,9 @@ def choose_tile(product: Product, multiprocessors: int, n_others: int | None = N
 def estimate_cycles(
     tile: Tile, product: Product, multiprocessors: int, n_others: int | None = None
 ) -> int:
-    """Estimate the cycles of a product: rounds of reads bound by latency or throughput.
+    """Estimate the cycles of a product as rounds of reads, bound by latency or throughput.
 
-    A read from L2 takes some 600 cycles, half of that with prefetching. A warp's 8 reads of 16
+    A read from L2 takes about 600 cycles, and half as long with prefetching. A warp's 8 reads of 16
     bytes per lane occupy the load unit for 32 cycles. Registers limit the number of resident
     blocks.
     """
@@ -173,18 +173,18 @@ def estimate_cycles(
 def add_small_product(
     plan: LaunchPlan, product: Product, operands: Operands, activation: str = "Identity"
 ) -> None:
-    """Add a product by our kernel for small ones, with a bias and an activation.
+    """Add a product by our kernel for small products, with a bias and an activation.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added; nothing if out has no elements.
+        The plan to extend; nothing is added if out has no elements.
     product : Product
-        Its shapes, not refused; an empty sum is 0.
+        Its shapes, which must not have been refused; an empty sum is 0.
     operands : Operands
         A bias, [n], is added to every row of sums.
     activation : str
-        Applied to the sums, a unary functor of functions.h.
+        A unary functor of functions.h, which is applied to the sums.
     """
     if product.is_empty:
         return

@@ -1,4 +1,4 @@
-"""Matrix products by our own kernel, in tiles: for any dtype and batch that cuBLASLt refuses."""
+"""Tiled matrix products by our own kernel, for any dtype and batch that cuBLASLt refuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PRODUCT_THREADS: Final = 256
 
 
 def add_own_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
-    """Add a product by our own kernel: any dtype, k and batch.
+    """Add a product by our own kernel, for any dtype, k and batch.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def add_own_product(plan: LaunchPlan, product: Product, operands: Operands) -> N
     product : Product
         Its shapes.
     operands : Operands
-        Without a bias.
+        The operands, without a bias.
     """
     if product.is_empty:
         return
@@ -55,5 +55,5 @@ def add_own_product(plan: LaunchPlan, product: Product, operands: Operands) -> N
 
 
 def _reversed(numbers: Sequence[int], rest: int) -> list[int]:
-    """The last one first, padded to the rank of kernel.h."""
+    """Return the numbers in reverse order, padded to the rank of kernel.h."""
     return [*reversed(numbers), *[rest] * (MAX_RANK - len(numbers))]

@@ -10,7 +10,7 @@ using opwright_nccl::Progress;
 
 namespace {
 
-// ---- Codes: they are sent instead of a number
+// ---- Codes, which are sent instead of a number
 // ------------------------------------------------
 
 struct Plain {
@@ -24,7 +24,8 @@ struct Plain {
   }
 };
 
-// A mean: weighted during packing, divided by the sum of the weights at the end.
+// The code of a mean: numbers are weighted during packing and divided by the sum of weights at the
+// end.
 struct Weighted {
   template <typename A>
   static OW_INLINE A Encode(A x, A weight) {
@@ -36,7 +37,8 @@ struct Weighted {
   }
 };
 
-// Floats as order-preserving integers, since NCCL's maximum and minimum would lose NaN.
+// Converts floats to order-preserving integers, since NCCL's maximum and minimum do not propagate
+// NaN.
 OW_INLINE int32_t BitsOf(float x) {
   int32_t bits;
   memcpy(&bits, &x, sizeof(bits));
@@ -57,7 +59,7 @@ OW_INLINE double FloatOf(int64_t bits) {
   memcpy(&x, &bits, sizeof(x));
   return x;
 }
-// All bits except the sign, for negative numbers only.
+// Inverts all bits except the sign, for negative numbers only.
 OW_INLINE int32_t Turn(int32_t bits) { return bits >= 0 ? bits : bits ^ 0x7fffffff; }
 OW_INLINE int64_t Turn(int64_t bits) { return bits >= 0 ? bits : bits ^ 0x7fffffffffffffffLL; }
 
@@ -79,8 +81,8 @@ using Least = Ordered<false>;
 
 }  // namespace
 
-// Each thread processes elements of the parts in order; the offsets in the tensor and in memory of
-// parts:
+// Each thread processes elements of the parts in order. These functions return the offset of an
+// element in the tensor and in memory of parts.
 OW_INLINE int64_t PlaceInTensor(int64_t i, const Parts& of) {
   if (of.parts == 1 || of.outer == 1) return i;
   const int64_t at = i % of.run;
@@ -105,7 +107,7 @@ __global__ void pack(const T* x, A* to, Parts of, A weight) {
   }
 }
 
-// The sum of the weights is one of the reduced numbers, or an argument.
+// The sum of the weights is either one of the reduced numbers or an argument.
 template <typename A, typename T, typename Code>
 __global__ void unpack(const A* from, T* out, Parts of, const A* sum, A divisor) {
   const A by = sum != nullptr ? *sum : divisor;
@@ -131,7 +133,7 @@ __global__ void join(const T* parts, T* x, Parts of) {
   }
 }
 
-// Each block writes one of several ranges `stride` apart, one element per thread.
+// Each block writes one of several ranges, which are `stride` apart, with one element per thread.
 template <typename T>
 __global__ void put(T* to, T value, int64_t stride) {
   to[blockIdx.x * stride + threadIdx.x] = value;

@@ -5,8 +5,8 @@
 
 namespace opwright_nccl {
 
-// A tensor is [outer, parts, run], memory of parts [parts, outer, run]: `stride` elements from part
-// to part. The tensor ends with element n; parts are padded with 0.
+// A tensor is [outer, parts, run]; memory of parts is [parts, outer, run], with `stride` elements
+// from part to part. The tensor has n elements; parts are padded with 0.
 struct Parts {
   long long outer;
   long long parts;

@@ -8,11 +8,11 @@ namespace opwright_nccl {
 struct Progress {
   long long begun;     // collectives started by this process
   long long ended;     // finished collectives
-  int operation;       // the last started one
-  int differs;         // the first process whose plan differs from rank 0's; 0 if none does
-  long long first[2];  // digest and number of collectives of rank 0, if one differs
-  long long other[2];  // those of the other
-  int released;        // set by the host: ends waiting for different plans
+  int operation;       // the last started operation
+  int differs;         // the first process whose plan differs from rank 0's, or 0
+  long long first[2];  // digest and number of collectives of rank 0, if a plan differs
+  long long other[2];  // digest and number of collectives of the process that differs
+  int released;        // set by the host to end the wait after a difference of plans
   int reserved;
 };
 
