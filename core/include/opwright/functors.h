@@ -1,10 +1,10 @@
 // The arithmetic of the element-wise operators, written once: the C++ compiler builds the CPU's
-// kernels from it and NVRTC the GPU's. Plain functions without branches; see elementary.h.
+// kernels from it, and NVRTC the GPU's. All are plain functions without branches; see elementary.h.
 //
-// A gradient takes the values that the operator's rule names, and the gradient of `out`. Where a
-// function is constant its gradient is 0, selected and not multiplied: `out_grad` may be infinite
-// there, for example before sqrt. Types of 16 bits are widened to float by the caller and rounded
-// once, when the result is stored.
+// The parameters of a gradient are the values that the operator's rule lists, and the gradient of
+// `out`. Where a function is constant, its gradient of 0 is selected rather than computed by
+// multiplication, since `out_grad` may be infinite there, for example before sqrt. 16-bit types are
+// widened to float by the caller and rounded once, when the result is stored.
 #ifndef OPWRIGHT_FUNCTORS_H_
 #define OPWRIGHT_FUNCTORS_H_
 
@@ -13,7 +13,7 @@
 namespace opwright {
 namespace functors {
 
-// NaN if either is NaN, as numpy.maximum and numpy.minimum.
+// Returns NaN if either operand is NaN, as numpy.maximum and numpy.minimum do.
 template <typename T>
 OPWRIGHT_FUNCTOR T Maximum(T x, T y) {
   return x >= y || x != x ? x : y;
@@ -23,14 +23,14 @@ OPWRIGHT_FUNCTOR T Minimum(T x, T y) {
   return x <= y || x != x ? x : y;
 }
 
-// NaN stays NaN. Sums of comparisons, since two nested choices are not vectorized.
+// NaN stays NaN. It is computed from comparisons, since two nested selections are not vectorized.
 template <typename T>
 OPWRIGHT_FUNCTOR T Sign(T x) {
   const T sign = static_cast<T>(static_cast<T>(x > T(0)) - static_cast<T>(x < T(0)));
   return x != x ? x : sign;
 }
 
-// 0 at 0, NaN for NaN.
+// Returns 0 at 0, and NaN for NaN.
 template <typename T>
 OPWRIGHT_FUNCTOR T AbsGrad(T x, T out_grad) {
   const T grad = x < T(0) ? -out_grad : out_grad;
@@ -53,7 +53,7 @@ OPWRIGHT_FUNCTOR T LeakyRelu(T x, T alpha) {
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T LeakyReluGrad(T out, T out_grad, T alpha) {
-  // out is NaN where x is -inf and alpha 0.
+  // out is NaN if x is -inf and alpha is 0.
   return out > T(0) ? out_grad : out_grad * alpha;
 }
 
@@ -64,7 +64,7 @@ OPWRIGHT_FUNCTOR T Elu(T x, T alpha) {
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T EluGrad(T x, T out_grad, T alpha) {
-  // alpha e**x would lose its digits in out + alpha.
+  // out + alpha would lose the precision of alpha e**x.
   const T below = ExpNonPositive(x > T(0) ? T(0) : x) * alpha * out_grad;
   return x <= T(0) ? below : out_grad;
 }
@@ -79,19 +79,19 @@ OPWRIGHT_FUNCTOR T TanhGrad(T out, T out_grad) {
   return (T(1) - out * out) * out_grad;
 }
 
-// ln(1 + e**x) = max(x, 0) + ln(1 + e**-|x|): nothing overflows.
+// ln(1 + e**x) = max(x, 0) + ln(1 + e**-|x|), in which no term overflows.
 template <typename T>
 OPWRIGHT_FUNCTOR T Softplus(T x) {
   return Log1pUpTo1(ExpNonPositive(x < T(0) ? x : -x)) + Relu(x);
 }
-// sigmoid(x) = 1 - e**-softplus(x), exact in both tails through expm1.
+// sigmoid(x) = 1 - e**-softplus(x), which is accurate in both tails through expm1.
 template <typename T>
 OPWRIGHT_FUNCTOR T SoftplusGrad(T out, T out_grad) {
   return -(Expm1(-out) * out_grad);
 }
 
-// sigmoid(x) and 1 - sigmoid(x), computed without cancellation: far from 0, the latter times x is
-// most of a derivative.
+// sigmoid(x) and 1 - sigmoid(x), computed without cancellation, since far from 0 the latter times x
+// dominates a derivative.
 template <typename T>
 struct Gate {
   T open;
@@ -105,7 +105,8 @@ OPWRIGHT_FUNCTOR Gate<T> MakeGate(T x) {
   return {x < T(0) ? least : most, x < T(0) ? most : least};
 }
 
-// Far from 0 the gates of these are 0 or 1, and x is bounded: 0 times infinity would be NaN.
+// Far from 0, the gates of these functions are 0 or 1, and x is bounded, since 0 times infinity
+// would be NaN.
 template <typename T>
 OPWRIGHT_FUNCTOR T Silu(T x) {
   return Sigmoid(x) * (x < T(-1000) ? T(-1000) : x);
@@ -114,13 +115,13 @@ template <typename T>
 OPWRIGHT_FUNCTOR T SiluGrad(T x, T out_grad) {
   const Gate<T> gate = MakeGate(x);
   const T derivative = (gate.rest * x + T(1)) * gate.open;
-  // For larger x the gate is the derivative.
+  // For larger x, the derivative equals the gate.
   return (x * x < T(1000000) ? derivative : gate.open) * out_grad;
 }
 
 template <typename T>
 OPWRIGHT_FUNCTOR T ErfGrad(T x, T out_grad) {
-  // Beyond 40 the density is 0 in every type, and the square of x might overflow.
+  // Beyond 40, the density is 0 in every type, and the square of x might overflow.
   const T bounded = detail::Clamp(x, T(-40), T(40));
   return ExpNonPositive(-(bounded * bounded)) * T(1.1283791670955125739) * out_grad;
 }
@@ -136,7 +137,7 @@ OPWRIGHT_FUNCTOR T GeluGrad(T x, T out_grad) {
   return (NormalCdf(x) + density * bounded) * out_grad;
 }
 
-// (1 + tanh(z)) / 2 = sigmoid(2 z) with 2 z = linear x + cubic x**3; beyond 22 the gate is 0 or 1
+// (1 + tanh(z)) / 2 = sigmoid(2 z) with 2 z = linear x + cubic x**3. Beyond 22, the gate is 0 or 1
 // in every type, and the cube might overflow.
 template <typename T>
 OPWRIGHT_FUNCTOR T TwiceGeluTanhArgument(T bounded) {
@@ -181,7 +182,7 @@ template <typename T>
 OPWRIGHT_FUNCTOR T TanGrad(T out, T out_grad) {
   return (out * out + T(1)) * out_grad;
 }
-// (1 - x)(1 + x) keeps the digits that 1 - x**2 loses where x is near 1.
+// (1 - x)(1 + x) is accurate for x near 1, where 1 - x**2 loses precision.
 template <typename T>
 OPWRIGHT_FUNCTOR T AsinGrad(T x, T out_grad) {
   return out_grad / Sqrt((T(1) - x) * (T(1) + x));
@@ -191,7 +192,7 @@ OPWRIGHT_FUNCTOR T AcosGrad(T x, T out_grad) {
   return -AsinGrad(x, out_grad);
 }
 
-// ---- of division, as NumPy's: the remainder has the sign of y
+// ---- of division, as in NumPy: the remainder has the sign of y
 
 template <typename T>
 OPWRIGHT_FUNCTOR T WithSign(T size, T sign) {
@@ -203,7 +204,7 @@ OPWRIGHT_FUNCTOR T ModOfRemainder(T remainder, T y) {
   const T moved = differs ? remainder + y : remainder;
   return remainder == T(0) ? WithSign(T(0), y) : moved;
 }
-// A quotient below 1 / 2 rounds to a zero of its sign.
+// A quotient below 1 / 2 rounds to a zero with its sign.
 template <typename T>
 OPWRIGHT_FUNCTOR T FloorDivideOfRemainder(T x, T y, T remainder) {
   const bool differs = remainder != T(0) && (remainder < T(0)) != (y < T(0));
@@ -216,7 +217,7 @@ OPWRIGHT_FUNCTOR T FloorDivideOfRemainder(T x, T y, T remainder) {
   return y == T(0) ? x / y : finite;
 }
 
-// ---- of numbers that are not finite
+// ---- of non-finite numbers
 
 template <typename T>
 OPWRIGHT_FUNCTOR bool IsFinite(T x) {

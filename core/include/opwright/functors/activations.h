@@ -5,7 +5,7 @@
 namespace opwright {
 namespace functors {
 
-// ---- lines with kinks
+// ---- piecewise linear
 
 template <typename T>
 OPWRIGHT_FUNCTOR T Relu6(T x) {
@@ -23,7 +23,7 @@ template <typename T>
 OPWRIGHT_FUNCTOR T HardSigmoidGrad(T out, T out_grad, T alpha) {
   return out <= T(0) || out >= T(1) ? T(0) : out_grad * alpha;
 }
-// 0 at -inf, too.
+// Returns 0 at -inf as well.
 template <typename T>
 OPWRIGHT_FUNCTOR T HardSwish(T x) {
   const T gate = Minimum(Maximum(x + T(3), T(0)), T(6));
@@ -60,19 +60,19 @@ OPWRIGHT_FUNCTOR T ThresholdedReluGrad(T x, T out_grad, T alpha) {
 
 // ---- smooth activations
 
-// -softplus(-x).
+// Computed as -softplus(-x).
 template <typename T>
 OPWRIGHT_FUNCTOR T LogSigmoid(T x) {
   const T tail = Log1pUpTo1(ExpNonPositive(x < T(0) ? x : -x));
   return (x > T(0) ? T(0) : x) - tail;
 }
-// sigmoid(-x) = 1 - e**out.
+// The derivative is sigmoid(-x) = 1 - e**out.
 template <typename T>
 OPWRIGHT_FUNCTOR T LogSigmoidGrad(T out, T out_grad) {
   return -(Expm1(out) * out_grad);
 }
 
-// 1 and -1 at the infinities.
+// Returns 1 and -1 at the infinities.
 template <typename T>
 OPWRIGHT_FUNCTOR T Softsign(T x) {
   const T size = x < T(0) ? -x : x;
@@ -85,8 +85,8 @@ OPWRIGHT_FUNCTOR T SoftsignGrad(T x, T out_grad) {
   return out_grad * inverse * inverse;
 }
 
-// tanh(ln(1 + n)) = w / (w + 2) with n = e**x and w = n (n + 2): nothing cancels.
-// From 20 on it is 1 in every type, and left of -1000 it is 0.
+// tanh(ln(1 + n)) = w / (w + 2) with n = e**x and w = n (n + 2), which avoids cancellation.
+// From 20 on it is 1 in every type, and below -1000 it is 0.
 template <typename T>
 struct MishTerms {
   T x;
@@ -119,10 +119,10 @@ OPWRIGHT_FUNCTOR T TanhShrink(T x) {
 template <typename T>
 OPWRIGHT_FUNCTOR T TanhShrinkGrad(T x, T out_grad) {
   const T tanh = Tanh(x);
-  return tanh * out_grad * tanh;  // the square by itself might underflow
+  return tanh * out_grad * tanh;  // the square alone might underflow
 }
 
-// As in PyTorch and in the paper.
+// Constants as in PyTorch and in the paper.
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
 template <typename T>
@@ -147,7 +147,7 @@ OPWRIGHT_FUNCTOR T CeluGrad(T x, T out_grad, T alpha) {
   return x <= T(0) ? below : out_grad;
 }
 
-// If the gate is 0, so is the result, also at the infinities.
+// If the gate is 0, so is the result, even at the infinities.
 template <typename T>
 OPWRIGHT_FUNCTOR T Swish(T x, T beta) {
   const T gate = Sigmoid(x * beta);
@@ -158,7 +158,7 @@ OPWRIGHT_FUNCTOR T SwishGrad(T x, T out_grad, T beta) {
   const T z = x * beta;
   const Gate<T> gate = MakeGate(z);
   const T derivative = (gate.rest * z + T(1)) * gate.open;
-  // For larger x the gate is the derivative.
+  // For larger x, the derivative equals the gate.
   return (z * z < T(1000000) ? derivative : gate.open) * out_grad;
 }
 
@@ -166,7 +166,7 @@ template <typename T>
 OPWRIGHT_FUNCTOR T Stanh(T x, T scale_a, T scale_b) {
   return Tanh(x * scale_a) * scale_b;
 }
-// 1 - tanh(z)**2 = 4 p / (1 + p)**2 with p = e**-2|z| keeps its digits in the tails.
+// 1 - tanh(z)**2 = 4 p / (1 + p)**2 with p = e**-2|z|, which is accurate in the tails.
 template <typename T>
 OPWRIGHT_FUNCTOR T StanhGrad(T x, T out_grad, T scale_a, T scale_b) {
   const T z = x * scale_a;

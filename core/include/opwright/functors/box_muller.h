@@ -1,7 +1,6 @@
-// Two standard normal numbers from two random words, by the same operations in the same order as
-// numerics/box_muller.py of opwright-std.
-// Compiled without contraction (-ffp-contract=off, -fmad=false), results have the same bits
-// everywhere.
+// Computes two standard normal numbers from two random words, by the same operations in the same
+// order as numerics/box_muller.py of opwright-std. If compiled without contraction
+// (-ffp-contract=off, -fmad=false), results are bitwise identical on all devices.
 //
 // NVRTC needs the integer types of <cstdint> to be defined.
 #ifndef OPWRIGHT_FUNCTORS_BOX_MULLER_H_
@@ -40,7 +39,8 @@ struct BoxMullerFormat<float> {
   static constexpr float kUniform = 0x1p-32f;
   static constexpr float kTurn = 0x1p-29f;
 
-  // The whole word, rounded as by numpy: a sum of two exact halves is rounded once.
+  // Converts the whole word with the rounding of NumPy: the sum of two exact halves is rounded
+  // once.
   static OPWRIGHT_FUNCTOR float Number(Word a) {
     const auto high = static_cast<float>(static_cast<Int>(a >> 16)) * 65536.0f;
     return high + static_cast<float>(static_cast<Int>(a & 0xFFFF));
@@ -71,7 +71,7 @@ struct BoxMullerFormat<double> {
   }
 };
 
-// Words a and b of pair j.
+// The words a and b of pair j.
 template <typename T>
 struct WordPair {
   typename BoxMullerFormat<T>::Word a;
@@ -116,7 +116,7 @@ OPWRIGHT_FUNCTOR T Horner(T z) {
   }
 }
 
-// ln u for u in (0, 1].
+// Returns ln u for u in (0, 1].
 template <typename T>
 OPWRIGHT_FUNCTOR T LogOfUniform(T u) {
   using Format = BoxMullerFormat<T>;
@@ -135,7 +135,7 @@ OPWRIGHT_FUNCTOR T LogOfUniform(T u) {
   return static_cast<T>(exponent) * static_cast<T>(0.69314718055994530942) + 2 * s * series;
 }
 
-// The two numbers of a pair of words.
+// Returns the two numbers of a pair of words.
 template <typename T>
 OPWRIGHT_FUNCTOR NormalPair<T> BoxMuller(WordPair<T> words) {
   using Format = BoxMullerFormat<T>;

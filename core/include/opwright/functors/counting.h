@@ -7,14 +7,14 @@
 namespace opwright {
 namespace functors {
 
-// Bins of equal width, whose edges are numpy.linspace's to the last bit where products and sums are
-// not contracted.
+// Bins of equal width, whose edges are bitwise identical to numpy.linspace's if products and sums
+// are not contracted.
 struct HistogramBins {
   double low;
   double high;
   int64_t count;
 
-  // The lower edge of a bin; that of `count` is the upper edge of the last one.
+  // Returns the lower edge of a bin; for bin `count`, the upper edge of the last bin.
   OPWRIGHT_FUNCTOR double Edge(int64_t bin) const {
     if (bin >= count) return high;
     const double extent = high - low;
@@ -27,8 +27,8 @@ struct HistogramBins {
   OPWRIGHT_FUNCTOR bool Holds(double value) const { return value >= low && value <= high; }
 };
 
-// The bin of a value within `bins`. The product with their scale may be off by one: the edges
-// from edge_of(bin) decide.
+// Returns the bin of a value within `bins`. The product with the scale may be off by one, so the
+// edges from edge_of(bin) decide.
 template <typename EdgeOf>
 OPWRIGHT_FUNCTOR int64_t BinOf(const HistogramBins& bins, double scale, double value,
                                const EdgeOf& edge_of) {
@@ -40,8 +40,8 @@ OPWRIGHT_FUNCTOR int64_t BinOf(const HistogramBins& bins, double scale, double v
   return bin;
 }
 
-// The number of pairs of a positive and a negative row where the positive one has the higher score;
-// equal scores count half. Scores come in ascending order.
+// The number of pairs of a positive and a negative row in which the positive row has the higher
+// score; equal scores count half. Scores must be added in ascending order.
 struct RocArea {
   double area;
   double positives;
@@ -65,7 +65,7 @@ OPWRIGHT_FUNCTOR RocArea RocAreaOfBin(int64_t positives, int64_t negatives) {
 }
 
 // Adds precision, recall and F1 from the numbers of true positives, false positives and false
-// negatives; 0 where the divisor is 0.
+// negatives; a ratio is 0 if its divisor is 0.
 OPWRIGHT_FUNCTOR void AddRatios(int64_t right, int64_t too_many, int64_t too_few, double* sums) {
   if (right == 0) return;
   const double hits = static_cast<double>(right);

@@ -1,7 +1,7 @@
 // The remainder of a truncated division, exactly as C's fmod. Included by elementary.h.
 //
-// RemainderNear is vectorized and serves where IsFarDivision is false; otherwise Remainder calls
-// the C library.
+// RemainderNear is vectorized and valid if IsFarDivision is false; otherwise Remainder calls the C
+// library.
 #ifndef OPWRIGHT_FUNCTORS_DIVISION_H_
 #define OPWRIGHT_FUNCTORS_DIVISION_H_
 
@@ -19,7 +19,7 @@ OPWRIGHT_FUNCTOR double CRemainder(double x, double y) { return __builtin_fmod(x
 
 }  // namespace detail
 
-// Whether the quotient has more bits than the type, or x or y is not finite, or y is 0.
+// Whether the quotient has more bits than the type, x or y is non-finite, or y is 0.
 template <typename T>
 OPWRIGHT_FUNCTOR bool IsFarDivision(T x, T y) {
   constexpr T kMost = T(int64_t(1) << detail::Format<T>::kMantissaBits);
@@ -27,8 +27,8 @@ OPWRIGHT_FUNCTOR bool IsFarDivision(T x, T y) {
   return !((quotient < kMost) & (detail::AbsoluteValue(y) < T(__builtin_inf())));
 }
 
-// The quotient may have been rounded up to the next whole number; then the remainder, which is
-// exact in either case, has the wrong sign.
+// The quotient may have been rounded up to the next integer. The remainder, which is exact in
+// either case, then has the wrong sign.
 template <typename T>
 OPWRIGHT_FUNCTOR T RemainderNear(T x, T y) {
   const T whole = detail::Truncate(x / y);

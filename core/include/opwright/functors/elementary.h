@@ -2,7 +2,7 @@
 // set that they are compiled for.
 //
 //   Exp Log Log1p Sqrt             within 1.1 ulp of the exact value (Sqrt rounds correctly)
-//   ExpNonPositive                 the same, for arguments up to 0
+//   ExpNonPositive                 within 1.1 ulp, for arguments up to 0
 //   Expm1                          within 2.2 ulp
 //   Tanh Sigmoid                   within 3 ulp
 //   Erf                            within 3.5 ulp
@@ -13,12 +13,12 @@
 //
 // for float and double; tests/native/test_functors.cc checks these bounds, with and without fused
 // multiply-add. Denormal arguments and results are not flushed to zero, NaN results in NaN,
-// infinities in the limit. The polynomials are nearly minimax: their own error is below a sixth of
-// an ulp. Only -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math)
+// infinities in the limit. The polynomials are nearly minimax, and their own error is below a sixth
+// of an ulp. Only -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math)
 // would remove roundings on which the argument reductions depend.
 //
-// NVRTC compiles this file, too; there most names are the device's own functions with CUDA's
-// bounds, and quotients may be off by 2 ulp.
+// NVRTC also compiles this file. On the GPU, most names are the device's own functions with CUDA's
+// error bounds, and quotients may be off by 2 ulp.
 #ifndef OPWRIGHT_FUNCTORS_ELEMENTARY_H_
 #define OPWRIGHT_FUNCTORS_ELEMENTARY_H_
 
@@ -65,7 +65,7 @@ OPWRIGHT_FUNCTOR double Remainder(double x, double y) { return ::fmod(x, y); }
 
 OPWRIGHT_FUNCTOR double Log1pUpTo1(double x) { return ::log1p(x); }
 
-// Within 2 ulp for divisors up to 2**126; correct rounding takes three times as long.
+// Returns x / y within 2 ulp for divisors up to 2**126; correct rounding takes three times as long.
 OPWRIGHT_FUNCTOR float Quotient(float x, float y) { return ::__fdividef(x, y); }
 OPWRIGHT_FUNCTOR double Quotient(double x, double y) { return x / y; }
 
@@ -77,7 +77,8 @@ OPWRIGHT_FUNCTOR T Sigmoid(T x) {
   return Quotient(power, T(1) + power);
 }
 
-// As on the CPU: half as many instructions as ::normcdff, which would be slower than memory.
+// Computed as on the CPU, with half as many instructions as ::normcdff, which would be slower than
+// memory.
 OPWRIGHT_FUNCTOR float NormalCdf(float x) {
   const float u = Quotient(4.0f, 4.0f + ::fabsf(x));
   const float tail = Exp(x * x * -0.5f) * detail::NormalTail<0>(u);
@@ -92,7 +93,7 @@ OPWRIGHT_FUNCTOR double NormalCdf(double x) { return ::normcdf(x); }
 
 #include <cstdint>
 
-// Always inlined: a function of its own would be compiled for the oldest instruction set.
+// Always inlined, since a separate function would be compiled for the oldest instruction set.
 #define OPWRIGHT_FUNCTOR inline __attribute__((always_inline))
 
 #include "opwright/functors/parts.h"
@@ -102,7 +103,8 @@ namespace functors {
 
 namespace detail {
 
-// 2**kExpShift * e**x for x <= 0: normal if e**x does not round to 0. Wrong below kLeastExp.
+// Returns 2**kExpShift * e**x for x <= 0, which is normal if e**x does not round to 0. Invalid
+// below kLeastExp.
 template <typename T>
 constexpr typename Format<T>::Bits kExpShift = Format<T>::kMantissaBits + 2;
 
@@ -124,8 +126,8 @@ OPWRIGHT_FUNCTOR T Sqrt(T x) {
   return static_cast<T>(__builtin_sqrt(x));
 }
 
-// The values beyond the bounds are selected afterwards: if the argument is bounded first,
-// compilers generate several comparisons, and constants for the results at the bounds.
+// The values beyond the bounds are selected afterward, because compilers generate several
+// comparisons, and constants for the results at the bounds, if the argument is bounded first.
 template <typename T>
 OPWRIGHT_FUNCTOR T Exp(T x) {
   using F = detail::Format<T>;
@@ -136,7 +138,8 @@ OPWRIGHT_FUNCTOR T Exp(T x) {
   return x > F::kMostExp ? T(__builtin_inf()) : above;
 }
 
-// e**x for x <= 0: no power overflows, so a constant undoes the shift that avoids denormals.
+// Returns e**x for x <= 0. No power overflows, so a constant undoes the shift that avoids
+// denormals.
 template <typename T>
 OPWRIGHT_FUNCTOR T ExpNonPositive(T x) {
   using F = detail::Format<T>;
@@ -177,7 +180,8 @@ OPWRIGHT_FUNCTOR T Log1p(T x) {
 
 OPWRIGHT_FUNCTOR double Log1pUpTo1(double x) { return Log1p(x); }
 
-// The exponent is added to the logarithm of the mantissa, so that of a power of 2 it is exact.
+// The exponent is added to the logarithm of the mantissa, so that the result is exact for powers of
+// 2.
 template <typename T>
 OPWRIGHT_FUNCTOR T Log2(T x) {
   using F = detail::Format<T>;
@@ -197,7 +201,7 @@ OPWRIGHT_FUNCTOR T Rsqrt(T x) {
 
 namespace detail {
 
-// e**a / 2 for a >= 0, infinite only if that is.
+// Returns e**a / 2 for a >= 0, which is infinite only if this value overflows.
 template <typename T>
 OPWRIGHT_FUNCTOR T HalfExp(T a) {
   constexpr T kMost = Format<T>::kMostExp + T(2);
@@ -208,7 +212,7 @@ OPWRIGHT_FUNCTOR T HalfExp(T a) {
 
 }  // namespace detail
 
-// With h = e**|x| / 2, e**-|x| / 2 = 1 / 4h. Near 0 a polynomial loses no digits.
+// With h = e**|x| / 2, e**-|x| / 2 = 1 / 4h. Near 0, a polynomial avoids the loss of precision.
 template <typename T>
 OPWRIGHT_FUNCTOR T Sinh(T x) {
   const T a = detail::AbsoluteValue(x);
@@ -225,7 +229,7 @@ OPWRIGHT_FUNCTOR T Cosh(T x) {
   return half + T(0.25) / half;
 }
 
-// Halves go to the even neighbor.
+// Rounds to the nearest integer, ties to even.
 OPWRIGHT_FUNCTOR float Round(float x) { return __builtin_nearbyintf(x); }
 OPWRIGHT_FUNCTOR double Round(double x) { return __builtin_nearbyint(x); }
 OPWRIGHT_FUNCTOR float Ceil(float x) { return __builtin_ceilf(x); }
@@ -233,7 +237,7 @@ OPWRIGHT_FUNCTOR double Ceil(double x) { return __builtin_ceil(x); }
 OPWRIGHT_FUNCTOR float Floor(float x) { return __builtin_floorf(x); }
 OPWRIGHT_FUNCTOR double Floor(double x) { return __builtin_floor(x); }
 
-// (e**2a - 1) / (e**2a + 1) of a = |x|: nothing cancels.
+// (e**2a - 1) / (e**2a + 1) with a = |x|, which avoids cancellation.
 template <typename T>
 OPWRIGHT_FUNCTOR T Tanh(T x) {
   using F = detail::Format<T>;
@@ -247,7 +251,7 @@ OPWRIGHT_FUNCTOR T Tanh(T x) {
 
 // e**x / (1 + e**x) = p / (p + 2**-n) with e**x = 2**n * p has full relative accuracy in the left
 // tail. Both sides are scaled by 2**-shift, so that neither 2**-n overflows nor the result's
-// denormals are lost; from 40 on it is 1 in either type.
+// denormals are lost; from 40 on, it is 1 in either type.
 template <typename T>
 OPWRIGHT_FUNCTOR T Sigmoid(T x) {
   using F = detail::Format<T>;
@@ -265,7 +269,7 @@ OPWRIGHT_FUNCTOR T Sigmoid(T x) {
 
 namespace detail {
 
-// erfc(a) for a >= 0.75. e**(-a**2) needs the square to more digits than the type has.
+// Returns erfc(a) for a >= 0.75. e**(-a**2) needs the square to higher precision than the type has.
 template <typename T>
 OPWRIGHT_FUNCTOR T ErfcTail(T a) {
   using F = Format<T>;
@@ -275,7 +279,7 @@ OPWRIGHT_FUNCTOR T ErfcTail(T a) {
   const T square = bounded * bounded;
   const T lost = (high * high - square) + (bounded - high) * (bounded + high);
   const T power = ExpNonPositive(-square);
-  // One division serves both quotients.
+  // One division yields both quotients.
   const T sum = bounded + F::kErfcScale;
   const T divisor = T(1) + (bounded + bounded);
   const T inverse = T(1) / (sum * divisor);
@@ -283,8 +287,8 @@ OPWRIGHT_FUNCTOR T ErfcTail(T a) {
   return (power - power * lost) * ScaledErfc(q) * (sum * inverse);
 }
 
-// erf(a) for a > 0.75: the subtrahend from 1 may be rough. In float a polynomial is its
-// logarithm; from 4 on the result is 1.
+// Returns erf(a) for a > 0.75. The number that is subtracted from 1 may be imprecise; in float, a
+// polynomial is its logarithm. From 4 on, the result is 1.
 OPWRIGHT_FUNCTOR float ErfFar(float a) {
   constexpr float c[] = {-1.12853348f,  -0.635653198f,   -0.105348334f,
                          0.0229457933f, -0.00323246792f, 0.000216120214f};
@@ -312,8 +316,8 @@ OPWRIGHT_FUNCTOR T Erfc(T x) {
   return a > T(0.75) ? far : near;
 }
 
-// The normal distribution function. In float e**(-x**2 / 2) times a polynomial serves all x, which
-// is a third shorter than erfc. The polynomial undoes the power's shift.
+// The normal distribution function. In float, e**(-x**2 / 2) times a polynomial is valid for all x,
+// which is a third shorter than erfc. The polynomial undoes the shift of the exponential.
 OPWRIGHT_FUNCTOR float NormalCdf(float x) {
   const float u = 4.0f / (4.0f + detail::AbsoluteValue(x));
   const float exponent = x * x * -0.5f;

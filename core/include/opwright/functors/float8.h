@@ -1,6 +1,7 @@
-// The 8-bit floats: to float and back by their bits, rounded to nearest, halves to even. Without
-// branches, so that loops are vectorized. Source: Micikevicius et al., "FP8 Formats for Deep
-// Learning", 2022: e4m3fn has no infinities, and one NaN for each sign.
+// Conversion of 8-bit floats to and from float by bit manipulation, rounding to nearest even,
+// without branches, so that loops are vectorized. Source: Micikevicius et al., "FP8 Formats for
+// Deep Learning",
+// 2022. e4m3fn has no infinities, and one NaN for each sign.
 #ifndef OPWRIGHT_FUNCTORS_FLOAT8_H_
 #define OPWRIGHT_FUNCTORS_FLOAT8_H_
 
@@ -28,7 +29,8 @@ OPWRIGHT_FUNCTOR uint8_t Float8OfFloat(float value) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   const int32_t own = static_cast<int32_t>(magnitude >> 23) - 127;
   const int32_t exponent = own < Format::kLeastExponent ? Format::kLeastExponent : own;
-  // In units of the last place; adding 2**23 leaves the rounded integer in the low bits.
+  // The value is in units of the last place; adding 2**23 leaves the rounded integer in the low
+  // bits.
   const uint32_t unit = static_cast<uint32_t>(127 + Format::kMantissa - exponent) << 23;
   const float units = FloatOfBits(magnitude) * FloatOfBits(unit) + 8388608.0f;
   const uint32_t whole = BitsOfFloat(units) - 0x4b000000u;
@@ -58,8 +60,8 @@ OPWRIGHT_FUNCTOR float FloatOfFloat8(uint8_t code) {
   return FloatOfBits(BitsOfFloat(value) | static_cast<uint32_t>(code & 0x80u) << 24);
 }
 
-// A double as a float that can be rounded once more without an error: if it is inexact, its last
-// bit is odd.
+// Rounds a double to float, to odd: if the result is inexact, its last bit is odd, so that it can
+// be rounded once more without a double-rounding error.
 OPWRIGHT_FUNCTOR float OddFloatOfDouble(double value) {
   const auto nearest = static_cast<float>(value);
   const uint32_t bits = BitsOfFloat(nearest);

@@ -1,6 +1,6 @@
-// The 16-bit floats: to float and back by their bits, rounded to nearest, halves to even. Without
-// branches, so that loops are vectorized for processors without instructions for them. NaN is
-// converted as by those instructions: float16 keeps the high bits of its payload and is quiet.
+// Conversion of 16-bit floats to and from float by bit manipulation, rounding to nearest even,
+// without branches, so that loops are vectorized on processors without conversion instructions. NaN
+// is converted as by these instructions: float16 keeps the high bits of its payload and is quiet.
 #ifndef OPWRIGHT_FUNCTORS_HALF_H_
 #define OPWRIGHT_FUNCTORS_HALF_H_
 
@@ -42,7 +42,7 @@ OPWRIGHT_FUNCTOR float FloatOfFloat16(uint16_t half) {
   const uint32_t exponent = shifted & kExponents;
   const uint32_t normal = shifted + kRebias;
   const uint32_t special = shifted + 2 * kRebias;  // infinity and NaN have the highest exponent
-  // A denormal is its mantissa above 2**-14, less that: the subtraction makes it normal.
+  // A denormal is its mantissa placed above 2**-14, minus 2**-14; the subtraction normalizes it.
   const float tiny = FloatOfBits(shifted + kRebias + (1u << 23)) - FloatOfBits(113u << 23);
   const uint32_t finite = exponent == 0 ? BitsOfFloat(tiny) : normal;
   const uint32_t quiet = shifted > kExponents ? special | 0x400000u : special;
@@ -54,20 +54,20 @@ OPWRIGHT_FUNCTOR uint16_t Float16OfFloat(float value) {
   const uint32_t bits = BitsOfFloat(value);
   const uint32_t sign = bits & 0x80000000u;
   const uint32_t magnitude = bits ^ sign;
-  // Below 2**-14: adding 0.5 leaves the mantissa of the result in the low bits, rounded.
+  // Below 2**-14, adding 0.5 leaves the rounded mantissa of the result in the low bits.
   const uint32_t tiny = BitsOfFloat(FloatOfBits(magnitude) + 0.5f) - BitsOfFloat(0.5f);
   const uint32_t odd = (magnitude >> 13) & 1u;
   const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfffu + odd) >> 13;
   const uint32_t finite = magnitude < (113u << 23) ? tiny : normal;
-  // From 65520 on, halfway to the next power, it rounds to infinity; NaN stays NaN.
+  // From 65520 on, halfway to the next power of two, it rounds to infinity; NaN stays NaN.
   const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
   const uint32_t high = magnitude > 0x7f800000u ? nan : 0x7c00u;
   const uint32_t result = magnitude >= 0x477ff000u ? high : finite;
   return static_cast<uint16_t>(result | (sign >> 16));
 }
 
-// Rounded once: a double that is converted to float first might be rounded twice, and wrongly.
-// Rounding to odd records in the float's last bit that digits were lost.
+// Rounds only once; a double that is converted to float first might be rounded twice, to a wrong
+// result. Rounding to odd records in the float's last bit that the conversion was inexact.
 OPWRIGHT_FUNCTOR uint16_t Float16OfDouble(double value) {
   const float nearest = static_cast<float>(value);
   const uint32_t bits = BitsOfFloat(nearest);

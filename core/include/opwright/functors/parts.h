@@ -1,5 +1,5 @@
-// Parts of the elementary functions: the formats of numbers, powers of two. Included by
-// elementary.h, which defines OPWRIGHT_FUNCTOR.
+// Parts of the elementary functions: number formats and powers of two. Included by elementary.h,
+// which defines OPWRIGHT_FUNCTOR.
 #ifndef OPWRIGHT_FUNCTORS_PARTS_H_
 #define OPWRIGHT_FUNCTORS_PARTS_H_
 
@@ -21,7 +21,7 @@ struct Format<float> {
   static constexpr int kMantissaBits = 23;
   static constexpr Bits kBias = 127;
   static constexpr Bits kSqrtHalf = 0x3f3504f3u;
-  static constexpr Bits kUnitBits = 0x4b000000u;  // of 2**kMantissaBits
+  static constexpr Bits kUnitBits = 0x4b000000u;  // bits of 2**kMantissaBits
   static constexpr float kRound = 12582912.0f;    // 1.5 * 2**kMantissaBits
   static constexpr float kLeastNormal = 1.17549435e-38f;
   static constexpr Bits kHighHalf = 0xfffff000u;         // bits whose square is exact
@@ -30,7 +30,7 @@ struct Format<float> {
   static constexpr float kLeastExp = -104.0f;  // below, e**x rounds to 0
   static constexpr float kMostExp = 89.0f;     // above, it is infinite
   static constexpr float kLeastExpm1 = -20.0f;
-  static constexpr float kOneTanh = 10.0f;  // above, 1 in this type
+  static constexpr float kOneTanh = 10.0f;  // above, tanh is 1 in this type
   static constexpr float kErfcEnd = 10.5f;  // above, erfc rounds to 0
   static constexpr float kErfcScale = 2.0f;
 };
@@ -64,16 +64,17 @@ OPWRIGHT_FUNCTOR To BitCast(From from) {
   return to;
 }
 
-// x = exponent * ln(2) + rest, |rest| <= ln(2) / 2. The low bits of `bits` are exponent + offset.
+// Splits x = exponent * ln(2) + rest with |rest| <= ln(2) / 2. The low bits of `bits` are exponent
+// + offset.
 template <typename T>
 struct Reduced {
   T rest;
   typename Format<T>::Bits bits;
 };
 
-// Adding 1.5 * 2**m rounds to the nearest integer, which is then in the sum's low bits: no
-// conversion, which older instruction sets lack for vectors of double. With an offset, a shift
-// makes them the exponent of a power of two.
+// Adding 1.5 * 2**m rounds to the nearest integer, which is then in the sum's low bits. This avoids
+// a conversion, which older instruction sets lack for vectors of double. With an offset, a shift
+// turns these bits into the exponent of a power of two.
 template <typename T>
 OPWRIGHT_FUNCTOR Reduced<T> ReduceByLn2(T x, typename Format<T>::Bits offset) {
   using F = Format<T>;
@@ -84,17 +85,17 @@ OPWRIGHT_FUNCTOR Reduced<T> ReduceByLn2(T x, typename Format<T>::Bits offset) {
   return {rest, BitCast<typename F::Bits>(shifted)};
 }
 
-// 2**(low bits of `exponent` - bias): the others are shifted out.
+// Returns 2**(low bits of `exponent` - bias); the other bits are shifted out.
 template <typename T>
 OPWRIGHT_FUNCTOR T PowerOfTwo(typename Format<T>::Bits exponent) {
   using Bits = typename Format<T>::Bits;
   return BitCast<T>(Bits(exponent << Format<T>::kMantissaBits));
 }
 
-// x = exponent * ln(2) + rest, and 2**exponent as two factors, since 2**1024 and 2**-1074 are not
-// normal numbers. Multiplying by one after the other rounds once, to denormals or infinity. A
-// separate sum rounds the first to about half the exponent, which takes fewer instructions than
-// halving the exponent.
+// Splits x = exponent * ln(2) + rest, with 2**exponent as two factors, since 2**1024 and 2**-1074
+// are not normal numbers. Multiplying by both factors in turn rounds once, to denormals or
+// infinity. A separate sum rounds the first factor to about half the exponent, which takes fewer
+// instructions than halving the exponent.
 template <typename T>
 struct Scaled {
   T rest;
@@ -212,7 +213,7 @@ OPWRIGHT_FUNCTOR T WithSignOf(T magnitude, T sign) {
   return BitCast<T>(Bits(BitCast<Bits>(magnitude) | (BitCast<Bits>(sign) & ~(Bits(-1) >> 1))));
 }
 
-// u = 2**exponent * (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), for u > 0 that is not denormal.
+// Splits u = 2**exponent * (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), for normal u > 0.
 template <typename T>
 struct Mantissa {
   T f;
@@ -228,7 +229,7 @@ OPWRIGHT_FUNCTOR Mantissa<T> TakeExponent(T u) {
   const T f = BitCast<T>(Bits((bits & kFraction) + F::kSqrtHalf)) - T(1);
   if constexpr (sizeof(T) == sizeof(float)) {
     return {f, static_cast<T>(BitCast<int32_t>(bits) >> F::kMantissaBits)};
-  } else {  // older instruction sets cannot convert these
+  } else {  // older instruction sets have no vector conversion for this
     constexpr Bits kOne = F::kBias << F::kMantissaBits;
     const T raised = BitCast<T>(Bits(((bits + kOne) >> F::kMantissaBits) | F::kUnitBits));
     return {f, raised - (BitCast<T>(F::kUnitBits) + T(F::kBias))};
@@ -240,7 +241,7 @@ OPWRIGHT_FUNCTOR float LogBend(float f, float lost) {
   const float square = f * f;
   return LogTail(f) * (square * f) - (square * 0.5f - lost);
 }
-// In double a quotient replaces half of the polynomial, as in FreeBSD's msun.
+// In double, a quotient replaces half of the polynomial, as in FreeBSD's msun.
 OPWRIGHT_FUNCTOR double LogBend(double f, double lost) {
   const double half_square = 0.5 * f * f;
   const double s = f / (2.0 + f);
@@ -258,7 +259,7 @@ OPWRIGHT_FUNCTOR T LogOfSum(T u, T lost, T exponent_offset) {
   return bend + m.f + exponent * F::kLn2High;
 }
 
-// -inf at 0, NaN below, infinity and NaN unchanged; `value` elsewhere.
+// Returns -inf at 0, NaN below 0, infinity and NaN unchanged, and otherwise `value`.
 template <typename T>
 OPWRIGHT_FUNCTOR T WithLogEnds(T x, T value) {
   const T finite = x < T(__builtin_inf()) ? value : x;

@@ -3,7 +3,7 @@
 #ifndef OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 #define OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 
-// Before a loop whose number of iterations is constant; NVRTC unrolls it without a pragma.
+// Unrolls the following loop with a constant number of iterations; NVRTC needs no pragma.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC_RTC__)
 #define OPWRIGHT_FUNCTORS_UNROLL _Pragma("GCC unroll 16")
 #else
@@ -37,8 +37,8 @@ OPWRIGHT_FUNCTOR T Polynomial(T x, const T (&c)[N]) {
   return odd * x + even;
 }
 
-// The normal distribution function of -|x| over e**(-x**2 / 2), with u = 4 / (4 + |x|): for all x,
-// multiplied by 2**-shift.
+// The normal distribution function of -|x| divided by e**(-x**2 / 2), for all x, with u = 4 / (4 +
+// |x|), multiplied by 2**-shift.
 template <int shift>
 OPWRIGHT_FUNCTOR float NormalTail(float u) {
   constexpr float kScale = 1.0f / static_cast<float>(1 << shift);
@@ -51,7 +51,7 @@ OPWRIGHT_FUNCTOR float NormalTail(float u) {
 
 }  // namespace detail
 
-// ln(1 + x) for 0 <= x <= 1: without an exponent and without special values.
+// Returns ln(1 + x) for 0 <= x <= 1, which needs no exponent and has no special values.
 OPWRIGHT_FUNCTOR float Log1pUpTo1(float x) {
   constexpr float c[] = {0.333304703f, -0.24958156f,   0.196931928f,  -0.153490975f,
                          0.10670013f,  -0.0575615279f, 0.0201503336f, -0.0033065395f};

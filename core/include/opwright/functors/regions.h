@@ -5,7 +5,7 @@
 namespace opwright {
 namespace functors {
 
-// The nearest integer; halves are rounded away from 0. For numbers in the range of int64.
+// Rounds to the nearest integer, ties away from 0; x must be in the range of int64.
 OPWRIGHT_FUNCTOR int64_t RoundAwayFrom0(double x) {
   const double size = x < 0.0 ? -x : x;
   const int64_t whole = static_cast<int64_t>(size);
@@ -20,7 +20,7 @@ struct PooledSpan {
   int64_t size;
   int64_t bins;
 
-  // Bin `bin` is [Low, High).
+  // The pixels of bin `bin` are [Low, High).
   OPWRIGHT_FUNCTOR int64_t Low(int64_t bin) const { return Held(begin + bin * extent / bins); }
   OPWRIGHT_FUNCTOR int64_t High(int64_t bin) const {
     return Held(begin + ((bin + 1) * extent + bins - 1) / bins);

@@ -1,4 +1,4 @@
-// Logarithmic arithmetic of operators on sequences. Included after opwright/functors.h.
+// Log-space arithmetic of operators on sequences. Included after opwright/functors.h.
 #ifndef OPWRIGHT_FUNCTORS_SEQUENCES_H_
 #define OPWRIGHT_FUNCTORS_SEQUENCES_H_
 
@@ -12,7 +12,7 @@ OPWRIGHT_FUNCTOR double NeverLog() { return __longlong_as_double(0xfff0000000000
 constexpr OPWRIGHT_FUNCTOR double NeverLog() { return -__builtin_inf(); }
 #endif
 
-// log(e**a + e**b + e**c), -inf if all three are.
+// Returns log(e**a + e**b + e**c), or -inf if all three are -inf.
 OPWRIGHT_FUNCTOR double LogOfSum(double a, double b, double c) {
   const double ab = a > b ? a : b;
   const double top = ab > c ? ab : c;
@@ -20,7 +20,8 @@ OPWRIGHT_FUNCTOR double LogOfSum(double a, double b, double c) {
   return base + Log(Exp(a - base) + Exp(b - base) + Exp(c - base));
 }
 
-// Below it a sum of products has lost digits to underflow: logarithms are added instead.
+// Below this, a sum of products has lost precision by underflow, and is replaced by a sum in log
+// space.
 constexpr double kLeastSum = 1e-30;
 
 }  // namespace functors

@@ -1,8 +1,8 @@
-// Sums of squares of numbers whose squares would over- or underflow.
+// Sums of squares of numbers whose squares would overflow or underflow.
 //
-// A square is added in one of three scales, powers of two, which are exact: see James Blue, A
-// Portable Fortran Program to Find the Euclidean Norm of a Vector, 1978. Kernels sum the squares
-// without scales first, and sum again in this way if IsOrdinary is false for the result.
+// A square is added in one of three scales, which are powers of two and therefore exact; see James
+// Blue, A Portable Fortran Program to Find the Euclidean Norm of a Vector, 1978. Kernels first sum
+// the squares without scales, and repeat the sum in this way if IsOrdinary is false for the result.
 #ifndef OPWRIGHT_FUNCTORS_SQUARES_H_
 #define OPWRIGHT_FUNCTORS_SQUARES_H_
 
@@ -12,8 +12,8 @@ namespace opwright {
 namespace functors {
 namespace detail {
 
-// Between kSmall and kLarge squares are exact. The scales move other numbers into that range,
-// including the least denormal and 2**30 times the largest number.
+// Between kSmall and kLarge, squares neither overflow nor underflow. The scales move all other
+// numbers into that range, including the least denormal and 2**30 times the largest number.
 template <typename T>
 struct SquareRange;
 template <>
@@ -36,7 +36,7 @@ OPWRIGHT_FUNCTOR T SizeOf(T x) {
   return x < T(0) ? -x : x;
 }
 
-// The factor of numbers up to this size before they are squared: mostly 1.
+// Returns the factor by which numbers up to this size are scaled before they are squared, mostly 1.
 template <typename T>
 OPWRIGHT_FUNCTOR T ScaleOf(T size) {
   using Range = SquareRange<T>;
@@ -46,7 +46,8 @@ OPWRIGHT_FUNCTOR T ScaleOf(T size) {
 
 }  // namespace detail
 
-// Whether a sum of squares is accurate: no square that matters has over- or underflowed.
+// Whether a sum of squares is accurate, because no significant square has overflowed or
+// underflowed.
 template <typename T>
 OPWRIGHT_FUNCTOR bool IsOrdinary(T sum) {
   constexpr T kLeast = detail::SquareRange<T>::kSmall * detail::SquareRange<T>::kSmall;
@@ -68,14 +69,14 @@ struct SquareSum {
     const bool is_large = size > Range::kLarge;
     small += is_small ? square : T(0);
     large += is_large ? square : T(0);
-    middle += is_small || is_large ? T(0) : square;  // NaN, too
+    middle += is_small || is_large ? T(0) : square;  // includes NaN
   }
   OPWRIGHT_FUNCTOR void Join(const SquareSum& other) {
     small += other.small;
     middle += other.middle;
     large += other.large;
   }
-  // The root of the sum.
+  // Returns the square root of the sum.
   OPWRIGHT_FUNCTOR T Root() const {
     using Range = detail::SquareRange<T>;
     const T above = large + middle * Range::kOfLarge * Range::kOfLarge;
@@ -100,7 +101,7 @@ OPWRIGHT_FUNCTOR T InverseDeviation(T norm, T count, T epsilon) {
   return T(1) / Hypotenuse(norm / Sqrt(count), Sqrt(epsilon));
 }
 
-// y / (x**2 + y**2), the derivative of the angle of the point (y, x) by its height x.
+// y / (x**2 + y**2), the derivative of the angle of the point (y, x) with respect to its height x.
 template <typename T>
 OPWRIGHT_FUNCTOR T Atan2Derivative(T x, T y) {
   const T x_size = detail::SizeOf(x);

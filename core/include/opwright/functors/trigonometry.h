@@ -4,9 +4,9 @@
 //   Tan Asin Acos Atan             within 2.5 ulp
 //   Atan2                          within 3 ulp
 //
-// A multiple of pi / 2 is subtracted from the arguments of the first three, to as many digits as
-// they need up to kMostTurning. SinNear, CosNear and TanNear are vectorized and serve up to there;
-// Sin, Cos and Tan call the C library for larger arguments.
+// A multiple of pi / 2 is subtracted from the arguments of the first three, with sufficient
+// precision up to kMostTurning. SinNear, CosNear and TanNear are vectorized and valid up to this
+// bound; Sin, Cos and Tan call the C library for larger arguments.
 #ifndef OPWRIGHT_FUNCTORS_TRIGONOMETRY_H_
 #define OPWRIGHT_FUNCTORS_TRIGONOMETRY_H_
 
@@ -17,8 +17,8 @@ constexpr double kMostTurning = 1e6;
 
 namespace detail {
 
-// x = turns * pi / 2 + (rest + low), |rest| <= pi / 4; `low` is below the last bit of `rest`. The
-// low bits of `turns` are the low bits of this number of quarter turns.
+// x = turns * pi / 2 + (rest + low) with |rest| <= pi / 4; `low` is below the last bit of `rest`.
+// Only the low bits of `turns`, the number of quarter turns, are valid.
 struct Turned {
   double rest;
   double low;
@@ -29,14 +29,14 @@ struct Difference {
   double value;
   double lost;
 };
-// x - y, and its rounding error.
+// Returns x - y and its rounding error.
 OPWRIGHT_FUNCTOR Difference Subtract(double x, double y) {
   const double value = x - y;
   const double part = value - x;
   return {value, (x - (value - part)) - (y + part)};
 }
 
-// pi / 2 in parts of 33 bits, whose products with up to 20 bits are exact, and the rest of it.
+// pi / 2 in parts of 33 bits, whose products with up to 20 bits are exact, and the remainder.
 constexpr double kQuarter[] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2ep-69,
                                0x1.b839a252049c1p-104};
 
@@ -83,8 +83,8 @@ OPWRIGHT_FUNCTOR double WithSignOfTurns(double size, uint64_t turns) {
   return BitCast<double>(BitCast<uint64_t>(size) ^ ((turns & 2) << 62));
 }
 
-// sin(x + turns * pi / 2): the sine of the rest, or its cosine, negative where the second bit of
-// all turns is set.
+// Returns sin(x + turns * pi / 2), which is the sine or cosine of the rest, negated if the second
+// bit of the total number of turns is set.
 OPWRIGHT_FUNCTOR double SineOfTurned(double x, uint64_t turns) {
   const Turned turned = TakeTurns(x);
   const SineAndCosine of = OfRest(turned);
@@ -98,7 +98,7 @@ OPWRIGHT_FUNCTOR double TangentOf(double x) {
   return (odd ? -of.cosine : of.sine) / (odd ? of.sine : of.cosine);
 }
 
-// For a float, in double, which is exact enough without a low part.
+// The reduction of a float in double, which is accurate enough without a low part.
 struct RoughlyTurned {
   double rest;
   uint64_t turns;
@@ -111,8 +111,8 @@ OPWRIGHT_FUNCTOR RoughlyTurned TakeTurns(float x) {
   return {(wide - n * kQuarter[0]) - n * kRest, BitCast<uint64_t>(shifted)};
 }
 
-// One polynomial, with the sine's coefficients or the cosine's: sin(r) = r + r z Q(z) and
-// cos(r) = 1 + z Q(z).
+// Evaluates one polynomial with the coefficients of either sine or cosine: sin(r) = r + r z Q(z)
+// and cos(r) = 1 + z Q(z).
 OPWRIGHT_FUNCTOR float SineOfTurned(float x, uint64_t turns) {
   const RoughlyTurned turned = TakeTurns(x);
   turns += turned.turns;
@@ -153,7 +153,7 @@ OPWRIGHT_FUNCTOR T TanNear(T x) {
   return x == T(0) ? x : tangent;
 }
 
-// For any argument, also an infinite one: the C library's function, in double for a float.
+// For any argument, even an infinite one, calls the C library's function, in double for a float.
 template <typename T>
 OPWRIGHT_FUNCTOR T SinFar(T x) {
   return static_cast<T>(__builtin_sin(static_cast<double>(x)));
@@ -229,14 +229,14 @@ OPWRIGHT_FUNCTOR double AsinTail(double z) {
   return Polynomial(z, c);
 }
 
-// asin(a) where a = |x| <= 1 / 2, else asin(sqrt((1 - a) / 2)); then asin(a) is pi / 2 minus twice
-// that.
+// Returns asin(a) if a = |x| <= 1 / 2, otherwise asin(sqrt((1 - a) / 2)), in which case asin(a) is
+// pi / 2 minus twice the result.
 template <typename T>
 OPWRIGHT_FUNCTOR T TakeArcSine(T x) {
   const T a = AbsoluteValue(x);
   const bool is_far = a > T(0.5);
   const T z = is_far ? (T(1) - a) * T(0.5) : a * a;
-  // The root is computed for all elements: a branch would prevent vectorization.
+  // The root is computed for all elements, since a branch would prevent vectorization.
   const T root = Sqrt(z);
   const T s = is_far ? root : a;
   return z * s * AsinTail(z) + s;
@@ -244,7 +244,7 @@ OPWRIGHT_FUNCTOR T TakeArcSine(T x) {
 
 }  // namespace detail
 
-// NaN beyond 1.
+// Returns NaN beyond 1.
 template <typename T>
 OPWRIGHT_FUNCTOR T Asin(T x) {
   using Eighth = detail::EighthTurn<T>;
@@ -267,7 +267,7 @@ OPWRIGHT_FUNCTOR T Acos(T x) {
   return is_far ? far : near;
 }
 
-// One quotient q serves all x: atan(x) = atan(q) + 0, pi / 4 or pi / 2.
+// One quotient q suffices for all x: atan(x) = atan(q) + 0, pi / 4 or pi / 2.
 template <typename T>
 OPWRIGHT_FUNCTOR T Atan(T x) {
   using Eighth = detail::EighthTurn<T>;
@@ -286,7 +286,8 @@ OPWRIGHT_FUNCTOR T Atan(T x) {
   return detail::WithSignOf(sum, x);
 }
 
-// The angle of the point (x, y), as C's: zeros and infinities of either sign count as limits.
+// Returns the angle of the point (x, y), as in C: zeros and infinities of either sign count as
+// limits.
 template <typename T>
 OPWRIGHT_FUNCTOR T Atan2(T y, T x) {
   using Eighth = detail::EighthTurn<T>;

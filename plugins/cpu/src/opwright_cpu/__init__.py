@@ -1,4 +1,4 @@
-"""Kernels of the standard operators for the CPU, in C++; everything is named in ``plugin``."""
+"""Kernels of the standard operators for the CPU, in C++; ``plugin`` registers everything."""
 
 from opwright_cpu._version import __version__
 

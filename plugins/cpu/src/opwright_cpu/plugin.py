@@ -1,4 +1,4 @@
-"""The registrations of the package; it only names objects."""
+"""The registrations of the package, which refer to objects by name."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ measured within."""
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Name the operators that passes insert into plans."""
+    """Register the operators that passes insert into plans."""
     for module, types in PLAN_OPS:
         for name in types.split():
             target = f"opwright_cpu.plan_ops.{module}:{name.upper()}"
@@ -54,7 +54,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
-    """Name the passes, all for the CPU."""
+    """Register the passes, all for the CPU."""
     for phase, name, types in PASSES:
         function = f"opwright_cpu.passes.{name.removeprefix('fuse_')}:{name}"
         operators = types.split()
@@ -74,7 +74,7 @@ def opwright_options(registry: plugin.OptionRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name every kernel and its library, as found by the build."""
+    """Register every kernel and its library, as listed by the build."""
     for file, op_type, dtypes, library, priority in KERNELS:
         registry.add(
             op_type,

@@ -16,14 +16,14 @@ Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 def fc_input_grad(draw: Draw) -> Drawn:
-    """An activation is named if its result is an input."""
+    """Draw inputs with an activation if its result is an input."""
     inputs = draw.propose()
     if inputs is None:
         return None
     attrs = draw.attrs if inputs.get("activated") else {**draw.attrs, "activation": ""}
     if attrs["transpose_weight"]:
         inputs["weight"] = tuple(np.ascontiguousarray(array.T) for array in inputs["weight"])
-    if attrs.get("activation"):  # sigmoid and tanh return nothing beyond 1
+    if attrs.get("activation"):  # results of sigmoid and tanh do not exceed 1
         inputs["activated"] = tuple(
             np.asarray(array / 4 + 0.5).astype(array.dtype) for array in inputs["activated"]
         )
@@ -31,7 +31,7 @@ def fc_input_grad(draw: Draw) -> Drawn:
 
 
 def fold_batch_norm(draw: Draw) -> Drawn:
-    """Variance and epsilon are not negative."""
+    """Draw a non-negative variance and epsilon."""
     names = ("scale", "bias", "mean")
     inputs = {name: draw.floats((draw.length,)) for name in names}
     inputs["variance"] = draw.floats((draw.length,), 0.25, 2.0)
@@ -39,7 +39,7 @@ def fold_batch_norm(draw: Draw) -> Drawn:
 
 
 def conv2d_fused(draw: Draw) -> Drawn:
-    """Images that contain a kernel, and any of the operators after the sums."""
+    """Draw images that contain a kernel, and any of the operators after the sums."""
     draw.drops_nan = "oneDNN's relu behind a convolution makes NaN 0"
     channels, filters, groups = draw.other_length(), draw.other_length(), draw.choice([1, 1, 2])
     kernel = (draw.choice([1, 2, 3]), draw.choice([1, 3]))
@@ -66,7 +66,7 @@ def conv2d_fused(draw: Draw) -> Drawn:
 
 
 def fc_sgd(draw: Draw) -> Drawn:
-    """Inputs as proposed, for a weight of either layout."""
+    """Draw inputs as proposed, for a weight of either layout."""
     inputs = draw.propose()
     if inputs is None or not draw.attrs["transpose_weight"]:
         return None if inputs is None else (inputs, draw.attrs)
@@ -75,7 +75,7 @@ def fc_sgd(draw: Draw) -> Drawn:
 
 
 def _gelu_layer(draw: Draw) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
-    """Weights of whole vectors, and the gradient's number of rows; the shape of the output."""
+    """Return weights that are multiples of a vector, and the shape of the output."""
     inputs, outputs = 16 * draw.choice([1, 2, 5]), 16 * draw.choice([1, 3])
     leading = draw.choice([(48,), (7, 9), (3, 1, 31)])
     weight = (outputs, inputs) if draw.attrs["transpose_weight"] else (inputs, outputs)
@@ -84,7 +84,7 @@ def _gelu_layer(draw: Draw) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
 
 
 def gelu_fc(draw: Draw) -> Drawn:
-    """With a bias or without."""
+    """Draw a layer with or without a bias."""
     inputs, shape = _gelu_layer(draw)
     if draw.choice([True, False]):
         inputs["bias"] = draw.floats(shape[-1:])
@@ -92,13 +92,13 @@ def gelu_fc(draw: Draw) -> Drawn:
 
 
 def gelu_fc_grad(draw: Draw) -> Drawn:
-    """A gradient of the output's shape."""
+    """Draw a layer and a gradient with the output's shape."""
     inputs, shape = _gelu_layer(draw)
     return {**inputs, "out_grad": draw.floats(shape)}, draw.attrs
 
 
 def packed_attention(draw: Draw) -> Drawn:
-    """Queries, keys and values of some heads, perhaps with a mask that leaves each its own key."""
+    """Draw queries, keys and values, perhaps with a mask that leaves each query its own key."""
     batch, time = draw.other_length(), draw.other_length()
     heads, size = draw.choice([1, 2, 3]), draw.choice([1, 4, 5, 16])
     inputs = {"qkv": draw.floats((batch, time, 3 * heads * size))}
@@ -108,7 +108,7 @@ def packed_attention(draw: Draw) -> Drawn:
 
 
 def packed_attention_grad(draw: Draw) -> Drawn:
-    """The result of attention for these inputs, and any gradient of it."""
+    """Draw inputs of attention, its result for them, and any gradient of it."""
     drawn = packed_attention(draw)
     if drawn is None:
         return None
@@ -133,7 +133,7 @@ def packed_attention_grad(draw: Draw) -> Drawn:
 
 
 def folded_matmul(draw: Draw) -> Drawn:
-    """Stacks of matrices with heads after their rows, and rows or columns last."""
+    """Draw batches of matrices with heads after their rows, and rows or columns last."""
     batch, heads, m, n, k = (draw.other_length() for _ in range(5))
     inputs = {"x": draw.floats((batch, m, heads, k)), "y": draw.floats((batch, n, heads, k))}
     attrs = {"x_axes": [0, 2, 1, 3], "y_axes": [0, 2, 3, 1], "out_dtype": draw.dtype}
@@ -141,7 +141,7 @@ def folded_matmul(draw: Draw) -> Drawn:
 
 
 def _lstm(draw: Draw, **attrs: Any) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
-    """Weights and perhaps lengths; the shapes of a state of each layer, and of the output."""
+    """Return weights, perhaps lengths, and the shapes of each layer's state and of the output."""
     steps, n, size = draw.other_length(), draw.other_length(), draw.choice([1, 3, 16])
     inputs, layers = draw.other_length(), draw.choice([1, 2, 3])
     leading = (n, steps) if attrs["batch_first"] else (steps, n)
@@ -154,7 +154,7 @@ def _lstm(draw: Draw, **attrs: Any) -> tuple[dict[str, Any], tuple[int, ...], tu
 
 
 def lstm_train(draw: Draw) -> Drawn:
-    """Layers with and without biases, with any first axis."""
+    """Draw layers with or without biases, with either first axis."""
     made, state, _ = _lstm(draw, **draw.attrs)
     for slot in ("bias_ih", "bias_hh"):
         if draw.choice([True, False]):
@@ -166,7 +166,7 @@ def lstm_train(draw: Draw) -> Drawn:
 
 
 def lstm_train_grad(draw: Draw) -> Drawn:
-    """Gates between 0 and 1, any cells, and gradients of some outputs."""
+    """Draw gates between 0 and 1, any cells, and gradients of some outputs."""
     made, state, out = _lstm(draw, **draw.attrs)
     layers, n, size = state
     steps = out[1] if draw.attrs["batch_first"] else out[0]

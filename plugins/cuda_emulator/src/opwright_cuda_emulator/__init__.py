@@ -6,7 +6,7 @@ unchanged. ``native/shim.h`` lists the detectable errors.
 
 >>> import opwright_cuda_emulator
 >>> driver = opwright_cuda_emulator.start()
->>> ...  # device="cuda" is the CPU from here on, until the process ends
+>>> ...  # device="cuda" is the CPU from here on, until the process exits
 """
 
 from opwright_cuda_emulator._version import __version__

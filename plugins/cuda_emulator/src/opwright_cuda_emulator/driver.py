@@ -21,8 +21,8 @@ class EmulatedDriver:
         self._library.emulator_count.restype = ctypes.c_int64
 
     def count(self, what: str) -> int:
-        """``allocations, streams, graphs, cudnn_descriptors`` alive;
-        ``launches, replays, products, operation_graphs, cudnn_plans`` so far.
+        """Return the number of live ``allocations, streams, graphs, cudnn_descriptors``, or the
+        number of ``launches, replays, products, operation_graphs, cudnn_plans`` so far.
         """
         counted: int = self._library.emulator_count(what.encode())
         return counted
@@ -39,17 +39,17 @@ def start(
     flags: Sequence[str] = ("-O1",),
     environ: Mapping[str, str] | None = None,
 ) -> EmulatedDriver:
-    """Emulate device "cuda" on the CPU in this process; to be called before CUDA is used.
+    """Emulate device "cuda" on the CPU in this process; must be called before CUDA is used.
 
     Parameters
     ----------
     folder : Path, optional
-        Folder of the driver and compiled kernels: by default ``OPWRIGHT_EMULATOR_DIR``, or a
-        temporary one.
+        Folder of the driver and compiled kernels; by default ``OPWRIGHT_EMULATOR_DIR``, or a
+        temporary folder.
     flags : sequence of str
         The flags of the compiler.
     environ : mapping, optional
-        More environment variables to be set, such as ``OPWRIGHT_EMULATOR_ORDER``.
+        Additional environment variables to set, such as ``OPWRIGHT_EMULATOR_ORDER``.
     """
     os.environ.update(environ or {})
     if folder is None:

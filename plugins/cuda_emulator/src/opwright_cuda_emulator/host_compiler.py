@@ -28,15 +28,15 @@ library of a sanitizer. GCC and Clang know both flags."""
 
 
 class HostCompiler:
-    """Compiles sources for the CPU, each set of instances once.
+    """Compiles sources for the CPU; each set of instances is compiled once.
 
     Parameters
     ----------
     folder : Path
-        For libraries; existing ones are reused.
+        Folder for libraries; existing libraries are reused.
     flags : sequence of str
-        Such as ``-O1`` or ``-fsanitize=address,undefined``. A sanitizer among them checks only the
-        kernels.
+        Compiler flags, such as ``-O1`` or ``-fsanitize=address,undefined``. A sanitizer checks only
+        the kernels.
     """
 
     def __init__(self, folder: Path, flags: Sequence[str] = ("-O1",)) -> None:
@@ -54,7 +54,7 @@ class HostCompiler:
 
     @cached_property
     def version(self) -> str:
-        """The compiler's version text and the flags."""
+        """The compiler's version string and the flags."""
         return " ".join([self._name, *self.flags])
 
     @cached_property
@@ -65,8 +65,8 @@ class HostCompiler:
     def build_driver(self) -> Path:
         """Return the emulated driver, which is also the emulated cuBLASLt and cuDNN.
 
-        Sanitizers check only the kernels: the driver's data of all threads of a block would look
-        like races. Most of it is therefore shared by all configurations.
+        Sanitizers check only the kernels, because the driver's accesses for all threads of a block
+        would look like races. Most of the driver is therefore shared by all configurations.
         """
         sanitizers = "".join(flag for flag in self.flags if flag.startswith("-fsanitize="))
         watching = [f"-D{name}" for what, name in _WATCHING.items() if what in sanitizers]
@@ -81,7 +81,7 @@ class HostCompiler:
         return target
 
     def _build_object(self, file: Path, headers: Sequence[str], flags: Sequence[str]) -> Path:
-        # Optimized: it runs the threads of every block.
+        # The driver is optimized, because it runs the threads of every block.
         flags = ["-std=c++17", "-fPIC", "-O2", "-w", "-fvisibility=hidden", *flags]
         digest = digest_of(self._name, *flags, file.read_text(), *headers)[:16]
         target = self.folder / f"{file.stem}-{digest}.o"
@@ -101,7 +101,7 @@ class HostCompiler:
         return Image(os.fsencode(path) + b"\0", names)
 
     def beside(self) -> AbstractContextManager[Compiler]:
-        """Return itself: each C++ compilation is a separate process."""
+        """Return itself, since each C++ compilation is a separate process."""
         return nullcontext(self)
 
     def build(self, source: Source, expressions: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
@@ -141,13 +141,13 @@ class HostCompiler:
                 write_headers(made, [(name, (NATIVE / name).read_text()) for name in _SHIM])
                 header = made / "shim.h"
                 self._run([*flags, "-x", "c++-header", str(header)], made / "shim.h.gch", "shim.h")
-                with suppress(OSError):  # another process was faster
+                with suppress(OSError):  # another process has finished first
                     made.rename(target)
         return ["-include", str(target / "shim.h")]
 
     @contextmanager
     def _own_folder(self) -> Iterator[Path]:
-        """Yield a private folder, since several processes may compile the same."""
+        """Yield a private folder, since several processes may compile the same sources."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             yield Path(folder)
@@ -178,7 +178,7 @@ def _quoted(text: str) -> str:
 
 
 def _host_options(source: Source) -> list[str]:
-    """Convert an option of NVRTC to the host's compiler."""
+    """Convert the NVRTC options of a source to options of the host's compiler."""
     return ["-ffp-contract=off"] if "-fmad=false" in source.options else []
 
 

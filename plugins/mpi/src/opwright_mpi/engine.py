@@ -38,13 +38,13 @@ _FORWARD_S: Final = 0.2
 class MpiEngine(Engine):
     """Connects the processes by MPI; at most one instance per process.
 
-    If a process ends with an exception, the others are ended, too; otherwise it waits for the
-    others to end.
+    If a process exits with an exception, the other processes are terminated, too; otherwise it
+    waits for them to exit.
 
     Raises
     ------
     DistError
-        If there is no library, or it cannot start; the error has the way out.
+        If there is no library, or it cannot start; the error contains the solution.
     """
 
     name = "mpi"
@@ -112,7 +112,7 @@ class MpiEngine(Engine):
         return text.value.decode(errors="replace").partition("\n")[0]
 
     def _check_size(self, path: str) -> None:
-        """Raise if each process is alone, because its library found no launcher."""
+        """Raise if each process is alone because its library detected no launcher."""
         wanted = os.environ.get(RANKS_VARIABLE, str(self.size))
         if wanted != str(self.size):
             raise DistError(
@@ -133,7 +133,7 @@ class MpiEngine(Engine):
             raise DistError(f"opwright-mpi: {text.value.decode(errors='replace')}")
 
     def _end(self) -> None:
-        """End together with the others, or end them all if this process failed."""
+        """Exit together with the other processes, or terminate all if this process failed."""
         if self._was_finalized():
             return
         if not self._own.opwright_mpi_may_finalize() or self._script.has_failed:
@@ -157,7 +157,7 @@ class MpiEngine(Engine):
         return bool(answer.value)
 
     def _abort(self, reason: str) -> None:
-        if reason or not self._has_launcher:  # our launcher names the process, and ends the others
+        if reason or not self._has_launcher:  # our launcher reports it and terminates the others
             why = reason or "failed"
             print(f"opwright-mpi: rank {self.rank} {why}: all are ended", file=sys.stderr)  # noqa: T201
         sys.stdout.flush()

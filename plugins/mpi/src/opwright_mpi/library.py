@@ -27,7 +27,7 @@ def find_library() -> str:
     Raises
     ------
     DistError
-        If there is none, or the process has loaded another one.
+        If there is no library, or the process has loaded a different one.
     """
     path = os.environ.get(LIBRARY_VARIABLE) or find_in_wheel("mpich", ABI_NAME)
     if path is None:
@@ -66,7 +66,7 @@ def _list_mapped_files() -> set[Path]:
 
 
 def _find_other_library(path: str) -> str | None:
-    """Return an MPI library loaded in this process other than the one at `path`."""
+    """Return an MPI library that is loaded in this process from a path other than `path`."""
     own = Path(path).resolve().parent
     for loaded in _list_mapped_files():
         if loaded.name.startswith("libmpi") and ".so" in loaded.name and loaded.parent != own:

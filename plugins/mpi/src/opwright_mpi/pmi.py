@@ -1,7 +1,7 @@
 """A PMI server, the rendezvous of an MPI library's processes.
 
-The protocol is MPICH's PMI-1: a process puts its address into a table, waits for all at a
-barrier, and reads the addresses of the others. A line of ``key=value`` pairs is a message.
+The protocol is MPICH's PMI-1: a process puts its address into a table, waits for all processes at a
+barrier, and reads the addresses of the others. A message is a line of ``key=value`` pairs.
 
 PMI-1 has no authentication, so each process receives an authenticated connection, ``PMI_FD``:
 inherited from the launcher, or opened with the token of the run.
@@ -52,10 +52,10 @@ class PmiServer(Server):
     Parameters
     ----------
     nodes : sequence of int
-        The machine index of each process: those on one machine share memory.
+        The machine index of each process; processes on the same machine share memory.
     address : str or None
-        Address of this machine for the others. None: processes inherit their connections, and no
-        port is open.
+        Address of this machine for other processes. If None, processes inherit their connections,
+        and no port is open.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class PmiServer(Server):
         return dict(_PAIR.findall(line.decode("ascii", "replace"))), 0
 
     def answer(self, peer: Peer, message: Mapping[str, str], data: bytes) -> None:
-        """Answer one message; the first one begins PMI."""
+        """Answer one message; the first message begins PMI."""
         del data
         command = message.get("cmd", "")
         answer = _ANSWERS.get(command)
@@ -169,7 +169,7 @@ _ANSWERS: Final[Mapping[str, _Answer]] = {
 
 
 def map_nodes(nodes: Sequence[int]) -> str:
-    """Return the mapping of processes to machines in PMI's format: (node, nodes, processes)."""
+    """Return the mapping of processes to machines in PMI's format, (node, nodes, processes)."""
     blocks = [(node, len(list(same))) for node, same in groupby(nodes)]
     return "(vector," + ",".join(f"({node},1,{count})" for node, count in blocks) + ")"
 
@@ -204,7 +204,7 @@ def prepare_connection(environment: dict[str, str] | os._Environ[str]) -> None:
     if _is_socket(file):
         os.set_inheritable(file, False)
         return
-    token = environment.pop(TOKEN_VARIABLE, None)  # not for children of this process
+    token = environment.pop(TOKEN_VARIABLE, None)  # children of this process must not inherit it
     if token is None:
         raise DistError(
             f"opwright-mpi: rank {rank} must inherit the connection that its launcher has opened, "

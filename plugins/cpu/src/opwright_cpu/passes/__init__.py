@@ -1,1 +1,1 @@
-"""The passes of the package: each module documents its operators and the reason."""
+"""The passes of the package; each module documents its operators and its purpose."""

@@ -1,9 +1,9 @@
 """``fuse_conv``: fuses element-wise operators into a convolution.
 
-Batch normalization without training is a product and a sum for each channel; they, a residual and
-an activation are computed while the elements are in registers. If the plan writes none of the
-parameters, the product is one with the weight, and the sum one with the bias: the plan computes
-these when a parameter has changed. Elsewhere the factors are computed in each run.
+Batch normalization in inference is a product and a sum for each channel; both, a residual and an
+activation are computed while the elements are in registers. If the plan writes none of the
+parameters, the product is folded into the weight and the sum into the bias; the plan recomputes
+these when a parameter has changed. Otherwise the factors are computed in each run.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
 
 class _Chain:
-    """A convolution and the operators after it, each the only reader of its predecessor.
+    """A convolution and the operators after it, each of which is its predecessor's only reader.
 
     Attributes
     ----------
     ops : list of LoweredOp
-        In order, the convolution first.
+        The operators in order, beginning with the convolution.
     out : Value
-        The outputs of the last one.
+        The output of the last operator.
     norm : LoweredOp or None
         A batch normalization.
     residual : Value or None
@@ -55,8 +55,8 @@ def fuse_conv(graph: Graph) -> None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
-    # From the end: of two added convolutions, the later one computes the sum, when the other one is
-    # done.
+    # Proceeds from the end, so that of two added convolutions the later one computes the sum, when
+    # the other convolution is complete.
     for conv in reversed(graph.of_type("conv2d")):
         out = output_of(conv, "out")
         if out is None:
@@ -126,10 +126,11 @@ def _make(graph: Graph, chain: _Chain) -> list[LoweredOp] | None:
 def _make_fused(
     graph: Graph, inputs: dict[str, Value], out: Value, attrs: dict[str, Any], conv: LoweredOp
 ) -> LoweredOp | None:
-    """Return a fused convolution, None if no kernel accepts it.
+    """Return a fused convolution, or None if no kernel accepts it.
 
-    Pass ``nhwc`` converts those whose kernel prefers channels last. oneDNN has every float32
-    convolution in both orders, so only the kernel of that order is prepared, for both passes.
+    The pass ``nhwc`` converts convolutions whose kernel prefers channels last. oneDNN supports
+    every float32 convolution in both orders, so only the kernel for that order is prepared, for
+    both passes.
     """
     if out.meta.dtype == "float32" and attrs["data_format"] == "NCHW":
         images = {slot: value for slot, value in inputs.items() if slot in ("x", "residual")}
@@ -147,7 +148,7 @@ def _channels_last(graph: Graph, image: Value) -> Value:
 
 
 def _make_factors(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
-    """Return the operator that makes factors and summands of the statistics."""
+    """Return the operator that computes factors and shifts from the statistics."""
     slots = ("scale", "bias", "mean", "variance")
     given = {slot: value for slot in slots if (value := input_of(norm, slot)) is not None}
     meta, name = given["scale"].meta._replace(dtype="float32"), given["scale"].name
@@ -163,7 +164,7 @@ def _make_factors(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
 def _fold(graph: Graph, conv: LoweredOp, scale: Value, shift: Value) -> list[LoweredOp] | None:
     """Return operators that multiply weight and bias by a factor for each filter and add the shift.
 
-    None if one of them changes from run to run, or is rounded to 16 bits.
+    Return None if one of them changes from run to run or is rounded to 16 bits.
     """
     weight, bias = input_of(conv, "weight"), input_of(conv, "bias")
     read = [value for value in (weight, bias, scale, shift) if value is not None]
@@ -184,5 +185,5 @@ def _make_binary(graph: Graph, kind: str, x: Value, y: Value, like: LoweredOp) -
 
 
 def _written(op: LoweredOp, slot: str = "out") -> Value:
-    """Return the value of an output that is there."""
+    """Return the value of a present output."""
     return op.output(slot)[0]

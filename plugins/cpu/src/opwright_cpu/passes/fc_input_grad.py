@@ -1,7 +1,7 @@
-"""``fuse_fc_input_grad``: the input gradient of a fully connected layer, in one pass over memory.
+"""``fuse_fc_input_grad``: the input gradient of a fully connected layer in one pass over memory.
 
-The product with the weight, the derivative of the activation before it and the sums that are the
-gradient of that layer's bias are made while the rows are in the cache.
+The product with the weight, the derivative of the preceding activation, and the sums that are the
+preceding layer's bias gradient are computed while the rows are in the cache.
 """
 
 from __future__ import annotations

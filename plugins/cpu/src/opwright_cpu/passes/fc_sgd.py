@@ -1,5 +1,4 @@
-"""``fuse_fc_sgd``: the gradient of a fully connected layer's weight is applied directly by the
-update.
+"""``fuse_fc_sgd``: the update of a fully connected layer's weight applies the gradient directly.
 
 A gradient that only its own update reads is never stored: the product adds to the weight. The bias
 is included if it is updated with the same rate.
@@ -19,14 +18,14 @@ from opwright.rewriting import (
 
 
 def fuse_fc_sgd(graph: Graph) -> None:
-    """Make ``cpu.fc_sgd`` of the gradients of a layer and the updates that read them."""
+    """Create ``cpu.fc_sgd`` from the gradients of a layer and the updates that read them."""
     edit = graph.edit()
     biases = _bias_updates(graph)
     for update in graph.of_type("sgd"):
         product = writer_of(input_of(update, "grad"), "matmul")
         if product is None or not _is_weight_gradient(product):
             continue
-        # The bias that is updated with the weight shows which factor is the gradient.
+        # The bias that is updated with the weight determines which factor is the gradient.
         for slot in ("y", "x"):
             bias = biases.get(_own(input_of(product, slot)))
             if bias is not None and _same_step(update, bias[1]):
@@ -41,12 +40,12 @@ def fuse_fc_sgd(graph: Graph) -> None:
 
 
 def _own(value: Value | None) -> Value | None:
-    """Return the value that a view shows, or the value itself."""
+    """Return the value that a view refers to, or the value itself."""
     return value if value is None else value.source or value
 
 
 def _bias_updates(graph: Graph) -> dict[Value | None, tuple[LoweredOp, LoweredOp]]:
-    """Return, by the gradient that is summed, the sum over rows and the update that reads it."""
+    """Return, for each summed gradient, the sum over rows and the update that reads it."""
     found: dict[Value | None, tuple[LoweredOp, LoweredOp]] = {}
     for update in graph.of_type("sgd"):
         total = writer_of(input_of(update, "grad"), "sum_like")
@@ -74,7 +73,7 @@ def _same_step(update: LoweredOp, other: LoweredOp) -> bool:
 def _make(
     graph: Graph, update: LoweredOp, product: LoweredOp, bias: LoweredOp | None, grad: str
 ) -> LoweredOp | None:
-    """Make the update of a product whose slot ``grad`` is the gradient of the layer's output."""
+    """Return the update for a product whose slot ``grad`` is the layer's output gradient."""
     inputs = {
         "param": input_of(update, "param"),
         "x": input_of(product, "y" if grad == "x" else "x"),

@@ -1,8 +1,8 @@
-"""``fuse_folded_matmul``: stacks of matrices are multiplied in place, without copies.
+"""``fuse_folded_matmul``: multiplies batches of matrices in place, without copies.
 
-Attention that is written as products moves its heads before the time and back again, and float32
-products of bfloat16 arrays widen these first. Kernels read axes by their strides, and bfloat16
-directly: if only such products read a copy, none is made.
+Attention that is written as products moves its heads before the time axis and back, and float32
+products of bfloat16 arrays widen these first. Kernels read axes through strides, and bfloat16
+directly, so if only such products read a copy, the copy is omitted.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ CASTS: Final = ("cast", "cast_like")
 
 
 class _Factor(NamedTuple):
-    """The operand of a product: axis i of the factor is axis ``axes[i]`` of ``value``."""
+    """The operand of a product, in which axis i is axis ``axes[i]`` of ``value``."""
 
     value: Value
     axes: Axes
 
 
 def fuse_folded_matmul(graph: Graph) -> None:
-    """Make ``cpu.folded_matmul`` of ``matmul`` with ``transpose`` and ``cast`` around it."""
+    """Create ``cpu.folded_matmul`` from ``matmul`` with ``transpose`` and ``cast`` around it."""
     if not graph.of_type("transpose", *CASTS):
         return
     edit = graph.edit()
@@ -36,7 +36,7 @@ def fuse_folded_matmul(graph: Graph) -> None:
         behind = _transpose_behind(graph, out)
         factors = _read_factors(graph, product, x, y)
         if _rank(x) != _rank(y) and (behind is not None or any(map(_moves_stack, factors))):
-            continue  # rows of a layer are multiplied, and must be stored, as one tall matrix
+            continue  # rows of a layer form one tall matrix, and must be stored as such
         if behind is None and [factor.value for factor in factors] == [x, y]:
             continue
         made = _make(graph, product, factors, behind)
@@ -59,12 +59,12 @@ def _transpose_behind(graph: Graph, out: Value) -> LoweredOp | None:
     """Return the only reader of a product if it is a transpose with rows or columns last."""
     reader = graph.uses().only_reader(out)
     if reader is None or reader.type != "transpose" or reader.inputs[0][0] is not out:
-        return None  # nor an operator that reads a view of the product, in another shape
+        return None  # an operator may read a view of the product in a different shape
     return reader if _order(reader)[-1] >= _rank(out) - 2 else None
 
 
 def _read_factors(graph: Graph, product: LoweredOp, x: Value, y: Value) -> list[_Factor]:
-    """Return the operands of the product: both factors widened by casts, or none."""
+    """Return the operands of the product, of which casts widen either both or neither."""
     for may_widen in (True, False):
         factors = [
             _read(graph, value, bool(product.attrs[f"transpose_{slot}"]), may_widen)
@@ -76,7 +76,7 @@ def _read_factors(graph: Graph, product: LoweredOp, x: Value, y: Value) -> list[
 
 
 def _read(graph: Graph, value: Value, transposed: bool, may_widen: bool) -> _Factor:
-    """Return a factor before transposes and casts that only products read."""
+    """Return a factor without transposes and casts that only products read."""
     axes = tuple(range(_rank(value)))
     if transposed:
         axes = _swapped(axes)
@@ -94,7 +94,7 @@ def _read(graph: Graph, value: Value, transposed: bool, may_widen: bool) -> _Fac
 
 
 def _is_for_products(graph: Graph, value: Value) -> bool:
-    """Whether only products read a value, and not a view of it."""
+    """Whether only products read a value, and no operator reads a view of it."""
     if value.source is not None or graph.uses().is_visible(value):
         return False
     types = ("matmul", "transpose", *CASTS)

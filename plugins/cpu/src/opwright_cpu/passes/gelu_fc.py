@@ -1,7 +1,7 @@
 """``fuse_gelu_fc``: the result of gelu is never stored before a trained layer.
 
-The layer multiplies with blocks of rows that have gone through gelu, and so does the gradient of
-its weight, which needs them again. The gradient of gelu is computed in the same pass over memory.
+The layer multiplies blocks of rows right after gelu, and so does its weight gradient, which
+recomputes them. The gradient of gelu is computed in the same pass over memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _fuse_gradients(graph: Graph) -> set[LoweredOp]:
 
 
 def _fuse_sums(graph: Graph) -> None:
-    """Let the fused gradients sum their rows, if the next operator does that."""
+    """Make the fused gradients sum their rows if the next operator does so."""
     edit = graph.edit()
     for fused in graph.of_type("cpu.gelu_fc_grad"):
         total = _sum_of_rows(graph, fused)
@@ -70,12 +70,12 @@ def _fuse_sums(graph: Graph) -> None:
 
 
 def _own(value: Value | None) -> Value | None:
-    """Return the value that a view shows, or the value itself."""
+    """Return the value that a view refers to, or the value itself."""
     return value if value is None else value.source or value
 
 
 def _is_plain(layer: LoweredOp) -> bool:
-    """Whether a layer has no activation after it, and works on the last axis."""
+    """Whether a layer has no activation and operates on the last axis."""
     if layer.type == "matmul":
         y = input_of(layer, "y")
         return y is not None and len(y.meta.shape) == 2 and not layer.attrs["transpose_x"]
@@ -83,7 +83,7 @@ def _is_plain(layer: LoweredOp) -> bool:
 
 
 def _sum_behind(graph: Graph, layer: LoweredOp) -> LoweredOp | None:
-    """Return the operator that adds a number for each column to a product."""
+    """Return the operator that adds one number per column to a product."""
     out = output_of(layer, "out")
     add = None if out is None or layer.type == "fc" else graph.uses().only_reader(out)
     if out is None or add is None or add.type != "add":
@@ -172,7 +172,7 @@ def _make_gradient(
 def _make_layer(
     graph: Graph, gelu: LoweredOp, layer: LoweredOp, add: LoweredOp | None
 ) -> LoweredOp | None:
-    """Make one operator of gelu, the layer after it, and the addition of a separate bias."""
+    """Fuse gelu, the layer after it, and the addition of a separate bias into one operator."""
     slot = "weight" if layer.type == "fc" else "y"
     inputs = {
         "x": input_of(gelu, "x"),

@@ -1,7 +1,8 @@
-"""``fuse_packed_attention``: heads are read where the layer before attention has written them.
+"""``fuse_packed_attention``: reads heads where the layer before attention has written them.
 
-Attention reads its heads one after the other, layers write them side by side. Arrays that are split
-and transposed for it, and back again after it and its gradient, are never copied.
+Attention reads its heads one after the other, but layers write them side by side. Arrays that are
+split and transposed before attention, and transposed back after it and its gradient, are never
+copied.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ UNSTACKED = (1, 3, 0, 2, 4)
 
 
 def fuse_packed_attention(graph: Graph) -> None:
-    """Make ``cpu.packed_attention_grad``, then ``cpu.packed_attention``."""
+    """Create ``cpu.packed_attention_grad``, then ``cpu.packed_attention``."""
     edit = graph.edit()
     for gradient in graph.of_type("scaled_dot_product_attention_grad"):
         _fuse_gradient(graph, edit, gradient)
@@ -97,12 +98,12 @@ def _make(
 
 
 def _own(value: Value | None) -> Value | None:
-    """Return the value that a view shows, or the value itself."""
+    """Return the value that a view refers to, or the value itself."""
     return value if value is None else value.source or value
 
 
 def _parts_of(attention: LoweredOp) -> tuple[Value, list[LoweredOp]] | None:
-    """Return queries, keys and values side by side, and the operators that move them apart."""
+    """Return queries, keys and values side by side, and the operators that separate them."""
     return _unstacked_parts(attention) or _split_parts(attention)
 
 
@@ -137,7 +138,7 @@ def _split_parts(attention: LoweredOp) -> tuple[Value, list[LoweredOp]] | None:
 
 
 def _is_part(split: LoweredOp, place: int, part: Value) -> bool:
-    """Whether a value shows the heads of one of three equal parts of [batch, time, columns]."""
+    """Whether a value has the heads of one of three equal parts of [batch, time, columns]."""
     x, (parts,) = input_of(split, "x"), split.outputs
     if x is None or len(x.meta.shape) != 3 or len(parts) != len(PARTS):
         return False

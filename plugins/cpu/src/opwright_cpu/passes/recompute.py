@@ -1,10 +1,9 @@
-"""``recompute``: values that are quick to compute are not stored for a late reader, but recomputed
-for it.
+"""``recompute``: recomputes cheap values for a late reader instead of storing them.
 
-In training a gradient reads values computed long before it, such as a normalized or a transposed
-array, and at the peak of memory all of these wait. The operator runs again, right before the last
-reader, while its inputs still exist: the same kernel computes the same bits. Option
-``cpu.recompute`` is the share of a step's time for recomputation.
+In training, a gradient reads values that were computed long before it, such as a normalized or
+transposed array, and all of these are in memory at its peak. Instead, the operator is run a second
+time, right before the last reader, while its inputs still exist; the same kernel computes bitwise
+identical values. The option ``cpu.recompute`` is the share of a step's time for recomputation.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ LEAST_SAVED = 0.01
 
 
 class _Late(NamedTuple):
-    """A value that is not read from one operator to a later one, its last reader.
+    """A value that is not read between one operator and a later one, its last reader.
 
     ``begin`` and ``end`` are the positions of these two; ``cost_ns`` is the time to recompute the
     value.
@@ -58,7 +57,7 @@ class _Late(NamedTuple):
 
 
 def recompute(graph: Graph) -> None:
-    """Compute quick values again before their last readers, if that saves memory."""
+    """Recompute cheap values before their last readers if this saves memory."""
     if not _is_worth_a_look(graph):
         return
     share = graph.target.context.options.fill(dict(graph.target.options or ()))[OPTION]
@@ -75,7 +74,7 @@ def recompute(graph: Graph) -> None:
 
 
 def _is_worth_a_look(graph: Graph) -> bool:
-    """Whether a plan is neither short nor part of another, and has large values."""
+    """Whether a plan is not short, not part of another plan, and has large values."""
     if graph.is_body or graph.n_threads != graph.target.n_threads:
         return False
     sizes = (size for s in graph.signatures.values() for slot in s.sizes for size in slot)
@@ -83,7 +82,7 @@ def _is_worth_a_look(graph: Graph) -> bool:
 
 
 def _lifetimes(ops: list[LoweredOp]) -> dict[Buffer, tuple[int, int]]:
-    """Return the first and the last position where each buffer of the plan is needed.
+    """Return the first and the last position at which each buffer of the plan is needed.
 
     An output that reuses the memory of an input begins after that input ends.
     """
@@ -134,7 +133,7 @@ def _cost_ns(graph: Graph, op: LoweredOp) -> int:
 
 
 def _is_repeatable(op: LoweredOp) -> bool:
-    """Whether a second run has the same bits, and no other effect."""
+    """Whether a second run is bitwise identical and has no side effect."""
     entry = op.entry
     if entry is None or entry.blocks or not entry.deterministic or op.prepared.needs_gil:
         return False
@@ -151,9 +150,9 @@ def _lasts(value: Value, uses: Uses, lives: dict[Buffer, tuple[int, int]], end: 
 
 
 def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> list[_Late]:
-    """Return the values to recompute within a time limit: the largest per time first.
+    """Return the values to recompute within a time limit, largest per unit of time first.
 
-    None is computed from another one.
+    No value depends on another one.
     """
     before = alive.max()
     chosen: list[_Late] = []
@@ -178,7 +177,7 @@ def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> lis
 
 
 def _is_apart(late: _Late, chosen: list[_Late]) -> bool:
-    """Whether a value and the chosen ones do not depend on each other."""
+    """Whether a value and the chosen values do not depend on each other."""
     return not any(
         other.value in _read_by(late.op) or late.value in _read_by(other.op) for other in chosen
     )
@@ -189,7 +188,7 @@ def _read_by(op: LoweredOp) -> set[Value]:
 
 
 def _without_idle(chosen: list[_Late], alive: np.ndarray) -> list[_Late]:
-    """Return the values whose recomputation lowers the peak; the others stay stored."""
+    """Return the values whose recomputation lowers the peak; all others stay stored."""
     needed = []
     for late in sorted(chosen, key=lambda late: -late.cost_ns):
         most = alive.max()
@@ -219,7 +218,7 @@ def _apply(graph: Graph, chosen: list[_Late]) -> None:
 
 
 def _again(graph: Graph, late: _Late) -> LoweredOp:
-    """Return an operator that computes a value again."""
+    """Return an operator that recomputes a value."""
     op, proto = late.op, late.op.definition.proto
     inputs = {slot.name: values for slot, values in zip(proto.inputs, op.inputs, strict=True)}
     outputs = {
@@ -230,7 +229,7 @@ def _again(graph: Graph, late: _Late) -> LoweredOp:
 
 
 def _reading(graph: Graph, reader: LoweredOp, anew: dict[Value, Value]) -> LoweredOp:
-    """Return an operator that reads new values instead, and writes the same outputs."""
+    """Return an operator that reads the new values instead and writes the same outputs."""
     proto = reader.definition.proto
 
     def current(value: Value) -> Value:

@@ -1,8 +1,8 @@
-"""``train_lstm``: an LSTM in training saves its gates, and neither its cells nor its states.
+"""``train_lstm``: an LSTM in training saves its gates, but not its cells and states.
 
-Both follow from the gates, and a backward step computes them cheaply from gates in the cache. An
-LSTM and its gradient are replaced together, if no other operator reads the values saved between
-them. The gradients of the gates' sums then take the place of the gates.
+Cells and states follow from the gates, and a backward step computes them cheaply from gates in the
+cache. An LSTM and its gradient are replaced together if no other operator reads the values saved
+between them. The pre-activation gradients then overwrite the gates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Slots = dict[str, Sequence[Value]]
 
 
 def train_lstm(graph: Graph) -> None:
-    """Replace each ``lstm`` and its one gradient by ``cpu.lstm_train`` and its gradient."""
+    """Replace each ``lstm`` and its only gradient by ``cpu.lstm_train`` and its gradient."""
     edit = graph.edit()
     for gradient in graph.of_type("lstm_grad"):
         forward = writer_of(input_of(gradient, "gates"), "lstm")
@@ -44,7 +44,7 @@ def train_lstm(graph: Graph) -> None:
 
 
 def _is_alone(graph: Graph, forward: LoweredOp, gradient: LoweredOp) -> bool:
-    """Whether only one gradient reads the saved values of an LSTM of one direction."""
+    """Whether only one gradient reads the saved values of a unidirectional LSTM."""
     if forward.attrs["bidirectional"]:
         return False
     uses = graph.uses()

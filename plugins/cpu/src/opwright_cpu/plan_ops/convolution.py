@@ -1,4 +1,4 @@
-"""The fusion of convolutions and the batch normalization after them."""
+"""The operators that fuse convolutions with the batch normalization after them."""
 
 from __future__ import annotations
 

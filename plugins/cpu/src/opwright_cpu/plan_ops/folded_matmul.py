@@ -1,4 +1,4 @@
-"""The product that transposes and casts around it are folded into."""
+"""The product into which surrounding transposes and casts are folded."""
 
 from __future__ import annotations
 

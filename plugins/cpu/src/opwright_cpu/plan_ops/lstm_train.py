@@ -1,4 +1,4 @@
-"""An LSTM in one direction that saves the gates for its gradient, and the cells of a few steps."""
+"""A unidirectional LSTM that saves the gates and the cells of a few steps for its gradient."""
 
 from __future__ import annotations
 

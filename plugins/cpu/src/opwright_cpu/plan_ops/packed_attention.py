@@ -1,4 +1,4 @@
-"""The fused attention on adjacent queries, keys and values in one array."""
+"""Fused attention on queries, keys and values that are adjacent in one array."""
 
 from __future__ import annotations
 

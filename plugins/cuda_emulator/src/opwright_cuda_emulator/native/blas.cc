@@ -1,5 +1,5 @@
-// cuBLASLt on the CPU: the functions used by native/blas/blas.cc of opwright-cuda, as plain loops
-// in double.
+// cuBLASLt on the CPU: the functions that native/blas/blas.cc of opwright-cuda uses, as simple
+// loops in double.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kInvalidValue = 7;
 constexpr int kNotSupported = 15;
-constexpr int kResultBytes = 96;  // cublasLtMatmulHeuristicResult_t
+constexpr int kResultBytes = 96;  // size of cublasLtMatmulHeuristicResult_t
 constexpr int kSumsOfFloat = 68;  // cublasComputeType_t
 constexpr int kSumsOfDouble = 70;
 constexpr int kSumsOfTf32 = 77;

@@ -13,7 +13,7 @@ namespace shim {
 
 namespace {
 
-constexpr size_t kDynamicAlignment = 16;       // as kernel.h declares it
+constexpr size_t kDynamicAlignment = 16;       // as declared in kernel.h
 constexpr uint64_t kUndefined = ~uint64_t{0};  // NaN in every type
 
 Order TheOrder() {
@@ -74,8 +74,8 @@ const std::string& Block::Run(const Dim& block) {
 
 void Block::Barrier(int line) {
   Lane& me = lane(current_thread->index);
-  // Two alternating tokens: no thread reaches the barrier after the next before all have left this
-  // one.
+  // Two alternating tokens suffice, since no thread can reach the barrier after the next before all
+  // threads have left this barrier.
   char* token = tokens_ + me.turn++ % 2;
   Release(token);
   Meet(Wait::kBlock, 0, line);
@@ -122,9 +122,9 @@ void* Block::Dynamic() {
   return dynamic_->array;
 }
 
-// CUDA guarantees only the alignment of the array's type for shared memory, so a larger one is
-// avoided on purpose. The array ends at the end of its allocation. Under AddressSanitizer it also
-// begins at its begin, to detect negative indices.
+// CUDA guarantees only the alignment of the array's type for shared memory, so a larger alignment
+// is avoided on purpose. The array ends at the end of its allocation. Under AddressSanitizer it
+// also begins at the begin of its allocation, to detect negative indices.
 Block::Shared Block::NewShared(const void* key, size_t bytes, size_t alignment) {
   const size_t begin = kWatchesMemory ? 0 : alignment;
   void* memory = nullptr;
@@ -240,7 +240,7 @@ void Block::ReportStuck() {
 // ---- Running
 // -----------------------------------------------------------------------------------
 
-// A fiber runs one thread after another: threads that never wait need no separate stack.
+// A fiber runs one thread after another, since threads that never wait need no separate stack.
 void Block::Enter() {
   TheFibers().Arrived();
   while (true) {
@@ -273,8 +273,8 @@ void Block::RunThreads() {
   if (!error_.empty()) TheFibers().GiveUp();
 }
 
-// Advances as far as possible without the others: an exchange within a warp does not block other
-// warps.
+// Runs a warp as far as possible without other warps, which an exchange within a warp does not
+// block.
 bool Block::RunWarp(int first) {
   first_ = first;
   n_order_ = std::min(kWarp, n_ - first);

@@ -22,18 +22,18 @@ enum class Order { kAscending, kDescending, kRandom };
 
 enum class Wait { kNothing, kBlock, kWarp, kDone };
 
-// The state of one thread: its wait, and its values in a warp exchange.
+// The state of one thread: what it waits for, and its values in a warp exchange.
 struct Lane {
   Wait wait = Wait::kNothing;
   int line = 0;
-  int fiber = -1;  // on which it runs, once it has begun
+  int fiber = -1;  // fiber on which it runs, once it has begun
   unsigned mask = 0;
   uint64_t value = 0;
   int from = 0;
   uint64_t taken = 0;  // the value of lane `from`
-  uint64_t votes = 0;  // the lowest bit of the values of all, by lane
-  // For ThreadSanitizer: the turn of a lane's two tokens, and the turns of all lanes in its mask at
-  // their exchange, one bit each.
+  uint64_t votes = 0;  // the lowest bit of each lane's value
+  // Used for ThreadSanitizer: the turn of a lane's two tokens, and the turns of all lanes in its
+  // mask at their exchange, one bit each.
   unsigned turn = 0;
   unsigned turns = 0;
   char tokens[2] = {0, 0};
@@ -45,17 +45,17 @@ class Block {
 
   // Runs one block; returns an error.
   const std::string& Run(const Dim& block);
-  // Whether it was a misaligned access.
+  // Whether the error is a misaligned access.
   bool IsMisaligned() const { return is_misaligned_; }
 
-  // As called from a kernel.
+  // The following functions are called from a kernel.
   void Barrier(int line);
   void WarpBarrier(unsigned mask, int line);
   uint64_t Exchange(unsigned mask, uint64_t value, int from, int line);
   uint64_t Ballot(unsigned mask, bool vote, int line);
   void* SharedArray(const void* key, size_t bytes, size_t alignment);
   void* Dynamic();
-  // A trap in the running thread: neither it nor the block continues.
+  // Handles a trap in the running thread; neither the thread nor the block continues.
   void StopMisaligned();
 
   // The block and the thread running in this thread of the process.
@@ -68,8 +68,8 @@ class Block {
   };
   struct Shared {
     const void* key;
-    std::unique_ptr<void, Free> memory;  // its own allocation, so that overruns are seen
-    void* array;                         // in it
+    std::unique_ptr<void, Free> memory;  // a separate allocation, so that overruns are detected
+    void* array;                         // points into `memory`
   };
 
   static Shared NewShared(const void* key, size_t bytes, size_t alignment);
@@ -94,16 +94,16 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<Lane> lanes_;
   std::vector<int> warps_;          // in the order in which they run
-  std::array<int, kWarp> order_{};  // that of a warp's threads
-  int first_ = 0;                   // thread of the warp that runs
+  std::array<int, kWarp> order_{};  // order in which a warp's threads run
+  int first_ = 0;                   // first thread of the running warp
   int n_order_ = 0;
-  int next_ = 0;  // place in `order_`
+  int next_ = 0;  // index into `order_`
   std::minstd_rand random_{1};
   std::deque<Shared> shared_;
   std::unique_ptr<Shared> dynamic_;
   std::string error_;
   bool is_misaligned_ = false;
-  // For ThreadSanitizer.
+  // Used for ThreadSanitizer.
   char tokens_[2] = {0, 0};
   char begun_ = 0;
   char ended_ = 0;

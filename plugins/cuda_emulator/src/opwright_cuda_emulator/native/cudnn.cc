@@ -1,6 +1,6 @@
-// cuDNN's graph API on the CPU: the functions used by native/cudnn/cudnn.cc of opwright-cuda.
-// Descriptors check types, order and sizes as strictly as the real ones; graphs are plain loops in
-// double.
+// cuDNN's graph API on the CPU: the functions that native/cudnn/cudnn.cc of opwright-cuda uses.
+// Descriptors check types, order and sizes as strictly as cuDNN's; graphs are computed by simple
+// loops in double.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -24,7 +24,7 @@ constexpr int kShapeMismatch = 2008;
 constexpr int kAttributeType = 2010;
 constexpr int kNotSupported = 3000;
 
-// Types of descriptors and of elements, of cudnn_graph.h.
+// Types of descriptors and of elements, from cudnn_graph.h.
 enum : int {
   kPointwise = 0,
   kConvolution = 1,
@@ -52,12 +52,12 @@ size_t ElementBytes(int type) {
 
 struct Attribute {
   int number;
-  int type;          // of its elements
-  int descriptor;    // that has it
-  bool is_optional;  // may be left out
+  int type;          // type of its elements
+  int descriptor;    // type of the descriptor that has it
+  bool is_optional;  // whether it may be omitted
 };
 
-// Every attribute set by the launcher, except those of convolutions.
+// All attributes that the launcher sets, except attributes of convolutions.
 constexpr Attribute kAttributes[] = {
     {0, 14, kPointwise, false},
     {1, 1, kPointwise, false},
@@ -89,7 +89,8 @@ constexpr Attribute kAttributes[] = {
     {1003, 6, kVariantPack, false},
 };
 
-// The three kinds of convolutions have six each, in a row: two factors and four descriptors.
+// The three kinds of convolutions have six consecutive attributes each: two factors and four
+// descriptors.
 constexpr int kConvolutionKinds[] = {kForward, kBackwardData, kBackwardFilter};
 constexpr int kFirstOfConvolutions = 700;
 
@@ -110,7 +111,7 @@ struct Descriptor {
   int type = 0;
   bool is_final = false;
   std::map<int, std::vector<char>> values;
-  int engine = -1;  // of engines and their configurations
+  int engine = -1;  // index of an engine, for engines and their configurations
   std::shared_ptr<const OperationGraph> graph;
 
   template <typename T>
@@ -132,8 +133,9 @@ struct Engine {
   int64_t workspace;
   bool has_plan;
 };
-// The engines of the heuristics, best first; the last one is for mode "fallback". The first three,
-// the fourth without a plan, and the fifth, which needs a terabyte, must be rejected.
+// The engines of the heuristics, best first; the last engine is for mode "fallback". The launcher
+// must reject the first three, the fourth, which has no plan, and the fifth, which needs a
+// terabyte.
 constexpr int kTensorCores = 5;
 constexpr int kFallback = 7;
 constexpr Engine kEngines[] = {
@@ -276,7 +278,7 @@ extern "C" __attribute__((visibility("default"))) void cudnnGetLastErrorString(c
   std::snprintf(text, bytes, "%s", last_error.c_str());
 }
 
-// A handle is the last set stream.
+// A handle stores the last set stream.
 EMULATED cudnnCreate(void** handle) {
   if (Setting("cudnn_starts", 1) == 0) return Fail(kNotInitialized, "the emulator was told to");
   *handle = new void*(nullptr);

@@ -1,6 +1,6 @@
-// A driver whose GPU is the CPU: with memory.cc it exports the functions loaded by
-// native/driver/driver.h of opwright-cuda. Work on a stream is executed when it is waited for, so
-// that missing waits are detected.
+// A driver whose GPU is the CPU. Together with memory.cc, it exports the functions that
+// native/driver/driver.h of opwright-cuda loads. Work on a stream is executed when it is waited
+// for, so that missing waits are detected.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -35,9 +35,9 @@ constexpr int kCapturedEvent = 907;
 
 struct Event {
   Stream* stream = nullptr;
-  std::shared_ptr<float> time;       // time when it was reached, negative before
+  std::shared_ptr<float> time;       // time at which it was reached; negative before
   std::shared_ptr<Capture> capture;  // null if it was not recorded in a graph
-  size_t place = 0;                  // of the graph
+  size_t place = 0;                  // position in the graph
 };
 
 struct State {
@@ -46,7 +46,7 @@ struct State {
   std::map<std::string, int64_t> counts;
   std::map<std::string, int64_t> settings;
   std::string last_error;
-  int sticky = 0;  // after a failed kernel everything fails, as with a real context
+  int sticky = 0;  // after a failed kernel, all calls fail, as with a real context
   int n_devices = 1;
   float time = 0;
   Stream main;  // the default stream
@@ -73,7 +73,7 @@ int Drain(Stream* stream) {
 }
 
 Stream* StreamOf(void* handle) {
-  // 0, and CUDA's handles of the default streams: the legacy one, that of each thread.
+  // 0, and CUDA's handles of the legacy and the per-thread default stream.
   return reinterpret_cast<uintptr_t>(handle) <= 2 ? &The().main : static_cast<Stream*>(handle);
 }
 
@@ -309,12 +309,12 @@ EMULATED cuStreamWaitEvent(void* handle, void* event, unsigned) {
   const Event& waited = *static_cast<Event*>(event);
   Stream* stream = StreamOf(handle);
   if (waited.capture != nullptr) return JoinCapture(stream, waited);
-  if (waited.time == nullptr) return 0;  // never recorded: it counts as complete
+  if (waited.time == nullptr) return 0;  // an event that was never recorded counts as complete
   if (stream->capture != nullptr) {
     stream->capture->is_invalid = true;
     return kCaptureIsolation;
   }
-  // The current state of the event, which may be recorded again or destroyed.
+  // Captures the current state of the event, which may later be rerecorded or destroyed.
   return Enqueue(handle, [waited] {
     WaitFor(waited);
     return std::string();

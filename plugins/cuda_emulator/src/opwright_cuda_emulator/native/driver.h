@@ -20,8 +20,8 @@ namespace emulator {
 constexpr int kMisalignedAddress = 716;
 constexpr int kLaunchFailed = 719;
 
-// The outcome of work: the text is empty, or an error. The driver's calls return the result from
-// then on.
+// The outcome of work. The text is empty or an error; after an error, all driver calls return
+// `result`.
 struct Outcome {
   Outcome(std::string what, int with = kLaunchFailed) : text(std::move(what)), result(with) {}
   std::string text;
@@ -47,13 +47,13 @@ struct Stream {
   std::shared_ptr<Capture> capture;  // null while nothing is recorded
 };
 
-// The number of the device of the current context; negative without one.
+// Returns the index of the current context's device, or a negative number without a context.
 int CurrentDevice();
 int Enqueue(void* stream, Work work);
 void Count(const char* what, int64_t change);
-// Advances the clock of events by this many milliseconds. Nothing else takes time.
+// Advances the clock of events. Nothing else takes time.
 void Advance(float milliseconds);
-// The value of `emulator_set`, or `otherwise`.
+// Returns the value that `emulator_set` has set, or `otherwise`.
 int64_t Setting(const char* what, int64_t otherwise);
 
 }  // namespace emulator

@@ -1,4 +1,4 @@
-// Numbers in memory, of the types of the emulated libraries.
+// Access to numbers in memory that have the types of the emulated libraries.
 #ifndef OPWRIGHT_CUDA_EMULATOR_ELEMENTS_H_
 #define OPWRIGHT_CUDA_EMULATOR_ELEMENTS_H_
 
@@ -8,7 +8,7 @@
 
 namespace emulator {
 
-// cudaDataType.
+// Values of cudaDataType.
 constexpr int kFloat = 0;
 constexpr int kDouble = 1;
 constexpr int kHalf = 2;

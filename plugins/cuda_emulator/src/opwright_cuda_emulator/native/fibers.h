@@ -57,9 +57,9 @@ inline void MakeContext(Context* context, char* stack, void (*entry)()) {
 
 #endif
 
-// The fibers of one thread of the process, reused between blocks. Idle ones wait for more work, so
-// that starting costs nothing. ThreadSanitizer treats fibers as threads: then each runs only one
-// thread per block.
+// The fibers of one thread of the process, which are reused between blocks. Idle fibers wait for
+// more work, so that starting costs nothing. Since ThreadSanitizer treats fibers as threads, each
+// fiber then runs only one thread per block.
 class Fibers {
  public:
   Fibers() = default;
@@ -67,27 +67,28 @@ class Fibers {
   Fibers& operator=(const Fibers&) = delete;
   ~Fibers();
 
-  // Returns an idle fiber; a new one starts with `entry`. -1 without memory for its stack.
+  // Returns an idle fiber; a new fiber starts with `entry`. Returns -1 if there is no memory for
+  // its stack.
   int Take(void (*entry)());
   // Runs a fiber until it leaves.
   void Resume(int fiber);
   // Called first by a new fiber.
   void Arrived() { EndSwitch(nullptr, &main_stack_); }
-  // Called by a fiber: to wait, or because it is idle.
+  // Called by a fiber that waits or is idle.
   void Leave(int fiber);
   void LeaveIdle(int fiber);
-  // A block begins: fibers idle at the end of the last one can be reused.
+  // Called when a block begins; fibers that were idle at the end of the last block can be reused.
   void BeginBlock();
-  // Discards the work of busy fibers, which start again.
+  // Discards the work of busy fibers, which are restarted.
   void GiveUp();
 
  private:
-  std::deque<Context> contexts_;  // they may point into themselves
+  std::deque<Context> contexts_;  // must not move, since contexts may point into themselves
   std::vector<char*> stacks_;
   std::vector<Strand> strands_;
   std::vector<int> idle_;
-  std::vector<int> finished_;  // idle once the block has ended
-  std::vector<int> unused_;    // with a stack, and nothing on it
+  std::vector<int> finished_;  // fibers that are idle once the block has ended
+  std::vector<int> unused_;    // fibers with an empty stack
   Context main_;
   Stack main_stack_;
   Strand main_strand_ = {};

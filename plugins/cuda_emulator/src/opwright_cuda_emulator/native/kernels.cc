@@ -1,4 +1,4 @@
-// The emulated driver's kernels: entries of libraries built by the host's compiler.
+// The emulated driver's kernels, which are entries of libraries built by the host's compiler.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -55,7 +55,7 @@ EMULATED cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsign
       block_x * block_y * block_z > 1024 || grid_y > 65535 || grid_z > 65535) {
     return kInvalidValue;
   }
-  // The parameters are copied now, as the driver does.
+  // The parameters are copied now, as in the real driver.
   std::vector<std::vector<uint64_t>> kept;
   for (size_t i = 0; i < kernel->n_params; ++i) {
     kept.emplace_back((kernel->sizes[i] + 7) / 8);

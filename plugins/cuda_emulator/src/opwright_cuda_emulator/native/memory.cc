@@ -124,7 +124,7 @@ EMULATED cuPointerGetAttribute(void* value, int attribute, uint64_t address) {
 
 EMULATED cuMemcpyHtoDAsync_v2(uint64_t destination, const void* source, size_t bytes,
                               void* stream) {
-  // Pageable memory is read before the call returns; pinned memory lives until it is read.
+  // Pageable memory is read before the call returns; pinned memory must exist until it is read.
   std::vector<char> kept(static_cast<const char*>(source),
                          static_cast<const char*>(source) + bytes);
   return Enqueue(stream, [destination, kept = std::move(kept)] {

@@ -1,5 +1,5 @@
-// NCCL on the CPU: the functions used by opwright-nccl. Processes communicate through shared
-// memory, and data moves when the emulated stream reaches it. It is as strict as NCCL with
+// NCCL on the CPU: the functions that opwright-nccl uses. Processes communicate through shared
+// memory, and data moves when the emulated stream reaches the call. It is as strict as NCCL with
 // NCCL_CHECK_POINTERS about arguments, shared GPUs, and aborted communicators; if processes call
 // different collectives, which NCCL does not detect, the communicator reports an error.
 #include <fcntl.h>
@@ -44,7 +44,7 @@ constexpr unsigned kMagic = 0xcafebeef;
 constexpr int kMostRanks = 64;
 constexpr size_t kSlotBytes = size_t{1} << 16;
 constexpr int kDeviceOrdinal = 9;
-constexpr int kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};  // of ncclDataType_t
+constexpr int kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};  // item sizes by ncclDataType_t
 
 enum Kind : int64_t { kAllReduce, kAllGather, kReduceScatter, kAlltoAll, kBroadcast };
 
@@ -93,7 +93,7 @@ std::string GpuName() {
   return (visible == nullptr ? "" : std::string(visible) + "/") + std::to_string(CurrentDevice());
 }
 
-// Lives until the last graph with its work is destroyed.
+// A communicator, which exists until the last graph with its work is destroyed.
 struct Communicator {
   int rank = 0;
   int size = 0;
@@ -114,7 +114,7 @@ struct Communicator {
     return true;
   }
 
-  // False if the communicator was aborted meanwhile.
+  // Waits for all processes; returns false if the communicator was aborted meanwhile.
   bool Meet() {
     members[rank].n_barriers.store(++n_barriers);
     for (int i = 0; i < size; ++i) {
@@ -217,7 +217,7 @@ void Move(Communicator* comm, const Call& call, const char* sent, char* received
 }
 
 std::string Run(const Shared& comm, const Call& call, const char* sent, char* received) {
-  if (comm->is_aborted.load()) return "";  // NCCL's kernels end, too
+  if (comm->is_aborted.load()) return "";  // NCCL's kernels end as well
   comm->members[comm->rank].call = call;
   if (!comm->Meet()) return "";
   for (int i = 1; i < comm->size; ++i) {
@@ -349,7 +349,7 @@ EMULATED ncclCommGetAsyncError(void* comm, int* error) {
   *error = FindDuplicate(asked);
   return kSuccess;
 }
-// Without the driver's lock, since another thread may be waiting in a collective.
+// Does not hold the driver's lock, since another thread may be waiting in a collective.
 EMULATED ncclCommAbort(void* comm) {
   if (comm == nullptr) return Fail(kInvalidArgument, "comm argument is NULL");
   Of(comm)->is_aborted.store(true);

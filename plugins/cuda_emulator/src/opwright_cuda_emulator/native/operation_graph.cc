@@ -19,7 +19,7 @@ int64_t CountOf(const Tensor& tensor) {
   return n;
 }
 
-// Calls with the offset and the index of each element, row by row.
+// Calls `function` with the offset and the index of each element, row by row.
 template <typename Function>
 void ForEach(const Tensor& tensor, const Function& function) {
   const auto& [n, channels, height, width] = tensor.extents;
@@ -37,7 +37,7 @@ void ForEach(const Tensor& tensor, const Function& function) {
   }
 }
 
-// Rounded to 10 bits of fraction, as in tensor cores.
+// Rounds to 10 bits of fraction, as in tensor cores.
 double ToTf32(double value) {
   const auto single = static_cast<float>(value);
   uint32_t bits;
@@ -50,8 +50,8 @@ double ToTf32(double value) {
 
 using Values = std::vector<double>;
 
-// Visits the products of all sums: `function` receives the offsets of x, weight and result, with x
-// = -1 for padding.
+// Visits the products of all sums; `function` receives the offsets of x, weight and result, where
+// -1 for x stands for padding.
 template <typename Function>
 void Convolve(const Operation& operation, const Function& function) {
   const auto& x = operation.x.extents;
@@ -145,7 +145,7 @@ class Computation {
     return values;
   }
 
-  // What is multiplied.
+  // Returns the values of a factor, as they are multiplied.
   Values Factor(const Tensor& tensor) {
     Values values = Load(tensor);
     if (call_.rounds_to_tf32 && TypeOf(tensor) == kFloat) {

@@ -12,7 +12,7 @@
 
 namespace emulator {
 
-// n, channels, height, width.
+// A tensor with the axes n, channels, height and width.
 struct Tensor {
   std::array<int64_t, 4> extents{};
   std::array<int64_t, 4> strides{};
@@ -31,7 +31,7 @@ struct Operation {
   Tensor x, weight, result;
   Windows windows;
 
-  // The mismatch of the tensors; empty if they fit.
+  // Describes a mismatch of the tensors; empty if they fit.
   std::string FindMismatch() const;
 };
 
@@ -44,9 +44,9 @@ struct GraphCall {
   std::map<int64_t, char*> pointers;  // by the names of the tensors
   char* workspace = nullptr;
   size_t workspace_bytes = 0;
-  bool rounds_to_tf32 = false;  // float32 before it is multiplied
+  bool rounds_to_tf32 = false;  // whether float32 factors are rounded to TF32
 
-  // The missing or misaligned part; empty if there is none.
+  // Describes a missing or misaligned pointer; empty if there is none.
   std::string FindMisuse() const;
   std::string Run() const;
 };

@@ -1,7 +1,7 @@
-// Runs a kernel block by block, with the threads of a block as fibers: a waiting thread yields to
-// the next one, and a barrier opens when all have arrived. Three orders (OPWRIGHT_EMULATOR_ORDER:
-// ascending, descending, random) reveal order dependences. Under ThreadSanitizer every fiber counts
-// as a thread.
+// Runs a kernel block by block, with the threads of a block as fibers. A waiting thread yields to
+// the next thread, and a barrier opens when all threads have arrived. Three orders of threads
+// (OPWRIGHT_EMULATOR_ORDER: ascending, descending, random) reveal order dependences. Under
+// ThreadSanitizer, every fiber counts as a thread.
 #include "runtime.h"
 
 #include <string>

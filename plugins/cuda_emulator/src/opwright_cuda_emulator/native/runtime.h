@@ -14,11 +14,11 @@ struct Dim {
 // The indices of one thread of a block.
 struct Thread {
   Dim thread, block, block_dim, grid_dim;
-  int index;  // in the block
-  int lane;   // in the warp
+  int index;  // index in the block
+  int lane;   // index in the warp
 };
 
-// Called by kernels. The line identifies the barrier.
+// The functions that kernels call. The line identifies the barrier.
 struct RuntimeTable {
   const Thread* (*thread)();
   void (*barrier)(int line);
@@ -31,8 +31,8 @@ struct RuntimeTable {
 
 struct KernelEntry {
   const char* name;
-  void (*call)(void* const* params);  // as one thread
-  const size_t* sizes;                // of the parameters, in bytes
+  void (*call)(void* const* params);  // runs one thread
+  const size_t* sizes;                // sizes of the parameters in bytes
   size_t n_params;
 };
 
@@ -48,8 +48,8 @@ struct Fault {
 };
 
 Fault RunKernel(const KernelEntry& kernel, const LaunchShape& shape, void* const* params);
-// The same for some blocks of a grid: [first, last) in the order of x, y, z. For sizes too large to
-// run all of them.
+// Runs only the blocks [first, last) of a grid, in the order of x, y, z, for grids that are too
+// large to run completely.
 Fault RunBlocks(const KernelEntry& kernel, const LaunchShape& shape, void* const* params,
                 uint64_t first, uint64_t last);
 const RuntimeTable& TheTable();

@@ -1,5 +1,5 @@
-// Annotations for the compiler's sanitizers: fibers have separate stacks, and some waits order
-// memory on a GPU. Empty without sanitizers.
+// Annotations for the compiler's sanitizers, which need to know that fibers have separate stacks,
+// and that some waits order memory on a GPU. They are empty without sanitizers.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 #define OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 
@@ -36,11 +36,12 @@ struct Stack {
 
 constexpr bool kWatchesMemory = true;
 
-// Before a switch; `kept` stores the state of the left stack, null if it is abandoned.
+// Called before a switch; `kept` stores the state of the stack that is left, or is null if this
+// stack is abandoned.
 inline void BeginSwitch(void** kept, const Stack& to) {
   __sanitizer_start_switch_fiber(kept, to.memory, to.bytes);
 }
-// After it; `from` receives the left stack.
+// Called after a switch; `from` receives the stack that was left.
 inline void EndSwitch(void* kept, Stack* from) {
   __sanitizer_finish_switch_fiber(kept, from == nullptr ? nullptr : &from->memory,
                                   from == nullptr ? nullptr : &from->bytes);
@@ -76,7 +77,7 @@ inline void ContinueStrand(Strand strand) {
   __tsan_switch_to_fiber(strand, __tsan_switch_to_fiber_no_sync);
 }
 
-// While it lives, accesses of this thread are ignored.
+// While an object exists, accesses of this thread are ignored.
 class Unseen {
  public:
   Unseen() {

@@ -1,8 +1,8 @@
-// Replaces CUDA's built-ins, so that a kernel runs on the CPU: the threads of a block as fibers
-// (runtime.cc), block by block. Detected errors: uninitialized reads of shared memory (NaN), a
+// Replaces CUDA's built-ins, so that a kernel runs on the CPU, block by block, with the threads of
+// a block as fibers (runtime.cc). Detected errors are uninitialized reads of shared memory (NaN), a
 // barrier that not all threads reach, misaligned accesses, and with the compiler's sanitizers
-// accesses out of bounds and overflows. Not detected: anything that depends on real parallelism
-// between blocks, and time.
+// accesses out of bounds and overflows. Errors that depend on real parallelism between blocks or on
+// time are not detected.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 #define OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 
@@ -44,8 +44,8 @@ inline const RuntimeTable*& TheRuntime() {
 }
 inline const RuntimeTable& Runtime() { return *TheRuntime(); }
 
-// Every lane of `mask` provides a value and receives the value of lane `from`, or its own if `from`
-// is not in its group.
+// Every lane of `mask` provides a value and receives the value of lane `from`, or its own value if
+// `from` is not in its group.
 template <typename T>
 T Exchange(unsigned mask, T value, int from, int line) {
   static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>, "shuffles move up to 8 bytes");
@@ -103,7 +103,7 @@ struct Entry<kernel> {
 
 }  // namespace shim
 
-// Before the name of an entry that the driver finds.
+// Declares an entry that the driver can find.
 #define OW_ENTRY extern "C" __attribute__((visibility("default"))) const shim::KernelEntry
 
 extern "C" __attribute__((visibility("default"))) inline
@@ -133,8 +133,9 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 
-// Atomic even if the emulator runs a block's threads as threads. A reference is bound to each
-// address, so that the compiler checks its alignment, which it does not for atomic accesses.
+// These are atomic even if the emulator runs a block's threads as real threads. A reference is
+// bound to each address, so that the compiler checks its alignment, which it does not do for atomic
+// accesses.
 template <typename T>
 OW_INLINE_ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
   T& place = *address;

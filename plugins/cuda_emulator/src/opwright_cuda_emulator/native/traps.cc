@@ -10,7 +10,7 @@ namespace shim {
 
 namespace {
 
-// x86 processors raise the first one for a trap, ARM processors the second one.
+// x86 processors raise the first signal for a trap, ARM processors the second.
 constexpr int kSignals[] = {SIGILL, SIGTRAP};
 
 struct Handlers {
@@ -20,15 +20,15 @@ struct Handlers {
 };
 
 Handlers& The() {
-  static auto* handlers = new Handlers;  // threads may get here while statics are destroyed
+  static auto* handlers = new Handlers;  // never freed: may be used while statics are destroyed
   return *handlers;
 }
 
-// On the stack of the fiber that made the access, without returning: the fiber is abandoned. This
-// is safe like a call, since the signal is synchronous.
+// Runs on the stack of the fiber that made the access and does not return; the fiber is abandoned.
+// This is as safe as a call, since the signal is synchronous.
 void Stop(int signal, siginfo_t*, void*) {
   if (Block::current_thread != nullptr) Block::current->StopMisaligned();
-  // Not from a kernel: the instruction traps again, with the previous handler.
+  // The trap is not from a kernel, so the instruction traps again with the previous handler.
   sigaction(signal, &The().others[signal == SIGILL ? 0 : 1], nullptr);
 }
 
