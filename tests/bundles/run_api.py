@@ -51,7 +51,7 @@ class _Options(ctypes.Structure):
 
 
 class RunError(Exception):
-    """A function failed; `status` is its result."""
+    """Raised if a function fails; `status` is its result."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -127,7 +127,7 @@ class Model:
 
 
 def tensor_of(array: Any) -> DLTensor:
-    """Return a view of an array, which must live longer."""
+    """Return a view of an array, which must outlive it."""
     shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     code, bits = _CODES[array.dtype.kind], array.dtype.itemsize * 8
     return DLTensor(array.ctypes.data, 1, 0, array.ndim, code, bits, 1, shape, None, 0)

@@ -44,7 +44,7 @@ def test_a_bundle_is_bitwise_identical_to_python_for_each_batch_and_number_of_th
     model.close()
 
 
-def test_four_threads_run_one_model_at_once(tmp_path: Path) -> None:
+def test_four_threads_run_one_model_concurrently(tmp_path: Path) -> None:
     network, compiled, shapes = make("convnet")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 8))
@@ -69,7 +69,7 @@ def test_four_threads_run_one_model_at_once(tmp_path: Path) -> None:
     assert not failures
 
 
-def test_written_state_belongs_to_its_session(tmp_path: Path) -> None:
+def test_written_state_is_separate_for_each_session(tmp_path: Path) -> None:
     network, compiled, shapes = make("state")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 4))
@@ -128,7 +128,7 @@ def test_the_error_names_wrong_tensors_before_anything_runs(tmp_path: Path) -> N
         ("byte_offset", 2, "must start at a multiple of its item's size"),
     ],
 )
-def test_a_tensor_of_a_careless_caller_is_refused_before_it_is_read(
+def test_an_invalid_tensor_is_refused_before_it_is_read(
     field: str, value: object, rule: str, tmp_path: Path
 ) -> None:
     network, _, shapes = make("mlp")
@@ -141,7 +141,7 @@ def test_a_tensor_of_a_careless_caller_is_refused_before_it_is_read(
         model.run([x], [out])
 
 
-def test_batch_and_feeds_must_fit(tmp_path: Path) -> None:
+def test_batch_and_feeds_must_match_the_program(tmp_path: Path) -> None:
     network, compiled, _ = make("mlp")
     for feeds, batch, rule in (
         ({"y": [1]}, None, "names no feed, got 'y'"),

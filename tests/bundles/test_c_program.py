@@ -1,4 +1,4 @@
-"""A program in C, linked with libopwright, computes the results of Python."""
+"""A C program linked with libopwright computes the same results as Python."""
 
 from __future__ import annotations
 

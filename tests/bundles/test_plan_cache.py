@@ -120,7 +120,9 @@ def test_parameters_come_from_the_file_and_from_the_scope(folder: Path, tmp_path
     assert not is_kept(ow.load(tmp_path / "model"))
 
 
-def test_the_program_matches_the_loaded_state(folder: Path, tmp_path: Path) -> None:
+def test_the_program_of_a_stored_plan_matches_the_loaded_state(
+    folder: Path, tmp_path: Path
+) -> None:
     ow.load(save(tmp_path / "model"))(X)
     loaded, never_read = ow.load(tmp_path / "model"), ow.load(tmp_path / "model")
     expected = loaded(X)[0]
@@ -197,7 +199,7 @@ def test_a_first_call_lowers_once(folder: Path, tmp_path: Path) -> None:
     assert len(list(folder.glob("*.owb"))) == 1
 
 
-def test_parameters_are_checked_once_after_the_system_was_started(
+def test_parameters_are_checked_once_after_each_start_of_the_system(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = ow.load(save(tmp_path / "model"))(X)[0]
@@ -284,7 +286,7 @@ def test_nothing_is_cached_when_disabled_unwritable_or_in_a_given_scope(
     assert not folder.is_dir()
 
 
-def test_four_threads_call_cached_plans_at_once(folder: Path, tmp_path: Path) -> None:
+def test_four_threads_call_cached_plans_concurrently(folder: Path, tmp_path: Path) -> None:
     first = ow.load(save(tmp_path / "model"))
     expected = [first(X[: 1 + i])[0] for i in range(4)]
     loaded = ow.load(tmp_path / "model")

@@ -33,7 +33,7 @@ def list_paths() -> list[str]:
 
 
 def exists(name: str) -> bool:
-    """Tell whether a name is a path from the root or of the core, or a native file."""
+    """Tell whether a name is a path relative to the root or the core, or a native file."""
     if "/" not in name and name.endswith((".cc", ".h")):
         return any(NATIVE.rglob(name))
     return any((folder / name).exists() for folder in (ROOT, CORE))
@@ -60,7 +60,7 @@ def test_files_named_by_decisions_in_force_exist() -> None:
                 assert any(file.endswith(f"/{name}") for file in files), f"{page.name}: {name}"
 
 
-def test_every_native_folder_and_every_package_is_named() -> None:
+def test_the_page_names_every_native_folder_and_every_package() -> None:
     folders = {file.parent for file in NATIVE.rglob("*.cc")} | {
         file.parent for file in ROOT.glob("plugins/*/pyproject.toml")
     }

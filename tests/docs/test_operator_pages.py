@@ -154,7 +154,7 @@ def test_plots_of_derivatives_have_gaps_at_kinks() -> None:
     )
 
 
-def test_a_line_is_interrupted_where_the_function_jumps() -> None:
+def test_a_curve_is_interrupted_where_the_function_jumps() -> None:
     picture = curves.draw_operator(ow.op_proto("sign"), ow.current_context())
     (line,) = re.findall(r'class="value" d="([^"]+)"', picture)
     heights = [{point.split()[1] for point in part.split("L")} for part in line.split("M") if part]
@@ -197,7 +197,7 @@ def test_the_page_of_times_states_reasons_for_slow_operators() -> None:
     assert "exp with gradient: 0.50" in "".join(ElementTree.fromstring(picture).itertext())
 
 
-def test_every_standard_operator_has_one_subject_on_the_index() -> None:
+def test_every_standard_operator_has_exactly_one_subject_in_the_index() -> None:
     modules = [module for subject in subjects.SUBJECTS for module in subject.modules.split()]
     assert len(modules) == len(set(modules))
     own = {
@@ -206,7 +206,7 @@ def test_every_standard_operator_has_one_subject_on_the_index() -> None:
     assert set(subjects.find_subjects()) == own
 
 
-def test_the_index_names_subjects_with_a_sentence_and_packages_with_their_distribution() -> None:
+def test_the_index_shows_subjects_with_a_sentence_and_packages_with_their_distribution() -> None:
     index = operators._make_index(["relu", "dist.barrier"], ow.current_context())
     assert "## Activations\n\nFunctions of one element between layers.\n\n| operator |" in index
     assert "## `opwright.ops.dist`\n\nOperators of opwright-dist.\n\n| operator |" in index
@@ -231,7 +231,7 @@ def test_empty_columns_are_omitted_from_tables() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(2.5e-7, "250 ns"), (1.234e-5, "12.3 µs"), (0.0123, "12.3 ms")]
 )
-def test_times_have_three_digits_and_a_unit(seconds: float, text: str) -> None:
+def test_times_have_three_significant_digits_and_a_unit(seconds: float, text: str) -> None:
     assert timings.format_time(seconds) == text
 
 

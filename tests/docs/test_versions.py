@@ -19,7 +19,7 @@ HEADER = (ROOT / "core" / "include" / "opwright" / "abi.h").read_text(encoding="
     ("file", "version"),
     [("program.pb", wire_reading.FORMAT_VERSION), ("generation.json", manifest._VERSION)],
 )
-def test_the_page_names_the_format_version_that_is_written_and_each_that_is_read(
+def test_the_page_states_the_format_versions_that_are_written_and_read(
     file: str, version: int
 ) -> None:
     [row] = re.findall(rf"^\| `{re.escape(file)}` \|(.*)\|$", PAGE, re.MULTILINE)
@@ -30,7 +30,7 @@ def test_the_page_names_the_format_version_that_is_written_and_each_that_is_read
 
 def test_the_rules_of_the_interface_match_its_header() -> None:
     for rule in (
-        "The minor number never refuses anything.",
+        "A different minor number is never refused.",
         "The major number is part of the",
         "OW_HAS",
     ):

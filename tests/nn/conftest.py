@@ -16,7 +16,7 @@ Programs = tuple[ow.Program, ow.Program]
 
 @pytest.fixture
 def programs() -> Iterator[Programs]:
-    """Make new default programs, main and startup, for one test."""
+    """Create new default programs, main and startup, for one test."""
     with ow.program_guard(ow.Program(), ow.Program()) as pair:
         yield pair
 

@@ -34,19 +34,19 @@ from opwright_nn.arguments import suggest
         (lambda x: nn.batches((x, x), batch_size=3), "'batch_size'; did you mean 'size'"),
     ],
 )
-def test_a_name_of_another_framework_leads_to_ours(programs, call, rule):
+def test_the_error_for_an_argument_of_another_framework_suggests_ours(programs, call, rule):
     with pytest.raises(AttributeTypeError, match=rf"^\w+: unknown argument, got {rule}"):
         call(layers.data("x", [None, 3]))
 
 
-def test_a_missing_argument_lists_all_of_them(programs):
+def test_the_error_for_a_missing_argument_lists_all_arguments(programs):
     with pytest.raises(
         AttributeTypeError, match="^max_pool1d: missing .*'kernel'; .* are input, ker"
     ):
         layers.max_pool1d(layers.data("x", [None, 3, 3]))
 
 
-def test_a_method_names_its_own_arguments():
+def test_the_error_of_a_method_names_its_own_arguments():
     with pytest.raises(AttributeTypeError, match="^Model.dropout: .*'p'; did you mean 'probab"):
         nn.Model().dropout("x", p=0.5)
 
@@ -68,7 +68,7 @@ def test_the_documentation_of_a_layer_names_arguments_rather_than_slots():
         assert quoted & slots <= inspect.signature(layer).parameters.keys(), name
 
 
-def test_an_error_from_within_is_not_blamed_on_the_arguments():
+def test_an_error_raised_inside_a_layer_is_not_blamed_on_the_arguments():
     @suggest
     def broken(x):
         return x + "1"
@@ -79,7 +79,7 @@ def test_an_error_from_within_is_not_blamed_on_the_arguments():
 
 CORE = (ow.save, ow.load, ow.load_program, ow.Network)
 FREE = {"fill", "run", "guard", "initialize_parameters", "run_options", "plot"}
-"""Methods of a Model without names to mistype, and methods of every step, which must stay fast."""
+"""Methods of a Model without named arguments, and methods called per step, which must be fast."""
 
 
 def list_public(module, listed):
@@ -94,7 +94,7 @@ def list_public(module, listed):
 
 
 def names_no_argument(call):
-    """Tell whether there is no name to mistype: for errors and bases without a constructor."""
+    """Tell whether it has no named arguments, as errors and bases without a constructor."""
     if not inspect.isclass(call):
         return False
     if issubclass(call, BaseException):
@@ -113,7 +113,7 @@ def test_every_public_module_is_listed():
 
 
 @pytest.mark.parametrize("call", [*PUBLIC.values(), *CORE], ids=[*PUBLIC, *map(str, CORE)])
-def test_an_unknown_argument_names_the_known_ones(call):
+def test_the_error_for_an_unknown_argument_names_the_known_ones(call):
     if names_no_argument(call):
         with pytest.raises(TypeError, match="takes no (keyword )?arguments|abstract class"):
             call(zzqq=1)
@@ -136,7 +136,7 @@ def test_an_unknown_argument_names_the_known_ones(call):
         (lambda: nn.datasets.Table([1]), "Table: missing .*'targets'; its arguments are features,"),
     ],
 )
-def test_a_constructor_that_is_generated_names_its_fields(call, message):
+def test_the_error_of_a_generated_constructor_names_its_fields(call, message):
     with pytest.raises(AttributeTypeError, match=f"^{message}"):
         call()
 
@@ -153,7 +153,7 @@ def model_with_loss():
     return model, model.softmax_with_cross_entropy(scores, "y", reduction="mean")
 
 
-def test_an_unknown_argument_of_a_model_names_the_known_ones():
+def test_the_error_for_an_unknown_argument_of_a_model_names_the_known_ones():
     names = [name for name, _ in inspect.getmembers(nn.Model, callable) if name[0] != "_"]
     assert len(names) > 80
     for name in set(names) - FREE:
@@ -161,13 +161,13 @@ def test_an_unknown_argument_of_a_model_names_the_known_ones():
         args = {"backward": (loss,), "minimize": (loss,), "predict": (loss,), "optimize": ("sgd",)}
         if name == "optimize":
             model.backward(loss)
-        # The feeds of `predict` have their own names.
+        # `predict` accepts feeds by arbitrary names.
         error, rule = (FeedError, "inputs") if name == "predict" else (OpwrightError, "'zzqq'")
         with pytest.raises(error, match=rf"{rule}.*; (did you mean|.* are|.*its arguments)"):
             getattr(model, name)(*args.get(name, ()), zzqq=1)
 
 
-def test_a_prediction_without_variables_names_the_missing_argument():
+def test_the_error_for_a_prediction_without_variables_names_the_missing_argument():
     with pytest.raises(AttributeTypeError, match="^Model.predict: missing .*'variable'; its argu"):
         model_with_loss()[0].predict(x=[[1.0, 2.0, 3.0]])
 
@@ -185,7 +185,7 @@ def test_a_prediction_without_variables_names_the_missing_argument():
         (lambda n, d, p: nn.History().write_csv(pth=p), "'pth'; did you mean 'path'"),
     ],
 )
-def test_methods_of_their_results_are_covered_too(call, rule, tmp_path):
+def test_methods_of_results_are_also_covered(call, rule, tmp_path):
     network = ow.Network([ow.Operator("relu", x="x", out="a")])
     with pytest.raises(AttributeTypeError, match=rule):
         call(network, nn.batches(([1, 2],), 1), tmp_path)

@@ -13,7 +13,7 @@ from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError
 from opwright_nn import checks
 
 
-def test_ints_of_all_kinds_become_int():
+def test_ints_of_all_types_become_int():
     for value in (3, np.int8(3), np.uint64(3), np.array(3)):
         number = checks.check_int("w", "n", value, at_least=3, at_most=3)
         assert (number, type(number)) == (3, int)
@@ -26,13 +26,13 @@ def test_a_value_that_is_not_an_int_is_refused(value):
 
 
 @pytest.mark.parametrize("value", [2, 5])
-def test_int_outside_of_its_range_is_refused(value):
+def test_an_int_outside_its_range_is_refused(value):
     rule = re.escape(f"w: n must be an int in [3, 4], got {value}")
     with pytest.raises(AttributeValueError, match=rule):
         checks.check_int("w", "n", value, at_least=3, at_most=4)
 
 
-def test_numbers_of_all_kinds_become_float():
+def test_numbers_of_all_types_become_float():
     for value in (1, 1.0, np.float32(1), np.int64(1)):
         number = checks.check_float("w", "x", value, at_least=1.0, at_most=1.0)
         assert (number, type(number)) == (1.0, float)
@@ -55,7 +55,7 @@ def test_a_value_that_is_not_a_number_is_refused(value):
         ({"below": 1.0}, [1.0, -math.inf], " in (-inf, 1)"),
     ],
 )
-def test_number_outside_of_its_range_is_refused(bounds, outside, span):
+def test_a_number_outside_its_range_is_refused(bounds, outside, span):
     for value in outside:
         rule = re.escape(f"w: x must be a finite number{span}, got {value}")
         with pytest.raises(AttributeValueError, match=rule):
@@ -85,7 +85,7 @@ def advice_of(check, value, **rule):
     return [eval(each) for each in text.groups() if each is not None]
 
 
-def test_an_advised_number_meets_the_rule_of_its_message():
+def test_a_suggested_number_satisfies_the_rule_of_its_message():
     for rule in list_rules():
         for value in ("1", math.nan):
             [number] = advice_of(checks.check_float, value, **rule)
@@ -100,14 +100,14 @@ def test_an_advised_number_meets_the_rule_of_its_message():
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("at_least", [-2, 0, 1, 3])
-def test_advised_sizes_meet_the_rule_of_their_message(rank, at_least):
+def test_suggested_sizes_satisfy_the_rule_of_their_message(rank, at_least):
     rule = {"rank": rank, "at_least": at_least}
     for value in ("1", [at_least - 1] * rank):
         for sizes in advice_of(checks.check_sizes, value, **rule):
             assert checks.check_sizes("w", "n", sizes, **rule)
 
 
-def test_the_other_advised_values_are_accepted():
+def test_all_other_suggested_values_are_accepted():
     assert checks.check_paddings("w", 1, rank=2) == (1, 1, 1, 1)
     assert checks.check_shape("w", [None, 64]) == (-1, 64)
     assert checks.check_ints("w", "axis", [1, 2]) == [1, 2]
@@ -119,7 +119,7 @@ HUGE = {"int": 10**400, "negative": -(10**400), "digits": 10**5000, "part": Frac
 
 
 @pytest.mark.parametrize("kind", sorted(HUGE))
-def test_a_number_beyond_a_double_is_out_of_range_and_shortened_in_the_message(kind):
+def test_a_number_beyond_a_double_is_out_of_range_and_abbreviated_in_the_message(kind):
     with pytest.raises(AttributeValueError, match="w: x must be a finite number, got") as raised:
         checks.check_float("w", "x", HUGE[kind])
     assert len(str(raised.value)) < 700
@@ -135,7 +135,7 @@ def test_a_range_is_printed_with_all_digits_of_its_bounds():
         checks.check_float("w", "x", 0.12345678, at_least=0.123456789)
 
 
-def test_only_bools_are_bools():
+def test_only_bools_are_accepted_as_bools():
     assert checks.check_bool("w", "b", np.True_) is True
     assert checks.check_bool("w", "b", False) is False
     for value in (1, 0, "True", None, np.array([True])):
@@ -151,7 +151,7 @@ def test_empty_strings_are_refused():
         checks.check_str("w", "s", "")
 
 
-def test_an_unknown_choice_names_the_nearest():
+def test_the_error_for_an_unknown_choice_suggests_the_nearest():
     assert checks.check_choice("w", "c", "sgd", ("adam", "sgd")) == "sgd"
     with pytest.raises(AttributeValueError, match="one of 'adam', 'sgd', got 'sdg'; did you mean"):
         checks.check_choice("w", "c", "sdg", ("adam", "sgd"))
@@ -172,12 +172,12 @@ def test_a_value_that_is_not_a_shape_is_refused(value):
         checks.check_shape("w", value)
 
 
-def test_dimension_below_minus_one_is_refused():
+def test_a_dimension_below_minus_one_is_refused():
     with pytest.raises(AttributeValueError, match=r"w: shape must be a list .* got \[2, -2\]"):
         checks.check_shape("w", [2, -2])
 
 
-def test_one_int_is_a_list_of_one():
+def test_a_single_int_becomes_a_list():
     assert checks.check_ints("w", "axis", 3) == [3]
     assert checks.check_ints("w", "axis", np.array([1, 2])) == [1, 2]
     with pytest.raises(AttributeTypeError, match=r"w: axis\[1\] must be an int, got 2.5"):
@@ -193,7 +193,7 @@ def test_dtypes_become_canonical_names():
         checks.check_dtype("w", "float33")
 
 
-def test_instances_are_of_their_class_or_none():
+def test_instances_must_have_the_class_or_be_none():
     checks.check_instance("w", "i", None, int)
     checks.check_instance("w", "i", 3, int, required=True)
     with pytest.raises(AttributeTypeError, match="w: i must be an int or None, got 'a'"):

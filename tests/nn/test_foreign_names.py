@@ -1,4 +1,4 @@
-"""Names and habits of other frameworks: the error states our spelling."""
+"""Names and conventions of other frameworks: the error suggests ours."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ X = np.ones((6, 4), np.float32)
         ("xyzxyz", "got 'xyzxyz'$"),
     ],
 )
-def test_an_unknown_method_leads_to_ours(name, text):
+def test_the_error_for_a_foreign_method_suggests_ours(name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(nn.Model(), name)
 
@@ -63,7 +63,7 @@ def test_an_unknown_method_leads_to_ours(name, text):
         ("EarlyStoping", "did you mean 'EarlyStopping'"),
     ],
 )
-def test_an_unknown_name_leads_to_ours(name, text):
+def test_the_error_for_a_foreign_name_suggests_ours(name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(nn, name)
 
@@ -86,17 +86,17 @@ def test_an_unknown_name_leads_to_ours(name, text):
         (nn.datasets, "__path_of_nothing__", "got '__path_of_nothing__'$"),
     ],
 )
-def test_an_unknown_name_of_a_module_leads_to_ours(module, name, text):
+def test_the_error_for_a_foreign_name_in_a_module_suggests_ours(module, name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(module, name)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_a_module_gives_no_hint_for_a_name_that_it_has(module):
+def test_a_module_has_no_hint_for_an_existing_name(module):
     assert not [name for name in MODULES[module] if hasattr(module, name)]
 
 
-def test_no_hint_is_for_an_existing_name_and_each_leads_to_one():
+def test_no_hint_is_for_an_existing_name_and_each_suggests_one():
     assert not [name for name in METHODS if hasattr(nn.Model, name)]
     assert not [name for name in NAMES if hasattr(nn, name)]
     roots = {"nn": nn, "model": nn.Model(), "ow": ow, "layers": nn.layers}
@@ -111,7 +111,7 @@ def test_no_hint_is_for_an_existing_name_and_each_leads_to_one():
                 value = getattr(value, part)
 
 
-def test_copies_and_questions_work_as_before():
+def test_copies_and_hasattr_still_work():
     model = nn.Model()
     model.relu(model.input("x", [None, 4]))
     assert not hasattr(model, "fit")
@@ -126,18 +126,18 @@ def regression():
     return model, out
 
 
-def test_two_array_arguments_lead_to_a_tuple():
+def test_the_error_for_two_array_arguments_suggests_a_tuple():
     for options in ({"epochs": 1}, {}):
         with pytest.raises(AttributeTypeError, match=r"write nn.train\(model, \(x, y\), epochs="):
             nn.train(regression()[0], X, X[:, :1], **options)
 
 
-def test_data_of_another_dtype_leads_to_a_conversion():
+def test_the_error_for_data_of_a_wrong_dtype_suggests_a_conversion():
     with pytest.raises(FeedError, match=r"^train: 'x': .*float64; pass np.asarray\(x, 'float32'"):
         nn.train(regression()[0], (X.astype(np.float64), X[:, :1]), 1)
 
 
-def test_images_with_channels_last_lead_to_a_data_format():
+def test_the_error_for_images_with_channels_last_suggests_a_data_format():
     model = nn.Model()
     scores = model.conv2d("img", filters=2, kernel=3)
     with pytest.raises(ShapeError, match=r"padded width, .*, or set data_format='NHWC' if the ch"):
@@ -147,7 +147,7 @@ def test_images_with_channels_last_lead_to_a_data_format():
         model.predict(scores, img=np.zeros((2, 9, 8, 1), np.float32))
 
 
-def test_a_list_of_other_numbers_leads_to_a_remedy_for_lists():
+def test_the_error_for_a_list_of_wrong_numbers_suggests_a_fix_for_lists():
     model = nn.Model()
     loss = model.softmax_with_cross_entropy(model.fc_layer("x", 3), "y", reduction="mean")
     model.minimize(loss, nn.optimizer.SGD(0.1))
@@ -155,24 +155,24 @@ def test_a_list_of_other_numbers_leads_to_a_remedy_for_lists():
         nn.train(model, ([[1.0, 2.0]], [0.5]), 1)
 
 
-def test_a_prediction_of_an_array_leads_to_the_names_of_inputs():
+def test_the_error_for_a_prediction_of_an_array_names_the_inputs():
     with pytest.raises(AttributeTypeError, match=r"an array \[6, 4\]; pass arrays by the names"):
         regression()[0].predict(X)
 
 
-def test_training_without_a_loss_names_the_missing_call():
+def test_the_error_for_training_without_a_loss_names_the_missing_call():
     model = nn.Model()
     model.fc_layer("x", 1)
     with pytest.raises(ProgramError, match=r"call model.minimize\(loss, optimizer\) first"):
         nn.train(model, (X,), 1)
 
 
-def test_a_label_without_columns_leads_to_a_reshape():
+def test_the_error_for_a_label_without_columns_suggests_a_reshape():
     with pytest.raises(ShapeError, match=r"got \[.\]; reshape it: label.reshape\(-1, 1\)"):
         nn.train(regression()[0], (X, X[:, 0]), 1)
 
 
-def test_one_hot_labels_lead_to_class_ids_or_soft_labels():
+def test_the_error_for_one_hot_labels_suggests_class_ids_or_soft_labels():
     model = nn.Model()
     scores = model.fc_layer("x", 3)
     model.minimize(
@@ -227,6 +227,6 @@ def test_the_learning_rate_can_be_assigned_at_any_time():
         ),
     ],
 )
-def test_an_object_of_another_kind_leads_to_the_known_kinds(build, text):
+def test_the_error_for_an_object_of_a_wrong_class_lists_the_known_classes(build, text):
     with pytest.raises(AttributeTypeError, match=text):
         build()

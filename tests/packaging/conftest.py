@@ -1,4 +1,4 @@
-"""Wheels of all packages, and a virtual environment with nothing else."""
+"""Wheels of all packages, and a virtual environment with only these."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Environment:
-    """A virtual environment, used as a person would: pip, scripts and commands, from `folder`.
+    """A virtual environment, used as by a user: with pip, scripts and commands, from `folder`.
 
     It uses the pip of this process's environment: copying and compiling pip would take longer than
     everything else.
@@ -37,13 +37,13 @@ class Environment:
         return self._run([str(self.bin / program), *arguments], self.folder, variables)
 
     def shell(self, line: str, folder: Path) -> str:
-        """Run a line as a person types it in a folder, the environment being active."""
+        """Run a line as a user types it in a folder, with the environment active."""
         return self._run(["sh", "-c", line], folder)
 
     def _run(
         self, command: list[str], folder: Path, variables: Mapping[str, str] | None = None
     ) -> str:
-        # OPWRIGHT_ as well: an emulated GPU of other tests, for one.
+        # OPWRIGHT_ variables as well, such as the emulated GPU of other tests.
         env = {
             name: value
             for name, value in os.environ.items()
@@ -68,7 +68,7 @@ class Environment:
         return self.run("python", "-W", "error", "-c", code)
 
     def install(self, *what: str | Path) -> None:
-        """Install in the releases that the environment of the tests has."""
+        """Install the releases that the test environment has."""
         self._pip("install", "--no-compile", *what, **pinned(self.folder))
 
     def install_release(self, requirement: str, target: Path) -> None:
@@ -79,7 +79,7 @@ class Environment:
         self._pip("uninstall", "--yes", name)
 
     def _pip(self, command: str, *words: str | Path, **variables: str) -> None:
-        # Build tools come from there, too: CMake is 30 MB to download.
+        # Build tools also come from there, as CMake is a download of 30 MB.
         tools = (
             f"{self.bin}{os.pathsep}{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
         )
@@ -120,7 +120,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Build the wheel of every package in place: the objects of `make venv` are used again.
+    """Build the wheel of every package in place, reusing the objects of `make venv`.
 
     That source distributions need no files that are present by chance is tested separately.
     """
@@ -133,7 +133,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def environment(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the wheels and their requirements, nothing else.
+    """An environment with only the wheels and their requirements.
 
     It has no CUDA: neither the requirements of opwright-cuda nor a driver; and no Ray.
     """
@@ -152,6 +152,6 @@ def bare_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture(scope="session")
 def testing_environment(environment: Environment) -> Environment:
-    """The same with pytest, for the tests that packages provide."""
+    """As above, with pytest, for the tests that packages provide."""
     environment.install("pytest")
     return environment

@@ -1,4 +1,4 @@
-"""The example packages as a stranger gets them: the commands of their READMEs, after plain pip."""
+"""The example packages as users get them: the commands of their READMEs, with plain pip."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = (pytest.param("opwright-cosine", marks=COMPILED), "opwright-swish")
 
 @pytest.fixture(scope="module")
 def index(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder as an index: it has the requirements of builds, opwright included."""
+    """Return a folder used as an index, with all build requirements, including opwright."""
     folder = tmp_path_factory.mktemp("index")
     [core] = [wheel for wheel in wheels if wheel.name.startswith("opwright-")]
     shutil.copy2(core, folder)
@@ -59,20 +59,22 @@ def example(
 def test_the_copied_folder_of_a_device_can_be_installed(
     environment: Any, index: Path, tmp_path: Path
 ) -> None:
-    """Without pyopencl, which it reports as missing at its use."""
+    """pyopencl is absent, which it reports at first use."""
     source = copy_example("opwright-opencl", tmp_path)
     environment.install("--no-index", "--find-links", index, "--no-deps", source)
     assert "opwright-opencl 1.0" in environment.run("opwright", "plugins")
     environment.uninstall("opwright-opencl")
 
 
-def test_it_is_found_and_passes_its_checks(example: Path, environment: Any) -> None:
+def test_an_installed_example_is_found_and_passes_its_checks(
+    example: Path, environment: Any
+) -> None:
     """Without opwright-cuda's own requirements and without a GPU."""
     assert example.name in environment.run("opwright", "plugins")
     assert environment.run("opwright", "doctor").endswith("\nno problem found\n")
 
 
-def test_the_commands_of_its_readme_print_the_output_on_the_page(
+def test_the_commands_of_an_examples_readme_print_the_output_on_the_page(
     example: Path, environment: Any
 ) -> None:
     page = example / "README.md"
@@ -85,5 +87,5 @@ def test_the_commands_of_its_readme_print_the_output_on_the_page(
         check_output(page, command, expected, printed)
 
 
-def test_its_own_tests_pass(example: Path, environment: Any) -> None:
+def test_the_tests_of_an_example_pass(example: Path, environment: Any) -> None:
     environment.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", example / "tests")

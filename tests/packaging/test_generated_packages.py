@@ -1,4 +1,4 @@
-"""From an empty folder to a checked package: the four commands that `opwright new` begins."""
+"""From an empty folder to a checked package in four commands, the first being `opwright new`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def use(environment: Any, name: str, plugin: str) -> None:
     environment.uninstall(name)
 
 
-def test_a_package_in_python_is_made_installed_used_and_checked(testing_environment: Any) -> None:
+def test_a_python_package_is_generated_installed_used_and_checked(testing_environment: Any) -> None:
     environment = testing_environment
     environment.run("opwright", "new", "opwright-acme")
     environment.install(environment.folder / "opwright-acme")
@@ -33,10 +33,10 @@ def test_a_package_in_python_is_made_installed_used_and_checked(testing_environm
 
 
 @pytest.mark.long("it compiles; tests/kit/scaffold compile the same package in place")
-def test_a_package_in_cpp_is_made_installed_used_and_checked(
+def test_a_cpp_package_is_generated_installed_used_and_checked(
     environment: Any, tmp_path: Path
 ) -> None:
-    """Its wheel is built by pip with the tools that are here: CMake is 100 MB to download."""
+    """pip builds its wheel with the installed tools, as CMake is a download of 100 MB."""
     environment.run("opwright", "new", "opwright-zenith", "--language", "cpp")
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(tmp_path)]

@@ -1,4 +1,4 @@
-"""The content of `make tarball`, and the wheel libopwright, run bundles from an empty folder."""
+"""The tarball of `make tarball` and the wheel libopwright run bundles from an empty folder."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compile_serve(prefix: Path, target: Path) -> Path:
-    """Compile the example as a reader does, with only the flags of pkg-config."""
+    """Compile the example as the documentation shows, with only the flags of pkg-config."""
     variables = {"PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
     flags = run("pkg-config", "--cflags", "--libs", "opwright", **variables).split()
     folder = run("pkg-config", "--variable=libdir", "opwright", **variables).strip()
@@ -94,12 +94,12 @@ def serve(program: Path, written: tuple[Path, str], **variables: str) -> str:
     return run(program, folder / "digits.owb", "5", text=rows, **variables)
 
 
-def test_the_tarball_needs_nothing_else(
+def test_the_tarball_is_self_contained(
     tarball: Path, written: tuple[Path, str], tmp_path: Path
 ) -> None:
     program = compile_serve(tarball, tmp_path)
     assert serve(program, written) == written[1]
-    # Moved as a whole, it is found as well.
+    # It is still found after the complete folder was moved.
     moved = tmp_path / "moved"
     moved.symlink_to(tarball)
     assert serve(compile_serve(moved, tmp_path), written) == written[1]
@@ -123,7 +123,7 @@ def test_cmake_finds_the_library(wheel: Path, written: tuple[Path, str], tmp_pat
     assert serve(program, written, OPWRIGHT_LIBRARIES=folders) == written[1]
 
 
-def test_a_source_distribution_has_all_that_it_needs(tmp_path: Path) -> None:
+def test_a_source_distribution_is_complete(tmp_path: Path) -> None:
     code = f"import scikit_build_core.build as build; build.build_sdist({str(tmp_path)!r})"
     package = ROOT / "core" / "libopwright"
     subprocess.run([sys.executable, "-c", code], cwd=package, check=True)

@@ -1,4 +1,4 @@
-"""Completion: `dir` of a package is its public names."""
+"""Completion: `dir` of a package returns its public names."""
 
 from __future__ import annotations
 

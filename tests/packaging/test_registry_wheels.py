@@ -62,7 +62,7 @@ def find_tag(wheelhouse: Path, name: str) -> str:
     return wheel.stem.split("-", 2)[2]
 
 
-def test_the_tag_of_every_wheel_is_one_that_a_registry_takes(wheelhouse: Path) -> None:
+def test_the_tag_of_every_wheel_is_accepted_by_a_registry(wheelhouse: Path) -> None:
     for wheel in wheelhouse.iterdir():
         platforms = wheel.stem.rpartition("-")[2].split(".")
         known = r"any|manylinux(2014|_2_\d+)_x86_64"
@@ -79,7 +79,9 @@ def test_the_core_has_a_wheel_for_each_python_and_a_plugin_one_for_all(wheelhous
 
 
 @pytest.mark.parametrize("name", NATIVE)
-def test_no_library_needs_a_newer_c_library_than_the_tag_names(wheelhouse: Path, name: str) -> None:
+def test_no_library_needs_a_newer_c_library_than_its_tag_states(
+    wheelhouse: Path, name: str
+) -> None:
     """Read from the names of the versions that a dynamic linker would look for."""
     [tag] = re.findall(r"manylinux_2_(\d+)_", find_tag(wheelhouse, name))
     [wheel] = wheelhouse.glob(f"{name}-*.whl")
@@ -100,10 +102,10 @@ def test_onednn_is_required_and_not_contained(wheelhouse: Path) -> None:
     assert [line for line in list_requirements(wheel) if line.startswith("onednn-cpu-gomp")]
 
 
-def test_a_bare_environment_trains_with_only_these_wheels(
+def test_an_empty_environment_trains_with_only_these_wheels(
     wheelhouse: Path, bare_environment: Any
 ) -> None:
-    """Packages of others come from pip's index, ours only from the folder."""
+    """Third-party packages come from pip's index, ours only from the folder."""
     wheels = [wheel for wheel in wheelhouse.iterdir() if not wheel.name.startswith(LARGE_WHEELS)]
     needs = {line for wheel in wheels for line in list_requirements(wheel)}
     bare_environment.install(*(line for line in needs if not line.startswith("opwright")))

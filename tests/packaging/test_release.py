@@ -1,4 +1,4 @@
-"""The refusals of `make release`, and the index from which it installs."""
+"""What `make release` refuses, and the index from which it installs."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def write_source(folder: Path, *names: str) -> Path:
     return path
 
 
-def test_a_distribution_with_its_license_has_no_fault(tmp_path: Path) -> None:
+def test_a_distribution_with_its_license_passes(tmp_path: Path) -> None:
     assert list(make_release.find_faults(write_wheel(tmp_path, LICENSE))) == []
     assert list(make_release.find_faults(write_source(tmp_path, "acme-1.0/LICENSE"))) == []
 
 
-def test_a_distribution_without_a_license_is_a_fault(tmp_path: Path) -> None:
+def test_a_distribution_without_a_license_is_reported(tmp_path: Path) -> None:
     for path in (write_wheel(tmp_path, "acme.py"), write_source(tmp_path, "acme-1.0/acme.py")):
         assert list(make_release.find_faults(path)) == [f"{path.name} holds no file LICENSE"]
 
 
-def test_a_distribution_that_has_grown_large_is_a_fault(tmp_path: Path) -> None:
+def test_a_distribution_that_is_too_large_is_reported(tmp_path: Path) -> None:
     path = write_wheel(tmp_path, LICENSE, size=make_release.LARGEST)
     [fault] = make_release.find_faults(path)
     assert fault.endswith(" bytes, at most 16,777,216 are expected")
 
 
-def test_another_projects_library_in_a_wheel_is_a_fault(tmp_path: Path) -> None:
+def test_another_projects_library_in_a_wheel_is_reported(tmp_path: Path) -> None:
     path = write_wheel(tmp_path, LICENSE, "acme/libgomp.so.1")
     [fault] = make_release.find_faults(path)
     assert fault == f"{path.name} holds a library of another project: acme/libgomp.so.1"
@@ -76,7 +76,7 @@ def write_python(folder: Path, version: str, status: int = 0) -> Path:
     return path
 
 
-def test_an_interpreter_is_the_named_one_or_one_of_pyenv(
+def test_an_interpreter_is_found_by_name_or_in_pyenv(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/bin")
@@ -88,7 +88,7 @@ def test_an_interpreter_is_the_named_one_or_one_of_pyenv(
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_a_python_that_is_missing_or_does_not_start_is_named(
+def test_the_error_names_a_python_that_is_missing_or_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     """A shim of pyenv exists for every version, and fails for versions that are not chosen."""

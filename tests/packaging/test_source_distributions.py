@@ -1,4 +1,4 @@
-"""A source distribution is complete: a link in the repository is a copy in it."""
+"""A source distribution is complete: links of the repository are copies in it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def unpack(sources, tmp_path_factory):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_link_leads_out_of_it(unpack, sources, package):
+def test_no_link_leads_out_of_a_source_distribution(unpack, sources, package):
     root = unpack(package)
     assert not [path for path in root.rglob("*") if path.is_symlink()]
     assert (root / "LICENSE").read_text() == (sources / "LICENSE").read_text()
@@ -53,7 +53,7 @@ def test_no_link_leads_out_of_it(unpack, sources, package):
 
 
 @pytest.mark.parametrize("package", ["plugins/cpu", "plugins/cuda"])
-def test_a_compiled_plugin_carries_the_headers_of_the_core(unpack, sources, package):
+def test_a_compiled_plugin_contains_the_headers_of_the_core(unpack, sources, package):
     root = unpack(package)
     headers = hashes(root / "include")
     assert "opwright/abi.h" in headers
@@ -62,7 +62,7 @@ def test_a_compiled_plugin_carries_the_headers_of_the_core(unpack, sources, pack
 
 
 def test_installed_build_requirements_match_the_packages(sources):
-    """Without isolation a requirement that a package forgets would go unseen."""
+    """Without isolation, a build requirement that a package omits would go unnoticed."""
     lines = (sources / "requirements-build.txt").read_text().splitlines()
     builders = {line for line in lines if line and not line.startswith("#")}
     asked = set()
@@ -70,7 +70,7 @@ def test_installed_build_requirements_match_the_packages(sources):
         project = tomllib.loads((sources / package / "pyproject.toml").read_text())
         asked |= set(project["build-system"]["requires"])
     assert asked <= builders
-    # scikit-build-core requires these while it builds, hatchling the last one.
+    # scikit-build-core requires these during a build, hatchling requires the last one.
     assert {line.partition(">")[0] for line in builders - asked} == {"cmake", "ninja", "editables"}
 
 

@@ -1,4 +1,4 @@
-"""The packages as a stranger gets them: wheels, a clean environment, a folder of one's own."""
+"""The packages as a third party gets them: wheels, a clean environment, and a separate folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def wheel_of(wheels: list[Path], name: str) -> zipfile.ZipFile:
     return zipfile.ZipFile(wheel)
 
 
-def test_every_wheel_is_typed_licensed_and_holds_no_test(wheels: list[Path]) -> None:
+def test_every_wheel_is_typed_and_licensed_and_contains_no_tests(wheels: list[Path]) -> None:
     for wheel in wheels:
         names = zipfile.ZipFile(wheel).namelist()
         package = wheel.name.split("-")[0]
@@ -38,7 +38,7 @@ def test_every_wheel_is_typed_licensed_and_holds_no_test(wheels: list[Path]) -> 
         assert not [name for name in names if re.search(r"(^|/)(tests?/|test_|conftest)", name)]
 
 
-def test_the_cuda_wheel_holds_nothing_of_the_emulator(wheels: list[Path]) -> None:
+def test_the_cuda_wheel_contains_nothing_of_the_emulator(wheels: list[Path]) -> None:
     def files(name: str) -> set[str]:
         paths = map(Path, wheel_of(wheels, name).namelist())
         return {path.name for path in paths if path.parent.suffix != ".dist-info"}
@@ -73,8 +73,8 @@ def test_the_core_wheel_has_no_tools_of_authors(wheels: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("package", ["core", "plugins/cpu", "plugins/cuda"])
-def test_native_code_is_built_on_all_processors(wheels: list[Path], package: str) -> None:
-    """Ninja uses all of them, make one unless a number is given."""
+def test_native_code_is_built_with_all_processors(wheels: list[Path], package: str) -> None:
+    """Ninja uses all processors, make only one unless a number is given."""
     caches = list((ROOT / package / "build").glob("*/CMakeCache.txt"))
     assert caches
     for cache in caches:
@@ -121,7 +121,7 @@ def test_an_example_runs_outside_the_repository(environment: Any, example: str, 
         ("arrays.py", "clip(x, *, min=-inf, max=inf)"),
     ],
 )
-def test_code_in_the_readme_runs_as_it_is_written(environment: Any, script: str, says: str) -> None:
+def test_code_in_the_readme_runs_unchanged(environment: Any, script: str, says: str) -> None:
     folder = environment.folder / "scripts"
     shutil.copytree(SCRIPTS, folder, dirs_exist_ok=True)
     assert says in environment.run("python", "-W", "error", folder / script)

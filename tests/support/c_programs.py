@@ -1,4 +1,4 @@
-"""A program in C, linked with libopwright, that runs bundles of float32 tensors."""
+"""A C program, linked with libopwright, that runs bundles of float32 tensors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run_bundle(
 ) -> Any:
     """Return the results of the program for a batch of n, one after another.
 
-    `n_sessions` sessions run at once.
+    `n_sessions` sessions run concurrently.
     """
     env = {**os.environ, "OPWRIGHT_NUM_THREADS": str(ow.get_num_threads())}
     done = subprocess.run(

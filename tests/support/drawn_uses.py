@@ -1,4 +1,4 @@
-"""Uses of an operator, as the kit draws them for the rules of packages."""
+"""Random uses of an operator, as the kit draws them to check packages."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ from opwright_cuda_emulator import EmulatedDriver, HostCompiler, start
 from rehearsal import rehearse
 
 wanted_by_tests: dict[Source, set[str]] = {}
-"""The kernels that the tests of this session need, if there is a GPU."""
+"""The kernels that the tests of this session would use on a GPU."""
 
 INSTANCES_PER_FILE = 60
-"""With more, one compiler is busy while the other is idle."""
+"""With more instances per file, one compiler would be busy while the other is idle."""
 
 FLAGS = ("-O0",)
-"""Kernels are small and run briefly: optimizing them takes longer than it saves."""
+"""Kernels are small and run briefly, so optimizing them takes longer than it saves."""
 
 
 class Collector(Toolchain):

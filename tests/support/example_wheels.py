@@ -12,13 +12,13 @@ EXAMPLES = ROOT / "examples" / "plugins"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 
 LARGE_WHEELS = tuple(f"opwright_{name}" for name in ("cuda", "nccl", "ray", "torch", "onnx", "jax"))
-"""Wheels that require large others."""
+"""Wheels that require large packages."""
 
 
 def build_example_wheel(name: str, folder: Path) -> Path:
     """Build the wheel of an example with plain pip; return it.
 
-    It is built in place, so that objects compiled by another process are used again.
+    It is built in place, so that objects compiled by another process are reused.
 
     Parameters
     ----------

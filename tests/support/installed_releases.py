@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 def pinned(folder: Path) -> dict[str, str]:
-    """Write a file of constraints into a folder; return the variables that name it to pip."""
+    """Write a constraints file into a folder; return the variables that pass it to pip."""
     constraints = folder / "constraints.txt"
     releases = {each.name: each.version for each in importlib.metadata.distributions()}
     lines = [f"{name}=={release}\n" for name, release in releases.items() if "opwright" not in name]
     constraints.write_text("".join(lines), encoding="utf-8")
-    # The second is for the environments that pip builds in; older ones read the first there, too.
+    # The second is for pip's build environments; older releases also read the first there.
     return {"PIP_CONSTRAINT": str(constraints), "PIP_BUILD_CONSTRAINT": str(constraints)}

@@ -1,8 +1,8 @@
-"""A separate home for the tests, empty at the start: no file of the user is read or written.
+"""A separate home for the tests, initially empty: no file of the user is read or written.
 
 Files of an earlier run in the user's caches must not decide whether a test passes. Folders set by a
-tool's own variable stay, such as pip's downloads by PIP_CACHE_DIR: users who set it want exactly
-that.
+tool's own variable are kept, such as pip's downloads by PIP_CACHE_DIR, as users who set it want
+this.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ USERS_SETTINGS: Final = (
     *("OPWRIGHT_CACHE_DIR", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT"),
     "PYTEST_ADDOPTS",
 )
-"""Variables that opwright, and a pytest that tests start, would take from the user's shell."""
+"""Variables that opwright, or a pytest started by tests, would read from the user's shell."""
 
 KEPT_CACHE: Final = "OPWRIGHT_TEST_CACHE_DIR"
-"""Names a folder for OPWRIGHT_CACHE_DIR, if several test processes should share it."""
+"""The variable with a folder for OPWRIGHT_CACHE_DIR, if several test processes share it."""
 
 
 def move_in(home: Path, environ: MutableMapping[str, str]) -> None:

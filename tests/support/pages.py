@@ -1,4 +1,4 @@
-"""Pages in Markdown: their fenced blocks, and whether the output agrees with them.
+"""Markdown pages: their fenced blocks, and comparison of their outputs.
 
 A ``text`` block directly below a ``python`` block is its output. A ``console`` block contains ``$
 command`` lines with their output. A block that begins with the comment ``# path/of/a/file``, or
@@ -29,7 +29,7 @@ LISTING = re.compile(r"(?:#|//) ([\w./-]+\.(?:py|toml|h|cc))\b[^\n]*\n")
 
 
 ELSEWHERE = ("jax", "onnx", "torch")
-"""Packages with a separate environment and separate tests of pages."""
+"""Packages with a separate environment, whose pages are tested separately."""
 
 IN_PARTS = ("publish_once_run_everywhere.md",)
 """Pages about several of these: blocks whose packages are missing are skipped."""
@@ -65,7 +65,7 @@ def commands_of(block: Block) -> list[tuple[str, str]]:
 
 
 def outputs_agree(expected: list[str], got: list[str]) -> bool:
-    """Compare line by line, an expected ``...`` matching any lines."""
+    """Compare line by line; an expected ``...`` matches any lines."""
     if not expected:
         return not got
     if expected[0].strip() == "...":
@@ -144,7 +144,7 @@ def _imports(block: Block, package: str) -> bool:
 
 
 def _can_run(block: Block) -> bool:
-    """Return whether the requirements of a block of a page in parts are installed."""
+    """Return whether the requirements of a block of a multi-package page are installed."""
     absent = [name for name in ELSEWHERE if _imports(block, name) and find_spec(name) is None]
     tools = [tool for tool in ("pkg-config", "cc") if f'["{tool}"' in block.text]
     return not absent and all(map(shutil.which, tools))

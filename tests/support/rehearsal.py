@@ -1,4 +1,4 @@
-"""Collects the instances of kernels that tests need, by running the tests without them.
+"""Collects the kernel instances that tests need, by running the tests without kernels.
 
 A plan is prepared as usual, but its kernels do nothing. No comparison is made, so that a
 test continues with its next computation.

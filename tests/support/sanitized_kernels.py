@@ -1,4 +1,4 @@
-"""Processes whose kernels a sanitizer watches: how they are compiled and how they are started."""
+"""Compiles and starts processes whose kernels run under a sanitizer."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ FLAGS = {
     "none": ("-O1",),
     "address": (
         *("-O0", "-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
-        # AddressSanitizer shows the place of an access beyond an object's end.
+        # AddressSanitizer shows where an access beyond an object's end occurs.
         *("-fsanitize=address,undefined", "-fno-sanitize=object-size,vptr"),
     ),
     "thread": ("-O0", "-g1", "-fsanitize=thread"),
 }
-"""Options of the compiler for each sanitizer; "address" is UBSan, too. Kernels run for a moment
-here, and are compiled for seconds: hence without optimization."""
+"""Compiler options for each sanitizer; "address" includes UBSan. Kernels run only briefly here,
+but take seconds to compile, so they are not optimized."""
 
 OPTIONS = {
-    # Python does not free memory before it ends.
+    # Python does not free all memory before it exits.
     "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     "TSAN_OPTIONS": "halt_on_error=1:exitcode=66:report_signal_unsafe=0",

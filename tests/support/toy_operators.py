@@ -1,4 +1,4 @@
-"""A few operators for tests of core, which must not need opwright-std."""
+"""A few operators for the tests of core, which must not need opwright-std."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def definitions() -> list[OpDefinition]:
 
 
 def context() -> Context:
-    """Return a Context with these operators only."""
+    """Return a Context with only these operators."""
     made = Context()
     for definition in definitions():
         made.ops.add(definition.op_type, definition, PACKAGE)
@@ -256,6 +256,6 @@ def context() -> Context:
 
 
 def rename_scale(desc, from_version):
-    """Return a description whose attribute scale is called factor."""
+    """Return a description whose attribute scale is named factor."""
     attrs = dict(desc["attrs"])
     return {**desc, "attrs": {"factor": attrs.pop("scale"), **attrs}}

@@ -1,4 +1,4 @@
-"""Checks besides the tests: hosted CI, the hooks of git, one version for all packages."""
+"""Checks of hosted CI, git hooks, and one version for all packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_yaml(name: str) -> Any:
 
 
 def read_hooks() -> dict[str, list[str]]:
-    """Return the words that each hook of git runs."""
+    """Return the command words of each git hook."""
     repositories = read_yaml(".pre-commit-config.yaml")["repos"]
     assert [repository["repo"] for repository in repositories] == ["local"]
     return {hook["id"]: hook["entry"].split() for hook in repositories[0]["hooks"]}
@@ -52,7 +52,7 @@ def check_message(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_every_package_has_the_version_given_in_one_file(package: Path) -> None:
-    """A separate number in a package would be one more place to forget."""
+    """A separate number in a package could be forgotten at a release."""
     project = read_project(package)
     assert "version" in project["dynamic"]
     assert "version" not in project
@@ -93,7 +93,7 @@ def test_a_release_is_tested_and_built_for_every_python_before_it_is_published()
 
 
 def test_the_git_hooks_run_the_tools_of_make_lint_if_installed() -> None:
-    """So their versions come only from requirements-dev.txt."""
+    """So tool versions are only in requirements-dev.txt."""
     commands = [[word.replace("$(BIN)", ".venv/bin") for word in c] for c in list_lint_commands()]
     assert len(commands) >= 6
     hooks = read_hooks()
@@ -104,7 +104,7 @@ def test_the_git_hooks_run_the_tools_of_make_lint_if_installed() -> None:
         assert begin in [hook[: len(begin)] for hook in hooks.values()], f"no hook runs {begin}"
 
 
-def test_the_configuration_of_the_hooks_is_sound() -> None:
+def test_the_configuration_of_the_hooks_is_valid() -> None:
     command = [sys.executable, "-m", "pre_commit", "validate-config", ".pre-commit-config.yaml"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -118,7 +118,7 @@ def test_the_configuration_of_the_hooks_is_sound() -> None:
         "Merge branch 'a-branch-with-a-long-name' into another-branch-with-a-long-name-too\n",
     ],
 )
-def test_a_good_message_passes(tmp_path: Path, text: str) -> None:
+def test_a_valid_message_passes(tmp_path: Path, text: str) -> None:
     done = check_message(tmp_path, text)
     assert (done.returncode, done.stdout) == (0, "")
 

@@ -100,7 +100,9 @@ def test_a_failure_prints_the_output_of_pip_without_the_units(
     assert "Building" not in str(raised.value)
 
 
-def test_a_requirement_that_is_not_installed_is_not_taken_from_the_registry(tmp_path: Path) -> None:
+def test_a_requirement_that_is_not_installed_is_not_fetched_from_the_registry(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
         '[project]\nname = "opwright-probe"\nversion = "1"\ndependencies = ["six==1.0.0"]\n'

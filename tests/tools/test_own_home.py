@@ -44,7 +44,7 @@ done
 
 
 class Users:
-    """The folders of a user: a home and the four folders next to it, all of them empty."""
+    """The folders of a user: a home and the four folders beside it, all empty."""
 
     def __init__(self, folder: Path) -> None:
         self.folders = {name: folder / name for name in ("HOME", *XDG_FOLDERS)}
@@ -98,7 +98,7 @@ def test_a_run_of_pytest_leaves_the_users_folders_empty(users: Users, tmp_path: 
 def test_continuous_integration_starts_in_an_empty_home_and_leaves_none(
     users: Users, tmp_path: Path
 ) -> None:
-    """`make` is one that writes into every folder of the user's that it is given."""
+    """`make` is replaced by a program that writes into every user folder that it is given."""
     bin_folder, seen = tmp_path / "bin", tmp_path / "seen"
     for folder in (bin_folder, seen):
         folder.mkdir()

@@ -20,7 +20,7 @@ SAME_ENVIRONMENT = ("packages.txt", "dist.txt", "models.txt", "tools.txt")
 
 
 def read_pins(name: str) -> Iterator[tuple[Requirement, str]]:
-    """Yield each pin of a file with the text of its hashes."""
+    """Yield each pin in a file with the text of its hashes."""
     text = (PINS / name).read_text(encoding="utf-8").replace("\\\n", " ")
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -57,7 +57,7 @@ def read_requirements(source: str) -> list[str]:
 
 
 def list_sources() -> dict[str, list[str]]:
-    """Return for each file of pins its sources in the Makefile."""
+    """Return, for each pins file, its sources in the Makefile."""
     variables = dict(re.findall(r"^(PACKAGES|DIST) := (.*)$", MAKEFILE, re.MULTILINE))
     sources: dict[str, list[str]] = {}
     for name, words in re.findall(r"move_pins\.py pins/(\S+) (.*?) (?:--|\$\(WITH)", MAKEFILE):
@@ -78,7 +78,7 @@ def test_pins_meet_every_requirement_on_every_python(name: str, python: str) -> 
         assert requirement.specifier.contains(release), f"{requirement}, got {release}"
 
 
-def test_every_file_of_pins_is_made_by_make_pins_and_installed() -> None:
+def test_every_file_of_pins_is_generated_by_make_pins_and_installed() -> None:
     names = {path.name for path in PINS.iterdir()}
     assert names == set(list_sources())
     for name in names:
@@ -95,7 +95,7 @@ def test_an_environment_is_pinned_to_one_release(python: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(list_sources()))
-def test_pins_are_exact_hashed_and_name_no_path(name: str) -> None:
+def test_pins_are_exact_and_hashed_and_contain_no_path(name: str) -> None:
     assert not re.search(r"://|^\s*--(?!hash)|file:", (PINS / name).read_text(), re.MULTILINE)
     for pin, hashes in read_pins(name):
         assert re.fullmatch(r"==[^*,]+", str(pin.specifier)), pin

@@ -1,4 +1,4 @@
-"""The repository's files: their length, the names in them, and the layers between the packages."""
+"""The repository's files: their length, names that they contain, and the package layers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_report_names_a_file_that_breaks_a_rule(
     assert finding in done.stdout
 
 
-def test_the_import_layers_hold() -> None:
+def test_no_import_violates_the_layers() -> None:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-logo", "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

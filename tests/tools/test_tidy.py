@@ -25,7 +25,7 @@ struct Derived : Base {
 
 @pytest.fixture
 def commands(tmp_path: Path) -> Path:
-    """Return the list of commands of two files with one header, where core's would be."""
+    """Write two files with one header, and their compilation database; return its path."""
     folder = tmp_path / "core" / "native"
     folder.mkdir(parents=True)
     shutil.copy2(ROOT / ".clang-tidy", tmp_path)
@@ -54,7 +54,7 @@ def test_a_finding_in_a_header_is_reported_once_and_fails(commands: Path) -> Non
     assert done.stdout.endswith("findings of clang-tidy in 3 files\n")
 
 
-def test_files_are_chosen_by_a_part_of_their_path(commands: Path) -> None:
+def test_files_are_selected_by_a_part_of_their_path(commands: Path) -> None:
     done = run_tidy(commands, "native/clean")
     assert (done.returncode, done.stdout) == (0, "0 findings of clang-tidy in 1 files\n")
 

@@ -7,7 +7,7 @@
  * How this interface changes
  * --------------------------
  * - Versions are (major, minor). The major number is part of the entry symbol's name: a library of
- *   another major version is not loaded. The minor number never refuses anything.
+ *   another major version is not loaded. A different minor number is never refused.
  * - A struct of this interface begins with `size`, the sizeof that its writer was compiled with, or
  *   is frozen for the whole major version (ow_string, ow_reuse, ow_pack, ow_error).
  * - Fields are only appended, never moved, never redefined. A reader checks

@@ -1,4 +1,4 @@
-"""Checkpoints: a program continues bit for bit, damaged ones are skipped, others are refused."""
+"""Checkpoints: programs continue bitwise identically; damaged checkpoints are skipped."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def generations(folder):
     return sorted((folder / "generations").iterdir())
 
 
-def test_a_program_continues_bit_for_bit(tmp_path):
+def test_a_resumed_program_continues_bitwise_identically(tmp_path):
     training = Training()
     training.run(3)
     checkpoint.save(tmp_path / "run", training.main, training.scope, state={"at": [1, 2.5]})
@@ -86,7 +86,7 @@ def test_without_a_save_the_result_is_none(tmp_path):
     assert checkpoint.resume(tmp_path / "run", training.main, training.scope) is None
 
 
-def test_three_checkpoints_are_kept_unless_asked(tmp_path):
+def test_three_checkpoints_are_kept_by_default(tmp_path):
     fill(tmp_path, 5)
     assert len(generations(tmp_path)) == 3
     training = Training()
@@ -121,7 +121,9 @@ def change_state(path):
         ("generation.json", change_state),
     ],
 )
-def test_a_damaged_newest_checkpoint_is_skipped_with_its_name(tmp_path, name, damage):
+def test_a_damaged_newest_checkpoint_is_skipped_with_a_warning_that_names_it(
+    tmp_path, name, damage
+):
     fill(tmp_path, 3)
     damage(generations(tmp_path)[-1] / name)
     training = Training()
@@ -131,7 +133,7 @@ def test_a_damaged_newest_checkpoint_is_skipped_with_its_name(tmp_path, name, da
     assert training.scope.var("@step").numpy() == [2]
 
 
-def test_damage_in_all_checkpoints_is_an_error(tmp_path):
+def test_damage_in_all_checkpoints_raises(tmp_path):
     fill(tmp_path, 2)
     for path in generations(tmp_path):
         cut(path / "params.safetensors")
@@ -153,7 +155,9 @@ def test_damage_in_all_checkpoints_is_an_error(tmp_path):
         ),
     ],
 )
-def test_a_checkpoint_of_another_program_names_the_variables_that_differ(tmp_path, other, rule):
+def test_the_error_for_a_checkpoint_of_another_program_names_the_differing_variables(
+    tmp_path, other, rule
+):
     fill(tmp_path, 1)
     training = other()
     before = {name: training.scope.var(name).numpy() for name in training.scope.names()}
@@ -163,7 +167,7 @@ def test_a_checkpoint_of_another_program_names_the_variables_that_differ(tmp_pat
         np.testing.assert_array_equal(training.scope.var(name).numpy(), array)
 
 
-def test_mistyped_arguments_are_named(tmp_path):
+def test_the_error_names_an_argument_of_a_wrong_type(tmp_path):
     training = Training()
     with pytest.raises(AttributeTypeError, match="save: .* 'kep'; did you mean 'keep'"):
         checkpoint.save(tmp_path, training.main, training.scope, kep=2)

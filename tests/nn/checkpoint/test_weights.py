@@ -1,4 +1,4 @@
-"""Weights of other frameworks: mapped by name, transposed on request, refused if unfit."""
+"""Weights of other frameworks: mapped by name, transposed on request, refused if mismatched."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_model():
 
 
 @pytest.mark.parametrize("requested", [True, False])
-def test_a_model_matches_the_other_framework(weights, requested):
+def test_a_model_with_loaded_weights_matches_the_other_framework(weights, requested):
     path, arrays = weights
     model, scores = make_model()
     if requested:
@@ -72,7 +72,7 @@ def test_load_tensors_returns_all_arrays(weights):
         np.testing.assert_array_equal(tensors[name], array)
 
 
-def test_a_missing_or_invalid_file_is_named(tmp_path):
+def test_the_error_names_a_missing_or_invalid_file(tmp_path):
     with pytest.raises(FileMissingError, match="no.safetensors: must be a safetensors file"):
         ow.load_tensors(tmp_path / "no.safetensors")
     (tmp_path / "text.safetensors").write_text("no tensors, but enough of them")
@@ -94,7 +94,7 @@ def test_a_missing_or_invalid_file_is_named(tmp_path):
         ),
     ],
 )
-def test_a_wrong_name_is_refused_and_nothing_changed(weights, names, rule):
+def test_a_wrong_name_is_refused_and_changes_nothing(weights, names, rule):
     model, _ = make_model()
     strict = "none for" in rule
     with pytest.raises(ProgramError, match=rf"checkpoint\.load_weights: .*{rule}"):
@@ -102,7 +102,7 @@ def test_a_wrong_name_is_refused_and_nothing_changed(weights, names, rule):
     assert not any(model.scope.var(p.name).is_set for p in model.parameters)
 
 
-def test_a_transposed_weight_that_fits_is_reported(weights):
+def test_the_error_for_a_weight_that_fits_when_transposed_says_so(weights):
     model, _ = make_model()
     model.initialize_parameters(x=np.zeros((1, 5), np.float32))
     with pytest.raises(ProgramError, match=r"\[5, 3\]; write transposed\('0.weight'\)"):
@@ -122,7 +122,7 @@ def test_names_must_be_a_mapping(weights):
         model.load_weights(weights[0], ["0.weight"])
 
 
-def test_the_batches_that_pytorch_counts_need_no_variable(tmp_path):
+def test_num_batches_tracked_of_pytorch_needs_no_variable(tmp_path):
     model = nn.Model()
     model.batch_norm(model.input("x", [None, 2]))
     values = np.arange(1, 3, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Functions for workers, which must be able to import them, and files that they read."""
+"""Functions that workers can import, and files that they read."""
 
 from __future__ import annotations
 

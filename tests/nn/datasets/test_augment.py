@@ -1,4 +1,4 @@
-"""Augmentation: shapes, dtypes, streams, and the unchanged parts of an image."""
+"""Augmentation: shapes, dtypes, random streams, and the pixels that must not change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def stream(seed=0):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 @pytest.mark.parametrize("name", RANDOM)
-def test_a_batch_keeps_dtype_range_and_memory_and_follows_the_stream(name, dtype):
+def test_results_keep_dtype_and_range_and_depend_on_the_stream_and_inputs_are_unchanged(
+    name, dtype
+):
     change, options, images = getattr(augment, name), RANDOM[name], make_images(dtype)
     kept = images.copy()
     first, again, other = (change(images, stream(seed), **options) for seed in (0, 0, 1))
@@ -49,7 +51,7 @@ def test_a_batch_keeps_dtype_range_and_memory_and_follows_the_stream(name, dtype
 @pytest.mark.parametrize(
     "name", ["random_horizontal_flip", "random_vertical_flip", "random_rotation"]
 )
-def test_each_image_of_a_batch_has_its_own_draw(name):
+def test_random_numbers_are_drawn_for_each_image_of_a_batch(name):
     image = make_images("float32", 1)
     changed = getattr(augment, name)(np.repeat(image, 32, axis=0), stream(), **RANDOM[name])
     assert len({one.tobytes() for one in changed}) >= 2
@@ -67,7 +69,7 @@ def test_flips_mirror_with_their_probability():
         assert 0.18 < flipped < 0.32
 
 
-def test_a_crop_is_a_part_of_the_padded_image():
+def test_a_crop_is_a_region_of_the_padded_image():
     images = np.arange(1, 1 + 50 * 4 * 5, dtype=np.float32).reshape(50, 1, 4, 5)
     parts = augment.random_crop(images, stream(), (3, 2), padding=1, fill=0)
     places = set()
@@ -106,7 +108,7 @@ def test_resizing_keeps_a_constant_and_a_mean():
     np.testing.assert_allclose(augment.resize(image, 3).mean(), image.mean(), rtol=0.05)
 
 
-def test_quarter_turns_move_pixels_alone():
+def test_rotations_by_90_degrees_only_move_pixels():
     square = make_images("float64")[..., :9, :]
     for quarters in range(-2, 3):
         turned = augment.rotate(square, 90.0 * quarters)
@@ -133,7 +135,7 @@ def test_neutral_factors_change_no_color():
     np.testing.assert_array_equal(augment.adjust_hue(gray, 0.1), gray)
 
 
-def test_a_hue_moves_around_the_circle():
+def test_hues_are_shifted_around_the_color_circle():
     red, green, blue = np.eye(3).reshape(3, 3, 1, 1)
     np.testing.assert_allclose(augment.adjust_hue(red, 1 / 3), green, atol=1e-12)
     np.testing.assert_allclose(augment.adjust_hue(red, -1 / 3), blue, atol=1e-12)
@@ -190,6 +192,6 @@ def test_mixup_mixes_images_and_labels_equally():
         (lambda a, x: a.RandomHorizontalFlip, AttributeError, "random_horizontal_flip"),
     ],
 )
-def test_a_wrong_argument_is_named(call, error, rule):
+def test_the_error_names_a_wrong_argument(call, error, rule):
     with pytest.raises(error, match=rule):
         call(augment, make_images("float32"))

@@ -1,4 +1,4 @@
-"""Batches: each row once per epoch, an order by the seed, errors at the call."""
+"""Batches: each row appears once per epoch, the seed fixes the order, and errors occur early."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DATA = (np.arange(10, dtype=np.float32).reshape(10, 1), np.arange(10))
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 10, 11])
-def test_each_row_appears_once_an_epoch_with_its_partner(size):
+def test_each_row_appears_once_per_epoch_with_its_label(size):
     rows = []
     for images, labels in nn.batches(DATA, size=size, epochs=3, seed=2):
         np.testing.assert_array_equal(images[:, 0], labels)
@@ -25,7 +25,7 @@ def test_each_row_appears_once_an_epoch_with_its_partner(size):
         assert sorted(rows[10 * epoch : 10 * (epoch + 1)]) == list(range(10))
 
 
-def test_order_is_fixed_by_seed_and_epoch():
+def test_the_order_depends_only_on_seed_and_epoch():
     def order(seed, epochs):
         return [
             int(label)
@@ -39,7 +39,7 @@ def test_order_is_fixed_by_seed_and_epoch():
     assert order(1, 1) != order(2, 1)
 
 
-def test_last_part_of_a_batch_is_kept_or_dropped():
+def test_an_incomplete_last_batch_is_kept_or_dropped():
     assert [len(labels) for _, labels in nn.batches(DATA, 4)] == [4, 4, 2]
     assert [len(labels) for _, labels in nn.batches(DATA, 4, drop_last=True)] == [4, 4]
     assert [len(labels) for _, labels in nn.batches(DATA, 5, drop_last=True)] == [5, 5]
@@ -102,7 +102,7 @@ def test_batches_with_other_arguments_refuse_a_position(options, rule):
     assert other.position["batch"] == 0
 
 
-def test_another_order_of_rows_is_noticed():
+def test_a_different_order_of_rows_is_detected():
     batches = nn.batches(DATA, 4, seed=5)
     position = {**batches.position, "order_crc32": 1}
     with pytest.raises(AttributeValueError, match="order_crc32=1 instead of"):
@@ -128,7 +128,7 @@ def test_a_value_that_is_not_a_position_is_refused(position, error):
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
+def test_progress_is_shown_only_on_a_terminal(monkeypatch, terminal):
     class Screen(io.StringIO):
         def isatty(self):
             return terminal
@@ -159,7 +159,7 @@ def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
         ),
     ],
 )
-def test_bad_data_is_refused_at_the_call(data, error, rule):
+def test_invalid_data_is_refused_at_the_call(data, error, rule):
     with pytest.raises(error, match=f"batches: .*{rule}"):
         nn.batches(data, size=2)
 
@@ -178,12 +178,12 @@ def test_bad_data_is_refused_at_the_call(data, error, rule):
         ({"size": 2, "progress": "yes"}, AttributeTypeError),
     ],
 )
-def test_bad_argument_is_named_at_the_call(arguments, error):
+def test_the_error_names_a_bad_argument_at_the_call(arguments, error):
     with pytest.raises(error, match=f"batches: {list(arguments)[-1]} must be"):
         nn.batches(DATA, **arguments)
 
 
-def test_a_second_loop_continues_with_the_next_epoch_in_an_order_of_its_own():
+def test_a_second_loop_continues_with_the_next_epoch_in_a_new_order():
     whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, epochs=3, seed=5)]
     single = nn.batches(DATA, 4, seed=5)
     parts = [[labels.tolist() for _, labels in single] for _ in range(3)]
@@ -192,14 +192,14 @@ def test_a_second_loop_continues_with_the_next_epoch_in_an_order_of_its_own():
     assert next(single, None) is None
 
 
-def test_batches_made_in_a_loop_of_epochs_have_other_orders_by_first_epoch():
+def test_first_epoch_gives_batches_made_in_a_loop_different_orders():
     whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, epochs=2, seed=5)]
     later = nn.batches(DATA, 4, first_epoch=1, seed=5)
     assert later.position["epoch"] == 1
     assert [labels.tolist() for _, labels in later] == whole[3:]
 
 
-def test_an_interrupted_loop_continues_and_a_restored_ended_one_stays_ended():
+def test_an_interrupted_loop_continues_and_a_restored_finished_one_stays_finished():
     left = nn.batches(DATA, 4, epochs=2, seed=5)
     first = [labels.tolist() for _, (_, labels) in zip(range(2), left, strict=False)]
     whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, epochs=2, seed=5)]
@@ -226,13 +226,13 @@ def test_batches_of_a_dict_are_dicts_in_the_same_order():
         np.testing.assert_array_equal(batch["label"], labels)
 
 
-def test_a_position_of_other_names_is_refused():
+def test_a_position_of_batches_with_different_names_is_refused():
     position = nn.batches({"img": DATA[0], "label": DATA[1]}, 4).position
     with pytest.raises(AttributeValueError, match=r"'img: float32\[10, 1\]'"):
         nn.batches({"image": DATA[0], "label": DATA[1]}, 4).restore(position)
 
 
-def test_a_mistyped_argument_is_named():
+def test_the_error_suggests_a_name_for_a_mistyped_argument():
     with pytest.raises(
         AttributeTypeError, match="batches: unknown argument, got 'epoch'; did you mean 'epo"
     ):

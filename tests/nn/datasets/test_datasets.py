@@ -1,4 +1,4 @@
-"""The data sets: the digits, and valid and damaged IDX files."""
+"""The data sets: digits, and valid and damaged IDX files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_digits_are_complete():
         assert (images.shape, labels.shape) == ((len(labels), 64), (len(images), 1))
         assert (images.min(), images.max()) == (0.0, 1.0)
     labels = np.concatenate([train.labels, test.labels])
-    # The counts that the data set's own documentation names.
+    # The counts stated in the data set's own documentation.
     counts = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     np.testing.assert_array_equal(np.bincount(labels[:, 0]), counts)
     assert (
@@ -63,13 +63,13 @@ def test_each_split_of_the_digits_has_an_image(fraction, n_test):
 
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.1, float("nan")])
-def test_fraction_outside_0_and_1_is_refused(fraction):
+def test_a_fraction_outside_0_and_1_is_refused(fraction):
     with pytest.raises(AttributeValueError, match=r"digits.load: test_fraction must be .*\(0, 1\)"):
         nn.datasets.digits.load(test_fraction=fraction)
 
 
 @pytest.mark.parametrize("seed", [1.5, "1", True, None])
-def test_seed_of_another_type_is_refused(seed):
+def test_a_seed_of_a_wrong_type_is_refused(seed):
     with pytest.raises(AttributeTypeError, match=r"digits\.load: seed must be an int"):
         nn.datasets.digits.load(seed=seed)
 
@@ -112,7 +112,7 @@ GOOD = idx_bytes(np.arange(6, dtype="u1").reshape(2, 3), 8)
         (b"\x1f\x8bnothing", "gzip stream must be whole"),
     ],
 )
-def test_bad_idx_file_is_refused_by_name(tmp_path, data, rule):
+def test_the_error_names_an_invalid_idx_file(tmp_path, data, rule):
     path = write(tmp_path, data)
     with pytest.raises(FormatError, match=rule) as caught:
         idx.read(path)
@@ -131,7 +131,7 @@ def test_idx_reads_at_most_max_bytes(tmp_path):
 
 
 def test_a_small_file_with_a_large_header_needs_little_memory(tmp_path):
-    # 1 GiB announced, no data: it must fail before that memory is allocated.
+    # The header claims 1 GiB without data: it must fail before that memory is allocated.
     import tracemalloc
 
     path = write(tmp_path, b"\0\0\x08\x01" + struct.pack(">I", 1 << 30))
@@ -144,7 +144,7 @@ def test_a_small_file_with_a_large_header_needs_little_memory(tmp_path):
 
 
 @pytest.mark.parametrize("axes", [[1] * 65, [1] * 255, [0] + [2**32 - 1] * 3])
-def test_idx_with_axes_that_no_array_has_is_refused(tmp_path, axes):
+def test_an_idx_file_with_axes_that_no_array_can_have_is_refused(tmp_path, axes):
     size = 0 if 0 in axes else 1
     data = bytes([0, 0, 8, len(axes)]) + struct.pack(f">{len(axes)}I", *axes) + bytes(size)
     with pytest.raises(FormatError, match=rf"axes that an array can have, got {len(axes)} axes"):

@@ -34,7 +34,7 @@ def encoder():
     return TableEncoder(target="income", columns={"note": "text"})
 
 
-def test_columns_become_arrays_by_their_kinds(table, encoder):
+def test_columns_are_converted_to_arrays_by_kind(table, encoder):
     arrays = encoder.fit_transform(table)
     assert encoder.feature_names == (
         "age", "age missing", "city=Oslo", "city=Paris", "city missing",
@@ -88,7 +88,7 @@ def test_a_table_is_encoded_like_the_fitted_one(table, encoder):
         (["1_0", "2"], "category", 2),
     ],
 )
-def test_the_kind_of_a_column_is_found(values, kind, n_features):
+def test_the_kind_of_a_column_is_detected(values, kind, n_features):
     encoder = TableEncoder().fit({"x": values})
     assert f"x: {kind}" in repr(encoder)
     assert len(encoder.feature_names) == n_features
@@ -97,7 +97,7 @@ def test_the_kind_of_a_column_is_found(values, kind, n_features):
     assert np.isfinite(features).all()
 
 
-def test_dates_may_have_a_form_and_a_zone():
+def test_dates_may_have_a_format_and_a_time_zone():
     forms = TableEncoder(columns={"x": "date %d/%m/%Y"}).fit_transform(
         {"x": ["24/12/2023", "1/2/2024"]}
     )
@@ -111,7 +111,7 @@ def test_dates_may_have_a_form_and_a_zone():
     )
 
 
-def test_a_number_is_a_target_without_a_change():
+def test_a_numeric_target_is_not_changed():
     arrays = TableEncoder("y").fit_transform({"x": [1, 2], "y": ["3.5", "-1"]})
     assert arrays["y"].tolist() == [[3.5], [-1.0]]
     assert arrays["y"].dtype == np.float32
@@ -122,7 +122,7 @@ def test_a_number_is_a_target_without_a_change():
 
 
 class Frame:
-    """Like frames of pandas and polars: names, and a column for each."""
+    """A minimal frame, like those of pandas and polars: names, and a column for each."""
 
     def __init__(self, table):
         self.table = table
@@ -132,13 +132,13 @@ class Frame:
         return iter(self.table[name])
 
 
-def test_a_frame_is_a_table(table, encoder):
+def test_a_frame_is_accepted_as_a_table(table, encoder):
     arrays = encoder.fit_transform(table)
     for name, array in encoder.fit_transform(Frame(table)).items():
         np.testing.assert_array_equal(arrays[name], array)
 
 
-def test_a_frame_of_pandas_is_a_table(encoder, tmp_path):
+def test_a_pandas_frame_is_accepted_as_a_table(encoder, tmp_path):
     pandas = pytest.importorskip("pandas")
     (tmp_path / "people.csv").write_text(CSV)
     texts = encoder.fit_transform(csv.read_columns(tmp_path / "people.csv"))
@@ -252,18 +252,18 @@ def test_a_damaged_state_is_refused(table, encoder):
         (lambda e, t: TableEncoder(missing="NA"), AttributeTypeError, "a list of texts"),
     ],
 )
-def test_a_wrong_table_is_named(call, error, rule, table, encoder):
+def test_the_error_describes_an_invalid_table(call, error, rule, table, encoder):
     with pytest.raises(error, match=rule):
         call(encoder, table)
 
 
-def test_columns_of_one_name_are_refused(tmp_path):
+def test_columns_with_the_same_name_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("a, a\n1,2\n")
     with pytest.raises(FormatError, match="different names, got a, a"):
         csv.read_columns(tmp_path / "a.csv")
 
 
-def test_a_vocabulary_is_made_of_its_words():
+def test_a_vocabulary_can_be_created_from_its_words():
     vocabulary = nn.datasets.Vocabulary(["abba", "a"])
     again = nn.datasets.Vocabulary.from_words(list(vocabulary)[2:])
     assert list(again) == list(vocabulary)

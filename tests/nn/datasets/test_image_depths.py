@@ -1,4 +1,4 @@
-"""Images of every kind that Pillow reads: right by a stated rule, or refused."""
+"""Images of every mode that Pillow reads are decoded by a documented rule, or refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALPHA = BYTES[::-1, :, None]
 
 
 def write(path, array, mode=None, **options):
-    """Write an array as a file of an image; return its path."""
+    """Write an array as an image file; return its path."""
     image = images.fromarray(array)
     (image if mode is None else image.convert(mode)).save(path, **options)
     return path
@@ -40,7 +40,7 @@ def write(path, array, mode=None, **options):
         ("16.ppm", WORDS, None),
     ],
 )
-def test_gray_is_the_share_of_white_for_every_depth(tmp_path, name, array, mode):
+def test_gray_values_are_fractions_of_white_for_every_depth(tmp_path, name, array, mode):
     options = {"tiffinfo": {262: 0}} if name == "inverted.tif" else {}
     path = write(tmp_path / name, array, mode, **options)
     gray = image_folder.decode(path, grayscale=True)
@@ -95,7 +95,7 @@ def test_other_color_modes_become_rgb(tmp_path, mode, atol):
         (WORDS.astype(np.int32), "32-bit or signed integers, 0 to 65535"),
     ],
 )
-def test_numbers_of_unknown_range_need_levels(tmp_path, array, kind, grayscale):
+def test_values_of_an_unknown_range_need_levels(tmp_path, array, kind, grayscale):
     path = write(tmp_path / "a.tif", array)
     with pytest.raises(FormatError, match=rf"a\.tif: an image must have 8 .* got {kind}; pass le"):
         image_folder.decode(path, grayscale=grayscale)
@@ -104,13 +104,13 @@ def test_numbers_of_unknown_range_need_levels(tmp_path, array, kind, grayscale):
         np.testing.assert_allclose(gray[0], BYTES / 255, atol=1e-7)
 
 
-def test_floats_between_black_and_white_stay(tmp_path):
+def test_floats_between_black_and_white_are_unchanged(tmp_path):
     path = write(tmp_path / "a.tif", (WORDS / 65535).astype(np.float32))
     gray = image_folder.decode(path, grayscale=True)
     np.testing.assert_array_equal(gray[0], (WORDS / 65535).astype(np.float32))
 
 
-def test_levels_cut_off_values_outside_them(tmp_path):
+def test_values_outside_the_levels_are_clipped(tmp_path):
     path = write(tmp_path / "a.png", BYTES)
     gray = image_folder.decode(path, grayscale=True, levels=(51, 204))[0]
     np.testing.assert_allclose(gray, np.clip((BYTES - 51.0) / 153, 0, 1), atol=1e-6)
@@ -122,7 +122,7 @@ def test_levels_cut_off_values_outside_them(tmp_path):
             image_folder.decode(path, levels=levels)
 
 
-def test_sixteen_bits_of_which_0_is_white_are_inverted(tmp_path):
+def test_sixteen_bit_images_whose_0_is_white_are_inverted(tmp_path):
     path = write(tmp_path / "a.tif", WORDS, tiffinfo={262: 0})
     gray = image_folder.decode(path, grayscale=True)
     np.testing.assert_allclose(gray[0], 1 - BYTES / 255, atol=1e-7)
@@ -130,7 +130,7 @@ def test_sixteen_bits_of_which_0_is_white_are_inverted(tmp_path):
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("depth", ["8", "16"])
-def test_an_image_is_upright_according_to_its_orientation(tmp_path, orientation, depth):
+def test_an_image_is_rotated_according_to_its_exif_orientation(tmp_path, orientation, depth):
     upright = BYTES[:8] if depth == "8" else WORDS[:8]
     turns = {
         1: lambda a: a,

@@ -1,4 +1,4 @@
-"""load_batches: order, position, streams of random numbers, and samples."""
+"""load_batches: order, position, random streams, and samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def listed(batches):
 
 
 @pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"shuffle": False}])
-def test_items_have_the_order_of_batches_for_any_number_of_workers(functions, paths, options):
+def test_items_have_the_same_order_as_batches_for_any_number_of_workers(functions, paths, options):
     options = {"seed": 3, "epochs": 2, **options}
     x = np.repeat(np.arange(10, dtype=np.float32)[:, None], 3, 1)
     whole = listed(nn.batches((x, np.arange(10)[:, None]), 4, **options))
@@ -39,7 +39,7 @@ def test_items_have_the_order_of_batches_for_any_number_of_workers(functions, pa
         assert len(multiprocessing.active_children()) == workers
 
 
-def test_arrays_are_served_by_batches_without_a_worker():
+def test_arrays_are_returned_by_batches_without_workers():
     x = np.arange(6)
     loader = nn.load_batches((x,), 4, shuffle=False)
     assert type(loader) is type(nn.batches((x,), 4))
@@ -64,7 +64,7 @@ def test_a_position_continues_in_another_loader(functions, paths, workers):
         )
 
 
-def test_a_random_stream_depends_on_seed_epoch_and_item_alone(functions):
+def test_a_random_stream_depends_only_on_seed_epoch_and_item(functions):
     def make(workers, seed=3, **options):
         options = {"epochs": 2, "seed": seed, **options}
         return nn.load_batches(range(9), 4, map=functions.drawn, workers=workers, **options)
@@ -93,7 +93,7 @@ def test_a_random_stream_depends_on_seed_epoch_and_item_alone(functions):
         make(0, seed=4, shuffle=False).restore(make(0, shuffle=False).position)
 
 
-def test_samples_of_a_function_have_streams_of_their_own(functions):
+def test_samples_of_a_function_have_separate_streams(functions):
     def make(**options):
         return nn.load_batches(lambda: iter(range(9)), 4, map=functions.drawn, samples=9, **options)
 
@@ -111,7 +111,7 @@ def test_a_position_does_not_depend_on_addresses():
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_failing_item_is_named_each_time(functions, workers):
+def test_the_error_names_a_failing_item_every_time(functions, workers):
     items = list(range(5, 9))
     loader = nn.load_batches(items, 1, map=functions.named, workers=workers, shuffle=False)
     batches = iter(loader)
@@ -124,7 +124,7 @@ def test_a_failing_item_is_named_each_time(functions, workers):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_samples_of_other_shapes_are_refused(functions, workers):
+def test_samples_with_different_shapes_are_refused(functions, workers):
     loader = nn.load_batches([2, 3], 2, map=functions.ragged, workers=workers, shuffle=False)
     with pytest.raises(LoadError, match=r"\(3,\).* for item 1 and .*\(2,\).* for item 0"):
         next(iter(loader))
@@ -140,7 +140,7 @@ def test_samples_of_other_shapes_are_refused(functions, workers):
         ("nothing", "got an empty tuple for item 4; return at least one array"),
     ],
 )
-def test_an_invalid_sample_is_refused_with_its_item(functions, name, text):
+def test_the_error_for_an_invalid_sample_names_its_item(functions, name, text):
     for workers in (0, 1):
         loader = nn.load_batches(
             range(9), 4, map=getattr(functions, name), workers=workers, shuffle=False
@@ -184,7 +184,7 @@ def test_a_generator_is_shuffled_and_continues():
 
 
 @pytest.mark.parametrize(("count", "got"), [(9, "more"), (11, "only 10")])
-def test_a_generator_of_another_length_is_refused(count, got):
+def test_a_generator_of_a_different_length_is_refused(count, got):
     loader = nn.load_batches(lambda: (np.float32(i) for i in range(10)), 4, samples=count)
     with pytest.raises(LoadError, match=f"samples={count} of them in each epoch, got {got}"):
         list(loader)
@@ -209,13 +209,13 @@ def test_a_generator_of_another_length_is_refused(count, got):
         ([1], {"map": abs, "workers": 1, "timeout": 0}, AttributeValueError, "timeout must be"),
     ],
 )
-def test_a_wrong_argument_is_named_at_the_call(data, options, error, rule):
+def test_the_error_names_a_wrong_argument_at_the_call(data, options, error, rule):
     with pytest.raises(error, match=rule):
         nn.load_batches(data, 1, **options)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_training_accepts_it_with_the_same_losses(functions, workers):
+def test_training_with_load_batches_gives_the_same_losses(functions, workers):
     items = list(range(6))
     seen = []
 
@@ -232,7 +232,7 @@ def test_a_training_accepts_it_with_the_same_losses(functions, workers):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_batch_is_mapped_with_a_stream_of_its_own(functions, workers):
+def test_map_batch_gets_a_separate_stream_for_each_batch(functions, workers):
     def make(workers, **options):
         return nn.load_batches(
             range(10),
@@ -258,7 +258,7 @@ def test_a_batch_is_mapped_with_a_stream_of_its_own(functions, workers):
     assert listed(other) == whole[4:]
 
 
-def test_arrays_that_are_mapped_fail_again_and_name_their_seed():
+def test_an_error_in_map_batch_is_repeated_and_the_position_contains_its_seed():
     def mixed(batch, rng):
         raise ValueError("mixed")
 
@@ -271,7 +271,7 @@ def test_arrays_that_are_mapped_fail_again_and_name_their_seed():
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_class_with_items_is_data(functions, workers):
+def test_a_class_with_len_and_getitem_is_accepted_as_data(functions, workers):
     loader = nn.load_batches(functions.Squares(), 4, workers=workers, shuffle=False)
     whole = [[[0, 1, 4, 9], [0, 1, 2, 3]], [[16, 25, 36, 49], [4, 5, 6, 7]]]
     assert listed(next(loader) for _ in range(2)) == whole

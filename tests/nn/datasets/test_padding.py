@@ -1,4 +1,4 @@
-"""`pad`: sequences of different lengths as one array, and how long each is."""
+"""`pad`: combines sequences of different lengths into one array, and returns their lengths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_sequences_are_padded_at_their_ends():
     assert (padded.dtype, lengths.dtype) == (np.int64, np.int64)
 
 
-def test_a_length_cuts_and_fills():
+def test_a_given_length_truncates_and_pads():
     for length in (2, 4):
         padded, lengths = nn.datasets.pad([[4, 1, 7], [2]], length=length, value=-1)
         assert padded.shape == (2, length)
@@ -24,7 +24,7 @@ def test_a_length_cuts_and_fills():
         np.testing.assert_array_equal(padded[1], [2] + [-1] * (length - 1))
 
 
-def test_vectors_and_empty_sequences_are_taken():
+def test_vectors_and_empty_sequences_are_accepted():
     rows = [np.ones((2, 3), np.float32), np.zeros((0, 3), np.float32)]
     padded, lengths = nn.datasets.pad(rows, value=0.5)
     np.testing.assert_array_equal(padded, [np.ones((2, 3)), np.full((2, 3), 0.5)])
@@ -34,7 +34,7 @@ def test_vectors_and_empty_sequences_are_taken():
 
 @pytest.mark.parametrize("value", [0.1, -1, 1 / 3, 2**24 + 1, np.nan, np.inf, -np.inf, 1e-50])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_floats_are_filled_with_the_nearest_of_their_dtype(value, dtype):
+def test_floats_are_padded_with_the_nearest_value_of_their_dtype(value, dtype):
     rows = [np.ones(2, dtype), np.ones(1, dtype)]
     if dtype == "float16" and value == 2**24 + 1:
         with pytest.raises(AttributeValueError, match="a number that float16 holds, got 16777217"):

@@ -1,4 +1,4 @@
-"""ratings: generated ratings depend on the features, and files of MovieLens are read."""
+"""ratings: generated ratings depend on the features, and MovieLens files are read."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def write(folder: Path, users: str = USERS, films: str = FILMS, rows: str = RATI
     return folder
 
 
-def test_columns_of_files_are_read_from_the_lines(tmp_path: Path):
+def test_columns_are_read_from_the_lines_of_files(tmp_path: Path):
     found = ratings.read_movielens(write(tmp_path))
     assert found.user[:, 0].tolist() == [1, 5, 2]
     assert found.gender[:, 0].tolist() == [0, 1, 1]
@@ -42,18 +42,18 @@ def test_columns_of_files_are_read_from_the_lines(tmp_path: Path):
         ({"rows": ""}, "there must be at least one line"),
     ],
 )
-def test_lines_that_do_not_fit_are_named(tmp_path: Path, texts: dict[str, str], message: str):
+def test_the_error_names_an_invalid_line(tmp_path: Path, texts: dict[str, str], message: str):
     with pytest.raises(FormatError, match=message):
         ratings.read_movielens(write(tmp_path, **texts))
 
 
-def test_generated_ratings_follow_from_users_and_films():
+def test_generated_ratings_depend_on_users_and_films():
     made = ratings.generate(20_000, users=50, films=20, seed=1)
     assert made.rating.min() == 1
     assert made.rating.max() == 5
     assert made.genres.shape == (20_000, 18)
     assert set(made.genres.sum(axis=1)) <= {1, 2, 3}
-    # The remaining error within the same pair of user and film is noise and rounding.
+    # The remaining error for the same user and film is noise and rounding.
     pair = made.user[:, 0] * 20 + made.film[:, 0]
     counts = np.bincount(pair)
     means = np.bincount(pair, made.rating[:, 0]) / np.maximum(counts, 1)

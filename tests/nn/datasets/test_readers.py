@@ -84,7 +84,7 @@ def test_csv_has_numbers_and_classes(tmp_path, label):
     assert (table.columns, table.classes) == (("length", "width"), ("rose, red", "tulip"))
 
 
-def test_csv_of_another_form(tmp_path):
+def test_csv_options_for_other_forms_are_supported(tmp_path):
     path = write(tmp_path, b"\xef\xbb\xbf10;1.5\r\n9;2\r\n")
     table = csv.read(path, 0, header=False, delimiter=";")
     assert (table.columns, table.classes) == (("1",), ("9", "10"))
@@ -157,7 +157,7 @@ def test_docstrings_come_from_the_source_in_its_order(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["sys", "no_such_module_at_all", "no_such_package.module"])
-def test_a_module_without_source_is_named(name):
+def test_the_error_names_a_module_without_source(name):
     with pytest.raises(AttributeValueError, match=f"source installed, got '{name}'"):
         text.read_docstrings([name])
 
@@ -177,7 +177,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_an_image_folder_has_its_classes_in_order(folder):
+def test_the_classes_of_an_image_folder_are_sorted(folder):
     listing = image_folder.find(folder)
     assert [str(path.relative_to(folder)) for path in listing.paths] == [
         str(Path(name)) for name in ("cat/1.png", "cat/2.png", "dog/1.png")
@@ -216,7 +216,7 @@ def test_damaged_images_are_refused(folder):
         image_folder.decode(folder / "cat" / "7.png")
 
 
-def test_a_folder_of_another_form_is_refused(folder):
+def test_a_folder_with_a_wrong_layout_is_refused(folder):
     stray = folder / "cat" / "notes.txt"
     stray.write_text("x")
     with pytest.raises(FormatError, match="may only have images .* got 'notes.txt'; move"):
@@ -229,7 +229,7 @@ def test_a_folder_of_another_form_is_refused(folder):
         image_folder.find(folder / "empty")
 
 
-def test_missing_pillow_names_the_package_to_install(folder, monkeypatch):
+def test_without_pillow_the_error_names_the_package_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(MissingRequirementError, match="run: pip install pillow"):
         image_folder.decode(folder / "cat" / "1.png")
@@ -254,7 +254,7 @@ def test_missing_pillow_names_the_package_to_install(folder, monkeypatch):
         (lambda: image_folder.decode("x", grayscal=True), AttributeTypeError, "'grayscale'"),
     ],
 )
-def test_a_wrong_argument_is_named(call, error, rule):
+def test_the_error_names_a_wrong_argument(call, error, rule):
     with pytest.raises(error, match=rule):
         call()
 

@@ -1,4 +1,4 @@
-"""sentences: labels follow from grammar, and dates match their formats."""
+"""sentences: labels follow from the grammar, and dates match their formats."""
 
 import datetime
 from collections import Counter
@@ -33,12 +33,12 @@ def split_clauses(words: list[str]) -> list[list[str]]:
 
 def test_labels_match_the_grammar():
     texts, labels = sentences.opinions(500, seed=3)
-    # "to be fair" and "from start to finish" have no word of a clause.
+    # "to be fair" and "from start to finish" contain no word of a clause.
     assert [find_label(text) for text in texts] == labels
     assert {len(text.split()) for text in texts} <= set(range(9, 23))
 
 
-def test_counts_of_words_do_not_predict_opinions():
+def test_word_counts_do_not_predict_opinions():
     texts, labels = sentences.opinions(6000, seed=1)
     columns = {word: i for i, word in enumerate(sorted({w for t in texts for w in t.split()}))}
     counts = np.zeros((len(texts), len(columns)))
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_text():
     assert sentences.written_dates(20, seed=5) == sentences.written_dates(20, seed=5)
 
 
-def test_no_sentences_are_refused():
+def test_requesting_no_sentences_is_refused():
     with pytest.raises(
         AttributeValueError, match=r"sentences\.opinions: n must be an int of at least 1"
     ):

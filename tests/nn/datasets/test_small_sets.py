@@ -26,7 +26,7 @@ def test_two_moons_are_on_their_circles():
     assert ((points[:, 1:] >= -1e-6) | (classes == 1)).all()
 
 
-def test_spirals_turn_and_have_the_same_shape():
+def test_spirals_are_rotated_copies_of_one_shape():
     points, classes = generators.spirals(300, classes=3, noise=0, turns=0.5)
     np.testing.assert_array_equal(np.bincount(classes[:, 0]), [100] * 3)
     radius = np.linalg.norm(points, axis=1)
@@ -37,7 +37,7 @@ def test_spirals_turn_and_have_the_same_shape():
 
 
 @pytest.mark.parametrize("make", [generators.two_moons, generators.spirals])
-def test_points_depend_on_the_seed_alone(make):
+def test_points_depend_only_on_the_seed(make):
     clean, table, again = make(50, noise=0, seed=3), make(50, seed=3), make(50, seed=3)
     np.testing.assert_array_equal(table.features, again.features)
     np.testing.assert_array_equal(table.targets, clean.targets)
@@ -84,12 +84,12 @@ def test_reversed_sequences_are_reversed():
         (lambda: scikit.load("iris", test_fraction=1), AttributeValueError, "test_fraction must"),
     ],
 )
-def test_a_wrong_argument_is_named(call, error, rule):
+def test_the_error_names_a_wrong_argument(call, error, rule):
     with pytest.raises(error, match=rule):
         call()
 
 
-def test_missing_scikit_learn_names_the_package_to_install(monkeypatch):
+def test_without_scikit_learn_the_error_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(MissingRequirementError, match="run: pip install scikit-learn"):
@@ -166,7 +166,7 @@ def test_shapes_are_drawn_within_the_image_in_two_colors():
 
 
 def test_the_area_of_each_shape_matches_its_formula():
-    """As a share of the disc's area: over many images the mean of the radii is the same."""
+    """Relative to the area of the disc: over many images the mean of the radii is the same."""
     images, labels = generators.shapes(1200, size=48, noise=0)
     counts = np.array([np.unique(image[0], return_counts=True)[1].min() for image in images])
     means = np.array([counts[labels[:, 0] == k].mean() for k in range(8)])
@@ -176,7 +176,7 @@ def test_the_area_of_each_shape_matches_its_formula():
     np.testing.assert_allclose(means[:6] / means[0], expected / np.pi, rtol=0.08)
 
 
-def test_shapes_depend_on_the_seed_alone():
+def test_shapes_depend_only_on_the_seed():
     first, again, other = (generators.shapes(20, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.images, again.images)
     np.testing.assert_array_equal(first.labels, again.labels)
@@ -186,7 +186,7 @@ def test_shapes_depend_on_the_seed_alone():
 
 
 def test_the_karate_club_matches_the_publication():
-    """The number of friends of each member, as published, and who joined which club."""
+    """The published number of friends of each member, and the club that each joined."""
     club = karate_club.load()
     matrix = club.adjacency()
     degrees = "16 9 10 6 3 4 4 4 5 2 3 1 2 5 2 2 2 2 2 3 2 2 2 5 3 3 2 4 3 4 4 6 12 17"
@@ -199,7 +199,7 @@ def test_the_karate_club_matches_the_publication():
     assert np.flatnonzero(club.labels == 0).tolist() == [*range(9), *range(10, 14), 16, 17, 19, 21]
 
 
-def test_the_propagation_of_a_graph_is_normalized():
+def test_the_propagation_matrix_of_a_graph_is_normalized():
     graph = Graph.of([(0, 1), (2, 1)], [0, 1, 0])
     expected = [[1 / 2, 6**-0.5, 0], [6**-0.5, 1 / 3, 6**-0.5], [0, 6**-0.5, 1 / 2]]
     np.testing.assert_allclose(graph.propagation(), expected, rtol=1e-6)
@@ -219,12 +219,12 @@ def test_the_propagation_of_a_graph_is_normalized():
         ([], [[0, 1]], ShapeError, r"labels must have 1 .* got shape \[1, 2\]"),
     ],
 )
-def test_a_graph_connects_nodes_that_it_has(edges, labels, error, text):
+def test_a_graph_with_edges_to_unknown_nodes_is_refused(edges, labels, error, text):
     with pytest.raises(error, match=f"^Graph: {text}"):
         Graph.of(edges, labels)
 
 
-def test_a_graph_made_of_arrays_is_checked_where_it_is_used():
+def test_a_graph_made_of_arrays_is_checked_when_it_is_used():
     graph = Graph(np.array([[0, -1]]), np.array([[0], [1]]))
     for method in (graph.adjacency, graph.propagation):
         with pytest.raises(AttributeValueError, match=r"nodes in \[0, 2\).* got -1"):
@@ -236,7 +236,7 @@ def test_a_graph_may_have_no_edges_and_no_nodes():
     assert Graph.of([], []).propagation().shape == (0, 0)
 
 
-def test_points_are_finite_with_the_most_noise_and_turns():
+def test_points_are_finite_for_the_largest_noise_and_turns():
     for table in (generators.two_moons(99, noise=1e30), generators.spirals(99, 3, 1e30, turns=1e6)):
         assert np.isfinite(table.features).all()
     assert np.isfinite(generators.shapes(9, noise=1e30).images).all()

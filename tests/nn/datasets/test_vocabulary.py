@@ -1,4 +1,4 @@
-"""Vocabulary: the most frequent word has the smallest number, and encoded words are decoded."""
+"""Vocabulary: frequent words have small numbers, and encoded words can be decoded."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_rare_words_are_unknown():
     assert list(Vocabulary(["aaabbc"], min_count=3))[2:] == ["a"]
 
 
-def test_short_sequences_are_filled_and_long_ones_cut():
+def test_short_sequences_are_padded_and_long_ones_truncated():
     vocabulary = Vocabulary(["aab"])
     np.testing.assert_array_equal(vocabulary.encode(["b", "aa"]), [[3, 0], [2, 2]])
     np.testing.assert_array_equal(vocabulary.encode(["abx"], length=2), [[2, 3]])
@@ -54,7 +54,7 @@ def test_numbers_of_another_vocabulary_are_refused():
         vocabulary.decode([[1]])
 
 
-def test_there_must_be_room_for_a_word():
+def test_max_size_must_leave_room_for_a_word():
     with pytest.raises(AttributeValueError, match="max_size"):
         Vocabulary(["ab"], max_size=2)
 
@@ -72,20 +72,20 @@ def test_there_must_be_room_for_a_word():
         ([[["a"]]], r"words must be strings, got \['a'\] \(list\) in sequence 0"),
     ],
 )
-def test_words_are_strings(sequences, text):
+def test_words_must_be_strings(sequences, text):
     with pytest.raises(AttributeTypeError, match=f"^Vocabulary: .*{text}"):
         Vocabulary(sequences)
     with pytest.raises(AttributeTypeError, match=rf"^Vocabulary\.encode: .*{text}"):
         Vocabulary(["ab"]).encode(sequences)
 
 
-def test_a_word_that_is_no_string_is_not_unknown_but_refused():
+def test_a_word_that_is_not_a_string_is_refused_instead_of_unknown():
     with pytest.raises(AttributeTypeError, match=r"number: word must be a str, got 2 \(int\)"):
         Vocabulary(["ab"]).number(2)
     assert ["a"] not in Vocabulary(["ab"])
 
 
-def test_no_numbers_decode_to_no_words():
+def test_an_empty_sequence_decodes_to_no_words():
     assert Vocabulary(["ab"]).decode([]) == []
     with pytest.raises(ShapeError, match="integers .* got objects"):
         Vocabulary(["ab"]).decode([[1], [1, 2]])

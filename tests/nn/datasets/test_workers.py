@@ -1,4 +1,4 @@
-"""The workers of load_batches: how long they live, and how they fail."""
+"""The workers of load_batches: how long they run, and how they fail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_workers():
     return {process.pid for process in multiprocessing.active_children()}
 
 
-def test_workers_live_from_epoch_to_epoch_until_they_are_closed(functions, paths):
+def test_workers_keep_running_between_epochs_until_they_are_closed(functions, paths):
     loader = nn.load_batches(paths, 3, map=functions.decode, workers=2)
     whole = listed(loader.repeat(3))
     workers = find_workers()
@@ -75,7 +75,7 @@ def test_loops_that_share_workers_get_their_own_batches(functions, paths):
     assert len(find_workers()) == 2
 
 
-def test_a_worker_that_died_between_two_epochs_starts_again(functions, paths):
+def test_a_worker_that_died_between_two_epochs_is_restarted(functions, paths):
     loader = nn.load_batches(paths, 3, map=functions.decode, workers=2, epochs=2)
     whole = listed(loader.repeat(2))
     assert listed(next(loader) for _ in range(4)) == whole[:4]
@@ -88,7 +88,7 @@ def test_a_worker_that_died_between_two_epochs_starts_again(functions, paths):
     assert len(find_workers()) == 2
 
 
-def test_large_batches_arrive_whole_and_can_be_written_into(functions):
+def test_large_batches_arrive_completely_and_are_writable(functions):
     loader = nn.load_batches([3_000_000] * 3, 1, map=functions.ragged, workers=1, ahead=3)
     for (batch,) in loader:
         assert batch.shape == (1, 3_000_000)
@@ -109,7 +109,7 @@ def test_a_killed_worker_is_reported(functions, workers):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_stuck_worker_is_reported_with_its_items(functions, workers):
+def test_the_error_for_a_stuck_worker_names_its_items(functions, workers):
     items = [2, 3, 4, 5]
     loader = nn.load_batches(
         items, 2, map=functions.stuck, workers=workers, timeout=0.5, shuffle=False
@@ -123,7 +123,7 @@ def test_a_stuck_worker_is_reported_with_its_items(functions, workers):
         assert len(multiprocessing.active_children()) == workers - 1
 
 
-def test_a_worker_that_answers_in_time_has_the_same_batches(functions, paths):
+def test_a_timeout_that_is_not_exceeded_does_not_change_the_batches(functions, paths):
     whole = listed(nn.load_batches(paths, 3, map=functions.decode))
     loader = nn.load_batches(paths, 3, map=functions.decode, workers=2, timeout=500)
     assert listed(loader) == whole
@@ -139,7 +139,7 @@ def test_a_worker_killed_from_outside_is_reported(functions):
         list(batches)
 
 
-def test_a_worker_leaves_interrupts_to_the_process_that_iterates(functions):
+def test_workers_ignore_interrupts_which_the_iterating_process_handles(functions):
     loader = nn.load_batches(range(50), 1, map=functions.ragged, workers=1, shuffle=False)
     batches = iter(loader)
     next(batches)
@@ -163,7 +163,7 @@ if __name__ == "__main__":
 """
 
 
-def test_an_interrupt_ends_the_script_and_its_workers(functions, tmp_path):
+def test_an_interrupt_terminates_the_script_and_its_workers(functions, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     script = subprocess.Popen(
         [sys.executable, str(tmp_path / "script.py")],

@@ -1,4 +1,4 @@
-"""nn.find_nan: it names the operator that made the first NaN or infinity."""
+"""nn.find_nan: names the operator that produced the first NaN or infinity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright.errors import AttributeTypeError, FeedError, VariableNotFoundError
 from opwright_nn import layers
 
 
-def test_the_operator_that_makes_a_nan_is_named(programs):
+def test_the_result_names_the_operator_that_produces_a_nan(programs):
     x = layers.data("x", [None, 3])
     root = ow.ops.sqrt(ow.ops.exp(x) - 1.0)
     ow.ops.mean(root * 2.0)
@@ -28,7 +28,7 @@ def test_the_operator_that_makes_a_nan_is_named(programs):
     )
 
 
-def test_an_infinity_of_finite_inputs_is_found_before_the_nan_that_follows(programs):
+def test_an_infinity_from_finite_inputs_is_found_before_the_nan_that_follows(programs):
     x = layers.data("x", [None, 2])
     log = ow.ops.log(x)
     ow.ops.subtract(log, log)
@@ -36,7 +36,7 @@ def test_an_infinity_of_finite_inputs_is_found_before_the_nan_that_follows(progr
     assert (found.op_type, found.kind, found.count) == ("log", "infinity", 2)
 
 
-def test_the_infinity_of_a_mask_is_meant_and_a_nan_of_it_is_not(programs):
+def test_the_infinity_of_a_mask_is_accepted_but_not_a_nan_that_it_causes(programs):
     x = layers.data("x", [2, 3])
     mask = ow.ops.fill(shape=[2, 3], value=-np.inf)
     probabilities = ow.ops.softmax(ow.ops.maximum(x, mask))
@@ -47,7 +47,7 @@ def test_the_infinity_of_a_mask_is_meant_and_a_nan_of_it_is_not(programs):
     assert probabilities.name not in found.variable
 
 
-def test_a_nan_that_was_fed_belongs_to_no_operator():
+def test_a_nan_in_a_feed_is_not_attributed_to_an_operator():
     model = nn.Model()
     model.mean(model.fc_layer("x", size=2))
     found = nn.find_nan(model, {"x": np.array([[np.nan, 1]], np.float32)})
@@ -55,7 +55,7 @@ def test_a_nan_that_was_fed_belongs_to_no_operator():
     assert str(found) == "given: NaN in 'x', 1 of 2 elements"
 
 
-def test_a_step_of_a_model_is_searched_and_stays_as_it_was(tiny):
+def test_searching_a_step_of_a_model_does_not_change_the_model(tiny):
     model, _ = tiny.make()
     tiny.fill(model)
     model.run()
@@ -72,7 +72,7 @@ def test_a_step_of_a_model_is_searched_and_stays_as_it_was(tiny):
         np.testing.assert_array_equal(array, before[name])
 
 
-def test_it_draws_the_numbers_of_the_next_step():
+def test_the_search_draws_the_random_numbers_of_the_next_step():
     model = nn.Model()
     x = model.input("x", [None, 400])
     first = model.dropout(x, 0.5)
@@ -86,7 +86,7 @@ def test_it_draws_the_numbers_of_the_next_step():
     assert found.count == np.sum((a == 0) & (b == 0)) > 0
 
 
-def test_wrong_arguments_name_the_remedy(programs):
+def test_errors_for_wrong_arguments_suggest_a_fix(programs):
     main, _ = programs
     x = layers.data("x", [None, 3])
     layers.fc(x, size=2)

@@ -1,4 +1,4 @@
-"""Drawings of networks by layer: every layer once, in order, with the tensors between."""
+"""Drawings of networks by layer: every layer once, in order, with the tensors in between."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_first_batch_determines_the_unknown_sizes():
     assert lines["right"][2] == "24 parameters"
 
 
-def test_shared_parameters_are_counted_once_and_programs_are_drawn_too():
+def test_shared_parameters_are_counted_once_and_programs_can_be_drawn():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = nn.layers.data("x", shape=[None, 4])
         attr = nn.ParamAttr(name="shared")
@@ -86,7 +86,7 @@ def test_shared_parameters_are_counted_once_and_programs_are_drawn_too():
     assert str(main) == before
 
 
-def test_the_drawing_is_svg_with_the_texts_of_every_box(tmp_path):
+def test_the_drawing_is_an_svg_with_the_text_of_every_box(tmp_path):
     drawing = two_inputs().plot()
     path = drawing.save(tmp_path / "net.svg")
     drawing.save(path)  # an old file is replaced
@@ -109,7 +109,7 @@ def test_names_are_escaped():
     assert "a<b&c" in [element.text for element in root.iter(f"{SVG}text")]
 
 
-def test_a_skip_over_many_layers_is_drawn():
+def test_a_skip_connection_over_many_layers_is_drawn():
     model = nn.Model()
     first = h = model.fc_layer(model.input("x", [None, 4]), 4, name="first")
     for _ in range(12):

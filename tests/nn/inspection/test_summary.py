@@ -1,4 +1,4 @@
-"""nn.summary: the parts and the cost of a network's layers."""
+"""nn.summary: the operators and the cost of a network's layers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_layer_has_its_shape_parameters_memory_and_operations():
     assert found["max_pool2d_0"].output_bytes == 4 * 4 * 16 * 4 * 4  # without the index
 
 
-def test_gradients_and_updates_are_left_out():
+def test_gradients_and_updates_are_omitted():
     model, loss = make()
     before = nn.summary(model)
     model.minimize(loss, nn.optimizer.Adam(1e-3))
@@ -63,7 +63,7 @@ def test_a_shared_parameter_counts_once():
     assert [layer.parameters for layer in nn.summary(model).layers] == [36, 0]
 
 
-def test_a_program_has_a_summary_too(programs):
+def test_a_program_can_be_summarized(programs):
     main, _ = programs
     x = layers.data("x", [None, 3])
     ow.ops.exp(layers.fc(x, size=2, name="head"))
@@ -99,7 +99,7 @@ def test_unknown_shapes_are_none_and_reported(tiny):
     assert settled.parameters == 8 * 5 + 5 + 5 * 3 + 3
 
 
-def test_shapes_fill_in_open_axes(programs):
+def test_given_shapes_replace_unknown_axes(programs):
     main, _ = programs
     ow.ops.matmul(layers.data("x", [None, None, 4]), layers.data("w", [4, 3]))
     assert nn.summary(main).layers[0].flops is None
@@ -110,7 +110,7 @@ def test_shapes_fill_in_open_axes(programs):
         nn.summary(main, shapes={"X": [2, 7, 4]})
 
 
-def test_the_table_has_a_line_for_each_layer_and_the_sums():
+def test_the_table_has_a_row_for_each_layer_and_the_totals():
     text = str(nn.summary(make()[0], batch_size=64)).splitlines()
     assert text[0].split() == ["layer", "operators", "output", "parameters", "memory", "FLOPs"]
     assert " ".join(text[1].split()) == ("conv2d_0 conv2d, relu [64, 16, 8, 8] 160 512.0 KiB 1.2 M")
@@ -119,7 +119,7 @@ def test_the_table_has_a_line_for_each_layer_and_the_sums():
     assert text[-1] == "products and convolutions: 1.5 M FLOPs"
 
 
-def test_wrong_arguments_name_the_right_ones():
+def test_errors_for_wrong_arguments_suggest_the_right_ones():
     with pytest.raises(AttributeTypeError, match="summary: model must be a Model or a Program"):
         nn.summary(3)
     with pytest.raises(AttributeValueError, match="batch_size must be an int of at least 1"):
@@ -178,7 +178,7 @@ COUNTS = {
         2 * 2 * 4 * 5 * 7 * 11,
     ),
 }
-"""Inputs, attributes and the number of operations, counted on paper."""
+"""Inputs, attributes and the number of operations, counted by hand."""
 
 
 def test_every_formula_has_a_case():
@@ -186,7 +186,7 @@ def test_every_formula_has_a_case():
 
 
 @pytest.mark.parametrize("op_type", sorted(COUNTS))
-def test_operations_of_a_product(programs, op_type):
+def test_operations_of_a_product_are_counted(programs, op_type):
     inputs, attrs, expected = COUNTS[op_type]
     block = programs[0].global_block()
 

@@ -1,4 +1,4 @@
-"""Attention, transformers and positions; values of attention are PyTorch's, in peers."""
+"""Attention, transformers and positions; tests/peers compares attention with PyTorch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def compute(build, **feeds):
     return model.predict(out, **feeds)
 
 
-def test_attention_has_one_weight_for_queries_keys_and_values(programs):
+def test_self_attention_has_one_weight_for_queries_keys_and_values(programs):
     out = layers.attention(make_x(), 2)
     shapes = {parameter.name: parameter.shape for parameter in programs[0].parameters()}
     assert shapes == {
@@ -42,7 +42,7 @@ def test_attention_has_one_weight_for_queries_keys_and_values(programs):
     assert (out.name, out.shape) == ("attention_0_out", (-1, -1, 8))
 
 
-def test_attention_to_a_memory_of_another_width(programs):
+def test_the_memory_may_have_a_different_width(programs):
     memory = layers.data("memory", shape=[None, 3, 5])
     out = layers.attention(make_x(), 2, memory, bias=False, name="a")
     shapes = {parameter.name: parameter.shape for parameter in programs[0].parameters()}
@@ -51,7 +51,7 @@ def test_attention_to_a_memory_of_another_width(programs):
 
 
 @pytest.mark.parametrize("layer", [layers.attention, layers.transformer_encoder_block])
-def test_a_causal_layer_does_not_see_later_times(layer):
+def test_a_causal_layer_does_not_depend_on_later_time_steps(layer):
     later = X.copy()
     later[:, 3:] += 1
     first, second = (compute(lambda x: layer(x, 2, causal=True), x=x) for x in (X, later))
@@ -70,7 +70,7 @@ def test_keys_beyond_a_length_have_no_effect():
     np.testing.assert_array_equal(first[1, :2], second[1, :2])
 
 
-def test_blocks_drop_in_training_only():
+def test_blocks_apply_dropout_only_in_training():
     model = nn.Model()
     x = model.input("x", [None, None, 8])
     h = model.transformer_decoder_block(model.transformer_encoder_block(x, 2, dropout=0.5), x, 2)
@@ -186,7 +186,7 @@ def test_rotary_products_depend_on_the_distance(interleaved):
         ),
     ],
 )
-def test_bad_arguments_are_named(programs, call, error, rule):
+def test_the_error_names_a_bad_argument(programs, call, error, rule):
     with pytest.raises(error, match=rule):
         call(make_x())
     assert {op.type for op in programs[0].global_block().ops} <= {"slice", "squeeze"}  # of x[0]
@@ -213,7 +213,7 @@ def test_a_block_that_fails_changes_nothing(programs, snapshot):
     ids=["attention", "encoder", "decoder"],
 )
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1e30])
-def test_elements_beyond_a_length_reach_no_time_and_no_weight(layer, strange):
+def test_elements_beyond_a_length_affect_no_output_and_no_weight_gradient(layer, strange):
     def train(x):
         model = nn.Model()
         with model.guard():

@@ -1,4 +1,4 @@
-"""Building: a layer, a loss or an optimizer is appended completely, or not at all."""
+"""A layer, a loss or an optimizer is appended completely or not at all."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from opwright.errors import AttributeValueError, DtypeError, OpwrightError, Prog
 from opwright_nn import layers, optimizer
 
 
-def test_a_layer_that_fails_takes_no_number(programs):
+def test_a_failed_layer_uses_up_no_number(programs):
     index = layers.data("index", [None, 3], "int64")
     with pytest.raises(DtypeError, match="must have a float dtype"):
         layers.fc(index, 4)
     assert layers.fc(layers.data("x", [None, 3]), 4).name == "fc_0_out"
 
 
-def test_wrong_calls_leave_no_trace_in_a_model(tiny, everything):
+def test_failed_calls_leave_no_trace_in_a_model(tiny, everything):
     plain, tried = nn.Model(), nn.Model()
     for mistyped in ({"activation": "sigmoidd"}, {"num_flatten_dims": "1"}, {"param_attr": 1}):
         with pytest.raises(OpwrightError, match="fc: "):
@@ -70,7 +70,7 @@ def test_an_optimizer_that_failed_may_be_used_again(programs, snapshot):
     assert adam.learning_rate.name == "learning_rate"
 
 
-def test_a_model_forgets_changes_that_an_outer_transaction_undoes(tiny, everything):
+def test_a_model_resets_changes_that_an_outer_transaction_undoes(tiny, everything):
     model, prob = tiny.make(optimize=False)
     before = everything(model.program), everything(model.startup_program)
 

@@ -1,4 +1,4 @@
-"""The conditional layer: blocks for both branches, their results and gradients."""
+"""The conditional layer: blocks for both branches, and their results and gradients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def test_cond_appends_a_block_for_each_branch(programs):
         (lambda x: (lambda: x, lambda: 1 / 0), ZeroDivisionError, "division"),
     ],
 )
-def test_bad_branch_is_refused_and_leaves_no_block(programs, snapshot, branches, error, rule):
+def test_an_invalid_branch_is_refused_and_leaves_no_block(
+    programs, snapshot, branches, error, rule
+):
     x = layers.data("x", shape=[2, 8])
     flag = layers.data("flag", shape=[1], dtype="bool")
     before = snapshot()
@@ -47,7 +49,7 @@ def test_bad_branch_is_refused_and_leaves_no_block(programs, snapshot, branches,
     assert programs[0].current_block().idx == 0
 
 
-def test_cond_computes_and_trains_the_branch_of_the_condition(programs):
+def test_cond_computes_and_trains_the_selected_branch(programs):
     main, startup = programs
     x = layers.data("x", shape=[2, 3])
     flag = layers.data("flag", shape=[1], dtype="bool")

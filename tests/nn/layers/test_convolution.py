@@ -31,7 +31,7 @@ def initialized(programs):
     return scope
 
 
-def test_conv2d_makes_parameters_and_names_them_after_the_layer(programs):
+def test_conv2d_creates_parameters_named_after_the_layer(programs):
     main, startup = programs
     out = layers.conv2d(make_x(), 5, (3, 2), activation="relu")
     assert (out.name, out.shape, out.dtype) == ("conv2d_0_out", (-1, 5, 6, 9), "float32")
@@ -80,7 +80,7 @@ def test_same_counts_the_gaps_of_a_dilated_kernel(programs):
     assert out.shape == (-1, 2, 8, 10)
 
 
-def test_weight_of_a_convolution_has_one_layout_for_both_orders_of_axes(programs):
+def test_the_weight_layout_is_the_same_for_both_data_formats(programs):
     out = layers.conv2d(make_x(data_format="NHWC"), 4, 3, data_format="NHWC")
     assert out.shape == (-1, 6, 8, 4)
     assert programs[0].parameters()[0].shape == (4, 3, 3, 3)
@@ -95,7 +95,9 @@ def test_weight_of_a_convolution_has_one_layout_for_both_orders_of_axes(programs
         ("relu", 8, math.sqrt(2 / (4 * 25))),
     ],
 )
-def test_default_weight_keeps_the_variance_of_its_windows(programs, activation, groups, std):
+def test_the_default_weight_preserves_the_variance_of_its_windows(
+    programs, activation, groups, std
+):
     x = make_x(channels=32)
     layers.conv2d(x, 128, 5, activation=activation, groups=groups)
     weight = initialized(programs).var("conv2d_0_w_param").numpy()
@@ -133,7 +135,7 @@ def test_layers_for_images_match_their_operators(programs, data_format):
         assert out.shape[1:] == got.shape[1:]
 
 
-def test_unknown_height_and_width_are_left_to_the_run(programs):
+def test_unknown_height_and_width_are_determined_at_run_time(programs):
     x = make_x(height=None, width=None)
     h = layers.max_pool2d(layers.conv2d(x, 4, 3, paddings="same"), 2)
     assert h.shape == (-1, 4, -1, -1)
@@ -146,7 +148,7 @@ def test_unknown_height_and_width_are_left_to_the_run(programs):
         assert pooled.shape == (2, 4, size // 2, (size + 1) // 2)
 
 
-def test_the_strides_of_pooling_are_its_kernel_by_default(programs):
+def test_the_default_strides_of_pooling_are_its_kernel_sizes(programs):
     x = make_x()
     assert layers.max_pool2d(x, (2, 5)).shape == (-1, 3, 4, 2)
     assert layers.avg_pool2d(x, 2, strides=(1, 2)).shape == (-1, 3, 7, 5)
@@ -189,7 +191,7 @@ BAD_CONV = [
 
 
 @pytest.mark.parametrize(("arguments", "error", "rule"), BAD_CONV)
-def test_bad_argument_of_conv2d_is_named_and_changes_nothing(
+def test_the_error_names_a_bad_argument_of_conv2d_and_nothing_changes(
     programs, snapshot, arguments, error, rule
 ):
     values = {"input": make_x(), "filters": 6, "kernel": 3} | arguments
@@ -214,7 +216,7 @@ BAD_POOL = [
 
 @pytest.mark.parametrize("layer", [layers.max_pool2d, layers.avg_pool2d])
 @pytest.mark.parametrize(("arguments", "error", "rule"), BAD_POOL)
-def test_bad_argument_of_pooling_is_named_and_changes_nothing(
+def test_the_error_names_a_bad_argument_of_pooling_and_nothing_changes(
     programs, snapshot, layer, arguments, error, rule
 ):
     values = {"input": make_x(), "kernel": 2} | arguments
@@ -240,7 +242,9 @@ BINS = "output_size must be an int of at least 1, or two of them, for height and
         ("adaptive_avg_pool2d", {"name": 3}, AttributeTypeError, "name must be a string"),
     ],
 )
-def test_bad_argument_of_other_pooling_is_named(programs, layer, arguments, error, rule):
+def test_the_error_names_a_bad_argument_of_other_pooling_layers(
+    programs, layer, arguments, error, rule
+):
     required = {"output_size": 1} if layer.startswith("adaptive") else {"kernel": 2}
     values = {"input": make_x()} | required | arguments
     with pytest.raises(error, match=f"{layer}: {rule}"):
@@ -256,7 +260,7 @@ def test_bad_argument_of_other_pooling_is_named(programs, layer, arguments, erro
         (layers.adaptive_avg_pool2d, {"output_size": 1}),
     ],
 )
-def test_images_have_four_axes(programs, snapshot, layer, arguments):
+def test_images_without_four_axes_are_refused(programs, snapshot, layer, arguments):
     flat = layers.flatten(make_x())
     before = snapshot()
     for data_format, axes in (("NCHW", "channels, height, width"), ("NHWC", "height, width, chan")):
@@ -275,13 +279,13 @@ def test_same_with_strides_requires_the_size(programs):
     assert layers.conv2d(x, 4, 3, (2, 1), "same").shape == (-1, 4, 4, -1)
 
 
-def test_unknown_channels_are_refused_outside_of_a_model(programs):
+def test_unknown_channels_are_refused_outside_a_model(programs):
     with pytest.raises(ShapeError, match=r"conv2d: the shape of conv2d_0_w_param .* got \[4, \?"):
         layers.conv2d(make_x(channels=None), 4, 3)
     assert not programs[0].parameters()
 
 
-def test_images_of_whole_numbers_are_refused(programs, snapshot):
+def test_images_of_integers_are_refused(programs, snapshot):
     x = make_x(dtype="uint8")
     before = snapshot()
     with pytest.raises(DtypeError, match=r"conv2d: its input.* must have a float dtype, got uint8"):
@@ -289,7 +293,7 @@ def test_images_of_whole_numbers_are_refused(programs, snapshot):
     assert snapshot() == before
 
 
-def test_model_of_images_takes_its_shapes_from_the_first_batch():
+def test_a_model_of_images_infers_its_shapes_from_the_first_batch():
     rng = np.random.default_rng(0)
     images, labels = rng.random((32, 1, 8, 8), np.float32), np.arange(32).reshape(-1, 1) % 4
     model = nn.Model()
@@ -320,7 +324,7 @@ def test_a_model_refuses_flat_images():
         model.initialize_parameters(img=np.zeros((2, 64), "float32"))
 
 
-def test_training_step_of_a_small_network_lowers_its_loss(programs):
+def test_a_training_step_lowers_the_loss_of_a_small_network(programs):
     main, startup = programs
     x = layers.data("x", shape=[None, 1, 28, 28])
     y = layers.data("y", shape=[None, 1], dtype="int64")

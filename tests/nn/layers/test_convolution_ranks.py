@@ -1,4 +1,4 @@
-"""Layers for sequences and volumes, and transposed ones; peers compare values."""
+"""Layers for sequences and volumes, and transposed convolutions; tests/peers compares values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make_x(rank, last=False, channels=4):
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_both_orders_of_axes_compute_the_same(rank):
+def test_both_data_formats_give_the_same_results(rank):
     first, last = FORMATS[rank]
     results = []
     x = np.random.default_rng(0).normal(size=(2, 4, *(9, 8, 7)[:rank])).astype(np.float32)
@@ -42,7 +42,9 @@ def test_both_orders_of_axes_compute_the_same(rank):
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (4, 2), (2, 3), (1, 2), (5, 3)])
-def test_same_multiplies_each_size_by_the_stride(programs, rank, kernel, stride):
+def test_same_padding_of_transposed_convolutions_multiplies_each_size_by_the_stride(
+    programs, rank, kernel, stride
+):
     layer = getattr(layers, f"conv{rank}d_transpose")
     out = layer(make_x(rank), 5, kernel, stride, "same")
     assert out.shape == (-1, 5, *(stride * size for size in (9, 8, 7)[:rank]))
@@ -51,13 +53,13 @@ def test_same_multiplies_each_size_by_the_stride(programs, rank, kernel, stride)
 @pytest.mark.parametrize(
     ("paddings", "expected"), [(1, (1, 1)), ([2], (2, 2)), ((2, 0), (2, 0)), ("same", (1, 1))]
 )
-def test_paddings_of_a_sequence_are_before_and_after(programs, paddings, expected):
+def test_a_pair_of_paddings_of_a_sequence_is_before_and_after(programs, paddings, expected):
     layers.conv1d(make_x(1), 5, 3, paddings=paddings)
     (op,) = programs[0].global_block().ops
     assert op.attr("paddings") == expected
 
 
-def test_a_causal_convolution_does_not_see_later_times():
+def test_a_causal_convolution_does_not_depend_on_later_time_steps():
     model = nn.Model()
     h = model.conv1d("x", 2, 3, paddings=(2, 0))
     x = np.ones((1, 3, 6), np.float32)
@@ -101,7 +103,9 @@ def test_the_layers_of_a_transposed_convolution_are_named_after_it(programs):
         ({"groups": 5}, ShapeError, "groups must divide the 4 channels"),
     ],
 )
-def test_bad_argument_is_named_and_changes_nothing(programs, snapshot, arguments, error, rule):
+def test_the_error_names_a_bad_argument_and_nothing_changes(
+    programs, snapshot, arguments, error, rule
+):
     values = {"input": make_x(1), "filters": 5, "kernel": 3} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"conv1d_transpose: .*{rule}"):
@@ -109,7 +113,7 @@ def test_bad_argument_is_named_and_changes_nothing(programs, snapshot, arguments
     assert snapshot() == before
 
 
-def test_sizes_and_paddings_of_volumes_are_named(programs):
+def test_the_error_names_wrong_sizes_and_paddings_of_volumes(programs):
     x = make_x(3)
     with pytest.raises(AttributeValueError, match="three of them, for depth, height and width"):
         layers.conv3d(x, 2, (3, 3))
@@ -141,7 +145,7 @@ def test_normalizations_have_the_parameters_of_their_axes(programs, layer, shape
     assert [parameter.shape for parameter in programs[0].parameters()] == shapes
 
 
-def test_bad_arguments_of_normalizations_are_named(programs, snapshot):
+def test_the_error_names_a_bad_argument_of_a_normalization(programs, snapshot):
     x = make_x(2)
     before = snapshot()
     with pytest.raises(AttributeValueError, match="group_norm: groups must divide the 4 channels"):

@@ -1,4 +1,4 @@
-"""Losses of classes: weights, ignored classes, smoothing, reduction; see also the peers."""
+"""Classification losses: weights, ignored classes, smoothing, reduction; see also tests/peers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS = pytest.mark.parametrize("kind", ["softmax_with_cross_entropy", "cross_en
 
 @KINDS
 @pytest.mark.parametrize("column", [False, True])
-def test_labels_may_be_a_column_or_not(kind, column):
+def test_labels_may_have_a_last_axis_of_1(kind, column):
     label, expected = (LABELS[:, None], ROWS[:, None]) if column else (LABELS, ROWS)
     np.testing.assert_allclose(compute(kind, label), expected, rtol=1e-5)
     weighted = compute(kind, label, class_weights=WEIGHTS)
@@ -43,7 +43,7 @@ def test_labels_may_be_a_column_or_not(kind, column):
 
 @KINDS
 @pytest.mark.parametrize("more", [{}, {"class_weights": [1, 1, 1, 1]}])
-def test_ignored_rows_have_no_part_in_a_mean(kind, more):
+def test_ignored_rows_do_not_count_in_a_mean(kind, more):
     rows = compute(kind, ignore_index=1, **more)
     np.testing.assert_allclose(rows, np.where(LABELS == 1, 0, ROWS), rtol=1e-5)
     mean = compute(kind, ignore_index=1, reduction="mean", **more)
@@ -65,7 +65,7 @@ def test_smoothing_spreads_probability_over_all_classes(kind):
     np.testing.assert_allclose(soft, expected.sum(), rtol=1e-5)
 
 
-def test_a_positive_weight_counts_labels_of_one():
+def test_a_positive_weight_multiplies_the_loss_of_labels_of_one():
     model = nn.Model()
     loss = model.sigmoid_cross_entropy_with_logits("x", "label", positive_weight=3.0)
     label = RNG.integers(0, 2, (6, 4)).astype(np.float32)
@@ -91,7 +91,9 @@ def test_a_positive_weight_counts_labels_of_one():
     ],
 )
 @KINDS
-def test_bad_options_are_named_and_change_nothing(programs, snapshot, kind, options, error, rule):
+def test_the_error_names_a_bad_option_and_nothing_changes(
+    programs, snapshot, kind, options, error, rule
+):
     x, label = layers.data("x", [None, 4]), layers.data("label", [None], "int64")
     before = snapshot()
     with pytest.raises(error, match=f"{kind}: {rule}"):

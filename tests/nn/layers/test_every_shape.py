@@ -1,4 +1,4 @@
-"""One program of a transformer and of a U-Net serves every batch, length and size, and trains."""
+"""One program of a transformer or a U-Net trains with every batch, length and size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS, HEADS, WORDS = 16, 4, 11
 
 
 def sizes_of(x, *axes):
-    """Return lengths of axes: numbers if they are declared, else variables."""
+    """Return axis lengths: numbers if they are declared, otherwise variables."""
     lengths = ops.shape(x)
     return [x.shape[axis] if x.shape[axis] != -1 else lengths[axis] for axis in axes]
 
@@ -35,7 +35,7 @@ def attention(x, name):
 
 
 def transformer(shape):
-    """From words [n, time] to the loss of the words that follow."""
+    """Append the layers from words [n, time] to the loss of predicting the next words."""
     words = layers.data("x", shape=shape, dtype="int64")
     (time,) = sizes_of(words, 1)
     positions = layers.embedding(ops.arange(stop=time), [32, COLUMNS], name="positions")
@@ -54,7 +54,7 @@ def transformer(shape):
 
 
 def unet(shape):
-    """From images [n, 3, height, width] to the squared distance of the images drawn from them."""
+    """Append a U-Net from images [n, 3, height, width] to the mean squared error of its output."""
     images = layers.data("x", shape=shape)
     high = layers.conv2d(images, 4, 3, paddings=1, activation="relu", name="high")
     low = layers.max_pool2d(high, 2, ceil_mode=True)
@@ -92,7 +92,7 @@ class Trained:
     ("build", "unknown", "draw"),
     [(transformer, (None, None), words_of), (unet, (None, 3, None, None), images_of)],
 )
-def test_one_program_trains_with_every_shape_as_one_built_for_it(build, unknown, draw):
+def test_one_program_trains_with_every_shape_like_a_program_built_for_it(build, unknown, draw):
     rng = np.random.default_rng(0)
     every = Trained(build, unknown)
     n_operators = len(every.main.global_block().ops)
@@ -113,7 +113,7 @@ def ones_of(x):
     return ops.reshape(ops.fill(shape=[n * 8, time], value=1.0), shape=[n, time, 8])
 
 
-def test_bodies_of_loops_and_branches_read_sizes_from_without(programs):
+def test_bodies_of_loops_and_branches_can_read_outer_sizes(programs):
     x = layers.data("x", shape=[None, None, 8])
     holds = layers.data("holds", shape=[], dtype="bool")
     counter = ops.fill(shape=[], dtype="int64")
@@ -135,7 +135,7 @@ def test_bodies_of_loops_and_branches_read_sizes_from_without(programs):
             np.testing.assert_array_equal(either, (array + 1) * value)
 
 
-def test_gradients_of_bodies_take_the_same_sizes(programs):
+def test_gradients_of_bodies_can_read_outer_sizes(programs):
     x = layers.data("x", shape=[None, 8])
     holds = layers.data("holds", shape=[], dtype="bool")
     n = ops.shape(x)[0]

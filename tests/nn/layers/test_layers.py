@@ -1,4 +1,4 @@
-"""Layer functions: operators, names, and appends that are all or nothing."""
+"""Layer functions: their operators and names, and that they append everything or nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_data_is_an_input_of_the_declared_shape(programs):
     assert layers.data("unknown").shape is None
 
 
-def test_fc_makes_parameters_of_the_input_width_and_names_them_after_the_layer(programs):
+def test_fc_creates_parameters_of_the_input_width_named_after_the_layer(programs):
     main, startup = programs
     out = layers.fc(make_x((None, 2, 3)), 5)
     assert (out.name, out.shape, out.dtype) == ("fc_0_out", (-1, 5), "float32")
@@ -41,7 +41,7 @@ def test_fc_makes_parameters_of_the_input_width_and_names_them_after_the_layer(p
     assert all(var.persistable for var in startup.global_block().vars.values())
 
 
-def test_second_layer_and_given_name_name_their_variables(programs):
+def test_variables_are_named_after_a_numbered_or_given_layer_name(programs):
     main, _ = programs
     layers.fc(layers.fc(layers.fc(make_x(), 5), 5), 2, name="head", bias=False)
     names = " ".join(parameter.name for parameter in main.parameters())
@@ -78,7 +78,7 @@ def test_an_activation_is_part_of_fc_or_an_operator_after_it(programs):
         (3, AttributeTypeError, "activation must be a string, got 3"),
     ],
 )
-def test_bad_activation_is_refused(programs, activation, error, rule):
+def test_an_invalid_activation_is_refused(programs, activation, error, rule):
     with pytest.raises(error, match=f"fc: {rule}"):
         layers.fc(make_x(), 5, activation=activation)
 
@@ -99,7 +99,7 @@ def test_bad_activation_is_refused(programs, activation, error, rule):
         ({"bias_attr": 0.0}, AttributeTypeError, "bias_attr must be a ParamAttr, an init"),
     ],
 )
-def test_bad_argument_of_fc_is_named_and_changes_nothing(
+def test_the_error_names_a_bad_argument_of_fc_and_nothing_changes(
     programs, snapshot, arguments, error, rule
 ):
     values = {"input": make_x(), "size": 5} | arguments
@@ -122,7 +122,7 @@ def test_a_layer_that_its_operator_refuses_changes_nothing(programs, snapshot):
     assert snapshot() == before
 
 
-def test_unknown_width_is_refused_outside_of_a_model(programs):
+def test_an_unknown_width_is_refused_outside_a_model(programs):
     with pytest.raises(ShapeError, match=r"fc: the shape of fc_0_w_param .* got \[\?, 5\]; pass"):
         layers.fc(layers.data("x", shape=[None, None]), 5)
     assert not programs[0].parameters()
@@ -138,7 +138,7 @@ def test_a_layer_that_is_applied_twice_shares_its_parameters(programs):
         layers.fc(make_x(), 6, name="head")
 
 
-def test_a_default_name_is_never_one_that_a_user_has_given(programs):
+def test_a_default_name_never_equals_a_name_that_a_user_has_given(programs):
     layers.fc(make_x(), 5, name="fc_0")
     layers.fc(make_x(), 5)
     assert [p.name for p in programs[0].parameters()][2:] == ["fc_1_w_param", "fc_1_b_param"]
@@ -151,7 +151,7 @@ def test_a_normalization_that_is_applied_twice_shares_its_statistics(programs):
     assert states == ["a_w_param", "a_b_param", "a_mean", "a_variance"]
 
 
-def test_parameter_is_shared_by_its_name(programs):
+def test_a_parameter_can_be_shared_by_name(programs):
     main, startup = programs
     shared = nn.ParamAttr(name="shared")
     hidden = layers.fc(make_x(), 8, bias=False, param_attr=shared)
@@ -162,7 +162,7 @@ def test_parameter_is_shared_by_its_name(programs):
         layers.fc(hidden, 9, bias=False, param_attr=shared)
 
 
-def test_param_attr_reaches_the_parameter(programs):
+def test_options_of_param_attr_are_applied_to_the_parameter(programs):
     regularizer = nn.regularizer.L2(0.1)
     attr = nn.ParamAttr("w", nn.initializer.Constant(2.0), 0.5, regularizer, trainable=False)
     layers.fc(make_x(), 5, bias=False, param_attr=attr)
@@ -186,7 +186,7 @@ def test_param_attr_reaches_the_parameter(programs):
         ("trainable", 0, AttributeTypeError),
     ],
 )
-def test_bad_field_of_param_attr_is_named(field, value, error):
+def test_the_error_names_a_bad_field_of_param_attr(field, value, error):
     with pytest.raises(error, match=f"ParamAttr: {field} must be"):
         nn.ParamAttr(**{field: value})
 
@@ -222,7 +222,7 @@ def test_activation_layer_appends_its_operator(programs, layer, arguments):
         getattr(layers, layer)(np.zeros(3))
 
 
-def test_losses_have_a_row_for_each_row(programs):
+def test_losses_return_a_value_for_each_row(programs):
     x = layers.softmax(make_x())
     y = layers.data("y", shape=[None, 1], dtype="int64")
     soft = layers.data("soft", shape=[None, 8])
@@ -235,7 +235,7 @@ def test_losses_have_a_row_for_each_row(programs):
     assert layers.accuracy(x, y, k=2).shape == (1,)
 
 
-def test_normalization_makes_parameters_of_the_normalized_axes(programs):
+def test_normalization_creates_parameters_of_the_normalized_axes(programs):
     main, startup = programs
     x = make_x((None, 3, 4, 5))
     assert layers.batch_norm(x, activation="relu").shape == (-1, 3, 4, 5)
@@ -276,7 +276,7 @@ def test_embedding_reads_rows_of_a_table(programs):
 
 
 @pytest.mark.parametrize("size", [[100], [0, 16], [100, 16, 1]])
-def test_table_of_an_embedding_has_rows_and_columns(programs, size):
+def test_the_table_of_an_embedding_must_have_rows_and_columns(programs, size):
     index = layers.data("i", shape=[None], dtype="int64")
     with pytest.raises(AttributeValueError, match=r"embedding: size must be \[rows, columns\]"):
         layers.embedding(index, size)
@@ -292,14 +292,14 @@ def test_reshaping_keeps_every_element(programs):
     assert layers.concat([x, x], axis=-1).shape == (-1, 3, 8)
 
 
-def test_reshape_takes_sizes_that_are_computed(programs):
+def test_reshape_accepts_computed_sizes(programs):
     lengths = ow.ops.shape(make_x((None, None, 4)))
     assert layers.reshape(layers.data("ranks"), [lengths[0], 2, lengths[1], -1]).shape is None
     assert layers.reshape(make_x((None, None, 4)), [lengths[0], 4, None]).shape == (-1, 4, -1)
     assert layers.reshape(make_x((None, None, 4)), lengths).shape == (-1, -1, -1)
 
 
-def test_flatten_of_unknown_dimensions_leaves_them_to_the_run(programs):
+def test_flatten_of_unknown_dimensions_is_resolved_at_run_time(programs):
     assert layers.flatten(make_x((None, None, 4))).shape == (-1, -1)
     assert types(programs[0]) == ["flatten"]
 
@@ -338,7 +338,7 @@ def test_flatten_of_unknown_dimensions_leaves_them_to_the_run(programs):
         (lambda x: layers.data("x", [9]), ShapeError, "'x'.* exists with another shape"),
     ],
 )
-def test_bad_argument_of_a_layer_is_named_and_changes_nothing(
+def test_the_error_names_a_bad_argument_of_a_layer_and_nothing_changes(
     programs, snapshot, call, error, rule
 ):
     x = make_x()
@@ -348,7 +348,7 @@ def test_bad_argument_of_a_layer_is_named_and_changes_nothing(
     assert snapshot() == before
 
 
-def test_dropout_trains_by_default_and_is_skipped_in_inference(programs):
+def test_dropout_is_active_by_default_and_skipped_in_inference(programs):
     main, _ = programs
     x = make_x()
     hidden = layers.fc(layers.batch_norm(layers.dropout(x, 0.5)), 4)

@@ -1,4 +1,4 @@
-"""scan and while_loop: the form of the carry, training, refusals that leave nothing."""
+"""scan and while_loop: the form of the carry, training, and refusals that leave no trace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_scan_returns_the_carry_and_the_results_of_the_iterations(programs):
     assert [parameter.name for parameter in main.parameters()] == ["cell_w_param", "cell_b_param"]
 
 
-def test_scan_keeps_the_form_of_several_variables(programs):
+def test_scan_preserves_the_form_of_several_variables(programs):
     x = layers.data("x", shape=[5, 2])
     (a, b), outs = layers.scan(lambda c, t: ([c[1], c[0]], [t, c[0]]), [x, x], (x,)[0])
     assert (a.shape, b.shape) == ((5, 2), (5, 2))
@@ -52,7 +52,7 @@ def test_while_loop_returns_the_carry(programs):
 
 
 def run_scan(x, axis, reverse):
-    """Return the outputs of a scan that sums x up, and the gradient by x of a weighted sum."""
+    """Return the outputs of a scan that accumulates x, and the gradient of a weighted sum by x."""
     weights = np.arange(x.size, dtype="float64").reshape(x.shape)
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         given = layers.data("x", [None] * x.ndim, "float64")
@@ -86,7 +86,7 @@ def test_the_gradient_of_a_scan_along_an_axis_agrees_with_differences():
     np.testing.assert_allclose(gradient[1, 1, 2], (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
 
 
-def test_several_outputs_of_a_scan_along_an_axis_have_it_there(programs):
+def test_several_outputs_of_a_scan_are_stacked_along_the_given_axis(programs):
     x = layers.data("x", shape=[None, 64, 32])
     h = layers.data("h", shape=[None, 32])
     (_, c), (wide, narrow) = layers.scan(
@@ -123,7 +123,7 @@ def test_a_scan_along_an_axis_within_a_scan_appends_to_its_body(programs):
         (lambda *carry: carry[0][0] < 10, lambda i, a: [i + 1, a * 0.5]),
     ],
 )
-def test_the_functions_of_a_while_loop_take_the_carry_whole_or_one_by_one(condition, body):
+def test_the_functions_of_a_while_loop_get_the_carry_as_one_or_several_arguments(condition, body):
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         i = layers.data("i", shape=[1], dtype="int64")
         a = layers.data("a", shape=[2])
@@ -178,7 +178,7 @@ def test_the_functions_of_a_while_loop_take_the_carry_whole_or_one_by_one(condit
         ),
     ],
 )
-def test_bad_loop_is_refused_and_leaves_no_block(programs, snapshot, build, error, rule):
+def test_an_invalid_loop_is_refused_and_leaves_no_block(programs, snapshot, build, error, rule):
     x = layers.data("x", shape=[2, 8])
     before = snapshot()
     with pytest.raises(error, match=rule):
@@ -187,7 +187,7 @@ def test_bad_loop_is_refused_and_leaves_no_block(programs, snapshot, build, erro
     assert programs[0].current_block().idx == 0
 
 
-def test_a_recurrent_network_learns_to_add_up_its_inputs(programs):
+def test_a_recurrent_network_learns_to_sum_its_inputs(programs):
     main, startup = programs
     x = layers.data("x", shape=[6, 8, 1])
     h = layers.data("h", shape=[8, 4])

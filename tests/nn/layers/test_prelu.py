@@ -1,4 +1,4 @@
-"""prelu and bilinear: parameters and messages; values are PyTorch's, in peers."""
+"""prelu and bilinear: parameters and messages; tests/peers compares values with PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import layers
 
 
-def test_slopes_are_one_or_one_for_each_channel():
+def test_there_is_one_slope_or_one_for_each_channel():
     model = nn.Model()
     h = model.prelu(model.prelu("x", name="one"), per_channel=True, name="many")
     x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
@@ -50,7 +50,7 @@ def test_bilinear_sums_all_pairs():
         ),
     ],
 )
-def test_bad_arguments_are_named_and_change_nothing(programs, snapshot, call, error, rule):
+def test_the_error_names_a_bad_argument_and_nothing_changes(programs, snapshot, call, error, rule):
     x = layers.data("x", [8])
     before = snapshot()
     with pytest.raises(error, match=rule):

@@ -1,4 +1,4 @@
-"""Recurrent layers: names, shapes, lengths, messages; values are PyTorch's, in peers."""
+"""Recurrent layers: names, shapes, lengths, messages; tests/peers compares with PyTorch."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_elements_beyond_a_length_have_no_effect():
 
 
 @pytest.mark.parametrize("name", RECURRENT)
-def test_a_model_learns_from_sequences_whose_width_is_set_by_the_first_batch(name):
+def test_a_model_learns_from_sequences_whose_width_the_first_batch_determines(name):
     model = nn.Model()
     _, h_n, *_ = getattr(model, name)("x", 8)
     scores = model.fc_layer(h_n[-1], 2)
@@ -81,7 +81,7 @@ def test_a_model_learns_from_sequences_whose_width_is_set_by_the_first_batch(nam
     assert losses[-1] < 0.4 * losses[0]
 
 
-def test_a_saved_recurrent_model_continues_with_the_same_bits(tmp_path):
+def test_a_saved_recurrent_model_continues_bitwise_identically(tmp_path):
     def make():
         model = nn.Model()
         out, *_ = model.lstm("x", 4, num_layers=2)
@@ -117,7 +117,9 @@ def test_a_saved_recurrent_model_continues_with_the_same_bits(tmp_path):
         ({"activation": "sigmoid"}, AttributeValueError, "activation must be one of 'tanh'"),
     ],
 )
-def test_bad_argument_is_named_and_changes_nothing(programs, snapshot, arguments, error, rule):
+def test_the_error_names_a_bad_argument_and_nothing_changes(
+    programs, snapshot, arguments, error, rule
+):
     values = {"input": make_x(), "size": 6} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"rnn: {rule}"):

@@ -1,4 +1,4 @@
-"""Losses that are reduced: one number, and one layer in a summary of the network."""
+"""A reduced loss is a scalar, and a single layer in a summary of the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAIRS = ("margin_rank_loss", "rank_loss")
 
 
 def compute(kind, **options):
-    """Return a loss of X and Y, of pairs between X and its opposite."""
+    """Return a loss of X and Y; for pairs, of X and -X."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x, y = (nn.layers.data(name, shape=[None, 3]) for name in "xy")
         inputs = (x, 0.0 - x, y) if kind in PAIRS else (x, y)
@@ -35,7 +35,7 @@ def test_a_reduced_loss_is_the_mean_or_the_sum_of_its_elements(kind):
         np.testing.assert_allclose(value, getattr(np, reduction)(elements), rtol=1e-6)
 
 
-def test_losses_of_probabilities_and_of_vectors_are_reduced_too():
+def test_losses_of_probabilities_and_vectors_can_be_reduced():
     for kind, feeds in {
         "log_loss": (np.full((2, 3), 0.25), np.eye(2, 3)),
         "kl_div": (np.log(np.full((2, 3), 0.25)), np.full((2, 3), 0.5)),
@@ -50,7 +50,7 @@ def test_losses_of_probabilities_and_of_vectors_are_reduced_too():
         np.testing.assert_allclose(mean, elements.mean(), rtol=1e-6)
 
 
-def test_an_unknown_reduction_lists_the_reductions():
+def test_the_error_for_an_unknown_reduction_lists_the_reductions():
     with pytest.raises(AttributeValueError, match="mse: reduction must be one of 'none', 'mean'"):
         compute("mse", reduction="average")
 

@@ -1,4 +1,4 @@
-"""Results of all iterations of a `while_loop` are stacked, as many as there are at the end."""
+"""The results of all iterations of a `while_loop` are stacked, however many there are."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def test_gradients_flow_back_from_every_iteration(programs):
         np.testing.assert_allclose(f(x=X, n=np.int64(n))[0], expected, rtol=1e-5)
 
 
-def test_a_gradient_needs_a_bound(programs):
+def test_a_gradient_requires_a_bound_on_the_iterations(programs):
     _, (squares, _) = squares_of_doubles()
     with pytest.raises(GradientError, match="give max_steps"):
         ow.append_backward(ops.sum(squares), ["x"])
 
 
-def test_exceeding_a_bound_is_an_error(programs):
+def test_exceeding_the_bound_raises(programs):
     _, (squares, _) = squares_of_doubles(max_steps=3)
     f = ow.Network(squares.block).compile(feed=["x", "n"], fetch=[squares])
     with pytest.raises(KernelError, match="the loop must end within 3 iterations"):
@@ -95,7 +95,7 @@ def test_a_body_that_stacks_returns_a_carry_and_an_output(programs):
         layers.while_loop(lambda h: holds, lambda h: h, x, stack=True)
 
 
-def test_loops_with_stacks_of_unknown_length_do_not_nest_in_loops(programs):
+def test_loops_with_stacks_of_unknown_length_are_refused_within_loops(programs):
     x = layers.data("x", shape=[3])
     n = layers.data("n", shape=[], dtype="int64")
 

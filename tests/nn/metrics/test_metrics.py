@@ -15,11 +15,11 @@ SCORES = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7], [0.5, 0.5]])
 
 
 @pytest.mark.parametrize("labels", [[1, 0, 0, 0], np.array([[1], [0], [0], [0]])])
-def test_accuracy_is_the_share_of_correct_rows_and_the_first_of_equal_scores_counts(labels):
+def test_accuracy_is_the_fraction_of_correct_rows_and_the_first_of_equal_scores_counts(labels):
     assert nn.metrics.accuracy(SCORES, labels) == 0.75
 
 
-def test_row_with_nan_is_wrong():
+def test_a_row_with_nan_counts_as_wrong():
     assert nn.metrics.accuracy([[np.nan, 1.0], [1.0, 0.0]], [0, 0]) == 0.5
 
 
@@ -52,7 +52,7 @@ def collect(metric, scores, labels):
     return metric.result()
 
 
-def test_batches_of_different_size_count_by_their_rows():
+def test_batches_of_different_sizes_are_weighted_by_their_rows():
     assert collect(nn.metrics.Accuracy(), ROWS, LABELS) == nn.metrics.accuracy(ROWS, LABELS)
     mean = nn.metrics.Mean()
     mean.update(2.0, weight=16)
@@ -75,7 +75,7 @@ def shares(predicted, true, label):
     return right / max((predicted == label).sum(), 1), right / max((true == label).sum(), 1)
 
 
-def test_precision_and_recall_of_two_classes():
+def test_precision_and_recall_of_two_classes_match_their_definitions():
     expected = shares((BINARY >= 0.7).astype(int), TRUE, 1)
     metrics = nn.metrics.Precision(threshold=0.7), nn.metrics.Recall(threshold=0.7)
     got = [collect(metric, BINARY[:, None], TRUE) for metric in metrics]
@@ -95,14 +95,14 @@ def test_precision_and_recall_are_means_over_the_classes_that_occur():
     assert metric.result() == 0.5
 
 
-def test_the_area_is_the_share_of_pairs_in_the_right_order():
+def test_the_area_is_the_fraction_of_correctly_ordered_pairs():
     high, low = BINARY[TRUE == 1][:, None], BINARY[TRUE == 0]
     expected = ((high > low) + 0.5 * (high == low)).mean()
     assert collect(nn.metrics.AUC(), BINARY, TRUE) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("kind", ["AUC", "Accuracy", "Mean", "Precision", "R2", "Recall"])
-def test_a_reset_forgets_all_batches(kind):
+def test_a_reset_discards_all_batches(kind):
     metric = getattr(nn.metrics, kind)()
     assert np.isnan(metric.result())
     batch = {"Mean": ([1.0, 3.0],), "Accuracy": (ROWS, LABELS)}.get(kind, (BINARY, TRUE))
@@ -132,13 +132,13 @@ def test_a_reset_forgets_all_batches(kind):
         (lambda m: m.Mean().update(1, weight=-1), AttributeValueError, "weight must be"),
     ],
 )
-def test_bad_batches_and_options_are_named(call, error, rule):
+def test_the_error_names_a_bad_batch_or_option(call, error, rule):
     with pytest.raises(error, match=rf"^metrics\.\w+: .*{rule}"):
         call(nn.metrics)
 
 
 @pytest.mark.parametrize("offset", [0, 1e6])
-def test_r2_is_one_minus_errors_over_the_spread_of_all_targets(offset):
+def test_r2_is_one_minus_squared_errors_over_the_variance_of_all_targets(offset):
     rng = np.random.default_rng(4)
     targets = offset + rng.standard_normal(50) + np.arange(50) / 10  # batches differ in their mean
     predictions = targets + 0.5 * rng.standard_normal(50)
@@ -160,7 +160,7 @@ def test_an_area_needs_both_classes():
     assert metric.result() == 1
 
 
-def test_a_metric_takes_names_of_variables_and_not_arrays():
+def test_a_metric_accepts_names_of_variables_but_not_arrays():
     assert nn.metrics.Accuracy("prob", "label").variables == ("prob", "label")
     assert nn.metrics.Accuracy(k=2).variables == ()
     with pytest.raises(
@@ -174,9 +174,9 @@ DTYPES += ("float16", "float32", "float64", "bfloat16")
 
 
 def rows_of(dtype):
-    """Return every order of four numbers of a dtype, its least and greatest among them.
+    """Return every permutation of four numbers of a dtype, including its smallest and largest.
 
-    And the position of the greatest.
+    Also return the position of the largest.
     """
     if dtype == "bool":
         values = np.array([False, True])
@@ -190,7 +190,7 @@ def rows_of(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_scores_are_ordered_as_numbers_in_every_dtype(dtype):
+def test_scores_are_ordered_by_value_in_every_dtype(dtype):
     rows, best = rows_of(dtype)
     assert nn.metrics.accuracy(rows, best) == 1
     assert nn.metrics.accuracy(rows, (best + 1) % rows.shape[1]) == 0
@@ -205,7 +205,7 @@ def test_scores_are_ordered_as_numbers_in_every_dtype(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_each_k_counts_equally_many_scores_in_every_dtype(dtype):
+def test_each_k_counts_the_same_number_of_scores_in_every_dtype(dtype):
     rows, _ = rows_of(dtype)
     n = rows.shape[1]
     for k in range(1, n + 2):
@@ -215,7 +215,7 @@ def test_each_k_counts_equally_many_scores_in_every_dtype(dtype):
 
 
 @pytest.mark.parametrize("dtype", [name for name in DTYPES if "uint" in name or name == "bool"])
-def test_differences_of_unsigned_numbers_may_be_negative(dtype):
+def test_differences_of_unsigned_integers_may_be_negative(dtype):
     r2, mean = nn.metrics.R2(), nn.metrics.Mean()
     r2.update(np.array([0, 1], dtype), np.array([1, 0], dtype))
     mean.update(np.ones(300, dtype))
@@ -236,7 +236,7 @@ def test_nan_is_never_a_high_score(dtype):
         nn.metrics.AUC().update(scores[:, 0], [1, 0])
 
 
-def test_nan_and_infinity_reach_a_mean_and_r2():
+def test_nan_and_infinity_propagate_to_a_mean_and_r2():
     for value, expected in ((np.nan, np.nan), (np.inf, np.inf)):
         mean = nn.metrics.Mean()
         mean.update([1.0, value])
@@ -285,7 +285,7 @@ def test_scores_that_are_not_numbers_are_refused(kind, scores):
 @pytest.mark.parametrize(
     "label", [-1, 2, 0.5, np.nan, np.inf, 2**40, 2.0**70], ids=lambda label: f"{label:g}"
 )
-def test_labels_are_classes_that_the_scores_have(kind, label):
+def test_labels_must_be_classes_of_the_scores(kind, label):
     for dtype in (None, "float64"):
         with pytest.raises(AttributeValueError, match=r"whole numbers in \[0, 2\), .*, got"):
             getattr(nn.metrics, kind)().update([[0.0, 1.0]], np.array([label], dtype))
@@ -293,7 +293,7 @@ def test_labels_are_classes_that_the_scores_have(kind, label):
         nn.metrics.AUC().update([0.5], [label])
 
 
-def test_labels_of_every_dtype_are_taken():
+def test_labels_of_every_dtype_are_accepted():
     for dtype in DTYPES[:-1]:
         assert nn.metrics.accuracy([[0.0, 1.0], [1.0, 0.0]], np.array([1, 0], dtype)) == 1
     for labels in (["1"], [None], [1j]):
@@ -310,6 +310,6 @@ def test_scores_are_kept_when_their_array_changes_later():
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("scores", [1.0, np.zeros((2, 2, 2)), np.zeros((2, 1, 1))])
-def test_scores_of_other_axes_are_refused(kind, scores):
+def test_scores_with_a_wrong_number_of_axes_are_refused(kind, scores):
     with pytest.raises(ShapeError, match=rf"^metrics\.{kind}: (scores|targets) must"):
         getattr(nn.metrics, kind)().update(scores, [0, 1])

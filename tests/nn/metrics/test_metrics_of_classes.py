@@ -1,4 +1,4 @@
-"""Metrics of classes and numbers, compared with exact cases and with scikit-learn."""
+"""Metrics for classes and numbers, compared with exact cases and with scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRUE = np.array([0, 1, 2, 2])
 
 
 def collected(metric, *arrays, size=3):
-    """Return the metric after batches of one size."""
+    """Return the metric after batches of equal size."""
     for begin in range(0, len(arrays[0]), size):
         metric.update(*(array[begin : begin + size] for array in arrays))
     return metric
@@ -53,14 +53,14 @@ def test_average_precision_is_the_sum_over_the_steps_of_recall():
     assert np.isnan(collected(nn.metrics.AveragePrecision(), scores, labels * 0).result())
 
 
-def test_areas_of_several_classes_are_the_mean_of_each_against_the_others():
+def test_areas_of_several_classes_are_averaged_over_each_class_against_the_others():
     for kind in (nn.metrics.AUC, nn.metrics.AveragePrecision):
         each = [collected(kind(), THREE[:, c], (c == TRUE).astype(int)).result() for c in range(3)]
         assert collected(kind(), THREE, TRUE).result() == pytest.approx(np.mean(each))
         assert collected(kind(label=1), THREE, TRUE).result() == each[1]
 
 
-def test_errors_of_numbers_are_means_over_all_of_them():
+def test_regression_errors_are_means_over_all_numbers():
     found, wanted = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]]), np.ones((3, 2))
     assert collected(nn.metrics.MSE(), found, wanted, size=2).result() == 94 / 6
     assert collected(nn.metrics.RMSE(), found, wanted).result() == (94 / 6) ** 0.5
@@ -68,14 +68,14 @@ def test_errors_of_numbers_are_means_over_all_of_them():
     assert np.isnan(nn.metrics.RMSE().result())
 
 
-def test_a_confusion_matrix_refuses_more_classes_than_it_has_names_or_room():
+def test_a_confusion_matrix_refuses_more_classes_than_names_or_the_maximum():
     with pytest.raises(AttributeValueError, match="at most 2 classes, as there are names, got 3"):
         nn.metrics.ConfusionMatrix(names=["a", "b"]).update(THREE, TRUE)
     with pytest.raises(AttributeValueError, match="at most 4096 classes, got 5000"):
         nn.metrics.ConfusionMatrix().update(np.zeros((1, 5000)), [0])
 
 
-def test_an_area_refuses_batches_of_other_widths():
+def test_an_area_refuses_batches_of_different_widths():
     area = collected(nn.metrics.AUC(), THREE, TRUE)
     with pytest.raises(ShapeError, match="batches must have 3 scores a row, .*, got 2; call reset"):
         area.update(THREE[:, :2], [0, 1, 0, 1])

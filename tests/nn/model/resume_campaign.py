@@ -1,5 +1,5 @@
-"""Trainings that are killed at any moment and resumed: they have the same bits as an uninterrupted
-one.
+"""Kills training at any moment and resumes it: the result must be bitwise identical to that of
+uninterrupted training.
 
 ``python tests/nn/model/resume_campaign.py --kills 300`` prints a line of counts; its exit status is
 1 after a finding. The tests run a few kills of it; ``OPWRIGHT_RESUME_KILLS`` sets how many.
@@ -26,9 +26,9 @@ import opwright_nn as nn
 EPOCHS = 6
 SAVE_EVERY = 3
 STEP_PAUSE_S = 0.004
-"""A pause, so that a kill hits its step, or the time soon after it."""
+"""A pause after each step, so that a kill occurs in its step or soon after it."""
 MOST_STEPS = 12
-"""The greatest number of steps that a process lives: counted in steps, since these may be slow."""
+"""The maximum number of steps before a kill; counted in steps, since these may be slow."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Train = Callable[..., Arrays]
@@ -50,9 +50,9 @@ def train(folder: Path, started: int | None = None) -> Arrays:
     Parameters
     ----------
     folder : Path
-        Saved to after each third step.
+        The folder to which every third step is saved.
     started : int, optional
-        Gets a byte after each step: "r" if the training was resumed.
+        Gets a byte after each step: "r" if training was resumed.
     """
     model = nn.Model()
     hidden = model.fc_layer("img", size=16, activation="relu")
@@ -84,14 +84,14 @@ def train(folder: Path, started: int | None = None) -> Arrays:
 
 
 class Life(NamedTuple):
-    """The end of one process of a training."""
+    """How one process of a training run ended."""
 
     killed: bool
     resumed: bool
 
 
 def live(train: Train, folder: Path, result: Path, steps: int | None, pause_s: float) -> Life:
-    """Run a training in a separate process, and kill it some time after the given steps, if any."""
+    """Train in a separate process, and kill it some time after the given number of steps."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -116,7 +116,7 @@ def live(train: Train, folder: Path, result: Path, steps: int | None, pause_s: f
 
 
 def run_campaign(folder: Path, kills: int, seed: int = 0, train: Train = train) -> Outcome:
-    """Kill trainings so often, and compare the bits of each with a training never killed."""
+    """Kill training runs until `kills` are reached; compare each bitwise with an unbroken run."""
     expected = train(folder / "whole")
     moments = random.Random(seed)
     done = resumed = trainings = 0
@@ -135,7 +135,7 @@ def run_campaign(folder: Path, kills: int, seed: int = 0, train: Train = train) 
 
 
 def differing(result: Path, expected: Arrays) -> list[str]:
-    """Return the names of the arrays whose bits differ from the expected ones."""
+    """Return the names of the arrays that are not bitwise identical to the expected ones."""
     with np.load(result) as arrays:
         if set(arrays.files) != set(expected):
             return [f"holds {sorted(arrays.files)}"]

@@ -1,4 +1,4 @@
-"""Wrong calls of a Model: the error has the name and a fix, and nothing changes."""
+"""Wrong calls of a Model: the error names the mistake and a fix, and nothing changes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ LABELS = np.ones((6, 1), np.int64)
         (lambda m: m.input(""), AttributeValueError, "data: name must be a string"),
     ],
 )
-def test_a_wrong_call_is_reported_by_name_and_changes_nothing(tiny, call, error, rule):
+def test_the_error_names_a_wrong_call_and_nothing_changes(tiny, call, error, rule):
     model, _ = tiny.make()
     before = str(model.program), str(model.startup_program), model.scope.names()
     with pytest.raises(error, match=rule):
@@ -135,14 +135,14 @@ def test_an_optimizer_requires_backward_first(tiny):
         model.set_learning_rate(0.1)
 
 
-def test_a_model_without_loss_and_metric_is_not_run(tiny):
+def test_a_model_without_loss_and_metric_refuses_to_run(tiny):
     model, _ = tiny.make(optimize=False)
     tiny.fill(model)
     with pytest.raises(ProgramError, match="Model.run: there must be something to return"):
         model.run()
 
 
-def test_wrong_width_of_a_later_batch_is_refused_and_the_model_stays_usable(tiny):
+def test_a_later_batch_of_a_wrong_width_is_refused_and_the_model_stays_usable(tiny):
     model, _ = tiny.make()
     tiny.fill(model)
     model.run()
@@ -157,12 +157,12 @@ def test_wrong_width_of_a_later_batch_is_refused_and_the_model_stays_usable(tiny
     ("options", "rule"),
     [({"scope": 3}, "scope must be a Scope"), ({"device": 3}, "device must be")],
 )
-def test_bad_argument_of_a_model_is_named(options, rule):
+def test_the_error_names_a_bad_argument_of_a_model(options, rule):
     with pytest.raises(AttributeTypeError, match=f"Model: {rule}"):
         nn.Model(**options)
 
 
-def test_label_out_of_range_fails_in_the_step_and_the_model_stays_usable(tiny):
+def test_a_label_out_of_range_fails_the_step_and_the_model_stays_usable(tiny):
     model, _ = tiny.make()
     tiny.fill(model)
     model.run()
@@ -185,7 +185,7 @@ def test_a_width_that_no_batch_determines_is_refused(tiny):
         model.run()
 
 
-def test_an_input_that_may_be_a_misspelt_result_names_the_result(tiny):
+def test_the_error_for_an_input_that_may_be_a_misspelled_result_names_the_result(tiny):
     model = nn.Model()
     hidden = model.fc_layer("img", 3, name="hidden")
     assert hidden.name == "hidden_out"
@@ -197,7 +197,7 @@ def test_an_input_that_may_be_a_misspelt_result_names_the_result(tiny):
 
 
 @pytest.mark.parametrize("declared", [[None, None], [None, 7]])
-def test_batch_of_another_shape_than_declared_is_refused(tiny, declared):
+def test_a_batch_whose_shape_differs_from_the_declared_one_is_refused(tiny, declared):
     model = nn.Model()
     model.input("img", shape=declared)
     model.backward(model.mean(model.fc_layer("img", 3)))
@@ -216,7 +216,7 @@ def test_batch_of_another_shape_than_declared_is_refused(tiny, declared):
     ],
     ids=["model", "layers"],
 )
-def test_without_operators_a_layer_names_the_package_to_install(build, programs):
+def test_without_operators_the_error_of_a_layer_names_the_package_to_install(build, programs):
     text = "(?s)no operator of this type is registered.*pip install opwright-std"
     with ow.context_guard(ow.Context()), pytest.raises(OperatorNotFoundError, match=text):
         build()

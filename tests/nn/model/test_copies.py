@@ -1,4 +1,4 @@
-"""Copies of a Model: by pickle and by deepcopy, here and in another process."""
+"""Copies of a Model: with pickle and deepcopy, in this and another process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def duplicate(request):
 
 
 def losses(tiny, model, count=3):
-    """The losses of steps on the samples."""
+    """Return the losses of steps on the samples."""
     tiny.fill(model)
     return [float(model.run()[0]) for _ in range(count)]
 
@@ -46,7 +46,7 @@ def deep(tiny):
 
 
 @pytest.mark.parametrize("n_steps", [0, 2])
-def test_a_duplicate_continues_as_the_original_and_independently(tiny, duplicate, n_steps):
+def test_a_duplicate_continues_like_the_original_but_independently(tiny, duplicate, n_steps):
     model = deep(tiny)
     if n_steps:
         losses(tiny, model, n_steps)

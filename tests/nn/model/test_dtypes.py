@@ -1,4 +1,4 @@
-"""The dtypes that a model accepts: the dtypes of its inputs, and with cast any numbers."""
+"""The dtypes that a model accepts: those of its inputs, and, with cast, any numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make(**options):
 
 
 def run(x, y, **options):
-    """Return the bits of a training, a step and a prediction with these arrays."""
+    """Return the bytes of the results of training, a step and a prediction with these arrays."""
     model, out = make(**options)
     history = nn.train(model, (x, y), 2, batch_size=8, validation=(x, y), progress=False)
     model.fill("x", x)
@@ -36,7 +36,7 @@ def run(x, y, **options):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "bool"])
-def test_arrays_that_the_input_holds_are_converted(dtype):
+def test_arrays_that_the_dtype_of_the_input_can_represent_are_converted(dtype):
     x, y = np.abs(X * 3).astype(dtype), np.abs(Y).astype(dtype)
     assert run(x, y) == run(x.astype(np.float32), y.astype(np.float32))
 
@@ -64,7 +64,7 @@ def test_lists_are_converted_to_the_dtype_of_the_input():
     assert nn.train(other, lists, 1, batch_size=8, progress=False)["loss"] == plain["loss"]
 
 
-def test_classes_of_any_whole_numbers_are_labels():
+def test_labels_may_have_any_integer_dtype():
     def losses(labels, **options):
         model = nn.Model(**options)
         scores = model.fc_layer(model.input("x", [None, 3]), 2)

@@ -14,7 +14,7 @@ from opwright.errors import (
 )
 
 
-def test_loaded_model_predicts_and_trains_on_the_same(tiny, tmp_path):
+def test_a_loaded_model_predicts_and_trains_like_the_saved_one(tiny, tmp_path):
     model, prob = tiny.make()
     model.initialize_parameters(seed=1)
     tiny.fill(model)
@@ -47,7 +47,7 @@ def test_states_of_the_optimizer_are_saved(tiny, tmp_path):
     assert [float(again.run()[0]) for _ in range(3)] == [float(model.run()[0]) for _ in range(3)]
 
 
-def test_a_model_without_optimizer_loads_the_save_of_one_with_it(tiny, tmp_path):
+def test_a_model_without_optimizer_loads_a_save_with_optimizer_states(tiny, tmp_path):
     model, prob = tiny.make()
     tiny.fill(model)
     model.run()
@@ -59,7 +59,7 @@ def test_a_model_without_optimizer_loads_the_save_of_one_with_it(tiny, tmp_path)
     )
 
 
-def test_new_optimizer_begins_on_loaded_parameters(tiny, tmp_path):
+def test_a_new_optimizer_starts_from_loaded_parameters(tiny, tmp_path):
     model, prob = tiny.make()
     tiny.fill(model)
     model.run()
@@ -118,7 +118,7 @@ def test_the_loaded_width_must_match_the_data(tiny, tmp_path):
         again.predict(prob, img=tiny.images[:, :7])
 
 
-def test_model_without_values_is_not_saved(tiny, tmp_path):
+def test_a_model_without_values_is_not_saved(tiny, tmp_path):
     model, _ = tiny.make()
     with pytest.raises(ProgramError, match=r"Model.save: all parameters must have values"):
         model.save(tmp_path / "model")
@@ -140,7 +140,7 @@ def test_a_saved_model_runs_without_its_script(tiny, tmp_path):
     np.testing.assert_array_equal(output, model.predict(prob, img=tiny.images))
 
 
-def test_loaded_parameters_replace_a_request_to_initialize(tiny, tmp_path):
+def test_loading_parameters_cancels_a_request_to_initialize(tiny, tmp_path):
     model, prob = tiny.make()
     tiny.fill(model)
     model.run()
@@ -154,7 +154,7 @@ def test_loaded_parameters_replace_a_request_to_initialize(tiny, tmp_path):
     )
 
 
-def test_an_export_is_the_inference_program_alone(tmp_path):
+def test_an_export_contains_only_the_inference_program(tmp_path):
     model = nn.Model()
     h = model.dropout(model.batch_norm(model.fc_layer("x", 5)), 0.5)
     scores = model.fc_layer(h, 3, name="scores")

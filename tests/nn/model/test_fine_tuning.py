@@ -1,4 +1,4 @@
-"""Fine-tuning: parts of a checkpoint are loaded, parameters are frozen at any time."""
+"""Fine-tuning: loading parts of a checkpoint, and freezing parameters at any time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_backbone_is_loaded_into_a_model_with_a_new_head(folder, options):
     assert model.scope.var("head_w_param").numpy().shape == (5, 7)
 
 
-def test_parameters_to_load_must_fit(folder):
+def test_parameters_to_load_must_match(folder):
     path, _ = folder
     model = make(classes=7)
     with pytest.raises(ProgramError, match=r"must hold all .* 'head_w_param' as float32\[5, 3\]"):
@@ -88,7 +88,7 @@ def test_parameters_to_load_must_fit(folder):
         model.load_parameter(path, filter="head_*")
 
 
-def test_a_frozen_parameter_stays_and_the_others_train():
+def test_a_frozen_parameter_is_unchanged_and_the_others_train():
     model = make()
     model.run()
     before = values(model)
@@ -113,7 +113,7 @@ def test_a_parameter_that_is_unfrozen_trains_as_if_it_had_not_been_frozen():
         assert models[0].run()[0] == models[1].run()[0]
 
 
-def test_freezing_before_the_gradients_needs_them_later():
+def test_a_parameter_frozen_before_backward_cannot_be_unfrozen():
     model = nn.Model()
     loss = model.mean(model.fc_layer(model.fc_layer("x", 3, name="a"), 3, name="b"))
     model.freeze("a_*")
@@ -144,7 +144,7 @@ def test_a_copy_of_a_frozen_model_is_frozen_and_can_be_unfrozen(twin):
     assert "backbone_w_param" in changed(before, values(second))
 
 
-def test_a_frozen_model_resumes(tmp_path):
+def test_training_of_a_frozen_model_can_be_resumed(tmp_path):
     models = make(), make()
     for model in models:
         model.freeze("backbone_*")
@@ -184,7 +184,7 @@ def test_a_frozen_normalization_uses_its_running_statistics_and_keeps_them():
     assert changed(before, values(model)) == STATISTICS
 
 
-def test_a_normalization_without_training_is_not_trained_by_unfreeze():
+def test_unfreeze_does_not_train_a_normalization_with_training_false():
     model = nn.Model()
     out = model.batch_norm(model.fc_layer("x", 3), training=False, name="norm")
     model.minimize(model.mean(out), "sgd")
@@ -216,7 +216,7 @@ def test_the_gradient_through_a_frozen_normalization_uses_its_running_statistics
         np.testing.assert_array_equal(models[0][name], models[1][name])
 
 
-def test_a_loaded_program_that_is_not_trained_keeps_its_statistics(folder):
+def test_a_loaded_program_with_trainable_false_keeps_its_statistics(folder):
     path, saved = folder
     loaded = ow.load(path, trainable=False, fetch="norm_out")
     network = ow.Network(loaded.program.global_block())
@@ -236,7 +236,7 @@ def test_a_loaded_program_returns_any_variable_by_its_name(folder):
         ow.load(path, fetch="norm_oot")
 
 
-def test_a_layer_that_is_appended_after_the_optimizer_is_an_error():
+def test_a_layer_that_is_appended_after_the_optimizer_raises():
     model = make()
     late = model.fc_layer("norm_out", 2, name="late")
     with pytest.raises(ProgramError, match=r"'late_w_param' after it, .*never be trained; move"):

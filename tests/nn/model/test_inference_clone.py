@@ -14,7 +14,7 @@ Y = np.array([0, 2, 1, 1, 0, 2])
 
 
 def build(optimizer=None):
-    """Return main and startup program of a network that is trained, with loss and accuracy."""
+    """Return the main and startup programs of a training network with loss and accuracy."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", [None, 8])
         label = layers.data("label", [None], "int64")
@@ -49,7 +49,7 @@ def test_the_clone_has_the_operators_from_before_the_gradients(make):
     assert states == {name for name, v in plain if v.persistable} - {"@step"}
 
 
-def test_dropout_and_batch_norm_do_not_train_in_the_clone():
+def test_dropout_and_batch_norm_are_in_inference_mode_in_the_clone():
     main, startup = build(nn.optimizer.SGD(0.1))
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
@@ -73,7 +73,7 @@ def test_dropout_and_batch_norm_do_not_train_in_the_clone():
     np.testing.assert_allclose(loss, -logs[np.arange(6), Y].mean(), rtol=1e-5)
 
 
-def test_a_counter_of_the_updates_is_left_out_and_a_later_metric_is_not():
+def test_a_counter_of_the_updates_is_removed_but_a_later_metric_is_not():
     main, _ = build(nn.optimizer.SGD(0.1))
     with ow.program_guard(main, ow.Program()):
         block = main.global_block()

@@ -1,4 +1,4 @@
-"""A Model's layer methods: each is its layer function, with inputs that have names."""
+"""A Model's layer methods: each works like its layer function, with inputs given by name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_method_has_the_parameters_of_its_layer_function(layer):
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_method_is_documented_and_typed_as_if_it_were_written_out(layer):
+def test_a_method_has_the_documentation_and_types_of_its_layer_function(layer):
     method, function = method_of(layer), getattr(layers, layer)
     text = inspect.getdoc(method)
     assert f"`layers.{layer}`" in text if layer in WRITTEN_OUT else text == inspect.getdoc(function)
@@ -128,7 +128,7 @@ def test_a_new_name_becomes_an_input_of_the_dtype_that_the_layer_reads(append, n
         (lambda m: m.cond(1, None, None), AttributeTypeError, "^cond: condition must be a var"),
     ],
 )
-def test_a_wrong_argument_is_reported_with_the_name_of_the_method(call, error, rule, everything):
+def test_the_error_for_a_wrong_argument_names_the_method(call, error, rule, everything):
     model = nn.Model()
     before = everything(model.program)
     with pytest.raises(error, match=rule):
@@ -136,14 +136,14 @@ def test_a_wrong_argument_is_reported_with_the_name_of_the_method(call, error, r
     assert everything(model.program) == before
 
 
-def test_the_output_of_a_branch_that_is_chosen_by_name_is_computed():
+def test_cond_accepts_the_name_of_its_condition():
     model = nn.Model()
     x = model.input("x", [2])
     out = model.cond("condition", lambda: model.tanh(x), lambda: model.relu(x))
     assert model.predict(out, x=[-1.0, 2.0], condition=[False]).tolist() == [0.0, 2.0]
 
 
-def test_layer_functions_take_names_while_a_model_is_built():
+def test_layer_functions_accept_names_while_a_model_is_built():
     model = nn.Model()
     with model:
         hidden = layers.fc("pixels", 3)

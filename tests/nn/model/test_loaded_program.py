@@ -1,4 +1,4 @@
-"""The result of `opwright.load`: it computes its outputs, from any number of threads."""
+"""The result of `opwright.load`: it computes its outputs, in any number of threads."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_loaded_program_predicts_and_changes_nothing(tmp_path):
     assert len(loaded.program.global_block().ops) > 10
 
 
-def test_many_threads_may_call_it(tmp_path):
+def test_many_threads_may_call_a_loaded_program(tmp_path):
     expected = trained(tmp_path)
     loaded = ow.load(tmp_path)
     with ThreadPoolExecutor(8) as pool:
@@ -64,7 +64,7 @@ def test_many_threads_may_call_it(tmp_path):
         np.testing.assert_allclose(result, expected[: 1 + i % 6], rtol=1e-5)
 
 
-def test_a_variable_without_effect_on_the_results_is_no_feed(tmp_path):
+def test_a_variable_without_effect_on_the_results_is_not_a_feed(tmp_path):
     trained(tmp_path)
     loaded = ow.load(tmp_path)
     with pytest.raises(FeedError, match="'label'"):
@@ -89,7 +89,7 @@ def save_model(folder, seed):
     return model.predict(prob, img=X)
 
 
-def test_a_program_has_a_scope_of_its_own_and_leaves_the_default_one(tmp_path):
+def test_a_loaded_program_has_its_own_scope_and_does_not_change_the_default_scope(tmp_path):
     expected = [save_model(tmp_path / str(seed), seed) for seed in (1, 2)]
     with ow.scope_guard(ow.Scope()) as scope:
         loaded = [ow.load(tmp_path / str(seed)) for seed in (1, 2)]
@@ -99,7 +99,7 @@ def test_a_program_has_a_scope_of_its_own_and_leaves_the_default_one(tmp_path):
 
 
 def save_odd(folder):
-    """Save a program with feeds of odd names and several results; return it."""
+    """Save a program with several results and feeds with unusual names; return it."""
     program = ow.Program()
     with ow.program_guard(program):
         block = program.global_block()
@@ -132,7 +132,7 @@ def test_feeds_are_passed_by_position_by_name_or_in_a_dict(tmp_path, call):
     np.testing.assert_array_equal(total, A + B)
 
 
-def test_results_have_names(tmp_path):
+def test_results_can_be_selected_by_name(tmp_path):
     save_odd(tmp_path)
     results = ow.load(tmp_path)(A, B)
     np.testing.assert_array_equal(results["total"], A + B)
@@ -165,7 +165,7 @@ def test_feeds_are_the_arguments_of_a_call(tmp_path):
         (lambda loaded: loaded(), "'input.1'"),
     ],
 )
-def test_wrong_feeds_are_refused_by_name(tmp_path, call, message):
+def test_the_error_names_a_wrong_feed(tmp_path, call, message):
     save_odd(tmp_path)
     with pytest.raises(FeedError, match=message):
         call(ow.load(tmp_path))
@@ -193,7 +193,7 @@ def count_maps(folder):
 
 @pytest.fixture
 def local(monkeypatch):
-    """Make any disk count as this machine's: the disk of a test may be unknown."""
+    """Make every disk count as local, since the file system of a test may be unknown."""
     monkeypatch.setattr(disk, "is_local", lambda handle: True)
 
 
@@ -219,7 +219,7 @@ def test_parameters_are_read_if_they_may_not_be_mapped(tmp_path, local, options)
     np.testing.assert_array_equal(loaded.parameters()["w"], values["w"])
 
 
-def test_parameters_are_read_if_the_system_maps_nothing(tmp_path, local, monkeypatch):
+def test_parameters_are_read_if_the_system_cannot_map_files(tmp_path, local, monkeypatch):
     def refuse(*args, **options):
         raise OSError(12, "Cannot allocate memory")
 
@@ -254,7 +254,7 @@ def test_a_damaged_large_file_is_refused(tmp_path, local):
         ow.load(tmp_path)
 
 
-def test_a_scope_holds_the_memory_of_an_array_that_it_borrows():
+def test_a_scope_keeps_the_memory_of_a_borrowed_array_alive():
     array, variable = np.arange(3.0), ow.Scope().var("v")
     variable.borrow(array)
     array[1] = 7
@@ -275,7 +275,7 @@ def test_a_loaded_program_writes_into_arrays_or_converts_its_results(tmp_path):
     assert made[0] == wanted[0].tolist()
 
 
-def test_a_program_from_elsewhere_is_called_in_the_same_way():
+def test_a_program_from_any_source_is_called_in_the_same_way():
     program, scope = ow.Program(), ow.Scope()
     block = program.global_block()
     block.create_var("a", [None, 2], is_data=True)
@@ -314,7 +314,7 @@ def test_a_report_lists_feeds_results_kernels_and_memory(tmp_path):
     assert "opwright-cpu" in text
 
 
-def test_options_that_compile_refuses_are_refused_when_loaded(tmp_path):
+def test_load_refuses_the_options_that_compile_refuses(tmp_path):
     save_model(tmp_path, 1)
     with pytest.raises(DeviceNotFoundError, match="'nowhere'|nowhere"):
         ow.load(tmp_path, device="nowhere")

@@ -1,4 +1,4 @@
-"""Model.minimize and Model.l2: gradients and updates in one call, of losses in symbols."""
+"""Model.minimize and Model.l2: gradients and updates in one call, and losses as expressions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def step(model, tiny):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_minimize_is_backward_and_optimize(tiny, known):
+def test_minimize_equals_backward_and_optimize(tiny, known):
     images = tiny.images if known else None
     model, loss = make(images)
     pairs = model.minimize(loss, nn.optimizer.SGD(0.5))
@@ -56,7 +56,7 @@ def test_l2_adds_the_squares_of_the_parameters(tiny, known):
         np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_l2_takes_patterns(tiny):
+def test_l2_accepts_patterns(tiny):
     model, _ = make()
     penalty = model.l2("*_w_param")
     model.initialize_parameters(seed=1, img=tiny.images)
@@ -68,19 +68,19 @@ def test_l2_takes_patterns(tiny):
         model.l2("fc_0_w_parm")
 
 
-def test_l2_by_default_leaves_out_frozen_parameters(tiny):
+def test_l2_excludes_frozen_parameters_by_default(tiny):
     model, _ = make()
     model.freeze("*_w_param")
     model.initialize_parameters(seed=1, img=tiny.images)
     assert float(model.predict(model.l2())) == 0.0  # biases begin at 0
 
 
-def test_l2_without_a_parameter_asks_for_layers_first():
+def test_the_error_for_l2_without_a_parameter_asks_for_layers_first():
     with pytest.raises(ProgramError, match="Model.l2: .*got none; append the layers first"):
         nn.Model().l2()
 
 
-def test_a_failed_minimize_leaves_the_model_as_it_was(everything):
+def test_a_failed_minimize_leaves_the_model_unchanged(everything):
     model, loss = make()
     before = everything(model.program), everything(model.startup_program)
     with pytest.raises(AttributeTypeError, match="optimizer must be an Optimizer, got 3"):
@@ -89,7 +89,7 @@ def test_a_failed_minimize_leaves_the_model_as_it_was(everything):
     assert model.minimize(loss, "sgd")
 
 
-def test_minimize_and_l2_suggest_the_argument_that_was_meant():
+def test_errors_of_minimize_and_l2_suggest_the_intended_argument():
     model, loss = make()
     with pytest.raises(AttributeTypeError, match=r"Model.minimize: .*'optimiser'.*optimizer"):
         model.minimize(loss, optimiser="sgd")

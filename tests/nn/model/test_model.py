@@ -30,7 +30,7 @@ def _order(name):
     return (name.split("_")[1], name.split("_")[2] != "w")
 
 
-def test_step_is_gradient_descent(tiny):
+def test_a_step_is_gradient_descent(tiny):
     model, _ = tiny.make()
     model.initialize_parameters(seed=1, img=tiny.images)
     before = tiny.parameters(model)
@@ -43,7 +43,7 @@ def test_step_is_gradient_descent(tiny):
         np.testing.assert_allclose(after[name], new, rtol=1e-4, atol=1e-6)
 
 
-def test_network_learns(tiny):
+def test_a_network_learns(tiny):
     model, prob = tiny.make(width=20)
     model.initialize_parameters(seed=1)
     tiny.fill(model)
@@ -67,7 +67,7 @@ def test_run_returns_the_loss_and_then_each_metric(tiny):
     assert second == 1.0
 
 
-def test_gradients_are_known_by_their_parameters(tiny):
+def test_gradients_can_be_looked_up_by_parameter(tiny):
     model, _ = tiny.make()
     assert [(p.name, g.name) for p, g in model.param_grads] == [
         ("fc_0_w_param", "fc_0_w_param_grad"),
@@ -101,7 +101,7 @@ def test_every_optimizer_lowers_the_loss_with_deferred_shapes(tiny, optimize):
     assert losses[-1] < losses[0]
 
 
-def test_learning_rate_changes_between_steps(tiny):
+def test_the_learning_rate_can_change_between_steps(tiny):
     model, _ = tiny.make()
     tiny.fill(model)
     model.run()
@@ -155,7 +155,7 @@ def test_layers_are_appended_within_the_guard(tiny):
     assert losses[-1] < losses[0]
 
 
-def test_all_layer_methods_train_together(tiny):
+def test_a_model_with_many_layer_methods_trains(tiny):
     model = nn.Model()
     table = model.embedding("word", size=(10, 4))
     hidden = model.concat([model.fc_layer("img", 4), table])
@@ -172,7 +172,7 @@ def test_all_layer_methods_train_together(tiny):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_run_is_one_call_of_the_compiled_step(tiny, monkeypatch):
+def test_run_calls_the_compiled_step_once(tiny, monkeypatch):
     model, _ = tiny.make()
     tiny.fill(model)
     model.run()
@@ -187,7 +187,7 @@ def test_run_is_one_call_of_the_compiled_step(tiny, monkeypatch):
     assert sorted(answer[0]) == ["img", "label"]
 
 
-def test_input_may_be_anything_with_dlpack(tiny):
+def test_an_input_may_be_any_array_with_dlpack(tiny):
     class Foreign:
         shape = tiny.images.shape
 

@@ -1,4 +1,4 @@
-"""Arguments: each one has an effect, or is refused with a fix."""
+"""Every argument has an effect, or is refused with a suggested fix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright_nn import initializer, layers, optimizer, regularizer
 
 @pytest.fixture
 def built(tiny):
-    """A model with gradients and without an optimizer, its inputs filled."""
+    """A model with gradients and filled inputs, but without an optimizer."""
     model, _ = tiny.make(optimize=False)
     model.backward("mean_0_out")
     tiny.fill(model)
@@ -32,7 +32,7 @@ def moved(tiny, model):
 
 @pytest.mark.parametrize("make", [lambda: optimizer.SGD(0.5), lambda: "adam"])
 @pytest.mark.parametrize("by_name", [True, False])
-def test_only_the_parameters_that_are_named_are_trained(tiny, built, make, by_name):
+def test_only_the_named_parameters_are_trained(tiny, built, make, by_name):
     chosen = [built.parameters[i] for i in (3, 0)]
     built.optimize(make(), [p.name for p in chosen] if by_name else chosen)
     assert moved(tiny, built) == ["fc_0_w_param", "fc_1_b_param"]
@@ -74,9 +74,7 @@ def test_only_the_parameters_that_are_named_are_trained(tiny, built, make, by_na
         ),
     ],
 )
-def test_an_argument_of_an_optimizer_without_effect_is_refused(
-    built, everything, call, error, rule
-):
+def test_an_ineffective_argument_of_an_optimizer_is_refused(built, everything, call, error, rule):
     before = everything(built.program)
     with pytest.raises(error, match=rule):
         call(built)
@@ -187,7 +185,7 @@ SAME = {"name": "shared", "initializer": initializer.Constant(0.5), "learning_ra
         ),
     ],
 )
-def test_an_argument_of_a_layer_without_effect_is_refused(programs, snapshot, append, error, rule):
+def test_an_ineffective_argument_of_a_layer_is_refused(programs, snapshot, append, error, rule):
     x = layers.data("x", [None, 8])
     layers.fc(x, 3, param_attr=nn.ParamAttr(**SAME))
     layers.data("images", [None, 1, 8, 8])
@@ -197,7 +195,7 @@ def test_an_argument_of_a_layer_without_effect_is_refused(programs, snapshot, ap
     assert snapshot() == before
 
 
-def test_parameters_are_shared_by_equal_descriptions_or_by_name_only(programs):
+def test_parameters_are_shared_only_with_equal_descriptions_or_by_name_alone(programs):
     x = layers.data("x", [None, 8])
     for attr in (nn.ParamAttr(**SAME), nn.ParamAttr("shared"), nn.ParamAttr(**SAME)):
         layers.fc(x, 3, bias=False, param_attr=attr)

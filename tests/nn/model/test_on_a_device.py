@@ -1,4 +1,4 @@
-"""A model on a device without kernels: the host runs the operators, if the user allows it."""
+"""A model on a device without kernels: the host runs the operators if the user allows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright.plugin import Package
 
 
 class Shelf:
-    """Memory under numbers, and nothing that computes."""
+    """A device that has memory, addressed by numbers, but no kernels."""
 
     name, dlpack_code, addressable = "shelf", 15, False
 
@@ -44,7 +44,7 @@ class Shelf:
 
 @pytest.fixture(autouse=True)
 def shelf():
-    """Make a Context with that device the current one."""
+    """Make a Context with this device the current one."""
     context = Context.discover()
     context.devices.add("shelf", Shelf(), Package("shelf", "opwright-shelf", "1.0"))
     with ow.context_guard(context):
@@ -66,11 +66,11 @@ def test_a_model_trains_and_predicts_with_a_fallback_to_the_host(tiny):
     np.testing.assert_allclose(got, probabilities, rtol=1e-5)
 
 
-def test_a_model_without_a_fallback_names_the_missing_kernel(tiny):
+def test_without_a_fallback_the_error_names_the_missing_kernel(tiny):
     with pytest.raises(KernelNotFoundError, match=r"\[shelf, float32\]: no kernel registered"):
         _losses(tiny, device="shelf")
 
 
-def test_a_model_falls_back_to_nothing_but_the_host(tiny):
+def test_a_model_refuses_a_fallback_other_than_the_host(tiny):
     with pytest.raises(AttributeValueError, match=r"Model: fallback must be .*cpu.*got .cuda."):
         tiny.make(device="shelf", fallback="cuda")

@@ -1,4 +1,4 @@
-"""Training with passes is training without them, bit by bit, in fewer operators."""
+"""Training with passes is bitwise identical to training without, with fewer operators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def embedded(x, y):
 
 
 def pooled(x, y):
-    """Overlapping windows, so that one element may be the maximum of several."""
+    """Its windows overlap, so that one element may be the maximum of several."""
     return _pooled(x, y, "relu", kernel=3)
 
 
@@ -91,7 +91,7 @@ def train(build, passes, batches=(4, 4, 1, 7)):
 
 @pytest.mark.parametrize("build", [digits, normed, branched, embedded, pooled, squashed])
 @pytest.mark.parametrize("name", ["remove_identities", "shrink_activation_grad"])
-def test_training_is_the_same_with_and_without_passes(build, name):
+def test_training_is_bitwise_identical_with_and_without_passes(build, name):
     losses, values, _ = train(build, [name])
     plain_losses, plain_values, _ = train(build, [])
     assert losses == plain_losses
@@ -110,7 +110,7 @@ def test_training_is_the_same_with_and_without_passes(build, name):
         (embedded, 4, {1}),
     ],
 )
-def test_a_step_loses_operators_without_effect(build, batch, lost):
+def test_passes_remove_ineffective_operators_from_a_step(build, batch, lost):
     _, _, plain = train(build, [], [batch])
     _, _, passed = train(build, ["remove_identities"], [batch])
     assert plain.operators - passed.operators in lost
@@ -124,7 +124,7 @@ def test_a_step_loses_operators_without_effect(build, batch, lost):
         (overlapping, "tanh_grad", (4, 6, 6, 6)),  # one element may be several maxima
     ],
 )
-def test_the_gradient_of_an_activation_is_taken_on_the_fewer_maxima(build, op_type, after):
+def test_the_gradient_of_an_activation_is_computed_only_for_the_maxima(build, op_type, after):
     """Without it the derivative of all elements of the convolution is a separate operator."""
     seen = []
 

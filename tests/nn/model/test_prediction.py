@@ -1,4 +1,4 @@
-"""Prediction: it computes a variable and changes neither parameters nor states."""
+"""Prediction computes a variable and changes neither parameters nor states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Y = np.array([[0], [2], [1], [1], [0], [2]])
 
 
 def values(scope):
-    """Every value in a scope."""
+    """Return every value in a scope."""
     return {name: scope.var(name).numpy() for name in scope.names() if scope.var(name).is_set}
 
 
@@ -37,7 +37,7 @@ def make(optimize="adam"):
 
 
 def feeds_of(model, name):
-    """The inputs that a variable depends on."""
+    """Return the inputs on which a variable depends."""
     program = nn.inference_program(model.program, name)
     read = {n for op in program.global_block().ops for n in op.input_names()}
     return {n: v for n, v in {"x": X, "y": Y}.items() if n in read}
@@ -63,7 +63,7 @@ def test_a_parameter_or_state_is_predicted_without_a_feed():
         np.testing.assert_array_equal(model.predict(name), before[name])
 
 
-def test_a_result_of_a_parameter_has_the_value_from_before_the_update():
+def test_a_value_computed_from_a_parameter_uses_the_value_before_the_update():
     model = make()
     with model.guard():
         square = ow.ops.square(model.program.global_block().var("fc_0_w_param"))
@@ -91,7 +91,7 @@ def test_a_result_may_be_persistable_in_the_training_program():
     np.testing.assert_array_equal(model.scope.var("fc_0_out").numpy(), kept)
 
 
-def test_random_operators_without_training_draw_the_same_numbers_again():
+def test_random_operators_outside_training_draw_the_numbers_of_the_next_step():
     model = nn.Model()
     with model.guard():
         x = layers.data("x", [None, 8])
@@ -184,6 +184,6 @@ def test_a_fed_variable_replaces_its_computation():
         ("fc_1_out", {"dropout_0_out": X[:, :3]}, "dropout_0_out.*5"),
     ],
 )
-def test_a_variable_that_cannot_be_fed_is_named(variable, feeds, rule):
+def test_the_error_names_a_variable_that_cannot_be_fed(variable, feeds, rule):
     with pytest.raises(ow.errors.OpwrightError, match=rule):
         make().predict(variable, **feeds)

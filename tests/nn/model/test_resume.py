@@ -1,4 +1,4 @@
-"""Resuming a training: everything is restored, or the difference is reported."""
+"""Resuming training: everything is restored, or the difference is reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make(tiny):
 
 @pytest.fixture
 def trained(make, tmp_path):
-    """A model after three steps, saved, with a learning rate that was changed before."""
+    """A model that was saved after three steps, with a learning rate that was changed before."""
     model = make()
     model.initialize_parameters(seed=11)
     for _ in range(3):
@@ -56,7 +56,7 @@ def check_equal_bits(model, other):
         assert found[name].tobytes() == array.tobytes(), name
 
 
-def test_a_resumed_training_has_the_bits_of_one_that_was_never_ended(make, trained, tmp_path):
+def test_resumed_training_is_bitwise_identical_to_uninterrupted_training(make, trained, tmp_path):
     again = make()
     assert again.resume(tmp_path / "model") is True
     assert again.program.seed == 11
@@ -66,7 +66,7 @@ def test_a_resumed_training_has_the_bits_of_one_that_was_never_ended(make, train
     check_equal_bits(again, trained)
 
 
-def test_a_model_that_has_run_already_is_resumed(make, trained, tmp_path):
+def test_a_model_that_has_already_run_can_be_resumed(make, trained, tmp_path):
     again = make(rate=0.3)
     again.initialize_parameters(seed=2)
     again.run()
@@ -86,18 +86,18 @@ def test_load_parameter_loads_the_seed_of_random_numbers(make, tmp_path):
         assert again.run()[0].tobytes() == model.run()[0].tobytes()
 
 
-def test_load_parameter_reports_another_learning_rate(make, trained, tmp_path):
+def test_load_parameter_warns_of_a_different_learning_rate(make, trained, tmp_path):
     with pytest.warns(RuntimeWarning, match=r"learning rate 0\.1 instead of 0\.05; model\.resume"):
         make().load_parameter(tmp_path / "model")
 
 
-def test_load_parameter_reports_other_attributes_of_operators(make, trained, tmp_path):
+def test_load_parameter_warns_of_different_operator_attributes(make, trained, tmp_path):
     other = make(rate=0.05, drop=0.25)
     with pytest.warns(RuntimeWarning, match=r"dropout, with .* 0\.5 instead of 0\.25; model\.res"):
         other.load_parameter(tmp_path / "model")
 
 
-def test_load_parameter_of_another_model_reports_nothing(make, trained, tmp_path):
+def test_load_parameter_of_another_model_does_not_warn(make, trained, tmp_path):
     make(optimizer="sgd").load_parameter(tmp_path / "model")
 
 
@@ -109,7 +109,9 @@ def test_load_parameter_of_another_model_reports_nothing(make, trained, tmp_path
         ({"size": 6}, r"'fc_0_w_param' as float32\[8, 5\] instead of float32\[\?, 6\]"),
     ],
 )
-def test_another_model_is_not_resumed_and_not_changed(make, trained, tmp_path, options, rule):
+def test_resuming_a_different_model_is_refused_and_changes_nothing(
+    make, trained, tmp_path, options, rule
+):
     other = make(**options)
     with pytest.raises(ProgramError, match=rf"Model\.resume: .*{rule}"):
         other.resume(tmp_path / "model")
@@ -117,7 +119,7 @@ def test_another_model_is_not_resumed_and_not_changed(make, trained, tmp_path, o
     assert other.program.seed == 0
 
 
-def test_other_streams_of_random_numbers_are_another_model(make, trained, tmp_path):
+def test_a_model_with_different_random_streams_counts_as_different(make, trained, tmp_path):
     other = make()
     (dropout,) = [op for op in other.program.global_block().ops if op.type == "dropout"]
     dropout.attrs = {**dropout.attrs, "stream": 77}
@@ -155,7 +157,7 @@ def test_the_position_in_the_data_is_restored(make, tiny, tmp_path):
     assert not any(other.scope.var(p.name).is_set for p in other.parameters)
 
 
-def test_batches_are_refused_where_no_position_was_saved(make, tiny, trained, tmp_path):
+def test_batches_are_refused_if_no_position_was_saved(make, tiny, trained, tmp_path):
     with pytest.raises(ProgramError, match="batches must be passed .* has no position in the data"):
         make().resume(tmp_path / "model", nn.batches((tiny.images,), 4))
 
@@ -182,7 +184,7 @@ def test_a_position_that_no_batches_have_is_refused(make, tiny, tmp_path, positi
         make().resume(tmp_path, batches)
 
 
-def test_nothing_to_resume_is_an_error_unless_it_may_be_missing(make, tmp_path):
+def test_a_missing_save_raises_unless_missing_ok_is_true(make, tmp_path):
     model = make()
     with pytest.raises(FileMissingError, match="must be a folder that opwright.save has written"):
         model.resume(tmp_path / "model")
@@ -191,7 +193,7 @@ def test_nothing_to_resume_is_an_error_unless_it_may_be_missing(make, tmp_path):
     assert model.resume(tmp_path / "model", missing_ok=True) is False
 
 
-def test_a_damaged_save_is_an_error_even_if_it_may_be_missing(make, trained, tmp_path):
+def test_a_damaged_save_raises_even_if_missing_ok_is_true(make, trained, tmp_path):
     path = tmp_path / "model" / "latest"
     (path / "params.safetensors").rename(path / "params")
     with pytest.raises(FormatError, match=r"must hold generation\.json, program\.pb and params"):
@@ -201,13 +203,13 @@ def test_a_damaged_save_is_an_error_even_if_it_may_be_missing(make, trained, tmp
         make().resume(path, missing_ok=True)
 
 
-def test_a_model_keeps_as_many_saves_as_asked(trained, tmp_path):
+def test_a_model_keeps_the_requested_number_of_saves(trained, tmp_path):
     for _ in range(3):
         trained.save(tmp_path / "model", keep=3)
     assert len(list((tmp_path / "model" / "generations").iterdir())) == 3
 
 
-def test_trainings_that_are_killed_end_with_the_bits_of_one_that_was_not():
+def test_killed_and_resumed_training_is_bitwise_identical_to_uninterrupted_training():
     script = Path(__file__).parent / "resume_campaign.py"
     command = [sys.executable, script, "--kills", str(KILLS)]
     subprocess.run(command, check=True, timeout=600)

@@ -1,4 +1,4 @@
-"""Several losses, predictions and fetched variables; and the text of a model."""
+"""Several losses, predictions and fetched variables, and the repr of a model."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_gradient_belongs_to_the_weighted_sum():
         (["los"], None, VariableNotFoundError, "'los'; did you mean 'loss"),
     ],
 )
-def test_bad_losses_are_named_and_change_nothing(losses, weights, error, rule, everything):
+def test_the_error_names_bad_losses_and_nothing_changes(losses, weights, error, rule, everything):
     model = nn.Model()
     loss = model.mean(model.fc_layer("x", 2), name="loss")
     fixed = [loss if item == "loss" else item for item in losses] if losses != "loss" else loss
@@ -102,7 +102,7 @@ def test_a_step_without_a_loss_returns_its_fetches():
     assert model.run(fetch=[out])[0].shape == (6, 2)
 
 
-def test_a_fetch_after_a_change_of_the_program_shows_the_new_one():
+def test_a_fetch_after_a_change_uses_the_changed_program():
     model = nn.Model()
     x = model.input("x", [None, 4])
     out = model.relu(x)
@@ -153,7 +153,7 @@ def test_the_repr_of_a_model_and_a_network_describes_it():
     assert repr(ow.Network()) == "Network(0 operators, operators of its own)"
 
 
-def test_a_parameter_has_one_shape_in_all_models_of_a_scope():
+def test_models_that_share_a_scope_must_agree_on_a_parameter_shape():
     scope = ow.Scope()
     first, second = nn.Model(scope), nn.Model(scope)
     first.fc_layer("x", 1, name="head")

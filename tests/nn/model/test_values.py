@@ -1,4 +1,4 @@
-"""Initial values and predictions: they depend on seed and data, and on nothing else."""
+"""Initial values and predictions depend only on seed and data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_example_determines_the_width_before_any_batch(tiny):
     assert model.program.global_block().var("label").shape == (-1, 1)
 
 
-def test_input_may_be_declared():
+def test_an_input_may_be_declared():
     model = nn.Model()
     model.input("img", shape=[None, 8], dtype="float64")
     model.fc_layer("img", 5)
@@ -51,7 +51,7 @@ def test_a_width_is_inferred_and_a_free_dimension_remains_free():
     assert model.parameters[0].shape == (8, 1)
 
 
-def test_initial_values_depend_on_the_seed_only(tiny):
+def test_initial_values_depend_only_on_the_seed(tiny):
     def first(seed, early):
         model, _ = tiny.make()
         if early:
@@ -79,7 +79,7 @@ def test_run_initializes_parameters_without_a_value_as_initialize_parameters_doe
         np.testing.assert_array_equal(tiny.parameters(unasked)[name], value)
 
 
-def test_layer_added_later_is_initialized_alone(tiny):
+def test_only_a_layer_that_was_added_later_is_initialized(tiny):
     model, prob = tiny.make(optimize=False)
     model.initialize_parameters(seed=1, img=tiny.images)
     before = tiny.parameters(model)
@@ -116,7 +116,7 @@ def test_the_seed_restarts_dropout(tiny):
     assert [float(model.run()[0]) for _ in range(3)] == first
 
 
-def test_batch_may_change_its_size(tiny):
+def test_the_batch_size_may_change(tiny):
     model, prob = tiny.make()
     for rows in (6, 1, 4):
         model.fill("img", tiny.images[:rows])
@@ -125,7 +125,7 @@ def test_batch_may_change_its_size(tiny):
     assert model.predict(prob, img=np.repeat(tiny.images, 100, axis=0)).shape == (600, 3)
 
 
-def test_parameter_is_filled_at_once(tiny):
+def test_filling_a_parameter_takes_effect_immediately(tiny):
     model, prob = tiny.make()
     model.initialize_parameters(img=tiny.images)
     model.fill("fc_1_w_param", np.zeros((5, 3), np.float32))
@@ -173,7 +173,7 @@ def test_a_prediction_skips_dropout_and_draws_no_random_number(tiny):
     assert model.run()[0] == second
 
 
-def test_prediction_takes_the_running_statistics_of_batch_norm(tiny):
+def test_prediction_uses_the_running_statistics_of_batch_norm(tiny):
     model = nn.Model()
     out = model.batch_norm("img")
     model.backward(model.mean(out))
@@ -214,7 +214,7 @@ def test_the_first_batch_determines_all_shapes(tiny):
     assert not unknown
 
 
-def test_parameter_may_be_filled_before_the_first_batch(tiny):
+def test_a_parameter_may_be_filled_before_the_first_batch(tiny):
     model, _ = tiny.make()
     model.fill("fc_0_w_param", np.zeros((8, 5), np.float32))
     model.fill("fc_1_w_param", np.zeros((5, 3), np.float32))

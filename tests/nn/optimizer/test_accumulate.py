@@ -1,4 +1,4 @@
-"""Accumulate: several small steps equal a large one, also across a checkpoint."""
+"""Accumulate: several small steps equal a large step, also across a checkpoint."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parameters(model):
         lambda: SGD(nn.schedule.step(0.5, size=1, gamma=0.5)),
     ],
 )
-def test_parts_of_a_batch_update_like_the_whole(make):
+def test_accumulated_parts_of_a_batch_update_like_the_complete_batch(make):
     whole, parts = make_model(make()), make_model(Accumulate(make(), steps=3))
     for _ in range(4):
         run(whole, 0, 12)
@@ -70,7 +70,7 @@ def test_a_checkpoint_continues_between_two_updates(tmp_path):
         assert parameters(again)[name].tobytes() == array.tobytes()
 
 
-def test_a_program_is_compiled_with_the_updates_left_out():
+def test_compile_skips_the_updates_in_steps_between():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", [None, 5])
         y = layers.data("y", [None, 1], dtype="int64")
@@ -94,7 +94,7 @@ def test_the_learning_rate_belongs_to_the_inner_optimizer():
     assert all((before[name] == array).all() for name, array in parameters(model).items())
 
 
-def test_wrong_arguments_are_named():
+def test_the_error_names_a_wrong_argument():
     with pytest.raises(AttributeTypeError, match="Accumulate: optimizer must be an Optimizer"):
         Accumulate("adam", steps=2)
     with pytest.raises(AttributeValueError, match="Accumulate: steps must be"):

@@ -1,4 +1,4 @@
-"""Optimizers: the arithmetic of their papers, states in the scope, one program."""
+"""Optimizers: the formulas of their papers, states in the scope, and one program each."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_momentum_keeps_a_velocity(nesterov):
 
 
 @pytest.mark.parametrize("decay", [None, 0.3])
-def test_adam_follows_its_paper(decay):
+def test_adam_matches_the_formulas_of_its_paper(decay):
     weight, m, v = START.copy(), 0.0, 0.0
     for t in range(1, 5):
         m, v = 0.7 * m + 0.3 * GRAD, 0.9 * v + 0.1 * GRAD**2
@@ -83,7 +83,7 @@ def test_adam_follows_its_paper(decay):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("beta2", [1 - 1e-3, 1 - 1e-6, 1 - 1e-8])
 @pytest.mark.parametrize("name", ["Adam", "AdamW", "Adamax", "NAdam", "RAdam", "Lamb"])
-def test_steps_do_not_depend_on_how_near_to_1_beta2_is(name, beta2, dtype):
+def test_steps_are_accurate_however_close_beta2_is_to_1(name, beta2, dtype):
     def steps(beta2):
         make = lambda: getattr(optimizer, name)(RATE, beta2=beta2, epsilon=1e-12)  # noqa: E731
         scope, step, _ = build(make, dtype)
@@ -91,7 +91,7 @@ def test_steps_do_not_depend_on_how_near_to_1_beta2_is(name, beta2, dtype):
             step()
         return scope.var("a_w_param").numpy()
 
-    # With equal gradients both moments are shares of the gradient, which the correction removes.
+    # With equal gradients both moments are multiples of the gradient; the correction removes this.
     np.testing.assert_allclose(steps(beta2), steps(0.5), rtol=1e-5 if dtype == "float32" else 1e-7)
 
 
@@ -124,7 +124,7 @@ def test_gradients_are_clipped_before_penalties():
 
 
 def two_layers(clip):
-    """Return both weight gradients, raw and as they reach the update."""
+    """Return both weight gradients, raw and as used by the update."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", [None, 3], "float64")
         hidden = layers.fc(x, 4, bias=False, name="a")
@@ -139,14 +139,14 @@ def two_layers(clip):
     return grads, [old - new for old, new in zip(before, after, strict=True)]
 
 
-def test_clip_by_norm_bounds_each_gradient_alone():
+def test_clip_by_norm_bounds_each_gradient_separately():
     grads, moves = two_layers(nn.clip.ClipByNorm(0.01))
     for grad, move in zip(grads, moves, strict=True):
         assert np.linalg.norm(grad) > 0.01
         np.testing.assert_allclose(move, grad * 0.01 / np.linalg.norm(grad), rtol=1e-6)
 
 
-def test_clip_by_global_norm_keeps_the_proportions():
+def test_clip_by_global_norm_preserves_the_ratios_of_gradients():
     grads, moves = two_layers(nn.clip.ClipByGlobalNorm(0.01))
     norm = np.sqrt(sum((grad**2).sum() for grad in grads))
     assert norm > 0.01
@@ -154,14 +154,14 @@ def test_clip_by_global_norm_keeps_the_proportions():
         np.testing.assert_allclose(move, grad * 0.01 / norm, rtol=1e-6)
 
 
-def test_a_gradient_within_the_bound_keeps_its_bits():
+def test_a_gradient_within_the_bound_is_bitwise_unchanged():
     plain = weight_after(lambda: optimizer.SGD(RATE), 1)
     for clip in (nn.clip.ClipByNorm(3.7), nn.clip.ClipByGlobalNorm(3.7)):
         bounded = weight_after(lambda clip=clip: optimizer.SGD(RATE, clip=clip), 1)
         np.testing.assert_array_equal(bounded, plain)
 
 
-def test_zero_gradient_is_clipped_to_zero():
+def test_a_zero_gradient_stays_zero_after_clipping():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", [None, 3])
         loss = layers.mean(layers.fc(x, 2))
@@ -174,14 +174,14 @@ def test_zero_gradient_is_clipped_to_zero():
     np.testing.assert_array_equal(scope.var("fc_0_w_param").numpy(), before)
 
 
-def test_learning_rate_of_a_parameter_is_a_factor():
+def test_the_learning_rate_of_a_parameter_is_a_factor():
     weight = weight_after(lambda: optimizer.SGD(RATE), 1, learning_rate=0.25)
     check(weight, START - 0.25 * RATE * GRAD)
     still = weight_after(lambda: optimizer.SGD(RATE), 1, learning_rate=0.0)
     np.testing.assert_array_equal(still, START)
 
 
-def test_learning_rate_is_a_tensor_that_changes_between_steps():
+def test_the_learning_rate_is_a_tensor_that_can_change_between_steps():
     scope, step, sgd = build(lambda: optimizer.SGD(RATE))
     assert sgd.learning_rate.name == "learning_rate"
     assert sgd.learning_rate.persistable
@@ -209,7 +209,7 @@ def test_states_are_named_after_their_parameter(make, names):
     assert states == {f"a_w_param_{name}" for name in names}
 
 
-def test_float32_parameters_train_too():
+def test_float32_parameters_train():
     scope, step, _ = build(lambda: optimizer.Adam(RATE), dtype="float32")
     step()
     moved = scope.var("a_w_param").numpy()
@@ -236,7 +236,7 @@ def test_minimize_trains_the_listed_parameters(programs):
     assert [parameter.name for parameter, _ in pairs] == ["a_b_param"]
 
 
-def test_nothing_to_train_is_refused_and_changes_nothing(programs):
+def test_minimize_without_a_parameter_to_train_is_refused_and_changes_nothing(programs):
     main, startup = programs
     loss = layers.mean(layers.data("x", [None, 3]))
     before = (len(main.global_block().ops), list(main.global_block().vars))
@@ -246,7 +246,7 @@ def test_nothing_to_train_is_refused_and_changes_nothing(programs):
     assert not startup.global_block().vars
 
 
-def test_optimizer_serves_one_program():
+def test_an_optimizer_refuses_a_second_program():
     sgd = optimizer.SGD(RATE)
     build(lambda: sgd)
     with pytest.raises(ProgramError, match="SGD: an optimizer serves one program"):
@@ -291,13 +291,13 @@ def test_the_learning_rate_before_minimize_is_refused():
         (lambda: optimizer.SGD().minimize("loss"), AttributeTypeError, "SGD: loss must be a var"),
     ],
 )
-def test_bad_argument_is_named(make, error, rule):
+def test_the_error_names_a_bad_argument(make, error, rule):
     with pytest.raises(error, match=rule):
         make()
 
 
 @pytest.mark.parametrize("kind", optimizer.OPTIMIZERS.values(), ids=optimizer.OPTIMIZERS)
-def test_arguments_have_the_ranges_of_the_attributes_of_the_operator(kind):
+def test_arguments_have_the_ranges_of_the_operator_attributes(kind):
     attributes = kind().attrs()
     for rule in ow.op_proto(kind.op_type).attrs:
         assert rule.name in attributes or rule.has_default
@@ -310,14 +310,14 @@ def test_arguments_have_the_ranges_of_the_attributes_of_the_operator(kind):
                 kind(**{rule.name: rule.max + 1})
 
 
-def test_the_learning_rate_is_not_assigned():
+def test_assigning_to_the_learning_rate_is_refused():
     adam = optimizer.Adam(RATE)
     with pytest.raises(AttributeError, match=r"Adam: .* a variable .*; call set_learning_rate\("):
         adam.learning_rate = 0.5
 
 
 class Halving(optimizer.Optimizer):
-    """An optimizer of a user, whose constructor is written out."""
+    """A user's optimizer with an explicit constructor."""
 
     op_type = "momentum"
 
@@ -332,7 +332,7 @@ class Halving(optimizer.Optimizer):
         return [optimizer.State("velocity")]
 
 
-def test_an_optimizer_of_a_user_declares_itself():
+def test_a_user_can_declare_an_optimizer():
     expected = weight_after(lambda: optimizer.Momentum(RATE, 0.25), 3)
     np.testing.assert_array_equal(weight_after(lambda: Halving(RATE, 0.5), 3), expected)
     assert repr(Halving(RATE, 0.5)) == "Halving(learning_rate=0.1, mu=0.25)"
@@ -377,7 +377,7 @@ def test_optimize_appends_an_operator_for_each_pair(programs, wrap):
         ({"network": ow.Network()}, AttributeTypeError, "network must be a Program, a Block"),
     ],
 )
-def test_bad_argument_of_optimize_is_named(programs, arguments, error, rule):
+def test_the_error_names_a_bad_argument_of_optimize(programs, arguments, error, rule):
     param_grad = gradients(programs)
     values = {"network": programs[0], "type": "sgd", "attrs": None, "param_grad": param_grad}
     before = len(programs[0].global_block().ops)

@@ -1,4 +1,4 @@
-"""Schedules: the step computes the rate of the formula, with its count in the scope."""
+"""Schedules: each step computes the rate from the formula, with the step count in the scope."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_each_step_has_the_rate_of_the_formula_without_a_new_plan(name):
     assert len(model._step.plans) == 1
 
 
-def test_parameters_move_by_the_rate():
+def test_updates_use_the_rate_of_the_schedule():
     model = make_model(schedule.step(0.5, size=1, gamma=0.5))
     _, bias = model.parameters
     model.initialize_parameters(x=np.ones((2, 3), np.float32))
@@ -111,7 +111,7 @@ def test_a_model_with_a_schedule_can_be_copied():
     assert current_rate(twin) == current_rate(model)
 
 
-def test_a_rate_of_a_schedule_cannot_be_set():
+def test_the_rate_of_a_schedule_cannot_be_set():
     model = make_model(schedule.step(0.1, 3))
     model.run()
     with pytest.raises(ProgramError, match="Momentum: the learning rate must be a number to be se"):
@@ -166,7 +166,7 @@ def test_a_rate_of_a_schedule_cannot_be_set():
         ),
     ],
 )
-def test_a_bad_schedule_is_refused(make, error, rule):
+def test_an_invalid_schedule_is_refused(make, error, rule):
     if error is None:
         make()
         return
@@ -177,7 +177,7 @@ def test_a_bad_schedule_is_refused(make, error, rule):
 @pytest.mark.parametrize(
     "value", ["a", None, [None], [1j], [[1], [1, 2]], [1e200], [math.nan], [-1.0], [1.0, 2.0], 1.0]
 )
-def test_a_curve_that_returns_no_rate_is_refused(value):
+def test_a_curve_that_does_not_return_a_rate_is_refused(value):
     with pytest.raises(AttributeValueError, match="one finite rate of at least 0, got .* step 3;"):
         schedule.Schedule(lambda t: value).rate(3)
 

@@ -1,4 +1,4 @@
-"""Sparse gradients: looked-up rows train as with dense gradients, all others stay."""
+"""Sparse gradients: looked-up rows train as with dense gradients, all others are unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def look_up(index: ow.Variable, sparse: bool = True, **options: Any) -> ow.Varia
 
 
 class Training:
-    """A loss of vectors from a look-up, its programs and a scope to run them in."""
+    """A loss of looked-up vectors, its programs and a scope to run them in."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ def test_lazy_steps_match_dense_ones_if_rows_without_gradient_do_not_move(
 
 
 @pytest.mark.parametrize("kind", LAZY)
-def test_rows_that_are_looked_up_move_as_densely_and_all_others_keep_their_states(
+def test_looked_up_rows_are_updated_as_in_dense_training_and_other_states_are_kept(
     kind: str,
 ) -> None:
     lazy, dense = Training(LAZY[kind]), Training(LAZY[kind], sparse=[False])
@@ -118,7 +118,7 @@ def test_a_step_computes_no_gradient_of_the_tables_shape(kind: str) -> None:
     assert f"sparse_{kind.replace('nesterov', 'momentum')}" in training.types()
 
 
-def test_whoever_reads_the_gradient_gets_it_densely() -> None:
+def test_a_reader_of_the_gradient_gets_a_dense_tensor() -> None:
     training = Training(LAZY["sgd"])
     before = training.states()[TABLE]
     (grad,) = training.step([[7, 7], [2, 9]], fetch=[training.gradient])
@@ -129,7 +129,7 @@ def test_whoever_reads_the_gradient_gets_it_densely() -> None:
     np.testing.assert_allclose(training.states()[TABLE], before - 0.1 * wanted, rtol=1e-6)
 
 
-def test_a_table_that_is_looked_up_twice_has_the_rows_of_both() -> None:
+def test_the_gradient_of_a_table_that_is_looked_up_twice_has_the_rows_of_both() -> None:
     lazy = Training(LAZY["adam"], [True, True], padding=[-1, 4])
     dense = Training(LAZY["adam"], [False, False], padding=[-1, 4])
     for training in (lazy, dense):
@@ -160,7 +160,7 @@ def test_a_sum_with_a_dense_gradient_is_dense() -> None:
         nn.get_sparse_rows(mixed.gradient)
 
 
-def test_no_lookups_leave_the_table_and_count_as_a_step() -> None:
+def test_a_step_without_lookups_leaves_the_table_unchanged_but_counts() -> None:
     training = Training(LAZY["adam"])
     before = training.states()
     training.step(np.zeros((0, 2), "int64"))
@@ -170,7 +170,7 @@ def test_no_lookups_leave_the_table_and_count_as_a_step() -> None:
     assert training.scope.var(powers[0]).numpy() == pytest.approx([0.81])
 
 
-def test_an_id_that_is_out_of_range_leaves_everything_as_it_was() -> None:
+def test_an_id_out_of_range_changes_nothing() -> None:
     training = Training(LAZY["adam"], [True, True])
     training.step([[0, 1]], [[2, 3]])
     before = training.states()
@@ -184,7 +184,7 @@ DENSE = sorted(set(optimizer.OPTIMIZERS) - {"sgd", "momentum", "adagrad", "adam"
 
 
 @pytest.mark.parametrize("kind", DENSE)
-def test_an_optimizer_that_updates_all_rows_refuses_a_few(kind: str) -> None:
+def test_an_optimizer_without_a_sparse_operator_refuses_sparse_gradients(kind: str) -> None:
     with pytest.raises(ProgramError) as caught:
         Training(lambda: optimizer.make_optimizer(kind, {"learning_rate": 0.1}))
     who = optimizer.OPTIMIZERS[kind].__name__
@@ -195,7 +195,7 @@ def test_an_optimizer_that_updates_all_rows_refuses_a_few(kind: str) -> None:
     )
 
 
-def test_accumulation_with_a_fixed_number_of_rows_refuses_fewer() -> None:
+def test_accumulation_refuses_sparse_gradients() -> None:
     with pytest.raises(ProgramError, match="Accumulate: the gradient of .* must be dense for this"):
         Training(lambda: optimizer.Accumulate(optimizer.Adam(0.1), steps=2))
 
@@ -210,13 +210,15 @@ def test_accumulation_with_a_fixed_number_of_rows_refuses_fewer() -> None:
         ({"regularizer": nn.regularizer.L1(0.1)}, r"regularizer=L1\(0.1\)"),
     ],
 )
-def test_clips_and_regularizers_refuse_a_few_rows(options: dict[str, Any], reader: str) -> None:
+def test_clips_and_regularizers_refuse_sparse_gradients(
+    options: dict[str, Any], reader: str
+) -> None:
     what = f"SGD: the gradient of '{TABLE}' must be dense for {reader}, got the rows of embedding"
     with pytest.raises(ProgramError, match=rf"{what}.*sparse=False.*without a "):
         Training(lambda: optimizer.SGD(0.1, **options))
 
 
-def test_a_refused_gradient_leaves_the_program_as_it_was() -> None:
+def test_a_refused_gradient_leaves_the_program_unchanged() -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         loss = layers.mean(look_up(layers.data("i", [None], "int64")))
         before = main.clone().global_block().ops, len(startup.global_block().ops)
@@ -270,7 +272,7 @@ def test_rows_that_are_overwritten_before_the_update_are_refused() -> None:
             nn.get_sparse_rows(pairs[0][1])
 
 
-def test_a_loaded_program_is_trained_by_rows() -> None:
+def test_a_loaded_program_trains_with_sparse_gradients() -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         loss = layers.mean(look_up(layers.data("i", [None], "int64")))
         ((table, gradient),) = ow.append_backward(loss)
@@ -284,7 +286,7 @@ def test_a_loaded_program_is_trained_by_rows() -> None:
     assert "rows=[i], values=[" in text
 
 
-def test_a_model_trains_by_rows() -> None:
+def test_a_model_trains_with_sparse_gradients() -> None:
     model = nn.Model()
     vectors = model.embedding(input="word", size=[ROWS, SIZE], sparse=True)
     loss = model.mean(input=vectors)

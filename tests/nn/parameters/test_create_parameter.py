@@ -1,4 +1,4 @@
-"""create_parameter: a layer that a user writes works in programs and in a Model."""
+"""create_parameter: custom layers work in programs and in a Model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_model_learns_the_shape_from_the_first_batch_and_trains_it():
         np.testing.assert_allclose(each.scope.var("param_0").numpy(), [0.75] * 4)
 
 
-def test_two_axes_begin_as_a_weight_and_fewer_as_a_bias(x):
+def test_parameters_with_two_axes_are_initialized_as_weights_and_others_as_biases(x):
     for shape in ([nn.dim(x, 1), 64], [64], []):
         nn.create_parameter(shape, name=f"p{len(shape)}")
     scope = ow.Scope()
@@ -64,7 +64,7 @@ def test_two_axes_begin_as_a_weight_and_fewer_as_a_bias(x):
     assert scope.var("p0").numpy() == 0
 
 
-def test_a_name_shares_the_parameter(x):
+def test_an_existing_name_shares_the_parameter(x):
     shared = nn.ParamAttr(name="shared")
     first = nn.create_parameter([3], attr=shared)
     assert nn.create_parameter([nn.dim(x, 1)], attr=shared) is first
@@ -96,7 +96,7 @@ def test_a_name_shares_the_parameter(x):
         (lambda x: nn.dim(x, 1.0), AttributeTypeError, "axis must be"),
     ],
 )
-def test_a_mistake_is_explained_and_changes_nothing(x, call, error, message):
+def test_an_invalid_call_raises_and_changes_nothing(x, call, error, message):
     main, startup = ow.default_main_program(), ow.default_startup_program()
     before = str(main), str(startup)
     with pytest.raises(error, match=message):

@@ -1,4 +1,4 @@
-"""Initializers: their distributions, and numbers that depend on seed and layer only."""
+"""Initializers: their distributions, and that numbers depend only on seed and layer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fill(attr, shape=(200, 300), seed=0, dtype="float32"):
         ((0, 5), 0, 5),
     ],
 )
-def test_fans_of_a_shape(shape, fan_in, fan_out):
+def test_fan_in_and_fan_out_follow_from_the_shape(shape, fan_in, fan_out):
     assert fans(shape) == (fan_in, fan_out)
 
 
@@ -50,7 +50,7 @@ def test_fans_of_a_shape(shape, fan_in, fan_out):
         (initializer.Kaiming(negative_slope=1.0, uniform=False), 0.0, math.sqrt(1 / 200)),
     ],
 )
-def test_mean_and_deviation_are_as_documented(attr, mean, std):
+def test_mean_and_standard_deviation_are_as_documented(attr, mean, std):
     weight = fill(attr).astype(np.float64)
     assert abs(weight.mean() - mean) <= 4 * std / math.sqrt(weight.size)
     assert abs(weight.std() - std) <= 0.02 * std
@@ -63,7 +63,7 @@ def test_uniform_stays_inside_its_interval():
     assert np.abs(weight).max() > 0.99 * limit
 
 
-def test_equal_seeds_draw_equal_numbers_and_others_draw_others():
+def test_equal_seeds_draw_equal_numbers_and_different_seeds_different_ones():
     attr = initializer.Normal()
     np.testing.assert_array_equal(fill(attr, seed=3), fill(attr, seed=3))
     assert not np.array_equal(fill(attr, seed=3), fill(attr, seed=4))
@@ -80,7 +80,7 @@ def test_two_weights_of_one_shape_get_different_numbers(programs):
     assert not np.array_equal(first, second)
 
 
-def test_initializing_again_draws_the_same_numbers(programs):
+def test_reinitializing_draws_the_same_numbers(programs):
     layers.fc(layers.data("x", [None, 8]), 8)
     scope = ow.Scope()
     network = ow.Network(programs[1].global_block())
@@ -100,7 +100,7 @@ def test_initializing_again_draws_the_same_numbers(programs):
         ("gelu", math.sqrt(2 / 200)),
     ],
 )
-def test_default_weight_suits_its_activation(programs, activation, std):
+def test_the_default_initializer_of_a_weight_depends_on_its_activation(programs, activation, std):
     layers.fc(layers.data("x", [None, 200]), 300, activation=activation)
     (op, *_) = programs[1].global_block().ops
     assert op.type == "uniform"
@@ -133,7 +133,7 @@ def test_the_dtype_matches_the_parameter():
         (lambda: initializer.Kaiming(seed=0.5), AttributeTypeError, "Kaiming: seed must be an int"),
     ],
 )
-def test_bad_argument_is_named(make, error, rule):
+def test_the_error_names_a_bad_argument(make, error, rule):
     with pytest.raises(error, match=rule):
         make()
 
@@ -168,7 +168,7 @@ def test_no_initial_value_is_infinite(make, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_greatest_numbers_of_a_dtype_are_initial_values(dtype):
+def test_the_largest_numbers_of_a_dtype_can_be_initial_values(dtype):
     greatest = float(np.finfo(dtype).max)
     assert (fill(initializer.Constant(-greatest), dtype=dtype) == -greatest).all()
     assert np.isfinite(fill(initializer.Uniform(-greatest / 2, greatest / 2), dtype=dtype)).all()
@@ -181,5 +181,5 @@ def test_a_slope_of_the_activation_divides_the_deviation():
     assert initializer.Kaiming(1e200).std((4, 5)) == pytest.approx(math.sqrt(2 / 4) / 1e200)
 
 
-def test_initializer_shows_its_numbers():
+def test_the_repr_of_an_initializer_shows_its_numbers():
     assert repr(initializer.Uniform(-1, 2)) == "Uniform(min=-1.0, max=2.0, seed=0)"

@@ -1,4 +1,4 @@
-"""Loss scaling: steps that overflow are skipped, and the factor follows."""
+"""Loss scaling: steps that overflow are skipped, and the scale is adjusted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright_nn import layers
 X = np.random.default_rng(1).standard_normal((8, 6), np.float32)
 Y = np.random.default_rng(2).standard_normal((8, 1), np.float32)
 FAR = Y * 1e9
-"""The gradient of the squared distance to it is finite in float32, and beyond 65504 of float16."""
+"""The gradient of the squared distance to it is finite in float32, but exceeds float16's 65504."""
 
 
 def build(optimizer=None, **options):
@@ -60,7 +60,7 @@ def test_a_step_that_overflows_changes_nothing_but_halves_the_scale():
     assert all(not np.array_equal(after[n], before[n]) for n in before if "_param" in n)
 
 
-def test_the_scale_doubles_after_good_steps_alone():
+def test_the_scale_doubles_only_after_steps_without_overflow():
     model = build(loss_scale=4.0, growth_steps=3)
     scales = []
     for y in [Y, Y, Y, Y, Y, FAR, Y, Y, Y]:
@@ -76,7 +76,7 @@ def test_the_scale_does_not_fall_below_one():
     assert scale_of(model) == 1.0
 
 
-def test_a_plan_serves_all_steps():
+def test_all_steps_use_one_plan():
     model = build(loss_scale=2.0**14)
     step(model)
     call = model._step
@@ -86,7 +86,7 @@ def test_a_plan_serves_all_steps():
     assert model.program.generation == model._generation
 
 
-def test_gradients_and_clips_see_no_scale():
+def test_gradients_and_clips_are_not_scaled():
     scales = (1.0, 2.0**10)
     clip = nn.clip.ClipByGlobalNorm(0.1)
     models = [build(nn.optimizer.SGD(0.1, clip=clip), loss_scale=scale) for scale in scales]
@@ -103,7 +103,7 @@ def test_gradients_and_clips_see_no_scale():
     np.testing.assert_allclose(norms[0], norms[1], rtol=1e-2)
 
 
-def test_small_gradients_survive_with_a_scale_alone():
+def test_small_gradients_do_not_underflow_only_with_a_loss_scale():
     def gradient(scale):
         model = nn.Model(mixed_precision=nn.mixed_precision("float16", loss_scale=scale))
         out = model.fc_layer("x", 1, bias=False, name="fc")
@@ -116,7 +116,7 @@ def test_small_gradients_survive_with_a_scale_alone():
     np.testing.assert_allclose(gradient(65536.0)[:, 0], X.mean(0) * 1e-7, rtol=0.01, atol=1e-10)
 
 
-def test_accumulated_steps_skip_the_update_that_holds_an_overflow():
+def test_accumulated_steps_skip_an_update_with_an_overflow():
     model = build(nn.optimizer.Accumulate(nn.optimizer.SGD(0.1), steps=2), loss_scale=2.0**14)
     step(model)
     before = values(model, ("loss_scale", "accumulated"))
@@ -132,7 +132,7 @@ def test_accumulated_steps_skip_the_update_that_holds_an_overflow():
     assert scale_of(model) == 2.0**13
 
 
-def test_a_training_resumes_with_its_scale_bit_for_bit(tmp_path):
+def test_resumed_training_has_a_bitwise_identical_scale(tmp_path):
     def make():
         return build(loss_scale=2.0**14, growth_steps=2)
 
@@ -149,7 +149,7 @@ def test_a_training_resumes_with_its_scale_bit_for_bit(tmp_path):
     assert_same(values(second, ()), values(whole, ()))
 
 
-def test_programs_of_layers_scale_within_the_block():
+def test_minimize_within_the_block_scales_the_loss_of_a_program():
     policy = nn.mixed_precision("float16", loss_scale=1024)
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup), policy:
         loss = layers.mean(layers.fc(layers.data("x", [None, 6]), 1, name="fc"))
@@ -163,7 +163,7 @@ def test_programs_of_layers_scale_within_the_block():
     np.testing.assert_allclose(moved[:, 0], 0.1 * X.mean(0), rtol=0.01, atol=1e-4)
 
 
-def test_minimize_outside_of_the_block_is_refused():
+def test_minimize_outside_the_block_is_refused():
     with ow.program_guard(ow.Program(), ow.Program()):
         with nn.mixed_precision("float16"):
             loss = layers.mean(layers.fc(layers.data("x", [None, 6]), 1))

@@ -51,7 +51,7 @@ def program():
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_products_are_narrow_and_reductions_wide(dtype):
+def test_products_compute_in_16_bits_and_reductions_in_float32(dtype):
     read = dtypes_read(build(dtype).program)
     for op_type in ("conv2d", "conv2d_grad", "fc", "relu", "relu_grad", "max_pool2d"):
         assert read[op_type] == {dtype}, op_type
@@ -82,7 +82,7 @@ def test_a_parameter_is_cast_once(program):
     assert casts.count("w") == casts.count("x") == 1
 
 
-def test_a_variable_that_was_written_since_is_cast_again(program):
+def test_a_variable_that_was_overwritten_is_recast(program):
     block = program.global_block()
     state = block.create_var("state", [4, 4], persistable=True)
     with nn.mixed_precision("bfloat16"):
@@ -161,7 +161,7 @@ def test_lists_can_be_changed(program):
         assert ow.ops.softmax(var("x")).dtype == "bfloat16"
 
 
-def test_a_part_within_can_stay_in_float32(program):
+def test_an_inner_block_can_stay_in_float32(program):
     with nn.mixed_precision("bfloat16"):
         h = layers.fc(var("x"), 4)
         with nn.mixed_precision("float32"):
@@ -171,7 +171,7 @@ def test_a_part_within_can_stay_in_float32(program):
     assert layers.fc(var("x"), 4).dtype == "float32"
 
 
-def test_one_policy_serves_nested_and_repeated_blocks(program):
+def test_one_policy_can_be_used_in_nested_and_repeated_blocks(program):
     policy = nn.mixed_precision("bfloat16")
     with policy, policy:
         pass
@@ -202,7 +202,7 @@ def test_a_loop_keeps_the_dtype_of_its_carry_and_casts_weights_outside(program):
     assert {"cell_w_param", "cell_b_param"} <= set(outside)
 
 
-def test_branches_that_differ_return_float32(program):
+def test_branches_with_different_dtypes_return_float32(program):
     condition = layers.data("c", [1], "bool")
     with nn.mixed_precision("bfloat16"):
         x = var("x")
@@ -210,7 +210,7 @@ def test_branches_that_differ_return_float32(program):
     assert out.dtype == "float32"
 
 
-def test_recurrent_and_attention_layers_compute_narrow(program):
+def test_recurrent_and_attention_layers_compute_in_16_bits(program):
     with nn.mixed_precision("bfloat16"):
         x = var("x", shape=(2, 5, 8))
         assert layers.attention(x, heads=2).dtype == "bfloat16"
@@ -218,7 +218,7 @@ def test_recurrent_and_attention_layers_compute_narrow(program):
     assert {p.dtype for p in program.parameters()} == {"float32"}
 
 
-def test_the_inference_clone_and_predict_compute_as_the_training_program():
+def test_the_inference_clone_and_predict_use_the_dtypes_of_the_training_program():
     model = build("bfloat16")
     model.run()
     clone = model.program.clone(for_inference=True)
@@ -254,7 +254,7 @@ def test_a_pickled_model_keeps_its_policy():
     assert twin.fc_layer("x", 4).dtype == "bfloat16"
 
 
-def test_the_lists_name_operators_and_each_once():
+def test_the_lists_name_existing_operators_each_only_once():
     lists = [FLOAT32, NORMALIZATIONS, REDUCED, UNCHANGED]
     names = [name for names in lists for name in names]
     assert len(names) == len(set(names))
@@ -263,7 +263,7 @@ def test_the_lists_name_operators_and_each_once():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32", "bool"])
-def test_another_dtype_is_refused(dtype):
+def test_an_unsupported_dtype_is_refused(dtype):
     message = f'dtype must be "bfloat16", "float16" or "float32", got {dtype!r}'
     with pytest.raises(errors.DtypeError, match=message):
         nn.mixed_precision(dtype)
@@ -276,7 +276,7 @@ def test_an_unknown_dtype_is_refused():
         nn.mixed_precision("bf16")
 
 
-def test_bad_options_are_refused():
+def test_invalid_options_are_refused():
     with pytest.raises(errors.OperatorNotFoundError, match="sofmax"):
         nn.mixed_precision("bfloat16", float32=["sofmax"])
     with pytest.raises(errors.AttributeTypeError, match=r"write float32=\['gelu'\]"):

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of training: a small classifier with a random part."""
+"""Fixtures for the tests of training: a small classifier with dropout."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def variables(model):
 
 @pytest.fixture
 def small():
-    """The data, and functions that make and read the classifier."""
+    """The data, and functions that create and read the classifier."""
     return SimpleNamespace(x=X, y=Y, data=(X, Y), make=make_model, variables=variables)
 
 

@@ -1,6 +1,6 @@
-"""Trainings by `nn.train` that are killed at any moment, resumed, and compared bit by bit.
+"""Kills training with `nn.train` at any moment, resumes it, and compares results bitwise.
 
-They have Adam, dropout, shuffling, a schedule, accumulation and early stopping; checkpoints are
+It uses Adam, dropout, shuffling, a schedule, accumulation and early stopping; checkpoints are
 saved within epochs and between two updates. ``python tests/nn/training/kill_campaign.py --kills
 300`` prints a line of counts; its exit status is 1 after a finding.
 """
@@ -26,7 +26,7 @@ EPOCHS = 6
 
 
 class Slow(nn.Callback):
-    """Pauses after each step, and writes a byte: "r" if the training was resumed."""
+    """Pauses after each step, and writes a byte: "r" if training was resumed."""
 
     every_steps = 1
 

@@ -50,7 +50,7 @@ class Log(nn.Callback):
         self.calls.append("end")
 
 
-def test_a_callback_is_called_in_the_order_of_the_training(small, train):
+def test_callbacks_are_called_in_the_order_of_training(small, train):
     log = Log(every_steps=4)
     train(small.make()[0], small.data, 2, batch_size=4, callbacks=log)
     assert log.calls == ["begin", 4, "epoch 1", 8, 12, "epoch 2", "end"]
@@ -99,7 +99,7 @@ NAN = float("nan")
         ([1, 2, 3, 4, 5], {"patience": 1}, 5),
     ],
 )
-def test_early_stopping_waits_for_the_patience(small, train, values, options, n_epochs):
+def test_early_stopping_stops_after_the_patience(small, train, values, options, n_epochs):
     history = train(
         small.make()[0],
         small.data,
@@ -112,7 +112,7 @@ def test_early_stopping_waits_for_the_patience(small, train, values, options, n_
     assert ("score has not improved" in history.stop_reason) is stopped
 
 
-def test_a_loss_is_better_when_it_is_smaller(small, train):
+def test_a_smaller_loss_counts_as_better(small, train):
     model = small.make(nn.optimizer.SGD(0.0), drop=0)[0]
     history = train(model, small.data, 9, callbacks=[nn.EarlyStopping(patience=3, min_delta=0.01)])
     assert len(history) == 4
@@ -157,7 +157,7 @@ def test_plateau_refuses_a_schedule_and_a_step_without_an_optimizer(small, train
         (lambda: nn.metrics.Accuracy("a", lables="y"), AttributeTypeError, "did you mean 'labels'"),
     ],
 )
-def test_a_wrong_argument_of_a_callback_is_named(make, error, rule):
+def test_the_error_names_a_wrong_argument_of_a_callback(make, error, rule):
     with pytest.raises(error, match=rule):
         make()
 
@@ -188,7 +188,7 @@ print(saved["n_steps"] >= 3)
 """
 
 
-def test_ctrl_c_ends_after_the_step_with_everything_saved(tmp_path):
+def test_ctrl_c_stops_training_after_the_step_with_everything_saved(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, tmp_path / "run"],
         stdout=subprocess.PIPE,
@@ -203,7 +203,7 @@ def test_ctrl_c_ends_after_the_step_with_everything_saved(tmp_path):
     assert process.returncode == 0
 
 
-def test_a_second_ctrl_c_ends_at_once(small):
+def test_a_second_ctrl_c_stops_immediately(small):
     class Press(nn.Callback):
         every_steps = 1
 

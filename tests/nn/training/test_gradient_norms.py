@@ -1,4 +1,4 @@
-"""GradientNorms: the norms of a step's gradients, and a training that is not changed."""
+"""GradientNorms: the norms of a step's gradients; training is not changed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ def test_norms_are_computed_from_the_gradients_of_the_first_batch(small, train):
         assert norms.records[1][layer] == pytest.approx(np.sqrt(squares), rel=1e-4)
 
 
-def test_the_training_has_the_same_bits_with_it(small, train):
+def test_the_callback_leaves_training_bitwise_unchanged(small, train):
     plain, watched = small.make()[0], small.make()[0]
     train(plain, small.data, 3, batch_size=4)
     train(watched, small.data, 3, batch_size=4, callbacks=nn.GradientNorms())
     assert small.variables(plain) == small.variables(watched)
 
 
-def test_it_compiles_once_and_again_after_a_change_of_the_model(small, train, monkeypatch):
+def test_the_measured_step_is_recompiled_only_after_a_change_of_the_model(
+    small, train, monkeypatch
+):
     class Freeze(nn.Callback):
         def after_epoch(self, training, record):
             n_compiled.append(len(compiled))
@@ -48,12 +50,12 @@ def test_it_compiles_once_and_again_after_a_change_of_the_model(small, train, mo
     monkeypatch.setattr(ow.Network, "compile", compile_and_count)
     norms = nn.GradientNorms()
     train(model, small.data, 5, callbacks=[norms, Freeze()])
-    # The step of the training and the step of the norms, each once for the model before and after.
+    # The training step and the measured step, each compiled once before and once after the change.
     assert n_compiled == [2, 2, 2, 4, 4]
     assert ["fc_0" in record for record in norms.records] == [True, True, True, False, False]
 
 
-def test_a_resumed_training_has_the_norms_from_before(small, train, tmp_path):
+def test_resumed_training_has_the_earlier_norms(small, train, tmp_path):
     for epochs in (1, 2):
         norms = nn.GradientNorms()
         callbacks = [norms, nn.Checkpoint(tmp_path)]

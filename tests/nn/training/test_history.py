@@ -1,4 +1,4 @@
-"""The history: a table, pictures, CSV and event files with its numbers."""
+"""The history: a table, plots, CSV and event files with its numbers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_iterating_a_history_yields_its_rows(history):
     assert next(iter(history)) is history.records[0]
 
 
-def test_it_prints_a_table_and_a_line(history):
+def test_a_history_prints_as_a_table(history):
     lines = str(history).splitlines()
     assert lines[0].split() == history.columns
     assert lines[1].split() == ["1", "5", "0.3", "0.5", "0.1"]
@@ -56,7 +56,7 @@ def test_it_prints_a_table_and_a_line(history):
     assert str(History()) == ""
 
 
-def test_csv_keeps_the_bits(history, tmp_path):
+def test_csv_files_preserve_numbers_exactly(history, tmp_path):
     history.write_csv(tmp_path / "history.csv")
     with (tmp_path / "history.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -65,7 +65,7 @@ def test_csv_keeps_the_bits(history, tmp_path):
 
 
 @pytest.mark.parametrize("records", [RECORDS, []])
-def test_records_keep_their_bits_in_json(records):
+def test_json_preserves_records_exactly(records):
     again = unpack_records(
         "history", json.loads(json.dumps(pack_records(records), allow_nan=False))
     )
@@ -73,7 +73,7 @@ def test_records_keep_their_bits_in_json(records):
 
 
 @pytest.mark.parametrize(("ending", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
-def test_it_is_drawn_as_png_and_svg(history, tmp_path, ending, begin):
+def test_a_history_can_be_plotted_as_png_and_svg(history, tmp_path, ending, begin):
     pytest.importorskip("matplotlib")
     path = tmp_path / f"curve{ending}"
     history.plot(path)
@@ -82,7 +82,7 @@ def test_it_is_drawn_as_png_and_svg(history, tmp_path, ending, begin):
     History().plot(path)
 
 
-def test_a_picture_needs_a_known_ending_and_column(history, tmp_path):
+def test_a_plot_requires_a_known_file_type_and_column(history, tmp_path):
     with pytest.raises(
         AttributeValueError, match=r"must end in .png or .svg, got '.*curve.pgn'; d"
     ):
@@ -93,13 +93,15 @@ def test_a_picture_needs_a_known_ending_and_column(history, tmp_path):
         history.plot(tmp_path / "curve.png", column=["loss"])
 
 
-def test_missing_matplotlib_names_the_package_to_install(history, tmp_path, monkeypatch):
+def test_without_matplotlib_the_error_names_the_package_to_install(history, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingRequirementError, match="run: pip install matplotlib"):
         history.plot(tmp_path / "curve.png")
 
 
-def test_missing_writers_of_tensorboard_name_the_package_to_install(history, tmp_path, monkeypatch):
+def test_without_a_tensorboard_writer_the_error_names_the_package_to_install(
+    history, tmp_path, monkeypatch
+):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
     monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
@@ -122,7 +124,7 @@ def read_events(folder):
 
 
 @pytest.mark.parametrize("writer", ["tensorboardX", "tensorboard"])
-def test_event_files_have_a_point_for_each_number(history, tmp_path, monkeypatch, writer):
+def test_event_files_contain_a_point_for_each_number(history, tmp_path, monkeypatch, writer):
     pytest.importorskip("tensorboardX")
     pytest.importorskip(writer)
     if writer == "tensorboard":
@@ -169,7 +171,7 @@ def test_histograms_and_images_are_written_after_each_epoch(
 
 
 def use_plain_writer(monkeypatch, event, summary):
-    """Replace tensorboardX's writer by tensorboard's, with only a file of events."""
+    """Replace tensorboardX's writer by tensorboard's, which only writes an event file."""
 
     class EventFileWriter:
         def __init__(self, folder):

@@ -1,4 +1,4 @@
-"""`nn.train` with a loaded program: its loss is named, its parameters are trained."""
+"""`nn.train` with a loaded program, whose loss is named and whose parameters are trained."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_loaded_program_is_trained_with_a_loss_and_an_optimizer(tmp_path):
     np.testing.assert_array_equal(ow.load(tmp_path / "tuned")(X)[0], after)
 
 
-def test_a_training_of_a_loaded_program_is_resumed(tmp_path):
+def test_training_of_a_loaded_program_can_be_resumed(tmp_path):
     save_model(tmp_path / "model", 1)
 
     def run(epochs, folder):
@@ -87,7 +87,7 @@ def test_a_program_that_was_saved_with_updates_is_trained_unchanged(tmp_path):
     )
 
 
-def test_a_missing_loss_or_optimizer_is_requested(tmp_path):
+def test_the_error_asks_for_a_missing_loss_or_optimizer(tmp_path):
     save_model(tmp_path, 1)
     adam = nn.optimizer.Adam(0.1)
     loaded, loss = with_loss(tmp_path)

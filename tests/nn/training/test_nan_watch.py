@@ -1,4 +1,4 @@
-"""NanWatch: a training ends at its first NaN, which is named, and is else unchanged."""
+"""NanWatch: training stops at the first NaN, whose origin is named, and is otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def diverging(small):
 
 
 @pytest.mark.parametrize("every_steps", [1, 4, 50])
-def test_the_first_step_that_is_not_finite_and_its_operator_are_named(small, train, every_steps):
+def test_the_error_names_the_first_non_finite_step_and_its_operator(small, train, every_steps):
     steps = set()
     for _ in range(2):
         with pytest.raises(nn.NonFiniteError, match="^train: the loss and all parameters") as info:
@@ -30,7 +30,7 @@ def test_the_first_step_that_is_not_finite_and_its_operator_are_named(small, tra
     assert steps.pop() > 1
 
 
-def test_a_parameter_that_is_not_finite_counts_as_a_loss_does(small, train):
+def test_a_non_finite_parameter_is_reported_like_a_loss(small, train):
     model = small.make(nn.optimizer.SGD(1e36), drop=0.0)[0]
     data = (small.x * np.float32(1e5), small.data[1])
     with pytest.raises(nn.NonFiniteError) as info:
@@ -40,16 +40,14 @@ def test_a_parameter_that_is_not_finite_counts_as_a_loss_does(small, train):
     assert info.value.found.variable.endswith("_param")
 
 
-def test_the_training_has_the_same_bits_with_it(small, train):
+def test_the_callback_leaves_training_bitwise_unchanged(small, train):
     plain, watched = small.make()[0], small.make()[0]
     train(plain, small.data, 3, batch_size=4)
     train(watched, small.data, 3, batch_size=4, callbacks=nn.NanWatch(2))
     assert small.variables(plain) == small.variables(watched)
 
 
-def test_a_checkpoint_at_the_same_steps_never_saves_values_that_are_not_finite(
-    small, train, tmp_path
-):
+def test_a_checkpoint_at_the_same_steps_never_saves_non_finite_values(small, train, tmp_path):
     callbacks = [nn.Checkpoint(tmp_path, every_steps=1), nn.NanWatch(1)]
     with pytest.raises(nn.NonFiniteError):
         train(diverging(small), small.data, 9, batch_size=4, callbacks=callbacks)
@@ -58,7 +56,7 @@ def test_a_checkpoint_at_the_same_steps_never_saves_values_that_are_not_finite(
     assert all(np.isfinite(model.scope.var(p.name).numpy()).all() for p in model.parameters)
 
 
-def test_it_refuses_a_step_that_it_cannot_repeat(small, train):
+def test_a_step_that_cannot_be_repeated_is_refused(small, train):
     with pytest.raises(ProgramError, match="NanWatch: .* got a step; call nn.find_nan"):
         train(lambda x, y: [np.float32(1)], small.data, 1, callbacks=nn.NanWatch())
     with pytest.raises(AttributeValueError, match="every_steps"):

@@ -1,4 +1,4 @@
-"""find_learning_rate: it finds the range of decreasing loss, and changes nothing."""
+"""find_learning_rate: finds the range of decreasing loss, and changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import opwright_nn as nn
 from opwright.errors import AttributeValueError, ProgramError
 
 
-def test_the_proposed_rate_trains_and_ten_times_the_end_diverges(small):
+def test_the_suggested_rate_trains_and_ten_times_the_last_rate_diverges(small):
     x = np.random.default_rng(0).normal(size=(256, 5)).astype(np.float32)
     y = (x @ np.ones((5, 1), np.float32)).astype(np.float32)
 
@@ -37,14 +37,14 @@ def test_the_searched_model_does_not_change(small):
     assert small.variables(model) == before
 
 
-def test_data_of_another_dtype_is_converted_as_in_a_training(small):
+def test_data_of_another_dtype_is_converted_as_in_training(small):
     model = nn.Model(cast=True)
     model.minimize(model.mse(model.fc_layer("x", 1), "y", reduction="mean"), nn.optimizer.SGD(0.1))
     x = small.x.astype(np.float64)
     assert nn.find_learning_rate(model, (x, x[:, :1]), steps=10).losses
 
 
-def test_a_model_without_a_rate_of_its_own_is_refused(small):
+def test_a_model_without_a_fixed_learning_rate_is_refused(small):
     schedule = nn.optimizer.SGD(nn.schedule.cosine(0.1, steps=9))
     with pytest.raises(ProgramError, match="find_learning_rate: .* got one with a schedule; call"):
         nn.find_learning_rate(small.make(schedule)[0], small.data)

@@ -18,7 +18,7 @@ Y = RNG.integers(0, 3, (16, 1))
 
 
 class Score(nn.metrics.Metric):
-    """Has the value of an epoch from a list: the second one is the best."""
+    """A metric whose values come from a list: the second epoch is the best."""
 
     def __init__(self, first):
         self.epoch = first - 1  # the base resets it once
@@ -35,7 +35,7 @@ class Score(nn.metrics.Metric):
 
 
 class Keep(nn.Callback):
-    """Keeps the predictions of the model after each epoch."""
+    """Records the predictions of the model after each epoch."""
 
     def __init__(self, model, scores):
         self.predict = lambda: model.predict(scores, x=X)
@@ -71,20 +71,20 @@ def run(epochs, *callbacks, first=0, **options):
 
 
 @pytest.mark.parametrize("patience", [2, 9])
-def test_parameters_end_with_the_values_of_the_best_epoch(patience):
+def test_the_final_parameters_are_those_of_the_best_epoch(patience):
     values, last = run(5, nn.EarlyStopping("score", patience=patience, restore_best=True))
     assert len(values) == (4 if patience == 2 else 5)
     np.testing.assert_array_equal(last, values[1])
     assert not np.array_equal(last, values[-1])
 
 
-def test_without_restoring_the_parameters_of_the_last_epoch_remain():
+def test_without_restoring_the_parameters_of_the_last_epoch_are_kept():
     values, last = run(5, nn.EarlyStopping("score", patience=2))
     np.testing.assert_array_equal(last, values[-1])
 
 
 @pytest.mark.parametrize("n_first", [1, 2, 3])
-def test_a_resumed_training_ends_with_the_best_epoch_too(tmp_path, n_first):
+def test_resumed_training_also_ends_with_the_best_epoch(tmp_path, n_first):
     def part(epochs, first):
         stop = nn.EarlyStopping("score", patience=2, restore_best=True)
         saver = nn.Checkpoint(tmp_path, best="score")

@@ -1,4 +1,4 @@
-"""Resumed trainings: the bits of an uninterrupted one, from any checkpoint."""
+"""Training resumed from any checkpoint is bitwise identical to uninterrupted training."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rows(history):
 
 @pytest.mark.parametrize("n_steps", [1, 3, 6, 7, 11])
 @pytest.mark.parametrize("kind", ["arrays", "list"])
-def test_a_training_that_crashed_ends_with_the_same_bits(small, train, tmp_path, n_steps, kind):
+def test_resumed_training_after_a_crash_is_bitwise_identical(small, train, tmp_path, n_steps, kind):
     data, options = small.data, {"batch_size": 4}
     if kind == "list":
         data, options = list(nn.batches(small.data, 4)), {}
@@ -64,7 +64,7 @@ def test_a_training_that_crashed_ends_with_the_same_bits(small, train, tmp_path,
     assert run(tmp_path / "parts") == whole  # it is over, and nothing is run again
 
 
-def test_more_epochs_continue_an_ended_training(small, train, tmp_path):
+def test_more_epochs_continue_finished_training(small, train, tmp_path):
     whole = small.make()[0]
     train(whole, small.data, 4, batch_size=4)
     for epochs in (1, 3, 4):
@@ -75,13 +75,13 @@ def test_more_epochs_continue_an_ended_training(small, train, tmp_path):
     assert small.variables(model) == small.variables(whole)
 
 
-def test_without_resume_a_training_starts_from_scratch(small, train, tmp_path):
+def test_without_resume_training_starts_from_scratch(small, train, tmp_path):
     for _ in range(2):
         history = train(small.make()[0], small.data, 2, callbacks=[nn.Checkpoint(tmp_path)])
         assert history["steps"] == [1, 2]
 
 
-def test_an_early_stop_stays_a_stop(small, train, tmp_path):
+def test_training_that_stopped_early_stays_stopped_when_resumed(small, train, tmp_path):
     def run():
         model = small.make(nn.optimizer.SGD(0.0), drop=0)[0]
         stop = nn.EarlyStopping(patience=2, min_delta=0.01)
@@ -93,7 +93,7 @@ def test_an_early_stop_stays_a_stop(small, train, tmp_path):
     assert len(run()) == 3
 
 
-def test_nan_losses_are_saved(small, train, tmp_path):
+def test_nan_losses_are_saved_and_resumed(small, train, tmp_path):
     def step(x, y):
         return next(losses)
 
@@ -109,7 +109,7 @@ def test_nan_losses_are_saved(small, train, tmp_path):
     assert repr(again["loss"]) == repr(history["loss"]) == "[inf, nan, 1.0]"
 
 
-def test_three_checkpoints_are_kept_and_the_best_apart(small, train, tmp_path):
+def test_three_checkpoints_are_kept_and_the_best_one_separately(small, train, tmp_path):
     model, scores, _ = small.make()
     saver = nn.Checkpoint(tmp_path, best="loss")
     history = train(model, small.data, 6, callbacks=[saver])
@@ -123,7 +123,7 @@ def test_three_checkpoints_are_kept_and_the_best_apart(small, train, tmp_path):
     np.testing.assert_array_equal(other.predict(scores.name, x=small.x), expected)
 
 
-def test_a_damaged_newest_checkpoint_is_passed_by(small, train, tmp_path):
+def test_a_damaged_newest_checkpoint_is_skipped(small, train, tmp_path):
     def run():
         model = small.make()[0]
         train(model, small.data, 4, callbacks=[nn.Checkpoint(tmp_path)], resume="latest")
@@ -197,7 +197,9 @@ def keep_rows(state):
         (set_field("callbacks", "Counting.0", value={"n": "x"}), "callbacks.Counting.0.*ValueErr"),
     ],
 )
-def test_a_state_that_no_training_has_saved_is_refused(small, train, tmp_path, change, message):
+def test_a_state_that_training_cannot_have_saved_is_refused(
+    small, train, tmp_path, change, message
+):
     class Counting(nn.Callback):
         def state(self):
             return {"n": 1}
@@ -227,7 +229,7 @@ def test_a_state_of_a_callback_that_could_not_be_resumed_is_not_saved(small, tra
         train(small.make()[0], small.data, 1, callbacks=callbacks)
 
 
-def test_parameters_of_the_best_epoch_must_fit(small, train, tmp_path):
+def test_parameters_of_the_best_epoch_must_match(small, train, tmp_path):
     def run(epochs):
         stop = nn.EarlyStopping("loss", patience=1, mode="max", restore_best=True)
         saver = nn.Checkpoint(tmp_path, best="loss", mode="max")
@@ -244,14 +246,14 @@ def test_parameters_of_the_best_epoch_must_fit(small, train, tmp_path):
         run(9)
 
 
-def test_another_model_is_refused_with_the_variables_that_differ(small, train, tmp_path):
+def test_the_error_for_a_different_model_names_the_differing_variables(small, train, tmp_path):
     train(small.make()[0], small.data, 1, callbacks=[nn.Checkpoint(tmp_path)])
     other = small.make(width=7)[0]
     with pytest.raises(ProgramError, match=r"'fc_0_w_param' as float32\[5, 6\] instead of"):
         train(other, small.data, 1, callbacks=[nn.Checkpoint(tmp_path)], resume="latest")
 
 
-def test_other_data_is_refused_and_the_model_unchanged(small, train, tmp_path):
+def test_different_data_is_refused_and_the_model_unchanged(small, train, tmp_path):
     train(small.make()[0], small.data, 1, batch_size=4, callbacks=[nn.Checkpoint(tmp_path)])
     other = small.make()[0]
     with pytest.raises(AttributeValueError, match="size=4 instead of 5"):
@@ -325,7 +327,7 @@ def test_a_step_without_its_program_cannot_be_saved(small, train, tmp_path):
 
 
 @pytest.mark.timeout(max(900, 3 * KILLS))
-def test_trainings_that_are_killed_end_with_the_bits_of_one_that_was_not():
+def test_killed_and_resumed_training_is_bitwise_identical_to_uninterrupted_training():
     script = Path(__file__).parent / "kill_campaign.py"
     command = [sys.executable, script, "--kills", str(KILLS)]
     subprocess.run(command, check=True, timeout=max(600, 3 * KILLS))

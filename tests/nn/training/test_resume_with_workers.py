@@ -1,4 +1,4 @@
-"""A resumed training whose batches worker processes decode: the bits of an unbroken one."""
+"""Resumed training with worker processes is bitwise identical to uninterrupted training."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class Leave(nn.Callback):
 
 
 @pytest.mark.parametrize("n_steps", [1, 6, 11])
-def test_a_training_that_crashed_ends_with_the_same_bits(small, train, decoding, tmp_path, n_steps):
+def test_resumed_training_after_a_crash_is_bitwise_identical(
+    small, train, decoding, tmp_path, n_steps
+):
     def run(folder, workers, *callbacks):
         loader = nn.load_batches(range(22), 4, map=decoding.augment, workers=workers, seed=5)
         model = small.make()[0]
@@ -59,7 +61,7 @@ def test_a_training_that_crashed_ends_with_the_same_bits(small, train, decoding,
     assert run(tmp_path / "parts", 2) == whole
 
 
-def test_training_with_workers_has_the_bits_of_plain_arrays(small, train, decoding):
+def test_training_with_workers_is_bitwise_identical_to_training_with_arrays(small, train, decoding):
     samples = [decoding.decode(number) for number in range(22)]
     arrays = tuple(np.stack(column) for column in zip(*samples, strict=True))
     loaded, plain = small.make()[0], small.make()[0]

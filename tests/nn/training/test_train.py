@@ -1,4 +1,4 @@
-"""nn.train: the bits of a loop of one's own, its numbers, its data, its errors."""
+"""nn.train: bitwise identical to a manual loop; its numbers, data and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def by_hand(model, data, epochs, **options):
     ]
 
 
-def test_it_has_the_bits_of_a_manual_loop(small, train):
+def test_train_is_bitwise_identical_to_a_manual_loop(small, train):
     own, other = small.make()[0], small.make()[0]
     means = by_hand(own, small.data, 3, size=4, seed=5)
     history = train(other, small.data, 3, batch_size=4, seed=5)
@@ -71,7 +71,7 @@ def test_rows_are_shuffled_differently_in_each_epoch_by_default(small, train):
         lambda d: nn.batches({"y": d[1], "x": d[0]}, size=4, seed=5),
     ],
 )
-def test_arrays_dicts_and_batches_are_the_same_data(small, train, make):
+def test_arrays_dicts_and_batches_give_the_same_training(small, train, make):
     own, other = small.make()[0], small.make()[0]
     train(own, small.data, 2, batch_size=4, seed=5)
     data = make(small.data)
@@ -107,7 +107,7 @@ def test_a_compiled_step_and_a_function_are_trained(small, train):
     assert train(call, small.data, 1, batch_size=4)["loss"][0] < history["loss"][-1]
 
 
-def test_validation_has_neither_dropout_nor_updates(small, train):
+def test_validation_uses_neither_dropout_nor_updates(small, train):
     model, scores, loss = small.make()
     held_out = (small.x[:7], small.y[:7])
     metrics = {"accuracy": nn.metrics.Accuracy(scores, "y"), "again": loss}
@@ -179,7 +179,7 @@ def test_a_notebook_shows_the_steps_in_the_output_of_the_cell(small, monkeypatch
     assert not errors.getvalue()
 
 
-def test_no_epoch_is_an_empty_history(small, train):
+def test_zero_epochs_give_an_empty_history(small, train):
     model = small.make()[0]
     history = train(model, small.data, 0)
     assert len(history) == 0
@@ -233,13 +233,13 @@ def test_accumulation_and_clipping_belong_to_the_optimizer(small, train):
         ({"callbacks": nn.EarlyStopping("los")}, AttributeValueError, "'los'; did you mean 'loss'"),
     ],
 )
-def test_a_wrong_argument_is_named(small, train, change, error, rule):
+def test_the_error_names_a_wrong_argument(small, train, change, error, rule):
     arguments = {"model": small.make()[0], "data": small.data, "epochs": 1} | change
     with pytest.raises(error, match=rule):
         train(**arguments)
 
 
-def test_names_of_metrics_must_be_distinct(small, train):
+def test_metric_names_must_be_distinct(small, train):
     model, scores, _ = small.make()
     with pytest.raises(AttributeValueError, match="metrics must have names of their own, got 'lo"):
         train(model, small.data, 1, metrics={"loss": nn.metrics.Accuracy(scores, "y")})
@@ -256,7 +256,7 @@ def test_names_of_metrics_must_be_distinct(small, train):
         (lambda d: iter([d]), AttributeTypeError, "got an iterator, which gives them once"),
     ],
 )
-def test_data_that_does_not_fit_is_named(small, train, make, error, rule):
+def test_the_error_describes_data_that_does_not_match(small, train, make, error, rule):
     with pytest.raises(error, match=f"(train|batches): .*{rule}"):
         train(small.make()[0], make(small.data), 2)
 
@@ -267,11 +267,11 @@ def test_arguments_for_arrays_are_refused_with_batches(small, train):
         train(small.make()[0], batches, 1, batch_size=4)
 
 
-def test_a_step_has_no_validation(small, train):
+def test_validation_of_a_step_is_refused(small, train):
     with pytest.raises(AttributeValueError, match="validation and metrics need a Model"):
         train(lambda x, y: 0.0, small.data, 1, validation=small.data)
 
 
-def test_a_nan_loss_is_named(small, train):
+def test_a_loss_that_is_not_a_scalar_raises(small, train):
     with pytest.raises(ShapeError, match=r"'loss' must be a single number .* got shape \[4\]"):
         train(lambda x, y: np.zeros(4), small.data, 1, batch_size=4)

@@ -1,4 +1,4 @@
-"""Makes single allocations fail, of libraries or of Python.
+"""Makes single allocations fail, in libraries or in Python.
 
 `build_native` and `build_python` compile the library for each; a child process in which they fail
 creates a `Starving` from it.

@@ -63,18 +63,18 @@ constexpr size_t kUsual = 16;
 
 extern "C" {
 
-// Counts allocations by the code between two addresses, from a least number of bytes on.
+// Counts allocations by code between two addresses, of at least a given number of bytes.
 void starve_count_from(uintptr_t begin, uintptr_t end, size_t least) {
   if (n_ranges < kMostRanges) ranges[n_ranges++] = {begin, end, least};
 }
 
-// Makes the k-th of their allocations from now on fail, in any thread.
+// Makes the k-th such allocation from now on fail, in any thread.
 void starve_arm(long k) {
   count.store(0);
   left.store(k);
 }
 
-// Ends that; returns the number of allocations.
+// Stops counting; returns the number of allocations.
 long starve_disarm() {
   left.store(0);
   return count.load();
