@@ -25,7 +25,7 @@ TARGETS = [
 
 
 def forget_modules():
-    """Remove the modules of this folder from `sys.modules`: other tests have namesakes."""
+    """Remove the modules of this folder from `sys.modules`, since other tests reuse names."""
     names = {path.stem for path in HERE.iterdir()} - {Path(__file__).stem}
     return {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] in names}
 

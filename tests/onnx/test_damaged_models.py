@@ -144,7 +144,7 @@ def fuzzer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(FUZZ))
     before = set(sys.modules)
     yield importlib.import_module("targets.onnx_files"), importlib.import_module("recorded")
-    for name in set(sys.modules) - before:  # other tests have namesakes
+    for name in set(sys.modules) - before:  # other tests have modules of equal names
         if str(FUZZ) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
 

@@ -261,7 +261,7 @@ class Drawing:
         return self._append("batch_norm", inputs, training=True)
 
     def _append_loss(self) -> str:
-        """Append the mean of the squares, bounded, of all values that nothing has read."""
+        """Append the sum of the mean squares of the tanh of all unread values."""
         read = {name for op in self.block.ops for name in op.input_names()}
         parts = []
         for name in [value for value in self.values if value not in read]:

@@ -41,7 +41,7 @@ def test_the_result_of_the_function_instead_of_the_function_is_refused() -> None
 
 
 @pytest.mark.parametrize(("release", "rule"), [(None, "got none"), ("2.61.0", "got 2.61.0")])
-def test_without_its_release_of_ray_the_error_names_the_package_to_install(
+def test_without_a_supported_release_of_ray_the_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, release: str | None, rule: str
 ) -> None:
     monkeypatch.setattr(requirement, "find_release", lambda: release)

@@ -124,7 +124,7 @@ def test_without_failures_only_checkpoints_cost_time():
     assert Reliability(interval_s=90, checkpoint_s=10).useful_share(4096) == pytest.approx(0.9)
 
 
-def test_no_time_is_useful_if_restarts_take_longer_than_failures_are_apart():
+def test_no_time_is_useful_if_restarts_take_longer_than_the_time_between_failures():
     assert Reliability(rank_mtbf_s=1.0, restart_s=1e4).useful_share(4096) == 0
 
 

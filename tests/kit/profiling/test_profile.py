@@ -18,7 +18,7 @@ X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
 def _linear():
-    """``y = sigmoid(x @ w)`` with a persistable w, and w provided closer to 0."""
+    """``y = sigmoid(x @ w)`` with a persistable w; then w is halved."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1, 3])

@@ -42,7 +42,7 @@ def _compile(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def controls(control_site: Path) -> Iterator[Context]:
-    """A Context that has discovered them in addition to the installed plugins."""
+    """A Context that has discovered these plugins in addition to the installed ones."""
     sys.path.insert(0, str(control_site))
     try:
         with ow.context_guard(Context.discover()) as context:

@@ -45,7 +45,7 @@ def test_nothing_is_found_in_reference_kernels(operator: str) -> None:
         ("nms[cpu, numpy]", "reference"),
     ],
 )
-def test_rules_pass_at_composites_long_periods_thresholds_and_padding(
+def test_rules_pass_for_composites_long_periods_thresholds_and_padding(
     subject: str, rule: str
 ) -> None:
     card = check_package("opwright-std", rules=[rule], subject=subject)

@@ -63,7 +63,7 @@ def test_16_bit_values_are_printed(capfd: Any) -> None:
     assert lines == ["float16[2] [ 0.5, -2. ]", "bfloat16[2] [0.5, -2]"]
 
 
-def test_a_false_element_ends_the_run_with_the_message(capfd: Any) -> None:
+def test_a_false_element_stops_the_run_with_the_message(capfd: Any) -> None:
     with pytest.raises(KernelError, match=r"^assert_true.*x must be > 0: 1 of 1 elements are fal"):
         run(watched_program(), ["last"], [1.0, -2.0, 4.0])
     assert capfd.readouterr().out == "sum float64[1] [1.]\n"

@@ -54,7 +54,7 @@ def program_of(text: str, *inputs: tuple[str, list[int]]) -> tuple[ow.Block, lis
 
 @pytest.fixture
 def _acme() -> Iterator[None]:
-    """Register operators of a user's own with PyTorch."""
+    """Register a user's custom operators with PyTorch."""
     library = torch.library.Library("acme", "DEF")
     library.define("halves(Tensor[] xs) -> Tensor[]")
     library.define("fail(Tensor x) -> Tensor")

@@ -212,7 +212,7 @@ def test_the_gradient_of_a_number_is_none():
 
 
 @pytest.mark.parametrize("is_dispatched", [False, True])
-def test_nested_transforms_record_the_operators_of_each(is_dispatched: bool):
+def test_nested_transforms_record_the_operators_of_each_transform(is_dispatched: bool):
     define_operators()
     square = torch.ops.opwright.square if is_dispatched else ops.square
     x = torch.tensor([1.0, 2.0])

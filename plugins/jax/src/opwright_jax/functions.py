@@ -76,7 +76,7 @@ def _stub(who: str, array: Any) -> Any:
 
 
 def _is_strong(value: Any) -> bool:
-    """Whether a value has a dtype that others follow."""
+    """Whether a value determines the dtype of weakly typed ones."""
     if isinstance(value, jax.Array):
         return not value.weak_type
     return isinstance(value, (np.ndarray, np.generic))

@@ -71,7 +71,7 @@ def register() -> None:
 
 @_RESOLVE
 def _resolve(text: int, length: int, high: int, low: int, message: int, message_bytes: int) -> int:
-    """Add the plan of a text to the library; 0, or 1 with a message."""
+    """Add the plan of a text to the library; return 0, or 1 and a message on failure."""
     try:
         content = ctypes.string_at(text, length).decode()
         # XLA may load programs in its own thread; pins and options of a Context have no effect.

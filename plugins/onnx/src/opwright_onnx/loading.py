@@ -166,7 +166,7 @@ def _enter_inputs(t: Translator) -> tuple[dict[str, Value], list[str]]:
 
 
 def as_value(value: Any) -> Value:
-    """Return a given value in the form of the translation: arrays, and lists of them."""
+    """Return a given value as the translation represents it: arrays, and lists of arrays."""
     if value is None or isinstance(value, (list, tuple)):
         return None if value is None else [as_value(item) for item in value]
     array = as_codes(np.asarray(value))

@@ -46,7 +46,7 @@ def of_axes(function: Function) -> Function:
 
 
 def channels_first(function: Function) -> Function:
-    """Make a function of images with channels first respect `data_format` in its first output."""
+    """Make a function of channels-first images support `data_format` in input and outputs."""
 
     def moved(x: torch.Tensor, data_format: str = "NCHW", **others: Any) -> Any:
         if data_format[1] == "C":

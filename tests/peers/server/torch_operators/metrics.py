@@ -45,7 +45,7 @@ def _ratio(part: Tensor, whole: Tensor) -> Tensor:
 
 
 def _summaries(states: Tensor) -> Tensor:
-    """Return precision, recall and their harmonic mean: over classes, and of all counts."""
+    """Return precision, recall and their harmonic mean, averaged over classes and of all counts."""
     found = []
     for counts in (states.double(), states.double().sum(0, keepdim=True)):
         right, too_many, _, too_few = counts.unbind(1)

@@ -14,7 +14,7 @@ EVERY = (*FLOATS, *INTS, "bool")
 
 
 def made(op: str, label: str, expected: Any, **attrs: Any) -> Case:
-    """Return a case of an operator without inputs, of the elements that are expected."""
+    """Return a case of an operator without inputs, with the expected elements."""
     kind = attrs.get("dtype", {"arange": "int64"}.get(op, "float32"))
     return Case(
         op,

@@ -81,7 +81,7 @@ def _difference(x: Any, axis: int, space: Any, edge_order: int) -> Any:
     inner = ops.divide(weighed, ops.add(h, k))
     first, last = part(quotients, axis, 0, 1), part(quotients, axis, n - 2, n - 1)
     if edge_order == 2:
-        # The straight line through the first two quotients, at the end.
+        # Extrapolate linearly at both ends.
         first = ops.subtract(ops.scale(first, scale=2.0), part(inner, axis, 0, 1))
         last = ops.subtract(ops.scale(last, scale=2.0), part(inner, axis, n - 3, n - 2))
     return ops.concat([first, inner, last], axis=axis)

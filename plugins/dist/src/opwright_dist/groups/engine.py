@@ -21,7 +21,7 @@ class Rendezvous(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close it, when the processes have ended."""
+        """Close it after the processes have ended."""
 
 
 class Engine(ABC):

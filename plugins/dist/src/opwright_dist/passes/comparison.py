@@ -40,7 +40,7 @@ def dist_compare(graph: Graph) -> None:
     by_group: dict[str, list[LoweredOp]] = {}
     for op in ops:
         by_group.setdefault(op.attrs["group"], []).append(op)
-    # The program, not the plan: the best kernels differ between processors.
+    # The program is compared, not the plan, because the best kernels differ between processors.
     program = graph.program
     shared = list_operators(graph.operators) if program is None else list_entries(program)
     made = []

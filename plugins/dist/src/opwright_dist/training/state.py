@@ -80,10 +80,9 @@ def broadcast_state(
 ) -> None:
     """Broadcast the parameters, optimizer states and ``@step`` of process `root`.
 
-    Use it for a state that does not come from the startup program, such as from a file read by one
-    process. Every
-    process of the group calls it. Sharded states of ``data_parallel(..., shard_optimizer=True)``
-    are unchanged.
+    Use it for a state that does not come from the startup program, such as one from a file that
+    only one process reads. Every process of the group calls it. Sharded states of
+    ``data_parallel(..., shard_optimizer=True)`` are unchanged.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from opwright_kit.scaffold.formulas import DEFAULT_OPERATOR, FORMULAS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the name, and the kind of the package."""
+    """Add the arguments: the name and the kind of the package."""
     choices = ", ".join(f"{kind} in {language}" for kind, language in CHOICES)
     parser.epilog = f"There are: {choices}."
     parser.add_argument("name", help="name of the distribution and its folder: opwright-acme")

@@ -56,9 +56,9 @@ def write_page(
 ) -> Drawn:
     """Write a network as a self-contained HTML page for a browser.
 
-    Operators are drawn in rows, shapes and dtypes on the edges between them. The operators of one
-    layer of the network are a group, and the blocks of control flow are below; both can be
-    closed and opened. A click on an operator shows its attributes, its documentation, and which
+    Operators are drawn in rows, with shapes and dtypes on the edges between them. The operators of
+    each layer form a group, and the blocks of control flow are below; both can be closed and
+    opened. A click on an operator shows its attributes, its documentation, and which
     kernel is chosen on each device and why.
 
     Parameters

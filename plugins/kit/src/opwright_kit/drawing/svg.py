@@ -111,7 +111,7 @@ class _Drawing:
         return self._picture(nodes, _FRAME_GAP, _HEAD_HEIGHT + _FRAME_GAP, is_outer=False)
 
     def _lines(self, members: Sequence[tuple[int, ...]]) -> dict[tuple[int, int], Line]:
-        """The values between these members, each a node or the nodes of a layer."""
+        """Return the values between members, each of which is a node or the nodes of a layer."""
         place = {number: at for at, own in enumerate(members) for number in own}
         lines: dict[tuple[int, int], Line] = {}
         for a, b in sorted(set(self._graph.edges)):

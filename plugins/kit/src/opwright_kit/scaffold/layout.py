@@ -237,7 +237,7 @@ def _kernel_values(op_type: str, context: Context) -> dict[str, str]:
     stored_loads = [f"const T {slot} = Load({slot}_in[i]);" for slot in slots]
     return {
         "OPERATOR": op_type,
-        # `abs` is a builtin of Python, and a kernel's name may be anything.
+        # The suffix avoids shadowing a builtin such as `abs`; any kernel name is allowed.
         "FUNCTION": f"{op_type}_kernel",
         "CLASS": op_type.title(),
         "ARITY": "unary" if formula.n_inputs == 1 else "binary",

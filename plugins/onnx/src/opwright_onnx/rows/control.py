@@ -61,7 +61,7 @@ def branch(walk: Walk, n: Node, condition: Value) -> Any:
 
 @contextmanager
 def _block(t: Translator) -> Iterator[ow.Block]:
-    """Have a translator append to a new block for now."""
+    """Make a translator append to a new block temporarily."""
     outer = t.block
     t.block = t.program.add_block(outer.idx)
     try:

@@ -38,7 +38,7 @@ class _Layer:
         return self._gates(packed, [start + gate for gate in _GATES[self.n.op_type]])
 
     def read_peepholes(self) -> list[Value]:
-        """Return the peepholes of each direction: of i, f and o, which ONNX has as i, o and f."""
+        """Return the peepholes of each direction in the order i, f, o; ONNX's order is i, o, f."""
         return self._gates(self.peepholes, [0, 2, 1])
 
     def _gates(self, packed: Value, order: list[int]) -> list[Value]:

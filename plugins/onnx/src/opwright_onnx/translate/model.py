@@ -43,7 +43,7 @@ def _count_nodes(graph: GraphProto) -> int:
 
 
 def read_opsets(imports: Any, who: str) -> dict[str, int]:
-    """Return the version of each domain; ModelError for one that is not possible."""
+    """Return the version of each domain; ModelError for an impossible one."""
     opsets: dict[str, int] = {}
     for entry in imports:
         domain = "" if entry.domain == "ai.onnx" else entry.domain

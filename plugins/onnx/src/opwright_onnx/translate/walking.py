@@ -224,7 +224,7 @@ class Walk:
             t.env, t.opsets, self._references = before
 
     def _resolved(self, proto: NodeProto) -> NodeProto:
-        """Return a node with attributes of the function around it in the places of references."""
+        """Return a node with references replaced by attributes of the surrounding function."""
         attributes = []
         for attribute in proto.attribute:
             given = attribute
@@ -290,7 +290,7 @@ def _describe_missing(node: Node) -> str:
 
 
 def _explain(proto: NodeProto, reason: Exception) -> ModelError:
-    """Return the error of a node; the error of an inner node stays first."""
+    """Return the error of a node; the message of an inner node stays in front."""
     message = str(reason)
     if not isinstance(reason, OpwrightError):
         message = f"it must be well formed, got {type(reason).__name__}: {reason}"

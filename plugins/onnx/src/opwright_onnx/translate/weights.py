@@ -133,7 +133,7 @@ def _read_varint(data: Buffer, place: int, end: int) -> tuple[int, int]:
 def own_arrays(
     arrays: Mapping[str, Array], weights: Mapping[int, Buffer], trainable: bool
 ) -> dict[str, Array]:
-    """Return arrays that are contiguous and aligned, and no view of the file.
+    """Return contiguous, aligned arrays that are not views of the file.
 
     Copied weights share one block of memory, which has large pages; read-only ones may use the
     memory of a message.

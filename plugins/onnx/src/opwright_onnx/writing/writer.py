@@ -147,7 +147,7 @@ class Writer(Nodes):
         return list(op.attrs.get(attr) or ())
 
     def known_number(self, op: Op, attr: str) -> int:
-        """Return the number of an attribute, which no run computes."""
+        """Return the number of an attribute, which must be known before a run."""
         if op.inputs.get(attr):
             raise DeclinedError(f"{attr} must be known")
         return int(op.attrs[attr])

@@ -1,4 +1,4 @@
-"""Scatter of elements to indices that may repeat, in order; and its gradients."""
+"""Ordered scatter of elements to indices that may repeat, and its gradients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def row_numbers(who: str, index: Array, shape: tuple[int, ...]) -> Array:
 
 
 def row_places(rows: Array, row: int) -> Array:
-    """Return the flat indices of all elements of these rows of `row` elements."""
+    """Return the flat indices of all elements of `rows`, each of `row` elements."""
     return (rows[:, None] * row + np.arange(row)).reshape(-1)
 
 

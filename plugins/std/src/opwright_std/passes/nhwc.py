@@ -95,7 +95,7 @@ def _turn_all(graph: Graph) -> bool:
 
 
 def _turn_shuffle(graph: Graph, op: LoweredOp, edit: Edit, turned: set[Value]) -> None:
-    """Permute channel parts, a transposition of their own axes, in channels-last layout."""
+    """Convert a channel shuffle, a transposition of groups of channels, to channels-last layout."""
     split = split_channels(op, turned) if op.type == "transpose" else None
     if split is None:
         return

@@ -1,4 +1,4 @@
-"""Inputs of operators on padded sequences: lengths within the steps, packed rows their sum."""
+"""Inputs of operators on padded sequences, with valid lengths, and packed rows to match."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class TorchSource(EagerSource):
         self._n_inputs = len(self.proto.inputs)
         self._detached = EagerSource(definition, context, self._returned, as_tuple, True).call
         self._layouts: dict[tuple[int, ...], Layout] = {}
-        # Works as Recorded.apply, without its check for torch.func tensors, which `slow` has done.
+        # Like Recorded.apply, without its check for torch.func tensors, which `slow` has done.
         self._record = super(Function, Recorded).apply  # type: ignore[misc]
         self._simple = None
         if not any(slot.duplicable or slot.optional for slot in self.proto.inputs):

@@ -40,7 +40,7 @@ def run_once(
 
 
 def mark_results(ctx: Any, results: Results, job: Job) -> None:
-    """Mark the results of a Function without a gradient."""
+    """Mark those results of a Function that have no gradient."""
     if len(job.differentiable) < len(results):
         fixed = [value for i, value in enumerate(results) if i not in job.differentiable]
         ctx.mark_non_differentiable(*fixed)

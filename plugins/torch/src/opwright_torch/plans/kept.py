@@ -135,7 +135,7 @@ class Kept:
             self._variables[i].set(alias.contiguous())
 
     def _bind_moved(self) -> None:
-        """Rebind variables to the current memory of their tensors, which ``.data =`` moves."""
+        """Rebind variables to the current memory of their tensors, which ``.data =`` replaces."""
         for i, weak in enumerate(self._weak):
             tensor = weak()
             if tensor is None or tensor.data_ptr() == self._pointers[i]:

@@ -1,4 +1,4 @@
-"""Notes of the next action of a process, in case that crashes it."""
+"""Notes of the next action of a process, in case the action crashes the process."""
 
 from __future__ import annotations
 

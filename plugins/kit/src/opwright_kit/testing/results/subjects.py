@@ -80,7 +80,7 @@ class KernelSubject:
 
     @property
     def definition(self) -> OpDefinition:
-        """The definition of the operator, loaded."""
+        """The loaded definition of the operator."""
         return self.context.ops.get(self.op_type)
 
 

@@ -1,7 +1,7 @@
 """Inputs that do not fit together are refused before a kernel sees them.
 
 A kernel may derive the bounds of its loops from one array and read another one with them. So if one
-input has another shape or dtype, the shape rule or the kernel refuses it; or it has a meaning, and
+input has another shape or dtype, either the shape rule or the kernel refuses it, or it is valid and
 nothing outside of the arrays is read or written.
 """
 

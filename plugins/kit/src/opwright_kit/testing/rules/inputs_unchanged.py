@@ -33,7 +33,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _check_refused_writes(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield the samples on which a Python kernel failed as it wrote an input."""
+    """Yield the samples on which a Python kernel failed because it wrote to an input."""
     for entry, sample in context.launches(subject.entries):
         try:
             context.run(entry, sample)

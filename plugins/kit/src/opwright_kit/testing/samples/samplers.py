@@ -8,7 +8,8 @@ function that draws one sample. Only the kit reads it, so it costs users nothing
     [project.entry-points."opwright.samples"]
     acme = "opwright_acme.samples:SAMPLES"
 
-A pass that changes no program that can be drawn has the reason there, as ``"pass fuse_swish"``.
+If no drawn program can make a pass change anything, its reason is given there under a key such as
+``"pass fuse_swish"``.
 
 The operator type ``"*.multi_sgd"`` matches plan-only operators of any package, since a pass for
 every device creates them; an exact type takes precedence.
