@@ -80,6 +80,14 @@ def test_a_model_becomes_a_saved_program_and_back(weights: dict[str, Any]) -> No
         np.testing.assert_allclose(program(x)[0], run_perceptron(weights, x), rtol=1e-5)
 
 
+def test_the_folder_of_a_written_model_must_exist(weights: dict[str, Any]) -> None:
+    command("onnx", "convert", "model.onnx", "folder")
+    done = command("onnx", "convert", "folder", "gone/model.onnx")
+    assert done.returncode == 2
+    assert done.stderr.startswith("opwright: onnx: save: ")
+    assert "None" not in done.stderr
+
+
 def test_a_model_is_run_for_the_arrays_of_files(weights: dict[str, Any]) -> None:
     x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
     np.save("x.npy", x)

@@ -291,3 +291,15 @@ def test_an_interrupted_command_prints_no_traceback(capsys, monkeypatch):
     assert main(["kernels"]) == 130
     told = capsys.readouterr().err
     assert told == "opwright: kernels: interrupted\n  plugin 'endless' was being loaded\n"
+
+
+def test_output_to_a_full_disk_is_one_line_of_error(site):
+    site.add("acme")
+    code = (
+        "import sys, os; from opwright.cli import main\n"
+        "os.dup2(os.open('/dev/full', os.O_WRONLY), 1); sys.exit(main(['plugins', *sys.argv[1:]]))"
+    )
+    for words in ([], ["--json"]):
+        done = site.run("-c", code, *words, check=False)
+        assert done.returncode == 1
+        assert done.stderr == "opwright: plugins: [Errno 28] No space left on device\n"

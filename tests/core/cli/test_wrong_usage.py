@@ -196,3 +196,10 @@ def test_a_damaged_program_exits_with_1(capsys, tmp_path):
 )
 def test_a_correct_input_exits_with_0(capsys, command):
     assert run(capsys, command, *GOOD.get(command, ()), "--json")[0] == 0
+
+
+@pytest.mark.usefixtures("model")
+def test_a_bundle_of_a_missing_folder_names_the_folder(capsys):
+    assert main(["bundle", "modle"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("opwright: bundle: modle: must be a folder that opwright.save has")

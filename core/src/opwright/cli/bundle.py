@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import TYPE_CHECKING
 
 from opwright.cli.command import print_report, resolving
 from opwright.cli.feeds import read_feed
-from opwright.errors import CommandError
+from opwright.errors import CommandError, FileMissingError
 from opwright.run.loading import load
+
+if TYPE_CHECKING:
+    from opwright.run.loaded import LoadedProgram
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +37,22 @@ def run(args: argparse.Namespace) -> int:
             name or "": [None if dim < 0 else dim for dim in shape]
             for name, shape, _ in (read_feed("bundle", text) for text in args.feed)
         }
+        loaded = _load(args.folder)
         try:
-            load(args.folder).bundle(output, feeds, _parse_batch(args.batch))
+            loaded.bundle(output, feeds, _parse_batch(args.batch))
         except OSError as error:
             raise CommandError(
                 f"bundle: {output} must be a file that can be written, got {error}"
             ) from error
     print_report(args, {"file": output}, [f"wrote {output}"])
     return 0
+
+
+def _load(folder: str) -> LoadedProgram:
+    try:
+        return load(folder)
+    except FileMissingError as error:
+        raise CommandError(f"bundle: {error}") from error
 
 
 def _parse_batch(text: str | None) -> tuple[int, int] | None:

@@ -75,7 +75,8 @@ def _convert(args: argparse.Namespace, source: Path, target: Path) -> int:
     try:
         done = _write_model(args, source, target) if source.is_dir() else _write_program(args)
     except OSError as error:
-        raise CommandError(f"onnx: {error.strerror}: {error.filename}") from error
+        text = str(error) if error.errno is None else f"{error.strerror}: {error.filename}"
+        raise CommandError(f"onnx: {text}") from error
     if args.json:
         print_json(done)
         return 0
