@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +126,7 @@ def check_shape(who: str, value: object, *, computed: bool = False) -> tuple[Any
     """
     rule = "a list of ints of at least 0, None where a dimension is not known yet"
     fix = "write shape=[None, 64], for example"
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    if not is_listed(value):
         _raise_type(who, "shape", rule, value, fix)
     shape: list[Any] = []
     for dim in value:
@@ -147,7 +147,7 @@ def check_ints(who: str, name: str, value: object) -> list[int]:
     single = _find_int(value)
     if single is not None:
         return [single]
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    if not is_listed(value):
         _raise_type(who, name, "a list of ints", value, f"write {name}=[1, 2], for example")
     return [check_int(who, f"{name}[{i}]", item) for i, item in enumerate(value)]
 
@@ -262,6 +262,20 @@ def _list_kinds(cls: type) -> Iterator[str]:
         yield from _list_kinds(kind)
 
 
+def check_mapping(who: str, name: str, value: object, example: str) -> Mapping[Any, Any]:
+    """Return `value` if it is a mapping, such as a dict."""
+    if not isinstance(value, Mapping):
+        _raise_type(who, name, "a dict", value, f"write {name}={example}, for example")
+    return value
+
+
+def is_listed(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether a value holds items; strings do not, nor does an array without axes."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return False
+    return not isinstance(value, np.ndarray) or value.ndim > 0
+
+
 def check_callable(who: str, name: str, value: object) -> Callable[..., object]:
     """Return `value` if it can be called."""
     if not callable(value):
@@ -279,7 +293,7 @@ def _find_int(value: object) -> int | None:
 
 
 def _find_ints(value: object) -> list[int] | None:
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    if not is_listed(value):
         return None
     ints = [_find_int(item) for item in value]
     return None if None in ints else [number for number in ints if number is not None]

@@ -101,7 +101,9 @@ def find_nan(
         model._startup.initialize()
         network, scope, options = ow.Network(model.network.block), model.scope, model.run_options()
     else:
-        network, given = _make_network(model), {} if feeds is None else dict(feeds)
+        network, given = _make_network(model), {}
+        if feeds is not None:
+            given = dict(checks.check_mapping(who, "feeds", feeds, "{'img': images}"))
     if device is not None:
         options["device"] = device
     values = _copy_values(network, given, ow.default_scope() if scope is None else scope)

@@ -172,9 +172,11 @@ def summary(
 
 def _set_inputs(program: ow.Program, batch_size: int, shapes: Mapping[str, Iterable[int]]) -> None:
     block, names = program.global_block(), input_names(program)
-    for name in shapes:
+    for name in checks.check_mapping("summary", "shapes", shapes, "{'img': [1, 64]}"):
         if name not in names:
-            raise FeedError(f"summary: shapes must name inputs, got {name!r}{hint(name, names)}")
+            raise FeedError(
+                f"summary: shapes must name inputs, got {name!r}{hint(str(name), names)}"
+            )
     for name in names:
         variable = block.var(name)
         open_shape = variable.shape

@@ -277,11 +277,9 @@ def _check_options(
             f"{who}: the number of axes must be known for axis={options.axis}, got {scores!r}; "
             "declare its shape, or move the classes to the last axis"
         )
-    classes = (
-        -1
-        if scores.shape is None or options.axis >= len(scores.shape)
-        else (scores.shape[options.axis])
-    )
+    rank = 0 if options.rank is None else options.rank
+    is_axis = -rank <= options.axis < rank  # the operator refuses others
+    classes = scores.shape[options.axis] if scores.shape is not None and is_axis else -1
     if options.weights is not None and classes not in (-1, len(options.weights)):
         raise AttributeValueError(
             f"{who}: class_weights must have a weight for each of the {classes} classes, got "
@@ -293,7 +291,7 @@ def _check_options(
 def _check_weights(who: str, value: object) -> tuple[float, ...] | None:
     if value is None:
         return None
-    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+    if not isinstance(value, Sequence | np.ndarray) or not checks.is_listed(value):
         raise AttributeTypeError(
             f"{who}: class_weights must be a list of numbers, got {value!r} "
             f"({type(value).__name__}); write class_weights=[1.0, 2.5], for example"

@@ -63,7 +63,7 @@ def check_activation(who: str, activation: object) -> str:
     It may be any operator with one input ``x``, one output ``out`` and no required attribute, of
     any plugin.
     """
-    if activation is None or activation == "":
+    if activation is None or (isinstance(activation, str) and not activation):
         return ""
     name = checks.check_str(who, "activation", activation)
     try:

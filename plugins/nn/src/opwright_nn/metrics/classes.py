@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opwright.errors import AttributeValueError
+from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
 from opwright_nn.metrics.metric import Metric, Source
 from opwright_nn.metrics.scores import check_batch, check_labels, find_right, refuse_nan
@@ -252,6 +252,11 @@ class ConfusionMatrix(_Counts):
         names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(scores, labels, threshold=threshold)
+        if names is not None and not checks.is_listed(names):
+            raise AttributeTypeError(
+                f"ConfusionMatrix: names must be a list of names of classes, got {names!r} "
+                f"({type(names).__name__}); write names=['cat', 'dog'], for example"
+            )
         self.names = None if names is None else [str(name) for name in names]
 
     def reset(self) -> None:

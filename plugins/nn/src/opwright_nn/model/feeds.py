@@ -11,6 +11,7 @@ import numpy.typing as npt
 import opwright as ow
 from opwright.errors import FeedError
 from opwright.plugin import hint
+from opwright_nn import checks
 from opwright_nn.model.inference import input_names
 
 
@@ -44,7 +45,7 @@ def check_inputs(
 ) -> dict[str, Any]:
     """Return feeds in the dtypes of inputs; FeedError as in `find_fillable` and `convert_feed`."""
     arrays = {}
-    for name, data in feeds.items():
+    for name, data in checks.check_mapping(who, "feeds", feeds, "{'img': images}").items():
         variable = find_fillable(who, program, name, persistables=False)
         arrays[name] = convert_feed(who, data, variable, cast)
     return arrays

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import opwright as ow
-from opwright_nn import arguments
+from opwright.errors import AttributeTypeError
+from opwright_nn import arguments, checks
 
 
 @arguments.suggest
@@ -32,6 +33,16 @@ def inference_program(
     given : iterable of str
         Variables that are inputs of the new program, which lacks the operators that compute them.
     """
+    if not isinstance(program, ow.Program):
+        raise AttributeTypeError(
+            f"inference_program: program must be a Program, got {program!r} "
+            f"({type(program).__name__}); pass model.program of a Model"
+        )
+    if not checks.is_listed(given):
+        raise AttributeTypeError(
+            f"inference_program: given must be a list of names, got {given!r} "
+            f"({type(given).__name__}); write given=['hidden'], for example"
+        )
     twin = program.clone()
     twin.stop_training()
     _make_inputs(twin, given)

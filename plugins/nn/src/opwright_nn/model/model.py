@@ -205,7 +205,7 @@ class Model(ModelTraining):
             An array of the input's dtype, or convertible to it, see `cast` of the model. An array
             of that dtype is borrowed, and must not change until the last step that reads it.
         """
-        dtype = self._dtypes.get(name)
+        dtype = self._dtypes.get(name) if type(name) is str else None
         if dtype is not None and type(data) is np.ndarray and data.dtype == dtype:
             self._feeds[name] = data
             return

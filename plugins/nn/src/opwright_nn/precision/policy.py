@@ -235,7 +235,7 @@ def mixed_precision(
 
 
 def _op_types(argument: str, given: Iterable[str]) -> list[str]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if not checks.is_listed(given):
         raise AttributeTypeError(
             f"{_WHO}: {argument} must be a list of operator types, got {given!r}; write "
             f"{argument}=['gelu'], for example"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import opwright as ow
-from opwright.errors import ProgramError
+from opwright.errors import AttributeValueError, ProgramError
 from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import list_some, shared_values
 from opwright_nn.checkpoint.reading import read_saved
@@ -73,6 +73,11 @@ class Checkpoint(Callback):
         self._every_epochs = checks.check_int(who, "every_epochs", every_epochs, at_least=1)
         if every_steps is not None:
             self.every_steps = checks.check_int(who, "every_steps", every_steps, at_least=1)
+        if best is None and mode is not None:
+            raise AttributeValueError(
+                f"{who}: mode belongs to best, got mode={mode!r} alone; write "
+                "best='validation_loss'"
+            )
         self._best = None if best is None else Monitor(who, best, mode, 0.0)
         checks.check_instance(who, "program", program, ow.Program)
         self._program = program

@@ -112,7 +112,14 @@ class Source:
         return next(iter(lengths.values()), 1)
 
     def _iterate(self) -> Iterator[Any]:
-        return iter(self._data() if callable(self._data) else self._data)
+        batches_of: Any = self._data() if callable(self._data) else self._data
+        try:
+            return iter(batches_of)
+        except TypeError as error:
+            raise AttributeTypeError(
+                f"{self._who}: a function of batches must return an iterable, got {batches_of!r} "
+                f"({type(batches_of).__name__}); yield them, for example"
+            ) from error
 
     def _name(self, batch: Any) -> Feeds:
         if self._checked:  # all batches are equivalent; the step checks the arrays

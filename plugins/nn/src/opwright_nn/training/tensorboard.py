@@ -20,7 +20,7 @@ from opwright.errors import (
     ProgramError,
     ShapeError,
 )
-from opwright_nn import arguments
+from opwright_nn import arguments, checks
 from opwright_nn.model.trained_parameters import match_names
 from opwright_nn.training.callback import Callback
 
@@ -108,7 +108,10 @@ class TensorBoard(Callback):
     ) -> None:
         self._folder = folder
         self._patterns = histograms
-        self._images = dict(images or {})
+        if not isinstance(folder, os.PathLike):
+            checks.check_str("TensorBoard", "folder", folder)
+        given = {} if images is None else images
+        self._images = dict(checks.check_mapping("TensorBoard", "images", given, "{'x': draw}"))
         for name, function in self._images.items():
             if not callable(function):
                 raise AttributeTypeError(

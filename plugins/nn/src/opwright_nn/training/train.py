@@ -187,7 +187,7 @@ def _is_shown(progress: object, team: Team | None) -> bool:
 
 def _check_callbacks(callbacks: object) -> list[Callback]:
     items = [callbacks] if isinstance(callbacks, Callback) else callbacks
-    if not isinstance(items, Iterable):
+    if not checks.is_listed(items):
         raise AttributeTypeError(
             f"train: callbacks must be a list of callbacks, got {callbacks!r}; write "
             "callbacks=[nn.EarlyStopping(patience=3)]"

@@ -1,0 +1,113 @@
+"""Arguments of a wrong type end in one error that names the function and the argument."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_nn as nn
+from opwright.errors import AttributeTypeError, AttributeValueError, FeedError, OpwrightError
+from opwright_nn import layers
+
+SCALAR = np.array(3)
+
+
+@pytest.fixture
+def model():
+    """A model of one layer, its scores, and arrays to train it."""
+    model = nn.Model()
+    scores = model.fc_layer("img", size=3)
+    loss = model.mean(model.softmax_with_cross_entropy(scores, "label"))
+    model.backward(loss)
+    model.sgd(learning_rate=0.1)
+    images, labels = np.zeros((4, 2), "float32"), np.zeros((4, 1), "int64")
+    model.initialize_parameters(img=images, seed=1)
+    return model, (images, labels)
+
+
+@pytest.fixture
+def block():
+    """The global block of a fresh program."""
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        yield main.global_block()
+
+
+@pytest.mark.parametrize("activation", [np.zeros(2), SCALAR, ["relu"]], ids=repr)
+def test_an_activation_is_a_string(block, activation):
+    with pytest.raises(AttributeTypeError, match="^fc: activation must be a string, got"):
+        layers.fc(layers.data("x", [None, 2]), 3, activation=activation)
+
+
+def test_an_array_without_axes_is_no_list(block, model):
+    x, y = layers.data("x", [None, 2]), layers.data("y", [None, 1], "int64")
+    for call, rule in [
+        (lambda: layers.data("z", SCALAR), "data: shape must be a list of ints"),
+        (lambda: layers.reshape(x, SCALAR), "reshape: shape must be a list of ints"),
+        (
+            lambda: layers.cross_entropy(x, y, class_weights=SCALAR),
+            "cross_entropy: class_weights must be a list of numbers",
+        ),
+        (lambda: nn.mixed_precision(float32=SCALAR), "mixed_precision: float32 must be a list"),
+        (
+            lambda: nn.train(model[0], model[1], 1, callbacks=SCALAR),
+            "train: callbacks must be a list of callbacks",
+        ),
+    ]:
+        with pytest.raises(AttributeTypeError, match=f"^{rule}"):
+            call()
+
+
+@pytest.mark.parametrize("axis", [-3, 2, -(2**63), 2**63 - 1])
+def test_an_axis_of_classes_is_one_of_the_scores(block, axis):
+    x, y = layers.data("x", [None, 2]), layers.data("y", [None, 1], "int64")
+    with pytest.raises(OpwrightError, match="softmax_with_cross_entropy: axis must be in"):
+        layers.softmax_with_cross_entropy(x, y, axis=axis)
+
+
+@pytest.mark.parametrize("name", [["img"], {}, np.zeros(2), None], ids=repr)
+def test_a_name_that_is_filled_is_a_string(model, name):
+    with pytest.raises(FeedError, match="^Model.fill: the name must be one of an input"):
+        model[0].fill(name, model[1][0])
+
+
+@pytest.mark.parametrize("value", [3, "img", ["img"], np.zeros(2), SCALAR], ids=repr)
+def test_mappings_are_dicts(model, tmp_path, value):
+    program = model[0].program
+    for call, rule in [
+        (lambda: nn.summary(model[0], shapes=value), "summary: shapes"),
+        (lambda: nn.find_nan(model[0], value), "find_nan: feeds"),
+        (lambda: nn.find_nan(program, value), "find_nan: feeds"),
+        (lambda: nn.TensorBoard(tmp_path, images=value), "TensorBoard: images"),
+    ]:
+        with pytest.raises(AttributeTypeError, match=f"^{rule} must be a dict, got .*; write"):
+            call()
+
+
+@pytest.mark.parametrize("value", [3, "cat", SCALAR, int], ids=repr)
+def test_names_of_classes_are_a_list(value):
+    with pytest.raises(AttributeTypeError, match="^ConfusionMatrix: names must be a list of names"):
+        nn.metrics.ConfusionMatrix(names=value)
+
+
+def test_an_inference_program_is_made_of_a_program(model):
+    with pytest.raises(AttributeTypeError, match="^inference_program: program must be a Program"):
+        nn.inference_program(model[0], "fc_0_out")
+    with pytest.raises(AttributeTypeError, match="^inference_program: given must be a list of"):
+        nn.inference_program(model[0].program, "fc_0_out", "img")
+
+
+def test_a_folder_of_tensorboard_is_a_path():
+    with pytest.raises(AttributeTypeError, match="^TensorBoard: folder must be a string, got"):
+        nn.TensorBoard(None)
+
+
+def test_the_mode_of_a_checkpoint_belongs_to_best(tmp_path):
+    with pytest.raises(AttributeValueError, match="^Checkpoint: mode belongs to best, got mode="):
+        nn.Checkpoint(tmp_path, mode="mni")
+
+
+def test_a_function_of_batches_returns_an_iterable(model):
+    rule = "^train: a function of batches must return an iterable, got 1"
+    with pytest.raises(AttributeTypeError, match=rule):
+        nn.train(model[0], lambda: 1, 1, progress=False)
