@@ -303,3 +303,13 @@ def test_output_to_a_full_disk_is_one_line_of_error(site):
         done = site.run("-c", code, *words, check=False)
         assert done.returncode == 1
         assert done.stderr == "opwright: plugins: [Errno 28] No space left on device\n"
+
+
+def test_doctor_names_a_plugin_that_raises_an_interrupt(site):
+    site.add("acme")
+    site.add("boom", "raise KeyboardInterrupt('within')\n")
+    done = site.command("doctor")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "raised KeyboardInterrupt: within while its hooks ran" in done.stdout
+    assert "to continue without the crashing ones: OPWRIGHT_PLUGINS=acme" in done.stdout

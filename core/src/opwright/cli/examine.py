@@ -128,6 +128,8 @@ def _run_child(
                     limit_s, began = timeout_s, time.monotonic()
         except ChildEnded as end:
             return events, str(end), _find_trace(child.printed)
+        except ChildRaised as error:  # a plugin may raise KeyboardInterrupt
+            return events, f"raised {error}", ""
     return events, "", ""
 
 
