@@ -50,7 +50,7 @@ class Drawing:
         self.loss = self._append_loss()
 
     def to_request(self) -> Request:
-        """Return the program in the form for a peer."""
+        """Return the program as a request to a peer."""
         request = Request(feed={name: widen(array) for name, array in self.feeds.items()})
         for op in self.block.ops:
             request.append(op)

@@ -13,7 +13,7 @@ from opwright.cli import main
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a saved program of two feeds, made the current one."""
+    """The current folder, with a saved program of two feeds."""
     monkeypatch.chdir(tmp_path)
     program = ow.Program()
     block = program.global_block()

@@ -69,7 +69,7 @@ def run(program: Any, feeds: dict[str, np.ndarray], fetch: list[Any]) -> list[np
     return ow.Network(block).compile(list(fed), fetch, scope=scope)(**fed)
 
 
-def test_gradients_flow_through_a_loop_from_given_ones_and_from_ones() -> None:
+def test_gradients_flow_through_a_loop_from_given_and_default_gradients() -> None:
     seed = np.random.default_rng(1).normal(size=(5, 2, 4))
     gradients = loop_gradients(seed, VALUES)
 

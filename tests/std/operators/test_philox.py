@@ -122,7 +122,7 @@ def test_uniform_is_the_upper_bits_of_the_words() -> None:
 
 
 def test_normal_returns_the_recorded_bits() -> None:
-    # Made by a C program written after the page of box_muller.py, without contraction.
+    # Computed by a C program that follows the docstring of box_muller.py, without contraction.
     single = random_normal(5, FLOAT32, SEED, STREAM, STEP)
     assert [float(number).hex() for number in single] == [
         "0x1.d3acd40000000p-1",

@@ -19,7 +19,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def with_unknown_dims(feeds: Mapping[str, Array]) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Yield the shapes with all dimensions unknown, and with one axis of all arrays."""
+    """Yield the shapes with all dimensions unknown, then with one axis of all arrays unknown."""
     yield {name: (-1,) * array.ndim for name, array in feeds.items()}
     for axis in range(max((array.ndim for array in feeds.values()), default=0)):
         yield {

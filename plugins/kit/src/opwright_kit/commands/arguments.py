@@ -213,7 +213,7 @@ def make_sample(
 
 
 def describe_sample(sample: Sample, proto: OpProto) -> str:
-    """Return inputs and attributes that are not as by default: ``x float32[64, 10], axis=0``."""
+    """Return inputs and attributes that differ from the defaults: ``x float32[64, 10], axis=0``."""
     parts = [
         f"{slot} {meta_of(array)}" for slot, arrays in sample.inputs.items() for array in arrays
     ]

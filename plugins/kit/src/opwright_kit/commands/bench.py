@@ -36,7 +36,7 @@ _EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the operator, its inputs and attributes, and where and how often it is run."""
+    """Add the arguments: the operator, its inputs and attributes, and how it is run."""
     parser.epilog = _EPILOG
     parser.add_argument("type", help="operator type")
     several: list[tuple[str, str, str]] = [

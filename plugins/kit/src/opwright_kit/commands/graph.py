@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the model, the page, and the options of a profile."""
+    """Add the arguments: the model, the page, and the options of a profile."""
     parser.add_argument("model", help="folder of a saved program, its program.pb, or model.onnx")
     parser.add_argument("--output", metavar="FILE", help="page to write (default: MODEL.html)")
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")

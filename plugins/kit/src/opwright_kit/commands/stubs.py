@@ -26,7 +26,7 @@ _WIDTH: Final = 95
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for the folder of the stubs, and the switch that only compares."""
+    """Add the arguments: the folder of the stubs, and the switch that only compares."""
     parser.epilog = (
         f"Writes DIR/{PACKAGE}/ops/__init__.pyi. DIR is where opwright is installed: mypy and "
         "Pyright look there by default."

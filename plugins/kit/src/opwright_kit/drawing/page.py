@@ -178,7 +178,7 @@ class _Page:
         )
 
     def _table(self) -> str:
-        """The steps in the order of execution, each a way to its first operator."""
+        """Return the steps in the order of execution, each with a link to its first operator."""
         rows = self._times.table()
         if not rows:
             return ""

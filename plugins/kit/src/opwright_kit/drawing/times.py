@@ -49,7 +49,7 @@ class StepTimes:
         return f"{100 * math.fsum(row.share for row in begun.values()):.0f} %"
 
     def color(self, block: int, *indices: int) -> str:
-        """Return the color of heat; empty if nothing was measured."""
+        """Return a color for the share of the time; empty if nothing was measured."""
         if not any((block, index) in self._rows for index in indices):
             return ""
         # The square root makes small fractions visible; a layer may have more than any operator.

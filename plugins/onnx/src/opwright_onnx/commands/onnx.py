@@ -16,7 +16,7 @@ from opwright.errors import CommandError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action, the model, and the options of each action."""
+    """Add the arguments: the action, the model, and the options of each action."""
     parser.epilog = (
         "report MODEL prints the operators, their source, and for shapes of the feeds "
         "kernels, floating-point operations and memory; an open size is 1 without --feed. "

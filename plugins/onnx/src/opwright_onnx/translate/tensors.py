@@ -21,7 +21,7 @@ MAX_SPARSE_BYTES: Final = 2**28
 
 
 def read_tensor(tensor: TensorProto, folder: str | None, raw: memoryview | None = None) -> Any:
-    """Return the elements of a tensor, over the memory of the message or the map of a file.
+    """Return the elements of a tensor, in the memory of the message or of a mapped file.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class SampleChoice:
         self._kinds: set[tuple[str, str]] = set()
 
     def wants(self, sample: Sample) -> bool:
-        """Return whether a sample adds to the samples used so far, and is small or one of few."""
+        """Return whether a sample differs from those used, and is not too large."""
         n_elements = count_elements(sample)
         if sample.dtype not in self._dtypes or not 0 < n_elements <= _MOST_OF_LARGE:
             return False
