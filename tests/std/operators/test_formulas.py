@@ -196,7 +196,7 @@ def test_a_similar_formula_is_not_fused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gelu", "softmax", "layer_norm", "rms_norm"])
-def test_values_between_that_are_fetched_are_computed(name: str) -> None:
+def test_a_formula_is_not_fused_if_intermediate_values_are_fetched(name: str) -> None:
     op_type, write = FORMULAS[name]
     _, types = run(write, ["fuse_formulas"], fetch_all=True)
     assert op_type not in types

@@ -91,7 +91,7 @@ def _broadcast(given: _Given, least: int) -> Batched | None:
 
 
 def _move(given: _Given, name: str) -> Batched | None:
-    """Return one computation along the operator's axes, which follow the new batch axis."""
+    """Return one computation of the batch, with the operator's axes after the new batch axis."""
     moved = _move_axes(given.call, name, len(given.shapes[0]))
     others = range(1, _count(given.call))  # parameters, which all examples share
     if moved is None or any(given.is_batched[i] for i in others):

@@ -92,7 +92,9 @@ def test_the_shape_rule_accepts_samples_drawn_from_its_comments(op_type: str) ->
 
 def test_each_edge_of_each_attribute_is_drawn() -> None:
     drawn = draw_samples(get("dropout"), "float32", seed=0)
-    assert {s.attrs["probability"] for s in drawn if s.label == "probability at its most"} == {1.0}
+    assert {s.attrs["probability"] for s in drawn if s.label == "probability at its maximum"} == {
+        1.0
+    }
     modes = {s.attrs["mode"] for s in draw_samples(get("pad"), "float32", seed=0)}
     assert modes == {"constant", "edge", "reflect", "wrap"}
 
@@ -100,8 +102,8 @@ def test_each_edge_of_each_attribute_is_drawn() -> None:
 def test_edges_are_inside_a_range_and_values_outside_are_refused() -> None:
     attr = AttrProto("rate", "a", AttrType.FLOAT, min=0.0, max=1.0, max_exclusive=True)
     values = dict(attributes.edges(attr))
-    assert values["at its least"] == 0.0
-    assert 0.99 < values["at its most"] < 1.0
+    assert values["at its minimum"] == 0.0
+    assert 0.99 < values["at its maximum"] < 1.0
     outside = list(attributes.outside(attr))
     assert {-1000.0, 1.0, 1001.0, "text"} <= set(outside)
     assert any(isinstance(value, float) and math.isnan(value) for value in outside)

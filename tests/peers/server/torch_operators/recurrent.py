@@ -55,7 +55,7 @@ def _recurrent(kind: str) -> Function:
 
 
 def _given(kind: str, state: list[Tensor]) -> Any:
-    """Return a state in the form for PyTorch's function: a list for lstm."""
+    """Return a state as PyTorch's function takes it: a list for lstm."""
     return state if kind == "lstm" else state[0]
 
 

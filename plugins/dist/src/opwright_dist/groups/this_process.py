@@ -87,8 +87,8 @@ def gather(data: Any, group: str = ...) -> list[npt.NDArray[Any]]: ...
 def gather(data: Any, group: str = "world") -> list[Any]:
     """Return the data of each process of a group, in rank order; all of them call it.
 
-    Outside of programs, for results such as losses and predictions; within one the operator
-    ``dist.all_gather`` joins tensors.
+    It is called outside of programs, for results such as losses and predictions; within a program
+    the operator ``dist.all_gather`` joins tensors.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Splitting an axis into several, even with other dimensions unknown."""
+"""Splits an axis into several, even if other dimensions are unknown."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _trace_shape(ctx: InferContext) -> None:
 def _trace_body(b: BodyContext) -> None:
     x, shape, k, out = b.input("x"), _shape_of(b), b.attr("k"), {"out": b.output("out")}
     if -1 in shape:
-        # In a gradient with unknown dimensions: sum the matrix with zeros off the diagonal.
+        # A gradient with unknown dimensions sums the matrix with zeros off the diagonal.
         upper = b.emit("triu", {"x": x}, attrs={"k": k})
         kept = b.emit("tril", {"x": upper}, attrs={"k": k})
         b.emit("sum", {"x": kept}, out, {"axis": [-2, -1]})

@@ -1,4 +1,4 @@
-"""Kernels that compute in the memory of an input: past its read-only view, and through it."""
+"""Kernels that write to the memory of an input, with or without its read-only view."""
 
 import ctypes
 

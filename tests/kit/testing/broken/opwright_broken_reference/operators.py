@@ -26,7 +26,7 @@ def fast_large(x, out):
 
 
 class Doubled:
-    """A parameter that is packed doubled; other inputs are unchanged."""
+    """Packs a parameter with its values doubled, but returns other inputs unchanged."""
 
     def __init__(self):
         self.kept = None

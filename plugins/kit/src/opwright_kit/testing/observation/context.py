@@ -308,7 +308,7 @@ class CheckContext:
         return launch
 
     def new_launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
-        """Return a new launch of a kernel on a sample, which writes notes of its runs.
+        """Return a new launch of a kernel on a sample; it writes notes of its runs.
 
         See `opwright_kit.testing.Launch`, also for errors. Without an instruction about packing, a
         kernel whose inputs are all parameters packs them.

@@ -131,7 +131,7 @@ def _run_both(launch: Launch, inputs: tuple[Inputs, Inputs]) -> str | None:
 
 
 def _come_between(launch: Launch, inputs: tuple[Inputs, Inputs], expected: Outputs) -> str | None:
-    """Run a Python kernel, and at each of its lines the whole of it in another thread."""
+    """Run a Python kernel, and before each of its lines run the whole kernel in another thread."""
     count = 0
     others: list[threading.Thread] = []
 

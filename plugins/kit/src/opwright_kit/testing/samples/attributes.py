@@ -94,9 +94,9 @@ def edges(attr: AttrProto) -> Iterator[tuple[str, Any]]:
         return
     if attr.type.element not in (AttrType.INT, AttrType.FLOAT):
         return
-    for word, value in (("at its least", _least(attr)), ("at its most", _most(attr))):
+    for label, value in (("at its minimum", _least(attr)), ("at its maximum", _most(attr))):
         if value is not None:
-            yield word, (value,) * _length(attr) if attr.type.is_list else value
+            yield label, (value,) * _length(attr) if attr.type.is_list else value
 
 
 def _least(attr: AttrProto) -> int | float | None:

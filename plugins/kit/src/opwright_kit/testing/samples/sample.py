@@ -124,7 +124,7 @@ class Sample:
         return {slot: tuple(map(_turn, arrays)) for slot, arrays in self.inputs.items()}
 
     def describe(self) -> str:
-        """Return it in one line: ``x float32[3, 17], beta=0.0 (beta at its least)``."""
+        """Return the sample as one line: ``x float32[3, 17], beta=0.0 (beta at its minimum)``."""
         parts = [
             f"{variable_name(slot, i, len(arrays))} {_describe(array)}"
             for slot, arrays in self.inputs.items()
