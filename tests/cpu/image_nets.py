@@ -1,4 +1,4 @@
-"""Networks of convolutions for the tests of passes, run with passes and without."""
+"""Networks of convolutions for the tests of passes, run with and without passes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ops = ow.ops
 
 
 class Net:
-    """A network of layers on images x, with parameters that are not trivial."""
+    """A network of layers on images x, with nontrivial parameters."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Net:
         return call(x=self.x), Counter(network.placement().types)
 
     def check(self, fetch: Sequence[Any] = ()) -> Counter[str]:
-        """Compare each choice of passes with none, and return the operators of all passes."""
+        """Compare each choice of passes with no passes; return the operators with all passes."""
         plain, _ = self.run([], fetch)
         types: Counter[str] = Counter()
         for passes in PASSES:

@@ -25,7 +25,7 @@ def two_threads() -> None:
 
 @contextmanager
 def busy_processes() -> Iterator[None]:
-    """Keep every core busy; the processes end with this one in every case."""
+    """Keep every core busy; the processes always exit together with this process."""
     loop = "import os\nprint(flush=True)\nwhile os.getppid() == PARENT: pass"
     command = [sys.executable, "-S", "-c", loop.replace("PARENT", str(os.getpid()))]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]
@@ -61,7 +61,7 @@ def train() -> list[np.ndarray]:
     return [*losses, *kept]
 
 
-def test_training_while_other_processes_are_busy_has_the_same_bits() -> None:
+def test_training_while_other_processes_are_busy_is_bitwise_identical() -> None:
     calm = train()
     with busy_processes():
         busy = train()

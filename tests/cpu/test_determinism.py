@@ -1,4 +1,4 @@
-"""A deterministic plan has the same bits with any number of threads, in whole training runs."""
+"""Deterministic training runs are bitwise identical for any number of threads."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def mlp() -> tuple[Any, Feeds]:
 
 
 def recurrent() -> tuple[Any, Feeds]:
-    """Return gates over steps of a sequence, as in an LSTM; weights are shared by name."""
+    """Return gates over the steps of a sequence, as in an LSTM, with weights shared by name."""
     x = layers.data("x", shape=[None, 6, 64])
     state = cell = None
     for step in range(6):
@@ -131,7 +131,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_deterministic_run_has_the_same_bits_with_any_number_of_threads(name: str) -> None:
+def test_a_deterministic_run_is_bitwise_identical_for_any_number_of_threads(name: str) -> None:
     build, make_optimizer = RUNS[name]
     first, *others = (train(build, count, make_optimizer(), deterministic=True) for count in COUNTS)
     for count, kept in zip(COUNTS[1:], others, strict=True):

@@ -1,6 +1,6 @@
-"""Signal handlers run on the stack of their thread, during any computation of oneDNN.
+"""Signal handlers run on the stack of their thread during any computation of oneDNN.
 
-A handler that runs elsewhere has overwritten the heap, so each case has a separate process.
+A handler that runs elsewhere overwrites the heap, so each case runs in a separate process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of the build and the libraries agree: they name the same kernels."""
+"""The table of the build and the libraries list the same kernels."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def registered():
 
 
 def library_of(target):
-    """Return the file that the hooks name."""
+    """Return the file that the hooks refer to."""
     path = find_library_file(target, registered()[target][0].package)
     assert path is not None
     return Path(path)
 
 
 @pytest.mark.parametrize("target", sorted(registered()))
-def test_table_and_library_name_the_same_kernels(target):
+def test_table_and_library_list_the_same_kernels(target):
     named = {(e.op_type, e.device, e.dtype, e.library, e.priority) for e in registered()[target]}
     library = _runtime.Library(str(library_of(target)))
     held = set()
@@ -83,7 +83,7 @@ import opwright
 assert opwright.current_context().kernels.op_types()
 print([line for line in open("/proc/self/maps") if "opwright_cpu/" in line])
 """
-    env = os.environ | {"OPWRIGHT_CACHE_DIR": str(tmp_path)}  # without an index: the hooks run
+    env = os.environ | {"OPWRIGHT_CACHE_DIR": str(tmp_path)}  # no index, so that the hooks run
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, check=True)
     assert done.stdout.strip() == b"[]"
 
@@ -108,5 +108,5 @@ def test_every_standard_operator_with_a_reference_kernel_has_one_in_cpp():
 
 
 @pytest.mark.parametrize("op_type", ["cpu.fc_sgd", "cpu.fc_input_grad", "cpu.gelu_fc"])
-def test_operators_of_passes_are_listed_nowhere(op_type):
+def test_operators_of_passes_are_not_public(op_type):
     assert op_type not in ow.current_context().ops.types()

@@ -1,4 +1,4 @@
-"""One operator, computed on a device."""
+"""Runs a single operator on a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def call(
     device: str = "cuda",
     **attrs: Any,
 ) -> list[Any]:
-    """Return the outputs of an operator, in the order of their slots.
+    """Return an operator's outputs in the order of their slots.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ def call(
     inputs : mapping
         An array for each slot, or a list of them.
     outputs : str or mapping
-        Slots with one output each, separated by blanks; or slots and how many outputs they have.
+        Slots with one output each, separated by spaces; or the number of outputs by slot.
     device : str
-        Where it runs.
+        The device to run on.
     **attrs
         Attributes.
     """

@@ -1,4 +1,4 @@
-"""Lets the files of these folders import each other and the operator table."""
+"""Makes the modules of these folders and the operator table importable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ for folder in (HERE, *ROOMS, HERE.parent / "std" / "operators"):
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The kernels that plans launch."""
+    """Return a list that collects the names of launched kernels."""
     names: list[str] = []
     launch = LaunchPlan.launch
 

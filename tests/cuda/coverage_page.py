@@ -1,4 +1,4 @@
-"""The table of docs/cuda_coverage.md: the dtypes of each operator's CUDA kernels.
+"""Renders docs/cuda_coverage.md, a table of the dtypes of each operator's CUDA kernels.
 
 ``coverage_page.py`` writes it; test_coverage.py checks that it is current.
 """
@@ -44,7 +44,7 @@ GROUPS = (
 
 
 def missing() -> dict[str, list[str]]:
-    """Return the dtypes that operators lack on CUDA, by operator type."""
+    """Return the dtypes without a CUDA kernel, by operator type."""
     there: dict[str, set[str]] = {}
     for sample in samples():
         there.setdefault(sample.op_type, set()).add(sample.dtype)
@@ -56,7 +56,7 @@ def missing() -> dict[str, list[str]]:
 
 
 def words(dtypes: set[str]) -> str:
-    """Return dtypes in a few words."""
+    """Return a short description of a set of dtypes."""
     listed = []
     for name, members in GROUPS:
         if dtypes >= set(members):
@@ -66,7 +66,7 @@ def words(dtypes: set[str]) -> str:
 
 
 def render() -> str:
-    """Return the page."""
+    """Return the page's text."""
     rows: dict[str, tuple[set[str], set[str]]] = {}
     for op_type, dtype, library, _ in samples():
         dtypes, libraries = rows.setdefault(op_type, (set(), set()))

@@ -1,7 +1,7 @@
-"""One CUDA kernel launched manually on the emulated driver: each array has separate memory.
+"""Launches a CUDA kernel directly on the emulated driver, with separate memory for each array.
 
-A plan places many tensors in one block of memory, where an overrun of one hits another and no
-sanitizer detects it.
+A plan places many tensors in one block of memory, where sanitizers cannot detect an overrun from
+one tensor into the next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FAULT_BYTES: Final = 16
 
 
 class Memory:
-    """Device memory of exactly this many bytes; null for 0."""
+    """Device memory of exactly `n_bytes` bytes; a null pointer for 0."""
 
     def __init__(self, driver: ctypes.CDLL, n_bytes: int) -> None:
         self._driver = driver
@@ -45,27 +45,27 @@ class Memory:
 
 
 class Launcher:
-    """The emulated driver of this process, called as the native launcher calls it."""
+    """Calls the emulated driver as the native launcher does."""
 
     def __init__(self) -> None:
         self._driver = ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"])
 
     def run(self, sample: Sample, called: Call) -> dict[str, list[Any]]:
-        """Return the outputs of a kernel by slot.
+        """Run a kernel; return its outputs by slot.
 
         Raises
         ------
         AssertionError
-            If the emulator reports a fault of the kernel, or the kernel one of its values.
+            If the emulator reports a fault, or the kernel reports an invalid value.
         NotImplementedError
-            If the kernel is a product of cuBLASLt.
+            If the kernel calls cuBLASLt.
         """
         metas = metas_of(sample, called)
         record = prepare(sample, called, metas).attrs
         aliases = _aliases(sample.op_type)
         memories: list[Memory] = []
         by_slot: dict[str, list[Memory]] = {}
-        # In the operator's order, independent of the case's.
+        # The slots are in the operator's order, whatever the order in the case.
         for slot in (slot.name for slot in _definition(sample).proto.inputs):
             by_slot[slot] = [self._holding(array) for array in called.arrays.get(slot, ())]
             memories += by_slot[slot]
@@ -105,7 +105,7 @@ class Launcher:
             argument, offset, place = fixups[i : i + 3]
             address = (memories[argument].address.value or 0) + offset
             constants[place : place + 8] = address.to_bytes(8, "little")
-        # Aligned for every parameter, as by the driver.
+        # Aligned for every parameter type, as in the driver.
         held = (ctypes.c_uint64 * (len(constants) // 8 + 1))()
         ctypes.memmove(held, bytes(constants), len(constants))
 
@@ -150,7 +150,7 @@ class Launcher:
 
 
 def prepare(sample: Sample, called: Call, metas: Mapping[str, Sequence[Meta]]) -> Any:
-    """Return the record of the kernel's launches."""
+    """Prepare the kernel; return the record of its launches."""
     context, definition = ow.current_context(), _definition(sample)
     entry = next(
         e

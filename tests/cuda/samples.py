@@ -1,4 +1,4 @@
-"""One small execution of every CUDA kernel in every dtype: inputs, and NumPy's results."""
+"""Samples: small inputs for every CUDA kernel in every dtype, and NumPy's results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_DRAWN = 12
 
 
 class Sample(NamedTuple):
-    """A kernel of the registry in one dtype, and which of the kit's samples, if it is one."""
+    """A registered kernel in one dtype, and the index of the kit's sample for plan-only kernels."""
 
     op_type: str
     dtype: str
@@ -45,9 +45,9 @@ class Call(NamedTuple):
     arrays : dict
         Arrays by input slot.
     attrs : dict
-        Attributes that differ from the defaults.
+        Attributes whose values differ from the defaults.
     counts : dict
-        Number of variables by output slot.
+        Number of output variables by slot.
     """
 
     arrays: Arrays
@@ -63,14 +63,14 @@ OURS: Final = ("native", "small")
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype that NumPy has for it, with the help of ml_dtypes."""
+    """Return the NumPy dtype, which for some names comes from ml_dtypes."""
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
 def standard_kernels() -> dict[str, set[str]]:
     """Return the dtypes of the NumPy kernels by operator type, including gradients.
 
-    Pass-only operators have no case, and are excluded.
+    Pass-only operators have no case and are excluded.
     """
     kernels, ops = ow.current_context().kernels, ow.current_context().ops
     found = {
@@ -84,7 +84,7 @@ def standard_kernels() -> dict[str, set[str]]:
 
 
 def samples() -> list[Sample]:
-    """Return every kernel of the standard operators on CUDA, in every dtype."""
+    """Return a sample for every CUDA kernel of the standard operators in every dtype."""
     kernels = ow.current_context().kernels
     found = set()
     for op_type, known in standard_kernels().items():
@@ -97,7 +97,7 @@ def samples() -> list[Sample]:
 
 
 def one_of_each() -> list[Sample]:
-    """Return a sample of each operator and library, in float32 or int64 if it has one."""
+    """Return one sample per operator and library, in float32 or int64 if available."""
     found: dict[tuple[str, str], dict[str, Sample]] = {}
     for sample in samples():
         found.setdefault((sample.op_type, sample.library), {})[sample.dtype] = sample
@@ -108,7 +108,7 @@ def one_of_each() -> list[Sample]:
 
 
 def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
-    """Return the dtypes of NumPy's kernels, and if allowed bfloat16 in addition to float32."""
+    """Return NumPy's dtypes, and the narrow floats if the operator has float32 and bfloat16."""
     if "*" in known:
         return [dtype for dtype in DTYPES if dtype not in NARROW_DTYPES]
     definition = ow.current_context().ops.get(op_type)
@@ -119,13 +119,13 @@ def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
 
 @cache
 def case_of(op_type: str) -> Case:
-    """Return the case of an operator, or of the operator whose gradient it is."""
+    """Return the case of an operator; for a gradient operator, that of its forward operator."""
     cases = {case.op: case for case in first_cases()}
     return cases[op_type if op_type in cases else op_type.removesuffix("_grad")]
 
 
 def converted(array: Array, dtype: str) -> Array:
-    """Return numbers of another dtype that are as different as these."""
+    """Cast an array; scale floats before rounding to integers, so that fewer become equal."""
     if dtype == "bool":
         return array > 0
     if np.issubdtype(numpy_dtype(dtype), np.integer) and array.dtype.kind == "f":
@@ -135,7 +135,7 @@ def converted(array: Array, dtype: str) -> Array:
 
 
 def make_call(op_type: str, dtype: str) -> Call:
-    """Return a call that selects the kernel of this dtype."""
+    """Return a call that selects the operator's kernel for `dtype`."""
     case = case_of(op_type)
     definition = ow.current_context().ops.get(op_type)
     base = dtype if dtype in case.dtypes and dtype not in NARROW else _base_of(case, dtype)
@@ -155,9 +155,9 @@ def make_call(op_type: str, dtype: str) -> Call:
             for slot, listed in arrays.items()
         }
         if op_type == "power" and np.dtype(base).kind == "f" and numpy_dtype(dtype).kind in "iu":
-            arrays["y"] = [np.abs(y) for y in arrays["y"]]  # whole numbers have no other powers
+            arrays["y"] = [np.abs(y) for y in arrays["y"]]  # integers have no negative powers
         if "value" in attrs and numpy_dtype(dtype).kind in "biu":
-            attrs["value"] = 1.0  # all of them contain it
+            attrs["value"] = 1.0  # every dtype can represent it
     first = definition.proto.inputs[0] if definition.proto.inputs else None
     if first is not None and set(first.dtypes) == {"int32", "int64"} and dtype in first.dtypes:
         arrays[first.name] = [a.astype(dtype) for a in arrays[first.name]]
@@ -165,12 +165,12 @@ def make_call(op_type: str, dtype: str) -> Call:
     if is_made:
         attrs["dtype"] = dtype
     if dtype.startswith("uint") and attrs.get("low", 0) < 0:
-        attrs["low"] = 0  # all of them contain it
+        attrs["low"] = 0  # every dtype can represent it
     return Call(arrays, attrs, counts)
 
 
 def plan_calls() -> Iterator[tuple[Sample, Call]]:
-    """Yield calls of plan-only operators, as drawn by the kit."""
+    """Yield calls of plan-only operators that the kit draws."""
     context, samplers = ow.current_context(), load_samplers()
     for op_type in sorted(context.kernels.op_types()):
         definition = context.ops.get(op_type)
@@ -188,14 +188,14 @@ def plan_calls() -> Iterator[tuple[Sample, Call]]:
 
 
 def _base_of(case: Case, dtype: str) -> str:
-    """Return the dtype of a case's numbers before they are converted."""
+    """Return the dtype of a case's arrays before conversion."""
     if dtype in NARROW and "float32" in case.dtypes:
         return "float32"
     return case.dtypes[-1]
 
 
 def counts_of(case: Case) -> dict[str, int]:
-    """Return the number of variables of a case in each output slot."""
+    """Return the number of a case's variables in each output slot."""
     outputs = ow.current_context().ops.get(case.op).proto.outputs
     absent = {
         slot.name for slot in outputs if slot.optional and not case.inputs.get(slot.aliases or "")
@@ -208,7 +208,7 @@ def counts_of(case: Case) -> dict[str, int]:
 
 @cache
 def _gradient_call(op_type: str, dtype: str) -> tuple[Arrays, dict[str, int]]:
-    """Return the inputs of a gradient operator: inputs, outputs, random gradients."""
+    """Return a gradient operator's inputs (inputs, outputs, random gradients) and output counts."""
     case, derived = case_of(op_type), ow.current_context().ops.get(op_type)
     arrays = case.make_inputs(dtype)
     outputs = run_case(case, arrays, Target("cpu", None))
@@ -232,7 +232,7 @@ def _gradient_call(op_type: str, dtype: str) -> tuple[Arrays, dict[str, int]]:
 
 
 def run_network(sample: Sample, called: Call) -> dict[str, list[Array]]:
-    """Return the outputs by slot, computed by a network on CUDA."""
+    """Run a sample as a network on CUDA; return its outputs by slot."""
     context = ow.current_context()
     definition = context.ops.get(sample.op_type)
     block = ow.Program().global_block()
@@ -260,13 +260,13 @@ def run_network(sample: Sample, called: Call) -> dict[str, list[Array]]:
 
 
 def expected(sample: Sample, called: Call) -> dict[str, list[Array]]:
-    """Return the results of the NumPy kernel, in float32 if NumPy lacks the float."""
+    """Return the NumPy kernel's results, computed in float32 if NumPy lacks the float type."""
     context = ow.current_context()
     entries = context.kernels.entries(sample.op_type)
     wide = "float32" if sample.dtype in NARROW else sample.dtype
     kernel = next(e for e in entries if e.library == "numpy" and e.dtype in {wide, "*"}).load()
     arrays = {slot: [_wide(array) for array in listed] for slot, listed in called.arrays.items()}
-    if sample.op_type == "bit_cast":  # it has the bytes themselves
+    if sample.op_type == "bit_cast":  # its output has the same bytes as its input
         arrays = called.arrays
     attrs = {
         name: "float32" if name == "dtype" and value in NARROW else value
@@ -282,7 +282,7 @@ def _wide(array: Array) -> Array:
 
 
 def dispatch_dtype(sample: Sample, called: Call) -> str:
-    """Return the dispatch dtype of a call."""
+    """Return the dtype by which a call is dispatched."""
     definition = ow.current_context().ops.get(sample.op_type)
     metas = tuple(
         tuple(ow.op.Meta(a.shape, a.dtype.name) for a in called.arrays.get(slot.name, ()))
@@ -292,7 +292,7 @@ def dispatch_dtype(sample: Sample, called: Call) -> str:
 
 
 def metas_of(sample: Sample, called: Call) -> Mapping[str, Any]:
-    """Return the metas of all outputs by slot."""
+    """Return the metadata of all outputs by slot."""
     definition = ow.current_context().ops.get(sample.op_type)
     attrs = definition.proto.fill_attrs(dict(called.attrs))
     made = infer(definition, called.arrays, attrs, called.counts)

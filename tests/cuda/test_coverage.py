@@ -1,4 +1,4 @@
-"""Every operator of opwright-std has a CUDA kernel in every dtype, or a reason; each one is run."""
+"""Every opwright-std operator has a CUDA kernel in every dtype, or a reason; each kernel is run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_standard_operator_has_a_kernel_in_every_dtype_or_a_dated_reason()
 
 
 @pytest.mark.parametrize("op_type", NOT_THERE)
-def test_a_reason_has_a_date_and_concerns_a_missing_operator(op_type: str) -> None:
+def test_every_reason_has_a_date_and_concerns_a_missing_operator(op_type: str) -> None:
     assert op_type in standard_kernels()
     assert op_type in missing()
     assert re.search(r" \(\d{4}-\d\d-\d\d\)$", NOT_THERE[op_type])
@@ -75,7 +75,7 @@ def compare(sample: Sample, slot: str, got: np.ndarray, right: np.ndarray) -> No
         return
     case = case_of(sample.op_type)
     if got.dtype.name in NARROW:
-        # One rounding of numbers computed in float32, and numbers that it moves across a boundary.
+        # Tolerates one rounding of values computed in float32, also if it crosses a boundary.
         eps = 2.0**-10 if got.dtype.name == "float16" else 2.0**-7
         relative = eps * (2 if sample.op_type in STEPS else 1)
         right = right.astype(numpy_dtype(got.dtype.name))

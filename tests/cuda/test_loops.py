@@ -1,4 +1,4 @@
-"""Loops on a GPU: elements of arrays, carried values, conditions, and their gradients."""
+"""Loops on a GPU with array elements, carried values and conditions match the CPU's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cuda_kernels
 
 
 def compare(run: Callable[..., Any], program: Any, fetch: list[str], values: Any) -> None:
-    """Compare a run on the GPU with one on the CPU."""
+    """Compare a program's results on the GPU and the CPU."""
     wanted = run(program, fetch, values)
     found = run(program, fetch, values, device="cuda")
     for a, b in zip(found, wanted, strict=True):
@@ -58,7 +58,7 @@ def test_nested_control_flow_and_its_gradients_match_the_cpu(
     compare(nested.run, pruned, [loss, gradient.name], used)
 
 
-def test_the_host_prints_and_asserts_for_the_gpu_where_it_may(capfd: Any) -> None:
+def test_prints_and_assertions_run_on_the_host_if_they_may(capfd: Any) -> None:
     program = watching.watched_program()
     options = {"device": "cuda", "fallback": "cpu"}
     assert watching.run(program, ["last"], [1.0, 2.5], **options)[0].tolist() == [3.5]
@@ -67,7 +67,7 @@ def test_the_host_prints_and_asserts_for_the_gpu_where_it_may(capfd: Any) -> Non
         watching.run(program, ["last"], [1.0, -2.0], **options)
 
 
-def test_native_code_does_not_run_plans_whose_work_follows_a_stream() -> None:
+def test_native_code_does_not_run_asynchronous_plans() -> None:
     program = ow.Program()
     with ow.program_guard(program):
         x = program.global_block().create_var("x", [2], is_data=True)

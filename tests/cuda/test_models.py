@@ -1,4 +1,4 @@
-"""Whole models on a GPU: training matches the CPU, replayed as one graph."""
+"""Training complete models on a GPU, replayed as one graph per step, matches the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cuda_kernels
 STEPS = 4
 
 
-def test_the_digits_are_learnt_as_on_the_cpu() -> None:
+def test_training_on_digits_matches_the_cpu() -> None:
     batches = digits_batches(STEPS)
     on_gpu, on_cpu = (make_digits_model(device)[0] for device in ("cuda", "cpu"))
     losses = [train(model, batches) for model in (on_gpu, on_cpu)]
@@ -36,10 +36,10 @@ def test_the_digits_are_learnt_as_on_the_cpu() -> None:
         np.testing.assert_allclose(value, wanted[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_a_dropout_layer_drops_the_same_in_every_step() -> None:
+def test_a_dropout_layer_drops_the_same_elements_as_on_the_cpu_in_every_step() -> None:
     batches = digits_batches(STEPS)
     losses = [train(make_digits_model(device, drop=0.5)[0], batches) for device in ("cuda", "cpu")]
-    # Another mask would change them by a tenth.
+    # A different mask would change the losses by a tenth.
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
     assert len(set(losses[1])) == STEPS
 
@@ -52,14 +52,14 @@ def test_mixed_precision_trains_on_the_device_as_on_the_cpu(dtype: str) -> None:
     steps = [ConvolutionStep(device, dtype) for device in ("cuda", "cpu")]
     losses = [step.train(batches) for step in steps]
     assert {n.partition("/")[0] for n in steps[0].network.placement().kernels} == {"cuda"}
-    # Sums in another order are rounded to other neighbors in 16 bits.
+    # In 16 bits, sums in a different order may be rounded to a different neighbor.
     assert_same_losses(*losses, relative=0.03)
     if dtype == "float16":
         scales = [step.scope.var("loss_scale").numpy() for step in steps]
         np.testing.assert_array_equal(*scales)
 
 
-def test_a_learning_rate_that_is_set_between_steps_counts_in_the_next() -> None:
+def test_a_learning_rate_that_is_set_between_steps_applies_to_the_next_step() -> None:
     batches, losses = digits_batches(2 * STEPS), []
     for device in ("cuda", "cpu"):
         model, _ = make_digits_model(device)
@@ -69,7 +69,7 @@ def test_a_learning_rate_that_is_set_between_steps_counts_in_the_next() -> None:
     assert_same_losses(*losses, relative=1e-4)
 
 
-def test_parameters_that_are_filled_or_loaded_count_in_the_next_step() -> None:
+def test_filled_or_loaded_parameters_are_used_in_the_next_step() -> None:
     batches, losses = digits_batches(3 * STEPS), []
     for device in ("cuda", "cpu"):
         model, _ = make_digits_model(device)
@@ -85,13 +85,13 @@ def test_parameters_that_are_filled_or_loaded_count_in_the_next_step() -> None:
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
-def test_a_variable_that_is_replaced_on_the_device_is_recorded_again() -> None:
+def test_the_graph_is_rerecorded_if_a_variable_is_replaced_on_the_device() -> None:
     network = ow.Network([ow.Operator("add", x="w", y="x", out="w")])
     scope, x = ow.Scope(), np.arange(6, dtype=np.float32) - 2
     scope.var("w").set(x)
     call = network.compile(feed=["x"], fetch=["w"], device="cuda", scope=scope)
     results = [call(x=x)[0] for _ in range(3)]
-    # Another size and back: the memory is another one both times.
+    # Change the size and change it back; the memory differs each time.
     scope.var("w").set(np.ones((2, 6), np.float32))
     results += [call(x=x)[0] for _ in range(3)]
     scope.var("w").set(10 * x)
@@ -104,7 +104,7 @@ def test_a_variable_that_is_replaced_on_the_device_is_recorded_again() -> None:
         np.testing.assert_array_equal(got, number)
 
 
-def test_a_model_that_was_trained_on_a_gpu_is_loaded_on_the_cpu() -> None:
+def test_a_model_trained_on_a_gpu_can_be_loaded_on_the_cpu() -> None:
     batches = digits_batches(STEPS)
     model, prob = make_digits_model("cuda")
     train(model, batches)
@@ -118,14 +118,14 @@ def test_a_model_that_was_trained_on_a_gpu_is_loaded_on_the_cpu() -> None:
     np.testing.assert_allclose(train(model, batches), train(fresh, batches), rtol=1e-4)
 
 
-def test_batches_of_several_sizes_have_a_graph_each() -> None:
+def test_each_batch_size_has_its_own_graph() -> None:
     batches = [(images[:size], labels[:size]) for images, labels in digits_batches(3)
                for size in (64, 5, 64, 5)]  # fmt: skip
     losses = [train(make_digits_model(device)[0], batches) for device in ("cuda", "cpu")]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
-def test_two_models_alternate() -> None:
+def test_two_models_can_run_alternately() -> None:
     batches = digits_batches(STEPS)
     first, second = (make_digits_model("cuda")[0] for _ in range(2))
     losses: list[list[float]] = [[], []]
@@ -136,7 +136,7 @@ def test_two_models_alternate() -> None:
     np.testing.assert_allclose(losses[0], train(make_digits_model("cpu")[0], batches), rtol=1e-4)
 
 
-def test_a_convolutional_network_learns_as_on_the_cpu() -> None:
+def test_training_a_convolutional_network_matches_the_cpu() -> None:
     batches = [(images[:16], labels[:16]) for images, labels in digits_batches(STEPS)]
     steps = [ConvolutionStep(device) for device in ("cuda", "cpu")]
     losses = [step.train(batches) for step in steps]

@@ -1,4 +1,4 @@
-"""The launcher's rooms: each includes only rooms below it."""
+"""Each folder of the launcher includes only headers of folders below it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 NATIVE = Path(__file__).parents[2] / "plugins" / "cuda" / "native"
 ROOMS = ("driver", "blas", "cudnn", "device", "services", "launch", "")
-"""From the lowest room to the files without a room, the entry of the library."""
+"""Folders from the lowest to the top level, which contains the library's entry point."""
 SHARED = "numbers.h"
-"""How every room reads a record."""
+"""Header that every folder may include, since it defines how records are read."""
 
 
 def includes() -> list[tuple[str, str]]:
-    """Return which room includes which, a pair for each line."""
+    """Return an (including folder, included folder) pair for each #include line."""
     found = []
     for file in sorted(NATIVE.rglob("*.*")):
         folder = file.relative_to(NATIVE).parent.as_posix().strip(".")
@@ -23,7 +23,7 @@ def includes() -> list[tuple[str, str]]:
     return found
 
 
-def test_every_file_is_in_a_room() -> None:
+def test_every_file_is_in_a_known_folder() -> None:
     flat = {path.name for path in NATIVE.iterdir() if path.is_file()}
     rooms = {path.name for path in NATIVE.iterdir() if path.is_dir()}
     assert (flat, rooms) == ({"plugin.cc", SHARED}, set(filter(None, ROOMS)))

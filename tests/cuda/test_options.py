@@ -1,4 +1,4 @@
-"""The options of opwright-cuda that affect rounding, for a network or a Context."""
+"""Options of opwright-cuda that affect rounding can be set for a network or a Context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small models trained on one device or another, from the same numbers."""
+"""Small models that are trained on any device from identical initial values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH = 64
 
 
 def digits_batches(n: int) -> list[Batch]:
-    """Return the first batches of the handwritten digits, repeatedly."""
+    """Return n batches of handwritten digits, starting over after the last."""
     train, _ = nn.datasets.digits.load(seed=1)
     n_whole = len(train.labels) // BATCH
     places = [slice(i % n_whole * BATCH, (i % n_whole + 1) * BATCH) for i in range(n)]
@@ -24,7 +24,7 @@ def digits_batches(n: int) -> list[Batch]:
 
 
 def make_digits_model(device: str, drop: float = 0.0) -> tuple[nn.Model, Any]:
-    """Return the model of ``examples/train_digits.py`` and its probabilities."""
+    """Return the model of ``examples/train_digits.py`` and its output probabilities."""
     model = nn.Model(device=device)
     hidden = model.fc_layer(input="img", size=200, bias=True, activation="sigmoid")
     if drop:
@@ -39,7 +39,7 @@ def make_digits_model(device: str, drop: float = 0.0) -> tuple[nn.Model, Any]:
 
 
 def train(model: nn.Model, batches: list[Batch]) -> list[float]:
-    """Return the loss of each step."""
+    """Train on batches; return the loss of each step."""
     losses = []
     for images, labels in batches:
         model.fill("img", images)
@@ -49,12 +49,12 @@ def train(model: nn.Model, batches: list[Batch]) -> list[float]:
 
 
 def parameters_of(model: nn.Model) -> dict[str, Any]:
-    """Return copies of all parameters."""
+    """Return copies of a model's parameters by name."""
     return {p.name: model.scope.find_var(p.name).numpy() for p in model.parameters}
 
 
 class ConvolutionStep:
-    """A step of a small convolutional network with batch normalization and Adam."""
+    """A training step of a small convolutional network with batch normalization and Adam."""
 
     def __init__(self, device: str, precision: str = "float32") -> None:
         programs, policy = (ow.Program(), ow.Program()), nn.mixed_precision(precision)
@@ -77,7 +77,7 @@ class ConvolutionStep:
         )
 
     def train(self, batches: list[Batch]) -> list[float]:
-        """Return the loss of each step."""
+        """Train on batches; return the loss of each step."""
         return [
             self.call(x=images.reshape(-1, 1, 8, 8), y=labels)[0].item()
             for images, labels in batches
@@ -85,6 +85,6 @@ class ConvolutionStep:
 
 
 def assert_same_losses(ours: list[float], reference: list[float], relative: float) -> None:
-    """Compare two runs; a loss that did not fall would prove nothing."""
+    """Compare two runs and check that the loss falls, since constant losses would prove nothing."""
     assert reference[-1] < reference[0]
     np.testing.assert_allclose(ours, reference, rtol=relative)

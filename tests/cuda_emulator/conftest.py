@@ -1,4 +1,4 @@
-"""Lets the files of this folder import each other."""
+"""Makes the files of this folder importable from each other."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-// Kernels with one mistake each, and one without: the checks of CUDA kernels must find the
-// mistakes, and nothing else. All are launched with one block of 64 threads and n = 64.
+// Kernels with one mistake each, and one kernel without: the checks of CUDA kernels must report the
+// mistakes and nothing else. All are launched with one block of 64 threads and n = 64.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
 constexpr int kThreads = 64;
 
-// The sum of a block, by warps: barriers, exchanges, shared memory used twice. Nothing is wrong.
+// The sum of a block, by warps, with barriers, exchanges, and shared memory that is used twice.
+// This kernel is correct.
 __global__ void sound(float* out, const float* in, int n) {
   OW_SHARED(float, partial, kThreads / 32);
   const int t = static_cast<int>(threadIdx.x);
@@ -18,7 +19,7 @@ __global__ void sound(float* out, const float* in, int n) {
     out[t] = partial[0] + partial[1];
     __syncthreads();
   }
-  // Half a warp exchanges values, then the whole one.
+  // Half a warp exchanges values, then the whole warp.
   float x = in[t];
   if (t % 32 < 16) x += __shfl_xor_sync(0x0000ffffu, x, 1);
   __syncwarp();
@@ -45,7 +46,7 @@ __global__ void missing_second_barrier(float* out, const float* in, int n) {
   row[t] = in[t];
   __syncthreads();
   const float x = row[(t + 1) % n];
-  row[t] = 2.0f * x;  // the thread before may not have read yet
+  row[t] = 2.0f * x;  // the previous thread may not have read yet
   out[t] = x;
 }
 
@@ -78,7 +79,7 @@ __global__ void missing_lane(float* out, const float* in, int n) {
   out[t] = x;
 }
 
-// Lane 16 is not among those that exchange.
+// Lane 16 is not among the lanes that exchange values.
 __global__ void absent_lane(float* out, const float* in, int n) {
   const int t = static_cast<int>(threadIdx.x);
   float x = in[t] + static_cast<float>(n);
@@ -165,7 +166,7 @@ __global__ void aligned_vectors(float* out, const float* in, int n) {
 
 __global__ void index_overflow(float* out, const float* in, int n) {
   const int t = static_cast<int>(threadIdx.x);
-  const int row = t * (1 << 26);  // 32 * 2**26 is one too many
+  const int row = t * (1 << 26);  // 32 * 2**26 overflows
   out[t] = in[row / (1 << 26) % n];
 }
 

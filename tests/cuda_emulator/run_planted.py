@@ -1,7 +1,7 @@
 """Runs one kernel of planted.cu in a separate process, as a sanitizer requires.
 
-``run_planted.py DRIVER KERNELS ENTRY`` prints the emulator's report and the results. It needs
-only ctypes, so that a sanitizer sees little else.
+``run_planted.py DRIVER KERNELS ENTRY`` prints the emulator's report and the results. It needs only
+ctypes, so that a sanitizer checks little other code.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ class Shape(ctypes.Structure):
 
 
 def allocate(numbers: list[float]) -> ctypes.c_void_p:
-    """Return memory of exactly this many floats, which the sanitizer watches."""
+    """Return memory for exactly these floats, which the sanitizer checks."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     memory = ctypes.c_void_p(libc.malloc(ctypes.c_size_t(4 * len(numbers))))

@@ -1,4 +1,4 @@
-"""The emulated GPU: the stacks of its threads, and grids that are too large to run whole."""
+"""The emulated GPU: the stacks of its threads, and grids that are too large to run completely."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from opwright_cuda_emulator import HostCompiler
 def run_last_blocks(
     folder: Path, source: Source, expression: str, arguments: list[Any], blocks: int
 ) -> str:
-    """Run the last four of this many blocks of 256 threads."""
+    """Run the last four blocks of 256 threads of a grid."""
     compiler = HostCompiler(folder)
     library, (entry,) = compiler.build(source, [expression])
     driver, kernels = ctypes.CDLL(str(compiler.build_driver())), ctypes.CDLL(str(library))
@@ -43,7 +43,7 @@ def run_last_blocks(
 
 def test_elements_beyond_two_to_the_31_are_reached(emulator_folder: Path) -> None:
     n = 2**31 + 1_000
-    # Address space that only the last blocks touch.
+    # Reserves address space, of which only the last blocks touch pages.
     with mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) as memory:
         flags = (ctypes.c_uint8 * n).from_buffer(memory)
         for i in (n - 1, n - 999, n - 1_025):
@@ -77,7 +77,7 @@ def count_mappings() -> int:
 
 
 def run_in_thread(function: Callable[[], None]) -> None:
-    """Run a function in a thread and wait until the thread has ended, not only its Python."""
+    """Run a function in a thread and wait until the native thread has exited."""
     tasks = Path("/proc/self/task")
     thread = threading.Thread(target=function)
     thread.start()
@@ -86,7 +86,7 @@ def run_in_thread(function: Callable[[], None]) -> None:
         time.sleep(0.001)
 
 
-def test_a_thread_frees_the_stacks_of_its_blocks_when_it_ends(emulator_folder: Path) -> None:
+def test_a_thread_frees_the_stacks_of_its_blocks_when_it_exits(emulator_folder: Path) -> None:
     def run() -> None:
         source = Source("wait.cu", WAITING, own_source("elementwise.cu").headers)
         assert run_last_blocks(emulator_folder, source, "wait", [], 4) == ""
@@ -107,7 +107,7 @@ def test_threads_that_never_wait_share_a_stack(emulator_folder: Path) -> None:
         assert run_last_blocks(emulator_folder, source, "go_on", [], 4) == ""
         grown.append(count_mappings() - before)
 
-    for _ in range(2):  # the first one opens the libraries
+    for _ in range(2):  # the first iteration opens the libraries
         run_in_thread(run)
     assert grown[1] < 10
 
@@ -117,7 +117,7 @@ def test_threads_that_never_wait_share_a_stack(emulator_folder: Path) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file with the arguments of every call of the compiler."""
+    """The file that lists the arguments of every compiler call."""
     log, compiler = tmp_path / "log", tmp_path / "c++"
     compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {shutil.which("c++")} "$@"\n')
     compiler.chmod(0o755)
@@ -131,9 +131,9 @@ def test_processes_that_compile_the_same_code_do_not_write_the_same_file(
     source = Source("go_on.cu", GOING_ON, own_source("elementwise.cu").headers)
     for _ in range(2):
         library, _names = HostCompiler(tmp_path / "kernels").build(source, ["go_on"])
-        library.unlink()  # as if the other process had not ended yet
+        library.unlink()  # as if the other process had not finished yet
     calls = [line.split() for line in log.read_text().splitlines() if "go_on.cu" in line]
-    # The shim is installed atomically, and never changed.
+    # The shim is installed atomically and never changed.
     read = [
         {word for word in call if str(tmp_path) in word and "/shim-" not in word} for call in calls
     ]
@@ -163,7 +163,7 @@ def test_the_shim_is_parsed_once_for_all_kernels_of_the_same_flags(
 
 
 def read_headers(call: str) -> str:
-    """Return which headers GCC reads for a call; ! marks a used precompiled one."""
+    """Return the headers that GCC reads for a call; ! marks a precompiled header that is used."""
     arguments = call.split()
     empty = ["-fsyntax-only", "-H", "-x", "c++", os.devnull]
     options = [a for a in arguments[: arguments.index("-o")] if not a.endswith(".cc")]

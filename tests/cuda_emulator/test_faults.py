@@ -1,4 +1,4 @@
-"""Planted mistakes in kernels are found, each by the means that is there for it."""
+"""Planted mistakes in kernels are reported, each by the intended check."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def line_of(text: str) -> str:
 
 
 class Planted:
-    """The kernels of planted.cu, compiled for each sanitizer when it is first wanted."""
+    """The kernels of planted.cu, compiled for each sanitizer at first use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,7 +68,9 @@ def has_nan(result: Any) -> bool:
         ("thread", "random"),
     ],
 )
-def test_a_sound_kernel_has_no_finding(planted: Planted, sanitizer: str, order: str) -> None:
+def test_no_error_is_reported_for_a_correct_kernel(
+    planted: Planted, sanitizer: str, order: str
+) -> None:
     result = planted.result("sound", sanitizer, order)
     assert result == {"wrong": "", "out": [64 * 65 / 2] * 64}
 
@@ -137,7 +139,7 @@ def test_a_misaligned_access_is_reported(
     assert "at an address that is misaligned for the type" in found[2]
 
 
-def test_aligned_vectors_in_shared_memory_have_no_finding(planted: Planted) -> None:
+def test_no_error_is_reported_for_aligned_vectors_in_shared_memory(planted: Planted) -> None:
     result = planted.result("aligned_vectors")
     assert result == {"wrong": "", "out": [*map(float, range(1, 65))]}
 
@@ -158,7 +160,7 @@ def test_unwritten_elements_are_nan(planted: Planted, kernel: str) -> None:
         ("index_overflow", "signed integer overflow", "const int row = t * (1 << 26);"),
     ],
 )
-def test_address_and_undefined_behavior_sanitizers_name_the_line(
+def test_address_and_undefined_behavior_sanitizers_report_the_line(
     planted: Planted, kernel: str, finding: str, line: str
 ) -> None:
     finished = planted.run(kernel, "address")
@@ -177,7 +179,7 @@ def test_address_and_undefined_behavior_sanitizers_name_the_line(
         ("unordered_writes", "out[0] = in[t]"),
     ],
 )
-def test_thread_sanitizer_names_the_line_of_a_race(
+def test_thread_sanitizer_reports_the_line_of_a_race(
     planted: Planted, kernel: str, line: str
 ) -> None:
     finished = planted.run(kernel, "thread", "random")

@@ -1,4 +1,4 @@
-"""Graphs that several streams record: the emulated driver refuses the same as the real one."""
+"""Graphs that several streams record; the emulated driver refuses the same calls as a real one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def end(driver: Driver, stream: ctypes.c_void_p, returns: int = 0) -> ctypes.c_v
     return graph
 
 
-def test_work_of_another_stream_in_between_is_part_of_the_graph(driver: Driver) -> None:
+def test_work_of_a_joined_stream_is_part_of_the_graph(driver: Driver) -> None:
     main, other = driver.make("cuStreamCreate"), driver.make("cuStreamCreate")
     ready, done = driver.make("cuEventCreate"), driver.make("cuEventCreate")
     byte = ctypes.c_ubyte(0)
@@ -65,12 +65,12 @@ def test_work_of_another_stream_in_between_is_part_of_the_graph(driver: Driver) 
     driver("cuStreamWaitEvent", main, done, 0)
     graph, made = end(driver, main), ctypes.c_void_p()
     driver("cuStreamSynchronize", other)
-    assert byte.value == 0  # it was recorded, and not done
+    assert byte.value == 0  # the write was recorded, not executed
     driver("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_ulonglong(0))
     driver("cuGraphLaunch", made, main)
     driver("cuStreamSynchronize", main)
     assert byte.value == 7
-    driver.write(other, memory, 8)  # the stream is one as any again
+    driver.write(other, memory, 8)  # the stream is no longer captured
     driver("cuStreamSynchronize", other)
     assert byte.value == 8
     driver("cuGraphExecDestroy", made)
@@ -78,7 +78,7 @@ def test_work_of_another_stream_in_between_is_part_of_the_graph(driver: Driver) 
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_stream_that_is_not_joined_spoils_the_graph(driver: Driver, goes_on: bool) -> None:
+def test_a_stream_that_is_not_joined_invalidates_the_graph(driver: Driver, goes_on: bool) -> None:
     main, other = driver.make("cuStreamCreate"), driver.make("cuStreamCreate")
     ready, done = driver.make("cuEventCreate"), driver.make("cuEventCreate")
     byte = ctypes.c_ubyte(0)
@@ -93,7 +93,7 @@ def test_a_stream_that_is_not_joined_spoils_the_graph(driver: Driver, goes_on: b
     end(driver, main, returns=UNJOINED)
 
 
-def test_events_from_outside_and_of_graphs_are_not_mixed(driver: Driver) -> None:
+def test_a_graph_cannot_wait_for_an_event_from_outside_and_vice_versa(driver: Driver) -> None:
     main = driver.make("cuStreamCreate")
     before, within = driver.make("cuEventCreate"), driver.make("cuEventCreate")
     driver("cuEventRecord", before, main)

@@ -27,7 +27,7 @@ def command() -> Command:
 
 @pytest.fixture
 def run(tmp_path: Path, command: Command) -> Run:
-    """Return a function that runs a script in some processes, with a deadline of seconds."""
+    """Return a function that runs a script in several processes, with a deadline in seconds."""
 
     def run_script(
         script: str, ranks: int, deadline: float = 60.0, arguments: Sequence[object] = ()

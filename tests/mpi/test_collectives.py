@@ -43,7 +43,7 @@ same(ops.all_gather(mine, axis=1), np.concatenate(all_parts, axis=1))
 same(ops.reduce_scatter(mine), total[rows])
 same(ops.reduce_scatter(turned, axis=1), total.T[:, rows])
 
-# Rows weigh a mean alone.
+# Rows are weights only for a mean.
 batch = np.ones((r + 2, 1), np.float32)
 weighted = {"rows": batch, "unequal_rows": "weight"}
 same(ops.all_reduce(mine, **weighted), total)
@@ -51,7 +51,7 @@ same(ops.all_reduce(mine, reduce="max", **weighted), np.max(all_parts, axis=0))
 average = sum((k + 2) * part for k, part in enumerate(all_parts)) / sum(range(2, n + 2))
 np.testing.assert_allclose(ops.all_reduce(mine, reduce="mean", **weighted), average, rtol=1e-6)
 
-# Each process has given the share 1 / n of a scattered mean.
+# Each process contributes 1 / n of a scattered mean.
 block = ow.Program().global_block()
 x = block.create_var("x", shape=base.shape, dtype="float32")
 out = block.append_op("dist.reduce_scatter", {"x": x}, attrs={"reduce": "mean"}).output("out")[0]

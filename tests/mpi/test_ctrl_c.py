@@ -1,4 +1,4 @@
-"""Ctrl-C while several processes train: all stop after the same step, and everything is saved."""
+"""After Ctrl-C in training, all processes stop after the same step, and everything is saved."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def train_to_the_end(command: list[str], folder: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.grid(8)
 @pytest.mark.parametrize("to", ["the launcher", "one of two"])
-def test_ctrl_c_stops_all_after_the_same_step_and_the_rest_is_as_if_not(
+def test_ctrl_c_stops_all_after_the_same_step_and_training_resumes_unaffected(
     tmp_path: Path, command, to: str
 ) -> None:
     script = tmp_path / "script.py"
@@ -88,7 +88,7 @@ def test_ctrl_c_stops_all_after_the_same_step_and_the_rest_is_as_if_not(
         np.testing.assert_array_equal(rest[name], value)
 
 
-def test_a_script_that_ends_well_at_ctrl_c_was_interrupted_nevertheless(
+def test_a_script_that_exits_normally_at_ctrl_c_counts_as_interrupted(
     tmp_path: Path, command
 ) -> None:
     script = tmp_path / "script.py"
@@ -110,7 +110,7 @@ def test_a_script_that_ends_well_at_ctrl_c_was_interrupted_nevertheless(
     assert errors == "opwright-mpi: ended by SIGINT\n"
 
 
-def test_a_second_ctrl_c_ends_all(tmp_path: Path, command) -> None:
+def test_a_second_ctrl_c_terminates_all_processes(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import signal, time\n"

@@ -1,4 +1,4 @@
-"""Processes that do not match, fail, end, or are missing: the others report it and end."""
+"""If a process does not match, fails, exits or is missing, the others report it and exit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def network(*collectives):
 """
 
 
-def test_plans_that_differ_name_the_first_operator_on_both_ranks(run) -> None:
+def test_the_error_for_differing_plans_names_the_first_operator_on_both_ranks(run) -> None:
     script = """
 names = ["all_reduce", "broadcast" if r else "all_to_all"]
 run = network(*names).compile(feed=["x"], fetch=["out0"])
@@ -42,7 +42,7 @@ print("goes on")
     assert done.stdout.count("goes on") == 2
 
 
-def test_feeds_that_differ_name_the_first_collective_on_both_ranks(run) -> None:
+def test_the_error_for_differing_feeds_names_the_first_collective_on_both_ranks(run) -> None:
     script = """
 block = ow.Program().global_block()
 block.create_var("x", shape=[-1], dtype="float32")
@@ -71,7 +71,7 @@ print("good")
     assert done.stdout.count("good") == 2, done.stdout + done.stderr
 
 
-def test_an_exception_on_one_rank_ends_all(run) -> None:
+def test_an_exception_on_one_rank_terminates_all_ranks(run) -> None:
     script = """
 if r == 1:
     raise ValueError("a fault of the user")
@@ -83,7 +83,7 @@ ow.ops.dist.all_reduce(X)
     assert "opwright-mpi: rank 1 ended with exit code 1: all are ended" in done.stderr
 
 
-def test_a_rank_that_ends_early_is_named(run) -> None:
+def test_a_rank_that_exits_early_is_reported(run) -> None:
     script = """
 if r == 1:
     sys.exit(0)
@@ -94,7 +94,7 @@ ow.ops.dist.all_reduce(X)
     assert "rank 1 has ended before this collective" in done.stderr + done.stdout
 
 
-def test_an_absent_rank_is_named_after_the_deadline(run) -> None:
+def test_an_absent_rank_is_reported_after_the_deadline(run) -> None:
     script = """
 if r == 1:
     time.sleep(60)
@@ -115,13 +115,13 @@ except ow.errors.OpwrightError as error:
     assert "is unusable since a collective failed" in text
 
 
-def test_a_rank_that_continues_after_the_others_have_ended_is_named(run) -> None:
+def test_a_rank_that_continues_after_the_others_have_exited_is_reported(run) -> None:
     done = run(HEAD + "if r == 1:\n    time.sleep(1000)\n", 2, deadline=1.0)
     assert done.returncode == 1
     assert "opwright-mpi: rank 0 ended, and rank 1 did not within 1 s" in done.stderr
 
 
-def test_a_rank_that_is_killed_in_a_collective_is_named(run) -> None:
+def test_a_rank_that_is_killed_in_a_collective_is_reported(run) -> None:
     script = """
 if r == 1:
     os.kill(os.getpid(), 9)

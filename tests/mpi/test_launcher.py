@@ -1,4 +1,4 @@
-"""``opwright-mpi run``: lines with ranks, processes that end together, wrong command lines."""
+"""``opwright-mpi run``: lines with ranks, processes that exit together, invalid command lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opwright_mpi import launcher
 CONNECT = "import os, sys, time\nimport opwright_dist as dist\nr = dist.rank()\n"
 
 
-def test_every_line_begins_with_its_rank_and_none_is_torn(run) -> None:
+def test_every_line_begins_with_its_rank_and_stays_complete(run) -> None:
     script = """
 import os, sys
 r = os.environ["OPWRIGHT_MPI_RANK"]
@@ -51,7 +51,7 @@ def test_processes_share_the_cpus_by_default(run, monkeypatch, choice) -> None:
     assert sorted(done.stdout.splitlines()) == [f"[0] {expected}", f"[1] {expected}"]
 
 
-def test_a_line_is_forwarded_before_its_process_ends(tmp_path: Path, command) -> None:
+def test_a_line_is_forwarded_before_its_process_exits(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('first')\ninput()\nprint('second')\n")
     with subprocess.Popen(
@@ -69,7 +69,7 @@ def test_a_line_is_forwarded_before_its_process_ends(tmp_path: Path, command) ->
     assert process.returncode == 0
 
 
-def test_a_line_without_end_is_forwarded_in_pieces() -> None:
+def test_an_unterminated_line_is_forwarded_in_chunks() -> None:
     lines = Lines(3)
     assert lines.add(b"a" * 10) == b""
     assert lines.add(b"a" * (1 << 20)) == b"[3] " + b"a" * (10 + (1 << 20)) + b"\n"
@@ -94,21 +94,21 @@ def test_arguments_reach_the_script_and_modules_are_run(tmp_path: Path, command)
         ("os.kill(os.getpid(), 40)", 168, "rank 1 was ended by signal 40: all are ended"),
     ],
 )
-def test_a_rank_that_ends_before_the_others_ends_all(run, end, status, message) -> None:
+def test_a_rank_that_exits_before_the_others_terminates_all(run, end, status, message) -> None:
     wait = "time.sleep(1000)" if end != "sys.exit(7)" else "pass"
     done = run(f"{CONNECT}if r == 1:\n    {end}\n{wait}\n", 3)
     assert done.returncode == status, done.stdout + done.stderr
     assert f"opwright-mpi: {message}" in done.stderr
 
 
-def test_a_rank_that_never_connects_ends_the_waiting_ranks(run) -> None:
+def test_a_rank_that_never_connects_terminates_the_waiting_ranks(run) -> None:
     script = "import os\nif os.environ['OPWRIGHT_MPI_RANK'] == '1':\n    raise SystemExit\n"
     done = run(script + CONNECT, 2)
     assert done.returncode == 1
     assert "rank 1 ended with exit code 0 and has not connected to the others" in done.stderr
 
 
-def test_processes_that_a_rank_has_started_end_with_it(run, tmp_path: Path) -> None:
+def test_child_processes_of_a_rank_are_terminated_with_it(run, tmp_path: Path) -> None:
     script = f"""
 import subprocess
 if r == 0:
@@ -123,7 +123,7 @@ time.sleep(1000)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_to_the_launcher_ends_all(
+def test_a_signal_to_the_launcher_terminates_all_ranks(
     tmp_path: Path, command, number: int, status: int
 ) -> None:
     script = tmp_path / "script.py"
@@ -143,7 +143,7 @@ def test_a_signal_to_the_launcher_ends_all(
     assert not any(map(is_running, pids))
 
 
-def test_processes_end_when_their_launcher_is_killed(tmp_path: Path, command) -> None:
+def test_processes_exit_when_their_launcher_is_killed(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text(CONNECT + "print(os.getpid(), flush=True)\ntime.sleep(1000)\n")
     with subprocess.Popen(command(2, script), stdout=subprocess.PIPE) as process:
@@ -159,7 +159,7 @@ def is_running(pid: int) -> bool:
     return status.exists() and status.read_text().split()[2] not in "ZX"
 
 
-def test_a_reader_that_ends_ends_all(tmp_path: Path, command) -> None:
+def test_all_ranks_exit_when_the_reader_of_the_output_exits(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text("while True:\n    print('again')\n")
     line = f"{shlex.join(command(2, script))} | head -n 1"
@@ -175,7 +175,7 @@ def test_a_reader_that_ends_ends_all(tmp_path: Path, command) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_scripts_without_collectives_run_side_by_side(run) -> None:
+def test_scripts_without_collectives_run_independently(run) -> None:
     done = run("print('good')", 2)
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(done.stdout.splitlines()) == ["[0] good", "[1] good"]
@@ -247,7 +247,7 @@ def test_a_rendezvous_connects_the_processes_of_another_launcher() -> None:
     assert outputs == [f"{rank} 2 [b'0', b'1'] False\n" for rank in range(2)]
 
 
-def test_a_launcher_runs_within_a_process_of_another_one(run, monkeypatch) -> None:
+def test_a_launcher_runs_within_a_process_of_another_launcher(run, monkeypatch) -> None:
     outer = {"PMI_PORT": "127.0.0.1:1", "PMI_ID": "7", "PMI_RANK": "5", "PMI_SIZE": "9"}
     for name, value in {**outer, "PMIX_NAMESPACE": "outer", "PMIX_RANK": "5"}.items():
         monkeypatch.setenv(name, value)
@@ -261,7 +261,7 @@ import ctypes
 from opwright_mpi.library import find_library
 
 library = ctypes.CDLL(find_library())
-MULTIPLE = 4096  # of MPI's standard binary interface
+MULTIPLE = 4096  # MPI_THREAD_MULTIPLE in MPI's standard ABI
 library.MPI_Init_thread(None, None, MULTIPLE, ctypes.byref(ctypes.c_int()))
 import opwright_dist as dist
 print(dist.size(), dist.gather(b"%d" % dist.rank()))
@@ -294,12 +294,12 @@ def run_by_mpiexec(tmp_path: Path, script: str) -> subprocess.CompletedProcess[s
 
 
 def test_mpiexec_starts_the_processes_as_well(tmp_path: Path) -> None:
-    # In one write, which arrives complete even if Python does not buffer.
+    # A single write arrives complete even if Python does not buffer.
     done = run_by_mpiexec(tmp_path, "print(f'{r} {dist.size()}\\n', end='')\n")
     assert sorted(done.stdout.splitlines()) == ["0 2", "1 2"], done.stderr
 
 
-def test_by_mpiexec_a_failure_ends_all(tmp_path: Path) -> None:
+def test_with_mpiexec_a_failure_terminates_all_processes(tmp_path: Path) -> None:
     done = run_by_mpiexec(tmp_path, "if r == 1:\n    raise ValueError\ntime.sleep(1000)\n")
     assert done.returncode != 0
     assert "opwright-mpi: rank 1 failed: all are ended" in done.stderr

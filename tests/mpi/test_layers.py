@@ -1,4 +1,4 @@
-"""Layers that real processes divide: values, training and files are the same as in one process."""
+"""Layers that are sharded among real processes match one process in values, training and files."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ guard.__enter__()
 
 
 @pytest.mark.parametrize("ranks", [2, 1, 4])
-def test_rows_reach_the_processes_that_count_them(run, ranks: int) -> None:
+def test_rows_are_sent_to_the_processes_given_by_the_counts(run, ranks: int) -> None:
     done = run(CALLS + EXCHANGE, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
 
 
 @pytest.mark.parametrize("ranks", [2, 1, 4])
-def test_a_divided_table_is_trained_as_by_one_process(run, ranks: int) -> None:
+def test_training_of_a_sharded_table_matches_one_process(run, ranks: int) -> None:
     done = run(HEAD + TABLE, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
 
 
-def test_the_rest_of_a_model_with_a_divided_table_keeps_its_states_in_parts(run) -> None:
+def test_optimizer_states_of_other_parameters_are_sharded_next_to_a_sharded_table(run) -> None:
     script = TABLE.replace('data_parallel="world"', "data_parallel=SHARDED").replace(
         "check_placements()",
         """
@@ -97,7 +97,7 @@ print("good")
 
 
 @pytest.mark.long("the files of a divided table, and of states in parts, are tested one by one")
-def test_files_of_a_divided_table_and_divided_states_match_one_process(run, tmp_path: Path) -> None:
+def test_files_of_a_sharded_table_and_sharded_states_match_one_process(run, tmp_path: Path) -> None:
     def train(ranks: int, epochs: int) -> dict[str, np.ndarray]:
         done = run(HEAD + f"epochs = {epochs}\n" + SAVED, ranks)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -112,7 +112,7 @@ def test_files_of_a_divided_table_and_divided_states_match_one_process(run, tmp_
         np.testing.assert_allclose(resumed[name], whole, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_states_that_another_group_divides_are_not_cut_again(run) -> None:
+def test_states_that_another_group_shards_are_not_sharded_again(run) -> None:
     script = """
 def build():
     x = nn.layers.data("x", [None, 8])
@@ -133,7 +133,7 @@ except dist.DistError as error:
     assert done.stdout.count(rule) == 4, done.stdout + done.stderr
 
 
-def test_plain_collectives_send_rows_the_same_way(run) -> None:
+def test_plain_collectives_send_the_same_rows(run) -> None:
     done = run(WITHOUT_KERNELS + CALLS + EXCHANGE, 3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 3
@@ -162,7 +162,7 @@ except ow.errors.OpwrightError as error:
 
 
 @pytest.mark.parametrize("ranks", [2, 1, 4])
-def test_divided_products_are_trained_as_by_one_process(run, ranks: int) -> None:
+def test_training_of_sharded_products_matches_one_process(run, ranks: int) -> None:
     done = run(HEAD + GROUPS + PRODUCTS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
@@ -214,7 +214,7 @@ print("good")
 """
 
 
-def test_files_match_one_process_and_serve_any_number(run, tmp_path: Path) -> None:
+def test_files_match_one_process_and_load_in_any_number_of_processes(run, tmp_path: Path) -> None:
     def train(ranks: int, epochs: int) -> list[float]:
         done = run(HEAD + GROUPS + f"epochs = {epochs}\n" + MODEL, ranks)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -295,7 +295,7 @@ print("good")
 """
 
 
-def test_a_width_may_become_known_with_the_first_batch(run) -> None:
+def test_the_first_batch_may_determine_a_width(run) -> None:
     done = run(HEAD + GROUPS + WIDTHS, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2

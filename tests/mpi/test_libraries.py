@@ -1,4 +1,4 @@
-"""Another MPI library than the wheel `mpich`: the numbers are the same, bit for bit."""
+"""With an MPI library other than the wheel `mpich`, results are bitwise identical."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def intel_mpi() -> Path:
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("shared_memory", ["1", "0"])
-def test_sums_have_the_same_bits(
+def test_sums_are_bitwise_identical_in_both_libraries(
     run, monkeypatch: pytest.MonkeyPatch, intel_mpi: Path, ranks: int, shared_memory: str
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_MPI_SHARED_MEMORY", shared_memory)

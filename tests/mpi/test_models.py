@@ -54,7 +54,7 @@ whole = build(None, None)
 wanted = nn.train(whole, DATA, epochs=3, batch_size=size, seed=2, validation=DATA, progress=False)
 model = build(choice)
 if r == 1:
-    model.initialize_parameters(seed=99, x=ROWS[:4])  # it begins with those of rank 0 nevertheless
+    model.initialize_parameters(seed=99, x=ROWS[:4])  # it still begins with rank 0's parameters
 else:
     model.initialize_parameters(x=ROWS[:4])
 history = nn.train(model, DATA, epochs=3, batch_size=size, seed=2, validation=DATA, progress=False)
@@ -76,7 +76,7 @@ print("good")
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("unequal_rows", ["refuse", "weight"])
-def test_a_model_is_trained_as_by_one_process(run, ranks: int, unequal_rows: str) -> None:
+def test_training_a_model_matches_one_process(run, ranks: int, unequal_rows: str) -> None:
     script = HEAD + f"sys.argv[1:] = [{unequal_rows!r}]" + TRAINING
     done = run(script, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -98,7 +98,7 @@ for each in (whole, model, narrow):
     nn.train(each, DATA, epochs=2, batch_size=10, seed=2, progress=False)
 same_on_all(values(model))
 close(values(model), values(whole), rtol=1e-3)
-same_on_all(values(narrow))  # an overflow in one process is one in all
+same_on_all(values(narrow))  # an overflow in one process counts as one in all
 assert all(np.isfinite(array).all() for array in values(narrow))
 print("good")
 """
@@ -110,7 +110,7 @@ def test_accumulated_clipped_and_scaled_gradients_match_one_process(run) -> None
     assert done.stdout.count("good") == 2
 
 
-def test_unequal_parts_are_refused_by_choice(run) -> None:
+def test_unequal_batches_are_refused_if_requested(run) -> None:
     script = """
 model = build(nn.DataParallel(unequal_rows="refuse"))
 try:
@@ -209,7 +209,7 @@ def test_batch_norm_uses_the_whole_batch(run, ranks: int) -> None:
     assert done.stdout.count("good") == ranks
 
 
-def test_a_model_with_batch_norm_over_processes_predicts_in_one_alone(run) -> None:
+def test_a_model_with_batch_norm_over_processes_predicts_in_a_single_process(run) -> None:
     script = """
 model = build(True, True)
 nn.train(model, DATA, epochs=1, batch_size=12, progress=False)
@@ -238,7 +238,7 @@ if r == 0:
 """
 
 
-def test_a_training_continues_with_another_number_of_processes(run, tmp_path: Path) -> None:
+def test_training_continues_with_a_different_number_of_processes(run, tmp_path: Path) -> None:
     def train(ranks: int, epochs: int) -> str:
         done = run(HEAD + f"epochs = {epochs}\n" + RESUMING, ranks)
         assert done.returncode == 0, done.stdout + done.stderr

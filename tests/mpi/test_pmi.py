@@ -1,4 +1,4 @@
-"""The server of PMI: its replies, and that foreign connections cannot confuse it."""
+"""The PMI server: its replies, and its robustness against foreign connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright_mpi.pmi import PmiServer, map_nodes, prepare_connection
 
 
 class Client:
-    """A process that speaks PMI by lines."""
+    """A process that exchanges lines of PMI."""
 
     def __init__(self, server: PmiServer, rank: int) -> None:
         variables = server.environment(rank)
@@ -77,7 +77,7 @@ def test_a_value_that_one_process_puts_is_visible_after_the_barrier(server: PmiS
         b"\n",
     ],
 )
-def test_a_message_that_is_not_pmi_ends_its_connection_alone(
+def test_a_message_that_is_not_pmi_closes_only_its_own_connection(
     server: PmiServer, words: bytes
 ) -> None:
     other = join(server, 0)
@@ -99,7 +99,7 @@ def test_the_table_has_a_limit(server: PmiServer) -> None:
     assert join(server, 1).ask("cmd=get_appnum") == ["cmd=appnum appnum=0 rc=0"]
 
 
-def test_a_stranger_is_not_a_member(server: PmiServer) -> None:
+def test_a_connection_without_the_token_is_refused(server: PmiServer) -> None:
     host, _, port = server.environment(0)["PMI_PORT"].rpartition(":")
     for words in (b"cmd=initack pmiid=1\n", b"cmd=init\n", b"opwright 00 1\n"):
         with socket.create_connection((host, int(port)), timeout=60) as stranger:
@@ -109,7 +109,7 @@ def test_a_stranger_is_not_a_member(server: PmiServer) -> None:
     join(server, 1)
 
 
-def test_a_number_is_taken_once(server: PmiServer) -> None:
+def test_a_rank_is_assigned_only_once(server: PmiServer) -> None:
     join(server, 0)
     with pytest.raises(dist.DistError, match="a process of this rank has joined already"):
         Client(server, 0)
@@ -138,7 +138,7 @@ def test_a_process_without_a_connection_of_its_own_is_refused() -> None:
             prepare_connection(named)
 
 
-def test_processes_that_leave_do_not_end_it(server: PmiServer) -> None:
+def test_the_server_continues_after_processes_disconnect(server: PmiServer) -> None:
     first = join(server, 0)
     first.socket.sendall(b"cmd=barrier_in\n")
     first.file.close()
@@ -148,14 +148,14 @@ def test_processes_that_leave_do_not_end_it(server: PmiServer) -> None:
     assert second.ask("cmd=get_appnum", 2)[-1] == "cmd=appnum appnum=0 rc=0"
 
 
-def test_closing_it_ends_connections(server: PmiServer) -> None:
+def test_closing_the_server_closes_its_connections(server: PmiServer) -> None:
     client = join(server, 0)
     server.close()
     assert client.file.read() == ""
     server.close()
 
 
-def test_machines_are_written_as_blocks() -> None:
+def test_machines_are_listed_as_blocks_of_processes() -> None:
     assert map_nodes([0, 0, 1]) == "(vector,(0,1,2),(1,1,1))"
     assert map_nodes([0, 1, 0]) == "(vector,(0,1,1),(1,1,1),(0,1,1))"
 
@@ -165,7 +165,7 @@ def test_an_address_of_another_machine_is_refused() -> None:
         PmiServer([0], "192.0.2.1")
 
 
-def test_an_abort_is_noted(server: PmiServer) -> None:
+def test_an_abort_is_recorded(server: PmiServer) -> None:
     client = join(server, 1)
     client.socket.sendall(b"cmd=abort exitcode=1\n")
     client.ask("cmd=get_appnum")

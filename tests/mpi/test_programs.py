@@ -1,4 +1,4 @@
-"""Processes that build different programs: the first operator that differs is named on all."""
+"""If processes build different programs, all ranks report the first operator that differs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ CASES = {
 }
 
 
-def test_each_difference_is_named_on_all_ranks_and_the_next_program_runs(run) -> None:
+def test_each_difference_is_reported_on_all_ranks_and_the_next_program_runs(run) -> None:
     done = run(HEAD + "\n".join(CASES), 2)
     assert done.returncode == 0, done.stdout + done.stderr
     for rank in (0, 1):
@@ -118,7 +118,7 @@ report("after", step, x=ROWS)
     assert done.stdout.count("probability=0.75") == 2
 
 
-def test_networks_of_loose_operators_and_functions_are_compared(run) -> None:
+def test_networks_of_individual_operators_and_functions_are_compared(run) -> None:
     script = """
 kind = "relu" if r == 0 else "tanh"
 ops = [ow.Operator(kind, x="x", out="h"), ow.Operator("dist.all_reduce", x="h", out="out")]
@@ -138,7 +138,7 @@ report("function", ow.grad(function), ROWS)
         assert done.stdout.count(second.format(place)) == 2
 
 
-def test_models_that_differ_are_named(run) -> None:
+def test_models_that_differ_are_reported(run) -> None:
     script = """
 model = nn.Model(data_parallel=True)
 hidden = model.dropout(model.fc_layer("x", 8, activation="relu"), 0.5 if r == 0 else 0.1)

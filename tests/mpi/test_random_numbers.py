@@ -1,5 +1,7 @@
-"""Processes that train together draw the numbers of one process with the whole batch, bit for
-bit."""
+"""Several processes together draw the same random numbers as one process with the whole batch.
+
+The numbers are bitwise identical.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def check(part, parallel):
 
     for step, (got, whole) in enumerate(zip(values, wanted)):
         for (axis, each), own, all_rows in zip([(0, 1), (1, 1), (0, 4), (0, 4)], got, whole):
-            # What was dropped is 0; in the first step all else is equal, too.
+            # Dropped elements are 0; in the first step, all other elements are equal, too.
             np.testing.assert_array_equal(own == 0, rows(all_rows, axis, each) == 0)
     for own, whole in zip(parameters, expected):
         np.testing.assert_allclose(own, whole, rtol=1e-5, atol=1e-6)
@@ -73,7 +75,7 @@ print("good")
     assert done.stdout.count("good") == ranks
 
 
-def test_without_the_pass_each_process_draws_as_if_alone(run) -> None:
+def test_without_the_pass_each_process_draws_independently(run) -> None:
     script = """
 part = slice(8 * r, 8 * r + 8)
 (together,), _ = train(X[part], {}, ["-dist_random"], steps=1)

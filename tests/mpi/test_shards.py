@@ -1,4 +1,4 @@
-"""ZeRO-1 over real processes: the numbers of data-parallel training, in parts of its memory."""
+"""ZeRO-1 over real processes: the results of data-parallel training, with less memory per rank."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def check(run, script: str, ranks: int, head: str = "") -> str:
     return str(done.stdout)
 
 
-def test_every_elementwise_optimizer_computes_the_same_bits(run) -> None:
+def test_every_elementwise_optimizer_is_bitwise_identical_with_sharded_states(run) -> None:
     check(run, OPTIMIZERS, 2)
 
 
 @pytest.mark.parametrize(("ranks", "shared_memory"), [(4, "1"), (3, "0")])
-def test_accumulated_clipped_and_narrow_gradients_match_whole_states(
+def test_accumulated_clipped_and_16_bit_gradients_match_unsharded_states(
     run, ranks: int, shared_memory: str
 ) -> None:
     head = f"import os\nos.environ['OPWRIGHT_MPI_SHARED_MEMORY'] = {shared_memory!r}\n"
     check(run, OPTIONS, ranks, head)
 
 
-def test_an_overflow_in_one_part_skips_the_step_of_all(run) -> None:
+def test_an_overflow_in_one_shard_skips_the_step_on_all_ranks(run) -> None:
     script = """
-# Rank 1 has the weights of the last inputs alone, whose gradients are 0.
+# Rank 1 has only the weights of the last inputs, whose gradients are 0.
 rows = np.full((8, 6), 3000.0, np.float32)
 rows[:, 4:] = 0
 with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
@@ -64,7 +64,7 @@ assert overflows == {(False, True), (True, True)}, overflows
 
 
 @pytest.mark.parametrize(("ranks", "shared_memory"), [(4, "1"), (3, "0")])
-def test_parameters_of_any_size_are_divided_in_any_buckets(
+def test_parameters_of_any_size_are_sharded_in_buckets_of_any_size(
     run, ranks: int, shared_memory: str
 ) -> None:
     head = f"import os\nos.environ['OPWRIGHT_MPI_SHARED_MEMORY'] = {shared_memory!r}\n"
@@ -75,7 +75,7 @@ def test_large_parameters_wait_for_slots(run) -> None:
     check(run, LARGE, 3)
 
 
-def test_each_process_holds_its_part_of_the_states(run) -> None:
+def test_each_process_stores_only_its_shard_of_the_states(run) -> None:
     script = """
 def held(shard):
     model = nn.Model(data_parallel=nn.DataParallel(shard_optimizer=shard))
@@ -127,7 +127,7 @@ def _values_of(said: str) -> list[float]:
         ((1, False), (3, True)),
     ],
 )
-def test_a_checkpoint_is_resumed_by_any_number_with_or_without_parts(
+def test_a_checkpoint_is_resumed_by_any_number_of_processes_with_or_without_shards(
     run, tmp_path: Path, before: tuple[int, bool], after: tuple[int, bool]
 ) -> None:
     def step(action: str, ranks: int, shard: bool) -> list[float]:
@@ -143,7 +143,7 @@ def test_a_checkpoint_is_resumed_by_any_number_with_or_without_parts(
     np.testing.assert_allclose(resumed, whole, rtol=1e-3, atol=1e-4)
 
 
-def test_a_model_is_saved_whole_and_resumed_and_loaded_in_parts(run) -> None:
+def test_a_model_is_saved_unsharded_and_resumed_and_loaded_in_shards(run) -> None:
     script = """
 folder = Path(__file__).parent / "model"
 make = lambda: o.Adam(0.01)
@@ -165,7 +165,7 @@ if r == 0:
     check(run, script, 2)
 
 
-def test_a_custom_step_is_divided_manually(run) -> None:
+def test_a_custom_step_is_sharded_manually(run) -> None:
     script = """
 def make(shard):
     with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
@@ -197,7 +197,7 @@ same(make(True), make(False), "by hand")
     check(run, script, 3)
 
 
-def test_groups_divide_among_their_members(run) -> None:
+def test_groups_shard_states_among_their_members(run) -> None:
     script = """
 pair, alone = dist.new_group("pair", [2, 0]), dist.new_group("alone", [1])
 group = "alone" if r == 1 else "pair"

@@ -1,4 +1,4 @@
-"""Reductions through shared memory: the same bits as by messages, and no memory remains."""
+"""Reductions through shared memory are bitwise identical to messages and leave no memory behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ r, n = dist.rank(), dist.size()
 ops = ow.ops.dist
 dist.new_group("turned", range(n - 1, -1, -1))
 taken = hashlib.sha256()
-# Around one slot of 256 KiB, and more than all slots of a process hold.
+# Sizes around one slot of 256 KiB, and more than all slots of a process hold.
 for size in (1, 1000, 65_535, 65_536, 65_537, 3_000_001):
     x = np.random.default_rng(r).normal(size=size).astype(np.float32)
     for reduce in ("sum", "mean", "max", "min"):
@@ -44,7 +44,7 @@ if r == 0:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
-def test_the_bits_do_not_depend_on_the_route_of_the_elements(
+def test_results_are_bitwise_identical_for_every_transport(
     run, monkeypatch: pytest.MonkeyPatch, ranks: int
 ) -> None:
     lines = []
@@ -70,7 +70,7 @@ SIZES = (10, 300_000, 2_000_000, 7)
 for i, size in enumerate(SIZES):
     block.create_var(f"x{i}", shape=[size], dtype="float32")
     block.append_op("dist.all_reduce", inputs={"x": f"x{i}"}, outputs={"out": f"s{i}"})
-# The last ones are awaited first.
+# The last reductions are awaited first.
 for i in reversed(range(len(SIZES))):
     block.append_op("scale", inputs={"x": f"s{i}"}, outputs={"out": f"y{i}"}, attrs={"scale": 2.0})
 context = ow.current_context().with_options({"dist.bucket_bytes": 1})
@@ -92,7 +92,7 @@ print("good")
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("choice", ["1", "0"])
-def test_reductions_may_be_awaited_in_another_order_than_they_started(
+def test_reductions_may_be_awaited_in_a_different_order_than_they_were_started(
     run, monkeypatch: pytest.MonkeyPatch, ranks: int, choice: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, choice)
@@ -101,7 +101,7 @@ def test_reductions_may_be_awaited_in_another_order_than_they_started(
     assert done.stdout.count("good") == ranks
 
 
-def test_if_one_process_shares_no_memory_none_does(run) -> None:
+def test_if_one_process_disables_shared_memory_no_process_uses_it(run) -> None:
     script = f"""
 import os
 import sys
@@ -132,7 +132,7 @@ def list_shared_files() -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def test_a_killed_process_is_noticed_and_its_memory_freed(run) -> None:
+def test_a_killed_process_is_reported_and_its_memory_freed(run) -> None:
     script = """
 import os, signal, time
 import numpy as np
@@ -182,7 +182,7 @@ except ow.errors.OpwrightError as error:
 """
 
 
-def test_a_rank_absent_from_a_large_reduction_is_named_within_a_second_more(run) -> None:
+def test_a_rank_absent_from_a_large_reduction_is_reported_within_a_second_more(run) -> None:
     done = run(HANGING, 2, deadline=1.5)
     text = done.stdout + done.stderr
     assert done.returncode != 0
@@ -214,7 +214,7 @@ for turn in range(4):
         step(x=x * 7, i=np.array([0, 10**9]))
     except ow.errors.OpwrightError:
         print("failed")
-    if turn == 3:  # no later step waits for what has started
+    if turn == 3:  # no later step waits for the started reduction
         del step
         step = compile_step()
     g, y = step(x=x, i=np.array([0, 1]))
@@ -224,7 +224,7 @@ print("good")
 
 
 @pytest.mark.parametrize("choice", ["1", "0"])
-def test_a_run_that_fails_between_start_and_wait_is_followed_by_a_good_one(
+def test_a_run_succeeds_after_a_run_that_fails_between_start_and_wait(
     run, monkeypatch: pytest.MonkeyPatch, choice: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, choice)
@@ -256,7 +256,7 @@ print("good")
 
 
 @pytest.mark.parametrize("choice", ["1", "0"])
-def test_a_reduction_is_split_only_if_something_runs_meanwhile(
+def test_a_reduction_is_split_only_if_other_operators_run_meanwhile(
     run, monkeypatch: pytest.MonkeyPatch, choice: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, choice)
@@ -272,7 +272,8 @@ import opwright_dist as dist
 
 r, n = dist.rank(), dist.size()
 ops = ow.ops.dist
-# Nothing, one element for each, around a piece of a slot of 256 KiB, and more than all slots hold.
+# Sizes: nothing, one element per process, around a part of a slot of 256 KiB, and more than all
+# slots hold.
 for rows in (0, n, 4096 // n * n, 65_536 // n * n - n, 65_536 // n * n + n, 1_500_000 // n * n):
     for shape, axis in (((rows,), 0), ((2, rows), 1), ((rows, 1), 0)):
         draws = [np.random.default_rng(k).normal(size=shape).astype(np.float32) for k in range(n)]
@@ -293,7 +294,7 @@ print("good")
 
 
 @pytest.mark.parametrize(("ranks", "choice"), [(2, "1"), (3, "1"), (4, "1"), (3, "0")])
-def test_parts_of_any_size_arrive_by_every_route(
+def test_shards_of_any_size_arrive_by_every_transport(
     run, monkeypatch: pytest.MonkeyPatch, ranks: int, choice: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, choice)

@@ -1,4 +1,4 @@
-// A plugin for test_bundles.cc: bundle.add on the CPU, out = x + y of one shape, float32.
+// A plugin for test_bundles.cc: bundle.add on the CPU, out = x + y in float32, for equal shapes.
 #include <cstdio>
 
 #include "opwright/abi.h"
@@ -39,7 +39,7 @@ int32_t Run(const ow_call* call) {
   return OW_OK;
 }
 
-// Refuses everything, as a kernel for another processor does.
+// Refuses everything, like a kernel for a different processor.
 int32_t Refuse(ow_prepare* prepare) {
   std::snprintf(prepare->message, prepare->message_bytes, "needs a better processor");
   return OW_UNSUPPORTED;

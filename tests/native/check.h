@@ -1,5 +1,5 @@
-// The smallest test harness that reports location and values: no dependency, runs under any
-// sanitizer.
+// A minimal test harness that reports location and values. It has no dependencies and runs under
+// any sanitizer.
 #ifndef OPWRIGHT_TESTS_CHECK_H_
 #define OPWRIGHT_TESTS_CHECK_H_
 
@@ -17,7 +17,7 @@ struct Test {
   void (*run)();
 };
 
-// Filled by the files of tests, in main's order of calls: no static constructors.
+// The test files fill it in the order in which main calls them, without static constructors.
 using Tests = std::vector<Test>;
 
 [[noreturn]] inline void Fail(const char* file, int line, const std::string& text) {
@@ -35,7 +35,7 @@ using Tests = std::vector<Test>;
     check::Fail(__FILE__, __LINE__, opwright::Concat(#a " == " #b ", got ", (a), " and ", (b))); \
   }
 
-// The statement throws an Error of this kind whose text contains `part`.
+// Checks that the statement throws an Error of this kind whose message contains `part`.
 #define CHECK_THROWS(statement, error_kind, part)                                          \
   do {                                                                                     \
     bool thrown = false;                                                                   \

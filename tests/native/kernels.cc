@@ -68,7 +68,7 @@ int32_t RunScale(const ow_call* call) {
   return OW_OK;
 }
 
-// Fails when the first element of its input is not zero.
+// Fails if the first element of its input is not zero.
 int32_t Fail(const ow_call* call) {
   if (Data<float>(call, 0)[0] != 0) return Say(call, "told to fail");
   Data<float>(call, 1)[0] = 0;
@@ -81,7 +81,7 @@ int32_t Refuse(ow_prepare* prepare) {
   return OW_REFUSED;
 }
 
-// Positions of the elements that are not zero, int64; the output's length is found in run.
+// Returns the positions of nonzero elements, int64; run determines the output's length.
 int32_t Nonzero(const ow_call* call) {
   const float* x = Data<float>(call, 0);
   const int64_t count = Count(call->args[0]);
@@ -96,10 +96,10 @@ int32_t Nonzero(const ow_call* call) {
   return OW_OK;
 }
 
-// Claims to have a dynamic output, and never resizes it.
+// Declares a dynamic output but never resizes it.
 int32_t Lazy(const ow_call*) { return OW_OK; }
 
-// out = x + w, with the negative of w as its packed form.
+// out = x + w, where the packed form of w is -w.
 int32_t PreparePacked(ow_prepare* prepare) {
   if ((prepare->arg_flags[1] & OW_ARG_PACKABLE) == 0) {
     std::snprintf(prepare->message, prepare->message_bytes, "w must be packable");
@@ -127,7 +127,7 @@ int32_t RunPacked(const ow_call* call) {
   return OW_OK;
 }
 
-// A copy that counts, for each instance, how often it ran: out = x + runs.
+// out = x + runs, where runs is the number of runs of the instance.
 int32_t BindCopy(const ow_call*, void** bound) {
   *bound = new std::atomic<int>(0);
   return OW_OK;
@@ -152,7 +152,7 @@ int32_t Less(const ow_call* call) {
 std::atomic<bool> waiting{false};
 std::atomic<bool> released{false};
 
-// Runs until another thread calls let_go; fails after a minute, so that nothing hangs.
+// Runs until another thread calls let_go; fails after a minute, so that the test cannot hang.
 int32_t Wait(const ow_call* call) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   waiting = true;

@@ -1,4 +1,4 @@
-// Compiled kernels for tests, as a plugin would provide them.
+// Compiled kernels for tests, in the form in which a plugin provides them.
 #ifndef OPWRIGHT_TESTS_KERNELS_H_
 #define OPWRIGHT_TESTS_KERNELS_H_
 

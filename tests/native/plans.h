@@ -1,4 +1,4 @@
-// Manually built plans over the kernels of kernels.cc, on vectors of float.
+// Manually built plans with the kernels of kernels.cc, on float vectors.
 #ifndef OPWRIGHT_TESTS_PLANS_H_
 #define OPWRIGHT_TESTS_PLANS_H_
 
@@ -19,7 +19,7 @@ constexpr DLDataType kBool = {kDLBool, 8, 1};
 using opwright::Role;
 using opwright::Shape;
 
-// A kernel of kernels.cc for arguments of one shape; `factor` is scale's attribute.
+// Prepares a kernel of kernels.cc for arguments of equal shape; `factor` is scale's attribute.
 std::shared_ptr<opwright::Prepared> Prepare(const char* name, size_t n_inputs, size_t n_outputs,
                                             const Shape& shape, double factor = 1.0);
 
@@ -52,12 +52,12 @@ struct Outcome {
   std::vector<std::vector<float>> fetches;
 };
 
-// Runs a plan whose fetches are floats, as the Python layer does: feeds by external, fetches out.
+// Runs a plan whose fetches are floats, like the Python layer, with feeds by external.
 Outcome Run(const std::shared_ptr<const opwright::Plan>& plan,
             const std::shared_ptr<opwright::Scope>& scope, std::vector<std::vector<float>> feeds,
             const opwright::RunHooks* hooks = nullptr);
 
-// The same on an instance of the caller's.
+// Runs a plan on an instance of the caller.
 Outcome RunOn(opwright::Instance* instance, const std::shared_ptr<opwright::Scope>& scope,
               std::vector<std::vector<float>> feeds, const opwright::RunHooks* hooks = nullptr);
 

@@ -1,4 +1,4 @@
-// Bundles without Python: their results, and the safety of a process that opens any bytes.
+// Bundles without Python: their results, and the safety of a process that opens arbitrary bytes.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class Writer {
   }
 };
 
-// A value [n, 2] of float32: kind 0 in the arena, 1 of an external.
+// A float32 value [n, 2]; kind 0 is in the arena, kind 1 is an external.
 void AddValue(Writer* plan, int64_t kind, int64_t index) {
   plan->Ints({2, kFloat, kind, index, 2}).Batch().Int(2);
 }
@@ -78,7 +78,7 @@ void AddSum(Writer* plan, int64_t x, int64_t y, int64_t out, bool only_better = 
   plan->Ints({0, 2'000'000});  // no attributes; an estimate in ns: a run polls after each
 }
 
-// out = x, doubled three times; out + out if `flag` is true, else out + x.
+// out is x, doubled three times; the result is out + out if `flag` is true, otherwise out + x.
 std::string MakePlans(bool only_better) {
   Writer plans;
   plans.Int(4);
@@ -127,7 +127,7 @@ std::string Descriptor(bool only_better = false) {
   return head.bytes;
 }
 
-// Memory at a multiple of 64 bytes.
+// Memory whose address is a multiple of 64 bytes.
 struct File {
   explicit File(const std::string& descriptor, bool flag = true) {
     const size_t begin = (64 + descriptor.size() + 63) / 64 * 64;
@@ -199,7 +199,7 @@ void ThreadsShareOneModel() {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Calls a function at the begin of each kernel while this lives; an open bundle owns the library.
+// While it exists, calls a function at the begin of each kernel; an open bundle owns the library.
 struct OnRun {
   explicit OnRun(void (*function)()) { Set(function); }
   ~OnRun() { Set(nullptr); }
@@ -230,7 +230,7 @@ bool Has(const std::string& text, const char* part) { return text.find(part) != 
 Session* current = nullptr;
 std::atomic<int> n_kernels{0};
 
-// The canceling thread has ended before the first kernel continues: no other kernel may follow.
+// The canceling thread exits before the first kernel continues, so no other kernel may follow.
 void CancelEndsARunBehindTheKernelThatRuns() {
   const File file(Descriptor());
   Session session(file.Open());
@@ -301,7 +301,7 @@ void NothingGrowsOverManyOpens() {
   }
 }
 
-// Opens bytes as a bundle completely; damage must end in an Error.
+// Opens bytes as a bundle completely; damage must lead to an Error.
 bool Survives(const std::string& descriptor) {
   const File file(descriptor);
   try {
@@ -317,7 +317,7 @@ bool Survives(const std::string& descriptor) {
   }
 }
 
-// One to three bytes are changed, moved, repeated or cut off; the checksum fits.
+// One to three bytes are changed, moved, repeated or cut off, with a matching checksum.
 std::string Mutate(std::string bytes, std::mt19937* random) {
   const auto below = [random](size_t n) { return (*random)() % n; };
   for (size_t i = below(3) + 1; i > 0 && !bytes.empty(); --i) {

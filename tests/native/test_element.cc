@@ -1,5 +1,4 @@
-// Elements are unchanged after reading and writing, and numbers between two elements are rounded
-// once.
+// Elements are unchanged by reading and writing, and numbers between two elements are rounded once.
 #include <opwright/sdk/element.hpp>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-"""Elements of 16-bit floats as numbers to compute with: only the header of the SDK."""
+"""Conversion of 16-bit floats to numbers for computation, with only the SDK's header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Kernels made for several threads in a forked child, and a bind that fails.
+// Kernels prepared for several threads in a forked child, and a bind that fails.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace {
 using plans::Maker;
 using plans::Role;
 
-int n_freed = 0;  // states and bound objects
+int n_freed = 0;  // number of freed states and bound objects
 
 int32_t MakeState(ow_prepare* prepare) {
   prepare->prepared = new int32_t(prepare->n_threads);
@@ -40,7 +40,7 @@ void Unbind(void*, void* bound) {
   delete static_cast<int32_t*>(bound);
 }
 
-// The count of the frame, which must equal the count in prepare and bind.
+// The thread count in the frame, which must equal the count in prepare and bind.
 int32_t Count(const ow_call* call) {
   const int32_t n = *static_cast<const int32_t*>(call->prepared);
   if (call->n_threads != n || *static_cast<const int32_t*>(call->bound) != n) return OW_ERROR;

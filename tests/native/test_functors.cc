@@ -15,7 +15,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-constexpr double kWrong = 1e30;  // infinite or NaN where it should not be, or the reverse
+constexpr double kWrong = 1e30;  // error of an unexpected or a missing infinity or NaN
 
 template <typename T>
 double UlpsBetween(T got, long double exact) {
@@ -154,7 +154,7 @@ void CheckAll() {
   Check("Sinh", 2.5, sweep, functors::Sinh<T>, [](Wide x) { return std::sinh(x); });
   Check("Cosh", 2.5, sweep, functors::Cosh<T>, [](Wide x) { return std::cosh(x); });
   CheckTrigonometry(sweep);
-  // In the tails the rounded square counts.
+  // In the tails, the rounding of the square dominates.
   for (const double range : {1.0, 4.0, 15.0}) {
     std::vector<T> within;
     for (T x : sweep) {

@@ -1,4 +1,4 @@
-"""The elementary functions of functors.h, compiled as kernels are, against long double's."""
+"""Compares functors.h, compiled like kernels, with the functions of long double."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_accuracy(folder: Path, machine: list[str]) -> None:
 
 
 @pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="needs a compiler")
-def test_elementary_functions_keep_their_bounds(tmp_path: Path) -> None:
+def test_errors_of_elementary_functions_are_within_their_bounds(tmp_path: Path) -> None:
     check_accuracy(tmp_path, [])
 
 
@@ -37,5 +37,5 @@ def test_elementary_functions_keep_their_bounds(tmp_path: Path) -> None:
     or shutil.which(os.environ.get("CXX", "g++")) is None,
     reason="needs a compiler and a processor with fused multiply-add",
 )
-def test_elementary_functions_keep_their_bounds_with_fused_multiply_add(tmp_path: Path) -> None:
+def test_errors_are_within_their_bounds_with_fused_multiply_add(tmp_path: Path) -> None:
     check_accuracy(tmp_path, ["-march=x86-64-v3"])

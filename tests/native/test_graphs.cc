@@ -74,7 +74,7 @@ void ThreadsReplayGraphsOfOnePlan() {
         const auto scope = std::make_shared<opwright::Scope>(nullptr);
         SetZero(scope.get(), tape);
         for (int run = 1; run <= kRuns; ++run) {
-          if (run % 32 == 0) SetZero(scope.get(), tape);  // its graph is of no use now
+          if (run % 32 == 0) SetZero(scope.get(), tape);  // its graph becomes invalid
           const auto outcome = plans::Run(plan, scope, {vector<float>(8, static_cast<float>(i))});
           CHECK_EQ(outcome.status, OW_OK);
           const int since = run < 32 ? run : run % 32 + 1;

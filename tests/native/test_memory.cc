@@ -1,4 +1,4 @@
-// The memory of the host: aligned, reused, with a bound on freed memory.
+// The memory of the host: its alignment, its reuse, and the bound on freed memory.
 #include <cstdint>
 #include <cstring>
 #include <set>
@@ -43,7 +43,7 @@ void ALargeBlockIsGivenAgain() {
   FreeHost(first);
   void* again = AllocateHost(8 * kMiB - 1000);
   CHECK(again == first);
-  void* other = AllocateHost(8 * kMiB);  // the freed one is in use again
+  void* other = AllocateHost(8 * kMiB);  // the freed block is already in use
   CHECK(other != first);
   FreeHost(again);
   FreeHost(other);
@@ -62,7 +62,7 @@ void NotAllThatIsFreedIsKept() {
   for (int i = 0; i < 10; ++i) blocks.push_back(AllocateHost(100 * kMiB));
   const std::set<void*> before(blocks.begin(), blocks.end());
   CHECK_EQ(before.size(), size_t{10});
-  for (void* block : blocks) FreeHost(block);  // 1000 MiB: at most 256 may stay
+  for (void* block : blocks) FreeHost(block);  // 1000 MiB, of which at most 256 may be kept
 }
 
 void ThreadsShareTheBlocks() {

@@ -1,4 +1,4 @@
-// Objects that only plugins free: when, and in which order.
+// The time and order in which objects that only plugins can free are freed.
 #include <functional>
 #include <mutex>
 #include <string>
@@ -23,7 +23,7 @@ std::function<void()> inside_allocate;
 
 void Note(const char* call) { calls.emplace_back(call); }
 
-// Functions are named for their subject: all files of tests may be compiled as one.
+// Function names contain their subject, because all test files may be compiled as one.
 int32_t LockingAllocate(void*, uint64_t bytes, void** handle, const ow_error*) {
   const std::lock_guard<std::mutex> lock(device_lock);
   Note("allocate");
@@ -67,7 +67,7 @@ const ow_device& LockingTable() {
 
 std::shared_ptr<opwright::Device> OpenLocking() {
   auto device = opwright::MakeRetirable<opwright::Device>(&LockingTable(), 0, nullptr);
-  calls.clear();  // objects of an earlier test were freed meanwhile
+  calls.clear();  // drops calls that freed objects of an earlier test
   return device;
 }
 

@@ -1,4 +1,4 @@
-// Instances with timed steps: their times, without an effect on other instances.
+// Instances with timed steps: their times, and that other instances are unaffected.
 #include "plans.h"
 #include "tests.h"
 

@@ -23,7 +23,7 @@ using opwright::HostThreads;
 using opwright::LoadWatch;
 using opwright::Team;
 
-// How often each share of a job has run.
+// Counts how often each share of a job has run.
 struct Counts {
   explicit Counts(int32_t n) : runs(static_cast<size_t>(n)) {}
 
@@ -40,7 +40,7 @@ struct Counts {
   std::vector<std::atomic<int32_t>> runs;
 };
 
-// Teams live as long as the process, because their threads do.
+// Teams exist as long as the process, because their threads do.
 Team& NewTeam() { return *new Team; }
 
 void EveryShareRunsOnce() {
@@ -132,7 +132,7 @@ void AChildOfForkHasATeamOfItsOwn() {
   Counts before(4);
   Team::OfProcess().Run(2, 4, Counts::Count, &before);
 #if defined(__SANITIZE_THREAD__)
-  return;  // under ThreadSanitizer a child of several threads cannot start any
+  return;  // under ThreadSanitizer, a forked child of a multithreaded process cannot start threads
 #endif
   const pid_t child = fork();
   CHECK(child >= 0);
@@ -198,7 +198,7 @@ void JobsWakeThreadsOnceTheyHaveTakenAsLongAlone() {
     jobs.AfterAlone(now_ns, now_ns + kJob);
   }
   CHECK_EQ(n_alone, 5);
-  CHECK(!jobs.PaysToWake(now_ns + 2 * kSpin, kSpin));  // they sleep again by then
+  CHECK(!jobs.PaysToWake(now_ns + 2 * kSpin, kSpin));  // by then, threads are asleep
   for (int32_t job = 0; job < 100; ++job, now_ns += 2 * kSpin) {
     CHECK(!jobs.PaysToWake(now_ns + 2 * kSpin, kSpin));
     jobs.AfterAlone(now_ns + 2 * kSpin, now_ns + 2 * kSpin + kJob);
@@ -207,7 +207,7 @@ void JobsWakeThreadsOnceTheyHaveTakenAsLongAlone() {
 
 constexpr int64_t kMs = 1'000'000;
 
-// Jobs for this time, with a wait for another thread's share in each millisecond.
+// Runs jobs for some time, with a wait for another thread's share in each millisecond.
 int64_t RunJobs(LoadWatch* load, int64_t begin_ns, int64_t length_ns, int64_t waited_ns) {
   int64_t now_ns = begin_ns;
   for (; now_ns < begin_ns + length_ns && load->AllowsSharing(now_ns); now_ns += kMs) {
@@ -219,7 +219,7 @@ int64_t RunJobs(LoadWatch* load, int64_t begin_ns, int64_t length_ns, int64_t wa
 void ShortWaitsDoNotStopSharing() {
   LoadWatch load;
   CHECK_EQ(RunJobs(&load, 0, 1000 * kMs, kMs / 4), 1000 * kMs);
-  load.AfterJob(1003 * kMs, 50'000, 3 * kMs);  // now and then a longer one
+  load.AfterJob(1003 * kMs, 50'000, 3 * kMs);  // an occasional longer wait
   CHECK_EQ(RunJobs(&load, 1003 * kMs, 1000 * kMs, kMs / 4), 2003 * kMs);
 }
 
@@ -257,11 +257,11 @@ void JobsAfterARestSayNothingOfTheLoad() {
     CHECK(load.AllowsSharing(now_ns));
     load.AfterJob(now_ns + 9 * kMs, kMs, 8 * kMs);  // the other thread came late
   }
-  now_ns = RunJobs(&load, now_ns, 1000 * kMs, kMs / 4 * 3);  // jobs in a row are looked at
+  now_ns = RunJobs(&load, now_ns, 1000 * kMs, kMs / 4 * 3);  // consecutive jobs are measured
   CHECK(!load.AllowsSharing(now_ns));
 }
 
-// A parallel region as OpenMP runs it.
+// Emulates OpenMP's parallel region.
 void RegionOfThreads(void (*function)(void*), void* data, uint32_t n_threads, uint32_t) {
   std::vector<std::thread> threads;
   for (uint32_t i = 1; i < n_threads; ++i) threads.emplace_back(function, data);
@@ -343,8 +343,8 @@ void JobsWithoutAHelperAreNoticedAfterEightMilliseconds() {
   while (!host.AfterJob(kMs, true)) ++n_jobs;
   CHECK_EQ(n_jobs, 8);
   for (int32_t job = 0; job < 100; ++job) {
-    CHECK(!host.AfterJob(10 * kUs, true));     // too brief for a thread that wakes
-    CHECK(!host.AfterJob(kMs, job % 4 != 0));  // a thread helps now and then
+    CHECK(!host.AfterJob(10 * kUs, true));     // too brief for a waking thread
+    CHECK(!host.AfterJob(kMs, job % 4 != 0));  // another thread sometimes helps
   }
 }
 

@@ -1,4 +1,4 @@
-// Many threads on shared plans and scopes; meant for ThreadSanitizer, true without it.
+// Many threads on shared plans and scopes; intended for ThreadSanitizer, but valid without it.
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -60,7 +60,7 @@ void ScopesThatShareAParentReadOnly() {
   InThreads([&](int i) {
     const auto scope = std::make_shared<opwright::Scope>(root);
     for (int run = 0; run < kRuns; ++run) {
-      // Changes of structure in one scope make all the others look again.
+      // Changes of structure in one scope make all other scopes repeat their lookups.
       if (run % 16 == 0) plans::SetVariable(scope.get(), "own", 4, static_cast<float>(run));
       const auto outcome = plans::Run(plan, scope, {vector<float>(8, static_cast<float>(i))});
       CHECK_EQ(outcome.fetches[0][0], 5.0f + static_cast<float>(i));

@@ -1,4 +1,4 @@
-// The files of tests.
+// The test files.
 #ifndef OPWRIGHT_TESTS_TESTS_H_
 #define OPWRIGHT_TESTS_TESTS_H_
 

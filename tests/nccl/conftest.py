@@ -1,4 +1,4 @@
-"""Scripts that several processes run, connected by NCCL: the emulated one, or the GPUs' library."""
+"""Scripts that several processes run, connected by the emulated or NVIDIA's NCCL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def emulated_library(emulator_folder: Path) -> str:
 
 @pytest.fixture
 def run(tmp_path: Path, emulated_library: str) -> Run:
-    """Return a function that runs a script on emulated GPUs, with a deadline of seconds."""
+    """Return a function that runs a script on emulated GPUs, with a deadline in seconds."""
 
     def run_emulated(
         script: str,

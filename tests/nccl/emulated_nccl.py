@@ -1,6 +1,6 @@
-"""Lets a script's "cuda" be the emulated GPU, with the kernels of all collectives compiled at once.
+"""Makes a script's "cuda" the emulated GPU, and compiles the kernels of all collectives at once.
 
-A compiler is slow to start with a file, and each process of a run would compile the same ones.
+Starting a compiler for each file is slow, and each process of a run would compile the same files.
 """
 
 from __future__ import annotations

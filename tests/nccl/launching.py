@@ -1,4 +1,4 @@
-"""Starts scripts in several processes, with a launcher."""
+"""Starts scripts in several processes through a launcher."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAUNCH = "import sys; from opwright_{engine}.launcher import main; sys.exit(main
 def run_script(
     path: Path, engine: str, ranks: int, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script in some processes that a launcher starts."""
+    """Run a script in several processes that a launcher starts."""
     command = [sys.executable, "-c", LAUNCH.format(engine=engine), "run", "-n", str(ranks)]
     return subprocess.run(
         [*command, str(path)],

@@ -1,7 +1,7 @@
 """Checks and measures opwright-nccl on the GPUs of this machine: ``python tests/nccl/on_gpus.py``.
 
-One GPU checks that a process connects with itself; two and more check and measure the rest. The
-last line is a summary in JSON.
+With one GPU, it checks that a process connects to itself; with two or more, it checks and measures
+everything else. The last line is a summary in JSON.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ for size in (1 << 8, 1 << 18, 25 << 20):
         begin = time.perf_counter()
         for _ in range(50):
             call()
-        scope.var("x").numpy()  # waits
+        scope.var("x").numpy()  # waits for the GPU
         rounds.append((time.perf_counter() - begin) / 50)
     assert network.placement().graph_refusal == "", network.placement()
     times[size * 4] = sorted(rounds[2:])[5]
@@ -88,7 +88,7 @@ print("good")
 
 
 def main() -> int:
-    """Run all; return the number of failures."""
+    """Run all checks; return the number of failures."""
     n = count_gpus()
     print(f"{n} GPUs", *examine(), sep="\n", flush=True)
     work = [("alone", ALONE, 1, None)]
@@ -105,7 +105,7 @@ def main() -> int:
             (f"late rank of {ranks}", LATE, ranks, ranks - 1),
             (f"times on {ranks}", TIMES, ranks, None),
         ]
-    if n > 1:  # two numbers have one sum: bits of more processes depend on NCCL's order
+    if n > 1:  # the sum of two numbers is unique; with more, bits depend on NCCL's order
         work.append(("states in parts on 2", STATES_IN_PARTS + STATES_OF_MODELS, 2, None))
         work.append(("products on 2", PRODUCTS, 2, None))
     summary = {}
@@ -116,7 +116,7 @@ def main() -> int:
 
 
 def check(name: str, script: str, ranks: int, wanted: int) -> dict[str, object]:
-    """Run a script; it has passed if this many processes print that it is good."""
+    """Run a script; it passes if `wanted` processes print "good"."""
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "script.py"

@@ -1,4 +1,4 @@
-"""Scripts of several processes: the same on emulated GPUs and on real ones."""
+"""Scripts of several processes, for both emulated and real GPUs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ print("good")
 """
 
 EXACT = """
-# 2049 lies between two float16: summed in 16 bits one by one, the ones would be lost.
+# 2049 lies between two float16 numbers; in a sequential sum in 16 bits, the ones would be lost.
 own = np.array([2048 if r == 0 else 1], np.float16)
 same(ops.all_reduce(own), np.array([2048 + n - 1], np.float16))
 nan = np.array([np.nan if r == 1 else 5, -0.0, r, -np.inf, -r - 1.5], np.float32)
@@ -126,7 +126,7 @@ same(ops.broadcast(mine > 100, root=n - 1), all_parts[n - 1] > 100)
 same(ops.barrier(mine), mine)
 same(ops.all_reduce(np.zeros((0, 3), np.float32)), np.zeros((0, 3), np.float32))
 
-# Rows weigh a mean alone.
+# Rows are weights only for a mean.
 batch = np.ones((r + 2, 1), np.float32)
 weighted = {"rows": batch, "unequal_rows": "weight"}
 same(ops.all_reduce(mine, **weighted), total)
@@ -138,7 +138,7 @@ dist.new_group("turned", range(n - 1, -1, -1))
 assert dist.rank("turned") == n - 1 - r
 same(ops.all_gather(mine, group="turned"), np.concatenate(all_parts[::-1]))
 assert dist.gather(b"%d" % r, "turned") == [b"%d" % k for k in range(n - 1, -1, -1)]
-if n == 4:  # two groups of one name
+if n == 4:  # two groups with the same name
     dist.new_groups("pairs", [[0, 1], [2, 3]])
     pair = [2 * (r // 2), 2 * (r // 2) + 1]
     same(ops.all_gather(mine, group="pairs"), np.concatenate([all_parts[k] for k in pair]))

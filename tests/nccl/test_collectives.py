@@ -15,7 +15,7 @@ def test_reductions_match_numpy(run, ranks: int) -> None:
     assert done.stdout.count("good") == ranks
 
 
-def test_16_bits_are_summed_in_32_and_nan_and_infinity_stay(run) -> None:
+def test_16_bit_floats_are_summed_in_32_bits_and_nan_and_infinity_propagate(run) -> None:
     done = run(VALUES + EXACT, 3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 3
@@ -23,7 +23,7 @@ def test_16_bits_are_summed_in_32_and_nan_and_infinity_stay(run) -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=LONG)])
 def test_movements_match_numpy(run, ranks: int) -> None:
-    # A single process runs no collective: there is nothing to record.
+    # A single process runs no collective, so there is nothing to record.
     head = VALUES.replace("    assert network.pl", "    assert n == 1 or network.pl")
     done = run(head + MOVEMENTS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -37,7 +37,7 @@ def test_shards_follow_the_order_of_memory(run, ranks: int) -> None:
     assert done.stdout.count("good") == ranks
 
 
-def test_rows_reach_the_processes_that_count_them(run) -> None:
+def test_rows_are_sent_to_the_processes_given_by_the_counts(run) -> None:
     done = run(VALUES + ROWS, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2

@@ -1,4 +1,4 @@
-"""Processes that do not match, fail, end, or are missing: the others report it and end."""
+"""If a process does not match, fails, exits or is missing, the others report it and exit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ tell(compiled("all_gather"), x=X)
 """
 
 
-def test_plans_that_differ_name_the_first_operator_on_both_ranks(run) -> None:
+def test_the_error_for_differing_plans_names_the_first_operator_on_both_ranks(run) -> None:
     done = run(HEAD + DIFFERENCE.replace("RUNS", "1"), 2)
     wanted = "operator 2 of block 0: dist.{}) -> out=out1 float32[8] on rank {}"
     first = wanted.format("all_to_all(x=x, axis=0, group='world'", 0)
@@ -49,7 +49,7 @@ def test_plans_that_differ_name_the_first_operator_on_both_ranks(run) -> None:
     assert done.stdout.count("group 'world' is unusable since a collective failed") == 2
 
 
-def test_programs_that_differ_before_equal_collectives_are_named(run) -> None:
+def test_programs_that_differ_before_equal_collectives_are_reported(run) -> None:
     script = """
 block = ow.Program().global_block()
 x = block.create_var("x", shape=[8], dtype="float32")
@@ -61,7 +61,7 @@ tell(ow.Network(block).compile(feed=[x], fetch=[out], device="cuda"), x=X)
     assert done.stdout.count("operator 1 of block 0: tanh(x=x)") == 2
 
 
-def test_a_recorded_plan_meets_another_one(run) -> None:
+def test_a_recorded_plan_that_differs_from_another_ranks_plan_is_reported(run) -> None:
     script = """
 known = compiled("all_reduce")
 for _ in range(3):
@@ -98,7 +98,7 @@ print("good")
     assert done.stdout.count("good") == 2, done.stdout + done.stderr
 
 
-def test_an_exception_on_one_rank_ends_all(run) -> None:
+def test_an_exception_on_one_rank_terminates_all_ranks(run) -> None:
     script = """
 if r == 1:
     raise ValueError("a fault of the user")
@@ -110,7 +110,7 @@ compiled("all_reduce")(x=X)
     assert "opwright-nccl: rank 1 ended with exit code 1: all are ended" in done.stderr
 
 
-def test_a_rank_that_ends_early_is_named(run) -> None:
+def test_a_rank_that_exits_early_is_reported(run) -> None:
     script = """
 compiled("all_reduce")(x=X)
 if r == 1:
@@ -122,7 +122,7 @@ compiled("all_gather")(x=X)
     assert "rank 1 has ended before this collective" in done.stderr + done.stdout
 
 
-def test_a_rank_that_does_not_connect_is_named(run) -> None:
+def test_a_rank_that_does_not_connect_is_reported(run) -> None:
     script = """
 if r == 1:
     time.sleep(60)
@@ -135,7 +135,7 @@ raise SystemExit(1)
     assert "is unusable since a collective failed" in done.stdout
 
 
-def test_an_absent_rank_is_named_after_the_deadline(run) -> None:
+def test_an_absent_rank_is_reported_after_the_deadline(run) -> None:
     script = """
 known = compiled("all_reduce")
 for _ in range(3):
@@ -151,7 +151,7 @@ raise SystemExit(1)
     assert done.stdout.count(text) == 2, done.stdout + done.stderr
 
 
-def test_a_rank_that_is_killed_in_a_collective_is_named(run) -> None:
+def test_a_rank_that_is_killed_in_a_collective_is_reported(run) -> None:
     script = """
 compiled("all_reduce")(x=X)
 if r == 1:
@@ -163,13 +163,13 @@ compiled("all_gather")(x=X)
     assert "opwright-nccl: rank 1 was ended by SIGKILL: all are ended" in done.stderr
 
 
-def test_a_rank_that_continues_after_the_others_have_ended_is_named(run) -> None:
+def test_a_rank_that_continues_after_the_others_have_exited_is_reported(run) -> None:
     done = run(HEAD + "if r == 1:\n    time.sleep(1000)\n", 2, deadline=1.0)
     assert done.returncode == 1
     assert "opwright-nccl: rank 0 ended, and rank 1 did not within 1 s" in done.stderr
 
 
-def test_a_process_that_ends_without_goodbye_is_a_failure(run) -> None:
+def test_a_process_that_exits_without_an_announcement_has_failed(run) -> None:
     done = run(HEAD + "if r == 1:\n    os._exit(0)\n", 2)
     assert done.returncode == 1
     assert "before it had said goodbye to the others, as by os._exit" in done.stderr
@@ -257,6 +257,6 @@ print(call(ids=np.array([3, 4, 3]))[1].tolist())
     assert done.stdout.count("[1, 1]") == 2, done.stdout + done.stderr
 
 
-def test_values_on_the_host_have_no_kernel_of_nccl(run) -> None:
+def test_nccl_has_no_kernel_for_values_on_the_host(run) -> None:
     done = run(HEAD + "tell(ow.ops.dist.all_reduce, X)\n", 2)
     assert done.stdout.count("[cpu, int64]: every kernel refused") == 2, done.stdout + done.stderr

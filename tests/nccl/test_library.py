@@ -1,4 +1,4 @@
-"""NVIDIA's NCCL without a GPU: found, opened, queried for ids; a missing or old library is
+"""NVIDIA's NCCL without a GPU is found, opened and queried for ids; a missing or old library is
 reported."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run_alone(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 @real
-def test_the_library_of_the_wheel_is_opened_and_makes_ids() -> None:
+def test_the_library_of_the_wheel_is_opened_and_creates_ids() -> None:
     code = """
 from opwright_nccl.library import call, find_library, make_id, open_library
 assert open_library() == find_library()
@@ -53,7 +53,7 @@ assert len(ids) == 3 and all(len(each) == 128 and any(each) for each in ids)
 
 @real
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="it connects where there is a GPU")
-def test_the_reason_why_it_cannot_connect_is_its_own() -> None:
+def test_a_failed_connection_reports_the_reason_of_nccl() -> None:
     code = """
 from opwright_nccl.library import ask, open_library
 open_library()
@@ -65,7 +65,7 @@ print(ask("try"))
 
 
 @real
-def test_an_engine_alone_needs_no_gpu_before_a_collective() -> None:
+def test_a_single_process_engine_needs_no_gpu_before_a_collective() -> None:
     code = """
 import opwright_dist as dist
 print(dist.rank(), dist.size(), dist.current_world().engine.describe(), dist.gather(b"a"))
@@ -84,7 +84,7 @@ def test_doctor_prints_the_version_and_why_no_self_test_ran() -> None:
     assert "not run: there is no /dev/nvidia0" in done.stdout or "GPU" in done.stdout
 
 
-def test_doctor_finds_nothing_wrong_if_the_wheel_is_left_out(
+def test_doctor_reports_no_error_if_the_wheel_is_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)
@@ -103,14 +103,14 @@ def test_doctor_reports_a_library_that_cannot_be_opened(
     assert advice == "pip install nvidia-nccl-cu13"
 
 
-def test_a_missing_library_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_library_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)
     monkeypatch.setattr(library, "find_in_wheel", lambda *_: None)
     with pytest.raises(DistError, match="pip install nvidia-nccl-cu13, or name one by OPWRIGHT_"):
         library.find_library()
 
 
-def test_a_library_that_cannot_be_opened_has_a_reason(tmp_path: Path) -> None:
+def test_the_error_for_a_library_that_cannot_be_opened_has_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "libnccl.so.2"
     path.write_text("no library")
     code = "from opwright_nccl.library import open_library; open_library()"
@@ -137,7 +137,7 @@ def test_a_library_that_is_too_old_is_refused(emulated_library: str) -> None:
     assert "NCCL must be 2.28.0 or newer, got 2.27.3; pip install --upgrade" in done.stderr
 
 
-def test_the_engine_is_found_by_its_name() -> None:
+def test_the_engine_is_selected_by_its_name() -> None:
     engine = get_engine("nccl")
     assert engine.name == "nccl"
     assert not engine.was_launched()

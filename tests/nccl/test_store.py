@@ -1,4 +1,4 @@
-"""The store: bytes are exchanged in order of ranks, and a missing process is named."""
+"""The store exchanges bytes in rank order and reports missing processes."""
 
 from __future__ import annotations
 
@@ -47,12 +47,14 @@ def test_gather_returns_all_values_in_the_order_of_the_group(connections: list[C
     assert [results[rank] for rank in range(N)] == [([b"22", b"", b"1"], [], {})] * N
 
 
-def test_absent_processes_are_named(connections: list[Connection]) -> None:
+def test_absent_processes_are_reported(connections: list[Connection]) -> None:
     first, *_ = connections
     assert first.gather("key", 0, range(N), b"", 0.05) == ([], [1, 2], {})
 
 
-def test_whoever_ends_is_noticed_at_once(store: Store, connections: list[Connection]) -> None:
+def test_a_process_that_exits_is_reported_immediately(
+    store: Store, connections: list[Connection]
+) -> None:
     first, second, third = connections
     second.close()
     parts, missing, ended = first.gather("key", 0, range(N), b"", 30.0)
@@ -67,10 +69,10 @@ def test_processes_that_have_finished_wait_for_each_other(connections: list[Conn
     first, second, _ = connections
     second.say_goodbye()
     _, missing, _ = first.gather(GOODBYE, 0, [0, 1], b"", 0.05)
-    assert missing == [1]  # it waited for the one that had reported this
+    assert missing == [1]  # it waited for the process that had reported this
 
 
-def test_texts_are_kept(connections: list[Connection]) -> None:
+def test_strings_are_stored(connections: list[Connection]) -> None:
     first, second, _ = connections
     first.put("plan/1", "dist.barrier() of float32 [3]\n")
     assert second.get(["plan/1", "plan/2"])[0] == ["dist.barrier() of float32 [3]\n", None]
@@ -107,7 +109,7 @@ def test_a_wrong_token_is_refused(store: Store) -> None:
         b'{"bytes":0,"what":"gather","key":"a","place":true,"members":[0],"timeout_s":1}',
     ],
 )
-def test_an_invalid_message_ends_its_connection_alone(store: Store, line: bytes) -> None:
+def test_an_invalid_message_closes_only_its_own_connection(store: Store, line: bytes) -> None:
     variables = store.environment(0)
     address, token = variables["OPWRIGHT_NCCL_STORE"], variables["OPWRIGHT_NCCL_TOKEN"]
     with join("opwright-nccl", address, token, 0) as member:
@@ -121,12 +123,12 @@ def test_an_invalid_message_ends_its_connection_alone(store: Store, line: bytes)
     other.close()
 
 
-def test_a_rank_joins_once(store: Store, connections: list[Connection]) -> None:
+def test_a_rank_can_join_only_once(store: Store, connections: list[Connection]) -> None:
     with pytest.raises(DistError, match="a process of this rank has joined already"):
         Connection(store.environment(0), 0)
 
 
-def test_the_oldest_values_are_forgotten_beyond_the_limit(
+def test_the_oldest_values_are_dropped_beyond_the_limit(
     store: Store, connections: list[Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, *_ = connections
@@ -138,7 +140,7 @@ def test_the_oldest_values_are_forgotten_beyond_the_limit(
         first.put("d", "12345678901")
 
 
-def test_a_store_that_is_closed_is_named() -> None:
+def test_the_error_for_a_closed_store_names_it() -> None:
     opened = Store(1)
     variables = opened.environment(0)
     connection = Connection(variables, 0)

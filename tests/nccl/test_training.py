@@ -1,5 +1,4 @@
-"""Trainings over processes on emulated GPUs match one process, recorded as one
-graph."""
+"""Training over processes on emulated GPUs matches one process, and is recorded as one graph."""
 
 from __future__ import annotations
 
@@ -41,13 +40,13 @@ def test_ids_are_exchanged_over_mpi(run) -> None:
     assert done.stdout.count("good") == 2
 
 
-def test_a_model_with_dropout_is_trained_as_by_one_process(run) -> None:
+def test_training_with_dropout_matches_one_process(run) -> None:
     done = run(MODEL, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
 
 
-def test_batch_norm_over_all_and_gradients_in_16_bits(run) -> None:
+def test_batch_norm_over_all_processes_with_16_bit_gradients(run) -> None:
     done = run(NARROW, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
@@ -62,7 +61,9 @@ def test_batch_norm_over_all_and_gradients_in_16_bits(run) -> None:
     ],
     ids=["sizes of 4", "models of 2", "models of 4"],
 )
-def test_divided_states_have_the_bits_of_whole_states(run, script: str, ranks: int) -> None:
+def test_sharded_states_are_bitwise_identical_to_unsharded_states(
+    run, script: str, ranks: int
+) -> None:
     done = run(script, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
@@ -78,7 +79,7 @@ def test_divided_states_have_the_bits_of_whole_states(run, script: str, ranks: i
     ],
     ids=["table of 2", "table of 4", "table and states in parts of 2", "products of 4"],
 )
-def test_divided_layers_are_trained_as_by_one_process(run, script: str, ranks: int) -> None:
+def test_training_of_sharded_layers_matches_one_process(run, script: str, ranks: int) -> None:
     done = run(script, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks

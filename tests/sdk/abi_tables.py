@@ -84,7 +84,7 @@ Op = struct(
     ("gradient_needs", c.POINTER(c.c_char_p)),
 )
 Error = struct("Error", ("message", _pointer), ("message_bytes", _u64))
-# Pointers to functions take Python's values as ctypes converts them, wrapped if an int is 64 bits.
+# ctypes converts the Python arguments of function pointers; 64-bit integers must be wrapped.
 _STATUS = c.CFUNCTYPE(_i32)
 _NOTHING = c.CFUNCTYPE(None)
 Device = struct(

@@ -1,4 +1,4 @@
-"""Plugins that the tests compile, each once."""
+"""Plugins that the tests compile once each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INCLUDE = ROOT / "core" / "include"
 class Compiler:
     """Compiles each file of `plugins` once, and links libraries of them.
 
-    The SDK is precompiled: reading it is most of the time for a small file.
+    The SDK is precompiled, because parsing it dominates the compile time of a small file.
     """
 
     def __init__(self, program: str, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A host for one plugin in Python: it shares no code with the host in C++."""
+"""A host for one plugin in Python, which shares no code with the C++ host."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def pointers_to(tensors: list[Any]) -> Any:
 
 
 def starts_of(counts: list[int]) -> Any:
-    """Return the indices of the first argument of each slot, and one beyond the last."""
+    """Return the index of each slot's first argument, then the number of arguments."""
     return (_u32 * (len(counts) + 1))(*[sum(counts[:i]) for i in range(len(counts) + 1)])
 
 
@@ -249,7 +249,7 @@ class Step:
             raise FailedError(code, self.message.value.decode())
 
     def bind(self) -> None:
-        """Make the bound state of one instance."""
+        """Create the bound state of one instance."""
         bound = c.c_void_p()
         function = c.CFUNCTYPE(_i32, c.POINTER(Call), c.POINTER(_pointer))(self.kernel.bind)
         self._check(function(c.byref(self.call), c.byref(bound)))

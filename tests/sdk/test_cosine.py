@@ -1,6 +1,6 @@
-"""The example in C++: its table, its shapes, its numbers, its gradient.
+"""The example in C++: its table, shapes, results and gradient.
 
-Its wheel was built with nothing but find_package(opwright), all warnings being errors.
+Its wheel is built with only find_package(opwright), and with warnings as errors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(library, type, inputs, outputs):
     step.close()
 
 
-def test_the_library_is_of_the_packages_version(library):
+def test_the_library_has_the_version_of_the_package(library):
     assert (library.code, library.plugin.version) == (0, b"1.0")
 
 
@@ -53,7 +53,7 @@ def test_the_table_has_one_operator_and_kernels_for_it_and_its_gradient(library)
     assert row.gradient_needs[: row.n_gradient_needs] == [b"a", b"b"]
 
 
-def test_the_default_of_a_float_is_the_number_in_its_source(library):
+def test_the_default_of_a_float_equals_the_number_in_the_source(library):
     proto = OpProto.from_proto(Message.FromString(library.proto_bytes("cosine.similarity")))
     assert (proto.attr("scale").default, proto.attr("scale").describe_range()) == (1.0, "(0, inf)")
 
@@ -62,7 +62,7 @@ def test_the_default_of_a_float_is_the_number_in_its_source(library):
     ("a", "b", "out"),
     [((3, 4), (3, 4), (3, 1)), ((-1, 4), (3, 4), (-1, 1)), ((0, 4), (-1, -1), (0, 1))],
 )
-def test_the_shape_rule_lets_unknown_dimensions_agree(library, a, b, out):
+def test_the_shape_rule_accepts_unknown_dimensions(library, a, b, out):
     got = library.infer("cosine.similarity", [(a, "float32"), (b, "float32")], {"scale": 1.0})
     assert got == {(0, 0): (out, 0)}
 

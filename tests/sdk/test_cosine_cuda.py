@@ -1,4 +1,4 @@
-"""The example's CUDA kernels, on a GPU or on the emulated one: the same numbers as on the CPU."""
+"""The example's CUDA kernels, on a real or emulated GPU, return the same numbers as on the CPU."""
 
 from __future__ import annotations
 

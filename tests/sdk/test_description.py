@@ -1,4 +1,4 @@
-"""The description of an operator in C++, compared with the same in Python."""
+"""The description of an operator in C++, compared with the same description in Python."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def python_everything():
     )  # fmt: skip
 
 
-def test_the_description_equals_the_one_made_in_python(features):
+def test_the_description_equals_the_same_description_in_python(features):
     message = Message.FromString(features.proto_bytes("test.everything"))
     assert OpProto.from_proto(message) == python_everything()
 
@@ -133,5 +133,5 @@ def test_the_error_names_a_broken_rule(mistakes, name):
     assert describe(mistakes, name) == (1, MISTAKES[name])
 
 
-def test_a_description_without_mistake_passes(mistakes):
+def test_a_description_without_mistakes_is_accepted(mistakes):
     assert describe(mistakes, "none") == (0, "")

@@ -1,4 +1,4 @@
-"""The functions that a C++ device class becomes: which there are, and how each fails."""
+"""The table of a C++ device class: the functions that it has, and how each fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def library(compiler: Any) -> Path:
 
 
 class Table:
-    """A device's functions as the host calls them."""
+    """Calls a device's functions like the host."""
 
     def __init__(self, row: Any) -> None:
         self.row = row
@@ -42,7 +42,7 @@ class Table:
 
 @pytest.fixture(scope="module")
 def host(library: Path) -> Library:
-    """Return a host that lives as long as the library may call it."""
+    """Return a host that exists as long as the library may call it."""
     return Library(library)
 
 
@@ -87,7 +87,7 @@ def test_the_options_reach_the_table(rows):
     assert (plain.flags, plain.alignment, plain.dlpack_code) == (1, 64, 12)
 
 
-def test_memory_of_the_host_is_copied_within(rows):
+def test_a_device_with_host_memory_uses_one_copy_function(rows):
     table = Table(rows["shared"])
     source, target = (ctypes.create_string_buffer(text, 4) for text in (b"abc", b"xyz"))
     copied = table.call("copy", table.state, None, target, 1, source, 1, ctypes.c_uint64(4))
@@ -95,7 +95,7 @@ def test_memory_of_the_host_is_copied_within(rows):
     table.row.close(table.state)
 
 
-def test_optional_functions_answer_and_fail_as_the_others(rows, let):
+def test_optional_functions_succeed_and_fail_like_all_others(rows, let):
     table = Table(rows["queued"])
     free, total = ctypes.c_uint64(), ctypes.c_uint64()
     asked = (table.state, ctypes.byref(free), ctypes.byref(total))
@@ -111,7 +111,7 @@ def test_optional_functions_answer_and_fail_as_the_others(rows, let):
     table.row.close(table.state)
 
 
-def test_events_order_two_streams_and_fail_as_the_others(rows, let):
+def test_events_order_two_streams_and_fail_like_all_other_functions(rows, let):
     table = Table(rows["queued"])
     one, other = (table.make("stream_create", table.state) for _ in range(2))
     event = table.make("event_create", table.state)

@@ -48,7 +48,7 @@ class Devices:
         self._library = ctypes.CDLL(str(library))
 
     def let(self, function: str, how: str) -> None:
-        """Make a function fail from now on in the way of `how`; none for ""."""
+        """Make a function fail from now on in the way `how`; "" means no function."""
         self._library.set_fault(function.encode(), how.encode())
 
     def compile(self, device: str, *ops: ow.Operator, scope: ow.Scope | None = None) -> Any:
@@ -87,7 +87,7 @@ def devices(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.mark.parametrize("device", ["plain", "queued", "recorded"])
-def test_a_plan_runs_there_without_python(devices, device):
+def test_a_plan_runs_on_the_device_without_python(devices, device):
     network, call = devices.compile(device, DOUBLE, ow.Operator("add", x="sum", y="x", out="out"))
     for x in (X, -X, 7 * X, X - 1):
         np.testing.assert_array_equal(call(x=x)[0], 3 * x)
@@ -104,7 +104,7 @@ def test_a_plan_runs_there_without_python(devices, device):
         ("recorded", ""),
     ],
 )
-def test_only_a_device_with_graphs_records_one(devices, device, refusal):
+def test_only_a_device_with_graph_support_records_a_graph(devices, device, refusal):
     network, call = devices.compile(device)
     for _ in range(3):
         np.testing.assert_array_equal(call(x=X)[0], 2 * X)
@@ -127,7 +127,7 @@ def test_the_constructor_receives_the_number_and_kernels_the_object(devices):
         devices.run("plain:2", negative)
 
 
-def test_a_fetch_stays_there_and_can_be_copied(devices):
+def test_a_fetch_stays_on_the_device_and_can_be_copied(devices):
     network = ow.Network([UPDATE])
     scope = ow.Scope()
     scope.var("w").set(X)
@@ -218,7 +218,7 @@ def test_a_failure_is_reported_and_the_call_can_be_repeated(
         ("CreateStream", "throws bad_alloc", "out of memory"),
     ],
 )
-def test_a_recording_that_fails_changes_no_result_and_is_reported(devices, function, how, reason):
+def test_a_failed_recording_is_reported_and_does_not_change_results(devices, function, how, reason):
     scope = ow.Scope()
     scope.var("w").set(0 * X)
     network, call = devices.compile("recorded", UPDATE, scope=scope)
@@ -229,7 +229,7 @@ def test_a_recording_that_fails_changes_no_result_and_is_reported(devices, funct
     assert network.placement().graph_refusal == reason
 
 
-def test_a_replay_that_throws_raises_an_error_of_the_plan(devices):
+def test_a_replay_that_throws_raises_an_error_for_the_plan(devices):
     call = devices.compile("recorded")[1]
     for _ in range(2):
         call(x=X)

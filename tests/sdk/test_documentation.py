@@ -1,4 +1,4 @@
-"""The page on compiled operators: its C++ compiles, and matches the example."""
+"""The C++ code of the page on compiled operators compiles and matches the example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The current library in hosts of an earlier, its own and a later version."""
+"""The current library in hosts of an earlier, the same and a later version."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from abi_tables import REFUSED, UNSUPPORTED, Host, Parallel
 from plugin_host import FailedError, Library, Step
 
 N = 5
-# The size of the host's table, and its minor version; of fields that came later nothing is read.
+# The size of the host's table, and its minor version; later fields must not be read.
 HOSTS = {"1.0": (Host.parallel.offset, 0), "1.1": (c.sizeof(Host), 1), "1.2": (1024, 2)}
 
 
 @pytest.fixture(scope="module")
 def opened(compiler, tmp_path_factory):
-    """The plugin: a separate file, since it keeps the first host that opened it."""
+    """The plugin in a separate file, since it keeps the first host that opens it."""
     path = tmp_path_factory.mktemp("hosts") / "plugin.so"
     shutil.copy(compiler.build("parallel.cc"), path)
     return Library(path)
@@ -35,7 +35,7 @@ def library(opened, request):
 
     opened.version = request.param
     opened.host.size, opened.host.abi_minor = HOSTS[request.param]
-    opened.host.parallel = Parallel(parallel)  # after the end of the table of a host of 1.0
+    opened.host.parallel = Parallel(parallel)  # beyond the end of version 1.0's table
     return opened
 
 
@@ -53,7 +53,7 @@ def test_a_library_computes_in_each_host_with_the_available_threads(library):
     assert library.asked == ([] if library.version == "1.0" else [(3, N)])
 
 
-def test_an_older_host_treats_an_unsupported_machine_as_a_refusal(library):
+def test_an_older_host_treats_an_unsupported_processor_as_a_refusal(library):
     with pytest.raises(FailedError, match="a processor with 7 units is needed") as caught:
         make_step(library, fails=-7)
     assert caught.value.code == (REFUSED if library.version == "1.0" else UNSUPPORTED)

@@ -127,7 +127,7 @@ def staged(features, mode="", y=None, flags=None):
     return Step(features, kernel, [X, y], [out], {"mode": mode}, flags), out
 
 
-def test_a_kernel_describes_itself(features):
+def test_the_table_contains_the_options_of_a_kernel(features):
     row = features.kernel("test.unary", "float32")
     assert (row.device, row.library, row.priority) == (b"cpu", b"staged", 77)
     assert row.flags == CAPTURABLE | NONDETERMINISTIC | STRIDED
@@ -162,7 +162,7 @@ def test_each_instance_has_its_own_state(features):
     second.close()
 
 
-def test_a_kernel_is_told_which_outputs_are_unread(features):
+def test_a_kernel_receives_which_outputs_are_unread(features):
     step, _ = staged(features, flags=[0, UNREAD])
     assert step.frame.estimate_ns == 12
     step.close()
@@ -192,7 +192,7 @@ def test_prepare_returns_the_reason_of_a_refusal(features, mode, code, message):
     assert (caught.value.code, caught.value.message) == (code, message)
 
 
-# -- kernels that go wrong -------------------------------------------------------------------------
+# -- kernels that fail -----------------------------------------------------------------------------
 
 
 def run_wrong(features, mode, dtype=np.int16):
@@ -261,7 +261,7 @@ def test_registrations_of_all_files_reach_the_table(compiler):
     np.testing.assert_array_equal(out, [-1, 2, -3])
 
 
-def test_the_entry_returns_one_table_in_every_call(features):
+def test_the_entry_function_returns_the_same_table_in_every_call(features):
     code, plugin = features.enter()
     assert (code, c.addressof(plugin)) == (0, c.addressof(features.plugin))
     assert (plugin.abi_major, plugin.abi_minor, plugin.n_devices) == (1, 1, 0)
@@ -284,7 +284,7 @@ def test_the_entry_returns_one_table_in_every_call(features):
         ),
     ],
 )
-def test_a_plugin_that_cannot_be_loaded_logs_why(compiler, files, message):
+def test_a_plugin_that_cannot_be_loaded_logs_the_reason(compiler, files, message):
     library = Library(compiler.build(*files))
     assert library.code == ERROR
     [(level, logged)] = library.logged

@@ -1,4 +1,4 @@
-"""Kernels in C++ for operators that another package describes: they name slots and attributes."""
+"""Kernels in C++ for operators of another package, which declare slots and attributes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def run(library, type, attrs):
     return out[0]
 
 
-def test_a_library_may_have_kernels_and_no_operator(others):
+def test_a_library_may_have_kernels_without_operators(others):
     assert (others.code, others.logged, list(others.ops)) == (0, [], [])
     kernels = [(kernel.op_type, kernel.n_dtypes) for kernel in others.kernels]
     assert kernels == [(b"other.scale", 1), (b"other.scale", 1), (b"other.plain_grad", 0)]
 
 
-def test_attributes_reach_the_fields_of_their_names(others):
+def test_attributes_reach_the_fields_with_their_names(others):
     assert run(others, "other.scale", ATTRS) == 8 * 0.5 + 3
 
 

@@ -14,20 +14,20 @@ N = 5
 
 @pytest.fixture(scope="module")
 def opened(compiler):
-    """The plugin: it keeps the host that it was opened by first."""
+    """The plugin, which keeps the host that first opens it."""
     return Library(compiler.build("parallel.cc"))
 
 
 @pytest.fixture
 def library(opened):
-    """The plugin in a host of version 1.0, which has no threads for it."""
+    """The plugin in a host of version 1.0, which provides no threads."""
     opened.host.size = Host.parallel.offset
     return opened
 
 
 @pytest.fixture
 def calls(library):
-    """The plugin's calls of a host of version 1.1, which runs the last share first."""
+    """The plugin's calls to a host of version 1.1, which runs the last share first."""
     asked = []
 
     def parallel(n_threads, n_shares, function, data):
@@ -59,7 +59,7 @@ def test_in_a_host_without_threads_the_caller_runs_all_shares(library):
     np.testing.assert_array_equal(run_shares(library), np.arange(N) + 1.0)
 
 
-def test_an_exception_in_a_share_ends_in_the_message_of_the_kernel(library, calls):
+def test_the_kernels_message_contains_the_exception_of_a_share(library, calls):
     with pytest.raises(FailedError, match="share 4 failed") as caught:
         run_shares(library, fails=3)
     assert caught.value.code == ERROR

@@ -1,4 +1,4 @@
-"""Kernels of opwright-cpu at the edges of lines, blocks and panels, compared with NumPy."""
+"""Kernels of opwright-cpu at the boundaries of lines, blocks and panels, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_transforms_of_many_rows_match_numpy(lines, n, dtype):
 
 @pytest.mark.parametrize("axis", [[], [0], [2, -5], [1, 3]])
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
-def test_transforms_take_any_axes(axis, norm):
+def test_transforms_support_any_axes(axis, norm):
     x = RNG.standard_normal((4, 6, 5, 3, 2))
     axes = [i % 5 for i in axis] or None
     np.testing.assert_allclose(
@@ -80,7 +80,7 @@ def test_triangular_systems_of_several_blocks_are_solved(dtype, left, upper, tra
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("p", [1.0, 2.0])
 @pytest.mark.parametrize(("n", "m", "k"), [(1, 1, 3), (5, 33, 7), (9, 40, 0), (4, 32, 1)])
-def test_distances_of_close_vectors_keep_their_digits(n, m, k, p, dtype):
+def test_distances_of_close_vectors_keep_full_precision(n, m, k, p, dtype):
     x = 1e3 + RNG.standard_normal((2, n, k)).astype(dtype)
     y = x[:1, :1] + np.finfo(dtype).eps * 1e5 * RNG.standard_normal((1, m, k)).astype(dtype)
     apart = np.abs(x[..., :, None, :].astype("float64") - y[..., None, :, :].astype("float64"))
@@ -126,7 +126,7 @@ def test_gradients_of_distances_are_sums_of_differences(left, right, p, dtype):
 
 
 @pytest.mark.parametrize("size", [1e-42, 1e-36, 1e30, 5e37])
-def test_gradients_of_extreme_distances_keep_their_directions(size):
+def test_gradients_of_extreme_distances_have_the_right_direction(size):
     directions = np.array([[3.0, 4.0], [-1.0, 0.0], [0.6, -0.8]])
     x, y = (size * directions).astype("float32"), np.zeros((1, 2), "float32")
     share = np.full((3, 1), 1e-3, "float32")
@@ -175,7 +175,7 @@ def test_searchsorted_of_many_values_matches_numpy(n, side):
     np.testing.assert_array_equal(found, np.searchsorted(x, values, side=side))
 
 
-def test_nan_that_infinities_leave_in_a_sum_remains():
+def test_nan_from_infinities_in_a_sum_propagates():
     x = np.ones((3, 700), "float32")
     x[0, 3], x[1, 5], x[2, 9] = np.inf, -np.inf, np.nan
     np.testing.assert_array_equal(ow.ops.nansum(x, axis=[1]), np.nansum(x, 1))
@@ -184,7 +184,7 @@ def test_nan_that_infinities_leave_in_a_sum_remains():
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
-def test_the_greatest_whole_number_of_a_window_may_be_below_0(dtype):
+def test_the_maximum_of_an_integer_window_may_be_negative(dtype):
     low = 0 if dtype == "uint8" else -120
     x = RNG.integers(low, low + 50, (2, 3, 9, 40)).astype(dtype)
     out = ow.ops.max_pool2d(x, kernel=[3, 2], strides=[3, 2])
@@ -192,7 +192,7 @@ def test_the_greatest_whole_number_of_a_window_may_be_below_0(dtype):
 
 
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
-def test_truth_values_stay_truth_values(op):
+def test_bool_results_remain_0_or_1(op):
     x, y = RNG.random((2, 3, 70)) < 0.5
     function = {"add": np.logical_or, "multiply": np.logical_and}.get(op) or getattr(np, op)
     found = getattr(ow.ops, op)(x, y[0])
@@ -201,7 +201,7 @@ def test_truth_values_stay_truth_values(op):
 
 
 @pytest.mark.parametrize("dtype", WIDE)
-def test_whole_powers_of_two_are_exact(dtype):
+def test_integer_powers_of_two_are_exact(dtype):
     least, most = (-149, 127) if dtype == "float32" else (-1074, 1023)
     x = np.arange(least, most + 1).astype(dtype)
     np.testing.assert_array_equal(ow.ops.exp2(x), np.ldexp(np.ones_like(x), x.astype("int32")))

@@ -1,4 +1,4 @@
-"""Attention reads its heads side by side with ``fuse_packed_attention``, with the same results."""
+"""With ``fuse_packed_attention``, attention reads heads side by side, with the same results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ APART = [0, 2, 1, 3]
 
 
 class Step:
-    """A training step of one layer that attends to itself."""
+    """A training step of one self-attention layer."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Step:
     def run(
         self, passes: list[str], batch: int, time: int, fetch: list[Any] | None = None
     ) -> tuple[list[np.ndarray], Counter[str]]:
-        """Return fetches and parameters of three steps, and the kinds of operators."""
+        """Return fetches and parameters of three steps, and the counts of operator types."""
         scope = ow.Scope()
         ow.Network(self.startup.global_block()).run(scope)
         rng = np.random.default_rng(time)
@@ -90,7 +90,7 @@ def assert_same(
 n_threads = thread_counts(1, 2, 3)
 
 
-# Around blocks of queries and of keys, and vectors.
+# Sizes around blocks of queries, blocks of keys, and vectors.
 @pytest.mark.parametrize("time", [2, 31, 64, 65, 130, 400])
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_step_is_the_same_with_and_without_the_pass(time, causal, n_threads):
@@ -102,14 +102,14 @@ def test_a_step_is_the_same_with_and_without_the_pass(time, causal, n_threads):
 @pytest.mark.parametrize(
     "options", [{"masked": True}, {"scale": 0.1}, {"dtype": "float64"}], ids=str
 )
-def test_a_mask_a_scale_and_float64_are_fused_too(options):
+def test_a_mask_a_scale_and_float64_are_fused(options):
     is_double = options.get("dtype") == "float64"
     types = assert_same(Step(64, 2, **options), 3, 40, tolerance=1e-11 if is_double else 1e-4)
     assert (types["cpu.packed_attention"], types["cpu.packed_attention_grad"]) == (1, 1)
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_parts_taken_from_a_stack_are_fused_too(masked, n_threads):
+def test_queries_keys_and_values_split_from_a_stack_are_fused(masked, n_threads):
     types = assert_same(Step(masked=masked, stacked=True), 2, 65)
     assert (types["cpu.packed_attention"], types["cpu.packed_attention_grad"]) == (1, 1)
     assert types["transpose"] == types["unstack"] == types["stack"] == 0
@@ -120,18 +120,18 @@ def test_one_row_needs_no_transpose():
     assert types["transpose"] == types["cpu.packed_attention"] == 0
 
 
-def test_an_empty_batch_is_fused_too():
+def test_an_empty_batch_is_fused():
     types = Step().run(PASSES, 0, 5)[1]
     assert types["cpu.packed_attention"] == 1
 
 
-def test_parts_that_are_fetched_are_still_made():
+def test_fetched_queries_keys_and_values_are_still_computed():
     step = Step()
     types = assert_same(step, 2, 20, [step.parts[1]])
     assert (types["split"], types["cpu.packed_attention"]) == (1, 0)
 
 
-def test_parts_in_another_order_are_left_alone():
+def test_queries_keys_and_values_in_a_different_order_are_not_fused():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         qkv = layers.data("qkv", shape=[2, 8, 24])
         q, k, v = ow.ops.split(qkv, axis=2, num=3)

@@ -1,4 +1,4 @@
-"""Kernels that widen 16-bit floats block by block compute the results of float32, rounded once."""
+"""Kernels that widen 16-bit floats block by block compute float32 results, rounded once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def draw(shape: tuple[int, ...], kind: np.dtype, low: float = -1.0) -> np.ndarra
 
 
 def check(function: Callable[..., Any], *arrays: np.ndarray) -> None:
-    """Compare a function of 16-bit arrays with the same in float32."""
+    """Compare a function of 16-bit arrays with the same function in float32."""
     kind = arrays[0].dtype
     out = function(*arrays)
     assert out.dtype == kind

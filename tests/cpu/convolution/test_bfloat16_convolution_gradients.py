@@ -1,4 +1,4 @@
-"""Gradients of bfloat16 convolutions: how they round, and how far infinities and NaN reach."""
+"""Gradients of bfloat16 convolutions: their rounding, and the propagation of infinities and NaN."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def compute(
     library: str,
     n_threads: int = 1,
 ) -> dict[str, np.ndarray]:
-    """Return the gradients of x, weight and bias as float64, by the kernel of a library."""
+    """Return the gradients of x, weight and bias as float64, from the kernel of a library."""
     context = ow.current_context()
     attrs = context.ops.get("conv2d_grad").proto.fill_attrs({**attrs, "data_format": "NHWC"})
     inputs = {slot: (array.astype(dtype),) for slot, array in arrays.items()}
@@ -79,7 +79,7 @@ def test_gradients_in_bfloat16_are_sums_in_float_that_are_rounded_once(x, weight
     got = compute(arrays, attrs, "bfloat16", "onednn", n_threads)
     wanted = compute(arrays, attrs, "float64", "numpy")
     for slot in SLOTS:
-        # Half a step of bfloat16, and a sum in float that may cancel.
+        # The tolerance is half a step of bfloat16 plus the error of a float sum that may cancel.
         scale = np.abs(wanted[slot]).max()
         np.testing.assert_allclose(got[slot], wanted[slot], rtol=2**-8, atol=scale * 1e-5)
 
@@ -103,7 +103,7 @@ def test_special_numbers_reach_only_gradients_that_depend_on_them(
     index = (1, 1, *at) if slot == "weight" else (1, *at, 1)
     arrays[slot][index] = special
     got = compute(arrays, attrs, "bfloat16", "onednn", 2)
-    # The number of products with it in the sum of each gradient.
+    # The number of products with the special number in the sum of each gradient.
     marks = {name: np.zeros_like(array) for name, array in arrays.items()}
     marks[slot][index] = 1
     ones = {name: np.ones_like(array) for name, array in arrays.items()}

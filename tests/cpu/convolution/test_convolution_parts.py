@@ -1,4 +1,4 @@
-"""Convolutions of fewer images than threads, which share the rows of the output."""
+"""Convolutions of fewer images than threads, which divide the rows of the output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ n_threads = thread_counts(1, 2, 3, 5)
         ((16, 16), 3, {"strides": [2, 2], "paddings": [1, 1, 1, 1], "output_padding": [1, 1]}),
         ((9, 14), 3, {"strides": [3, 1], "dilations": [2, 3], "paddings": [2, 3, 1, 2]}),
         ((25, 9), 3, {"paddings": [2, 2, 2, 2]}),
-        ((24, 20), 2, {"strides": [3, 3]}),  # between the windows are rows of zeros
+        ((24, 20), 2, {"strides": [3, 3]}),  # rows of zeros between windows
         ((14, 13), 3, {"strides": [2, 2], "groups": 4}),
         ((40, 30), 1, {}),
     ],
@@ -75,7 +75,7 @@ x, weight = (np.ones(shape, "float32") for shape in ((1, 40, 40, 64), (64, 64, 2
 ow.ops.exp(np.ones(10**6, "float32"))  # starts the team
 before = len(os.listdir("/proc/self/task"))
 for _ in range(100):
-    # Between its windows lie rows of zeros: it is not shared by rows.
+    # It has rows of zeros between its windows, so it is not divided by rows.
     ow.ops.conv2d_transpose(x, weight, strides=[3, 3], data_format="NHWC")
 print(len(os.listdir("/proc/self/task")) - before)
 """

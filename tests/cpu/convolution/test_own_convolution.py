@@ -1,4 +1,4 @@
-"""Convolutions that are not oneDNN's.
+"""Convolutions by our own kernels instead of oneDNN's.
 
 Groups of few channels, windows of one pixel, and windows of 3 x 3 by Winograd's transform.
 """
@@ -17,7 +17,7 @@ from opwright_cpu.plan_ops.convolution import ACTIVATIONS
 
 
 class Case(NamedTuple):
-    """Images [n, rows, columns, channels], and a weight [filters, channels of a group, *kernel]."""
+    """Images [n, rows, columns, channels], and a weight [filters, channels per group, *kernel]."""
 
     images: tuple[int, ...]
     weight: tuple[int, ...]
@@ -44,7 +44,7 @@ TILED = [
     Case((1, 40, 37, 64), (64, 64, 3, 3), paddings=AROUND),
     Case((2, 18, 21, 64), (64, 64, 3, 3), paddings=(2, 2, 2, 2)),
 ]
-# Few pixels, whose weight the threads share: panels of any width, sums in parts.
+# Few pixels, for which threads divide the weight: panels of any width, sums in parts.
 FEW = [
     Case((1, 1, 1, 90), (40, 90, 1, 1)),
     Case((2, 1, 2, 33), (7, 33, 1, 1)),
@@ -106,7 +106,7 @@ def test_results_and_gradients_match_float64(case: Case, n_threads: int) -> None
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6 * float(np.abs(b).max()))
 
 
-# Not tanh, whose results are small compared with its arguments, and the arguments' errors.
+# tanh is excluded, because its results are small compared with its arguments and their errors.
 @pytest.mark.parametrize("activation", ["", *(name for name in ACTIVATIONS if name != "tanh")])
 @pytest.mark.parametrize(
     "case",
@@ -122,7 +122,7 @@ def test_batch_norm_and_activation_are_fused(case: Case, activation: str) -> Non
     for name, shape in shapes.items():
         block.create_var(name, shape, "float32", persistable=True)
         scope.var(name).set(rng.uniform(0.5, 1.5, shape).astype("float32"))
-    images = np.moveaxis(inputs["x"], -1, 1)  # pass nhwc transposes them
+    images = np.moveaxis(inputs["x"], -1, 1)  # the pass nhwc transposes them
     attrs = {**case.attributes(), "data_format": "NCHW"}
     block.create_var("x", images.shape, "float32")
     [h] = block.append_op("conv2d", {"x": "x", "weight": "weight"}, attrs=attrs).output("out")
@@ -151,7 +151,7 @@ def test_batch_norm_and_activation_are_fused(case: Case, activation: str) -> Non
     np.testing.assert_allclose(fused, plain, rtol=2e-5, atol=2e-5 * float(np.nanmax(np.abs(plain))))
 
 
-def test_more_threads_compute_the_same_bits_of_grouped_convolutions() -> None:
+def test_grouped_convolutions_are_bitwise_identical_for_any_number_of_threads() -> None:
     case = CASES[10]
     inputs = {name: array.astype("float32") for name, array in make_inputs(case).items()}
     before, results = ow.get_num_threads(), []
@@ -165,7 +165,7 @@ def test_more_threads_compute_the_same_bits_of_grouped_convolutions() -> None:
 
 
 def run_each(case: Case, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Return the convolution, and the gradients of images and weight by `out_grad`."""
+    """Return the convolution, and the gradients of images and weight for `out_grad`."""
     attributes = case.attributes()
     given = {name: arrays[name] for name in ("x", "weight")}
     out = ow.ops.conv2d(**given, **attributes)
@@ -177,7 +177,7 @@ def run_each(case: Case, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def check_as_in_float64(case: Case, arrays: Mapping[str, np.ndarray]) -> None:
-    """The same numbers must be infinite or NaN, and all others agree."""
+    """Check that infinities and NaN are at the same positions and all other numbers agree."""
     wanted = run_each(case, {name: array.astype("float64") for name, array in arrays.items()})
     for a, b in zip(run_each(case, arrays), wanted, strict=True):
         scale = float(np.abs(b[np.isfinite(b)]).max())
@@ -191,7 +191,7 @@ def make_tiled(case: Case) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("case", TILED, ids=lambda case: "x".join(map(str, case.images)))
-def test_infinities_and_nan_reach_only_the_windows_that_hold_them(
+def test_infinities_and_nan_reach_only_the_windows_that_contain_them(
     case: Case, value: float, n_threads: int
 ) -> None:
     images = make_tiled(case)
@@ -205,7 +205,7 @@ def test_infinities_and_nan_reach_only_the_windows_that_hold_them(
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_an_infinite_weight_reaches_its_filter_alone(value: float, n_threads: int) -> None:
+def test_an_infinite_weight_affects_only_its_filter(value: float, n_threads: int) -> None:
     case = TILED[2]
     arrays = make_tiled(case)
     arrays["x"] += 5  # no product is NaN
@@ -227,12 +227,12 @@ def test_numbers_whose_transform_overflows_are_summed_directly(n_threads: int) -
 
 
 @pytest.mark.parametrize("case", TILED, ids=lambda case: "x".join(map(str, case.images)))
-def test_more_threads_compute_the_same_bits_of_tiles(case: Case) -> None:
+def test_tiles_are_bitwise_identical_for_any_number_of_threads(case: Case) -> None:
     arrays = make_tiled(case)
     before, results = ow.get_num_threads(), []
     for count in (1, 2, 4, 5):
         ow.set_num_threads(count)
-        results.append(run_each(case, arrays)[:2])  # sums of weights follow the threads' tiles
+        results.append(run_each(case, arrays)[:2])  # weight sums depend on the threads' tiles
     ow.set_num_threads(before)
     for result in results[1:]:
         for a, b in zip(result, results[0], strict=True):

@@ -1,4 +1,4 @@
-"""Kernels of the element-wise room beyond the table: threads, blocks, streams, every cast."""
+"""Element-wise kernels beyond the case table: threads, blocks, streams and all casts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SHAPES = [
     ((200_001,), (200_001,)),
     ((200_001,), ()),
     ((1,), (200_001,)),
-    ((30_000, 7), (7,)),  # a row that is shorter than a block, several times in it
+    ((30_000, 7), (7,)),  # a row that fits into a block several times
     ((300, 511), (511,)),
     ((300, 513), (513,)),
     ((50, 2500), (2500,)),
@@ -70,7 +70,7 @@ def test_where_broadcasts_three_inputs(x: tuple[int, ...], y: tuple[int, ...]) -
 
 
 @pytest.mark.parametrize("n", [(16 << 20) // 4 - 1, (16 << 20) // 4 + 17])
-def test_an_output_too_large_for_the_caches_is_written_whole(n: int) -> None:
+def test_an_output_too_large_for_the_caches_is_written_completely(n: int) -> None:
     x, y = numbers(n), numbers(n)
     assert_agrees("add", x, y)
     assert_agrees("relu", x)
@@ -96,7 +96,7 @@ def test_long_functions_write_outputs_too_large_for_the_caches(
         np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance / 100)
 
 
-def test_rows_and_columns_spread_over_an_output_too_large_for_the_caches() -> None:
+def test_rows_and_columns_broadcast_to_an_output_too_large_for_the_caches() -> None:
     x = numbers(8300, 513)
     assert_agrees("multiply", x, numbers(513))
     assert_agrees("multiply", x, numbers(8300, 1))
@@ -104,13 +104,13 @@ def test_rows_and_columns_spread_over_an_output_too_large_for_the_caches() -> No
 
 
 @pytest.mark.parametrize("n_terms", [1, 2, 5])
-def test_terms_are_added_in_their_order(n_terms: int) -> None:
+def test_terms_are_added_in_order(n_terms: int) -> None:
     assert_agrees("add_n", [numbers(100_003) * 10.0**i for i in range(n_terms)])
     assert_agrees("add_n", [numbers(100_003, dtype="int16") for _ in range(n_terms)])
 
 
 def samples(dtype: str) -> np.ndarray:
-    """Return numbers of a dtype at its ends, between its steps, and beyond other dtypes' ends."""
+    """Return values at a dtype's limits, between its steps, and beyond other dtypes' limits."""
     if dtype == "bool":
         return np.arange(33) % 3 == 0
     if dtype == "bfloat16":
@@ -132,7 +132,7 @@ def samples(dtype: str) -> np.ndarray:
 
 
 def representable(x: np.ndarray, target: str) -> np.ndarray:
-    """Return the numbers whose conversion is defined: a whole number must have room for them."""
+    """Return the numbers whose conversion is defined, which an integer dtype can represent."""
     kind = BFLOAT16 if target == "bfloat16" else np.dtype(target)
     if kind.kind not in "iu" or x.dtype.kind in "iub":
         return x
@@ -145,7 +145,7 @@ WHOLE_BYTES = [dtype for dtype in DTYPES if dtype not in NARROW_DTYPES]
 
 @pytest.mark.parametrize("target", WHOLE_BYTES)
 @pytest.mark.parametrize("source", WHOLE_BYTES)
-def test_every_cast_is_numpys(source: str, target: str) -> None:
+def test_every_cast_matches_numpy(source: str, target: str) -> None:
     with np.errstate(all="ignore"):
         x = representable(samples(source), target)
     got = call("cast", NATIVE, 1, x, dtype=target)
@@ -166,7 +166,7 @@ def test_every_cast_is_numpys(source: str, target: str) -> None:
     "base", [-np.inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf, np.nan]
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_powers_of_special_numbers_are_numpys(base: float, dtype: str) -> None:
+def test_powers_of_special_numbers_match_numpy(base: float, dtype: str) -> None:
     half = [0.0, 0.5, 1.0, 2.0, 3.0, 1e-3, 2.0**24, 2.0**24 + 2, 2.0**25 + 4, 1e30, np.inf]
     exponents = np.array([*half, *(-x for x in half), np.nan], dtype)
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Products with a weight that does not change, which is in panels."""
+"""Products with a constant weight, which is packed into panels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACTIVATIONS = {
     "tanh": np.tanh,
     "softmax": lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True),
 }
-# Rows, terms, columns: whole and partial tiles, panels and blocks; some sizes are refused.
+# Rows, terms, columns: complete and partial tiles, panels and blocks; some sizes are refused.
 SIZES = [
     (1, 700, 200),
     (1, 384, 1152),
@@ -47,7 +47,7 @@ def multiply(
     network = ow.Network(block)
     run = network.compile(feed=["x"], fetch=[out], scope=scope)
     first = np.array(run(x=x)[0])
-    scope.find_var("weight").set(2 * weight)  # is packed again
+    scope.find_var("weight").set(2 * weight)  # it is repacked
     np.testing.assert_array_equal(run(x=x / 2)[0], first)
     return first
 
@@ -68,7 +68,7 @@ def test_products_match_float64(size: tuple[int, int, int], n_threads: int) -> N
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=2e-6 * scale)
 
 
-def test_nan_and_infinities_stay_in_their_row_and_column() -> None:
+def test_nan_and_infinities_affect_only_their_row_and_column() -> None:
     x, weight = np.ones((4, 600), "float32"), np.ones((600, 220), "float32")
     x[1, 3], weight[5, 209] = np.nan, np.inf
     out = multiply(x, weight, None, "relu")
@@ -77,7 +77,7 @@ def test_nan_and_infinities_stay_in_their_row_and_column() -> None:
     np.testing.assert_array_equal(np.delete(np.delete(out, 1, 0), 209, 1), 600)
 
 
-def test_more_threads_compute_the_same_bits() -> None:
+def test_products_are_bitwise_identical_for_any_number_of_threads() -> None:
     rng = np.random.default_rng(3)
     x = rng.standard_normal((40, 900)).astype("float32")
     weight = rng.standard_normal((900, 400)).astype("float32")

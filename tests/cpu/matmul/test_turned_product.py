@@ -1,4 +1,4 @@
-"""Products x^T y over many rows, as of the gradient of a weight."""
+"""Products x^T y over many rows, as in the gradient of a weight."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from thread_counts import thread_counts
 
 import opwright as ow
 
-# Columns of x and of y, rows of both: whole and partial tiles, panels and blocks; our own
-# loops refuse some sizes.
+# Columns of x and of y, rows of both: complete and partial tiles, panels and blocks; our own loops
+# refuse some sizes.
 SIZES = [
     (16, 16, 512),
     (17, 512, 513),
@@ -42,13 +42,13 @@ def test_products_match_float64(size: tuple[int, int, int], n_threads: int) -> N
 
 
 @pytest.mark.parametrize("size", [(128, 384, 2048), (250, 80, 505)], ids=str)
-def test_whole_numbers_are_summed_exactly(size: tuple[int, int, int], n_threads: int) -> None:
+def test_integers_are_summed_exactly(size: tuple[int, int, int], n_threads: int) -> None:
     x, y = (np.round(4 * array) for array in _draw(*size))
     got = ow.ops.matmul(x, y, transpose_x=True)
     np.testing.assert_array_equal(got, x.T.astype("float64") @ y)
 
 
-def test_nan_and_infinities_stay_in_their_row_and_column() -> None:
+def test_nan_and_infinities_affect_only_their_row_and_column() -> None:
     x, y = np.ones((600, 64), "float32"), np.ones((600, 80), "float32")
     x[3, 1], y[5, 79] = np.nan, np.inf
     out = ow.ops.matmul(x, y, transpose_x=True)

@@ -1,4 +1,4 @@
-"""Kernels of the movement room beyond the sizes of the table: many threads, tiles, long rows."""
+"""Movement kernels beyond the sizes of the case table: many threads, tiles and long rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright.errors import AttributeValueError, KernelError
 from opwright_std.numerics.philox import random_words
 
 NATIVE, NUMPY = "native", "numpy"
-BIG = 300_000  # elements: several threads' worth
+BIG = 300_000  # elements, enough for several threads
 
 
 def call(op: str, library: str, threads: int, *args: Any, **attrs: Any) -> Any:
@@ -62,13 +62,13 @@ def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:
         ((90, 100, 3), (1, 0, 2)),
     ],
 )
-def test_transposing_is_numpys_in_any_number_of_threads(
+def test_transpose_matches_numpy_for_any_number_of_threads(
     shape: tuple[int, ...], axes: tuple[int, ...], dtype: str
 ) -> None:
     assert_moves("transpose", numbers(*shape, dtype=dtype), axes=list(axes))
 
 
-def test_results_that_pass_the_caches_are_the_same() -> None:
+def test_results_that_bypass_the_caches_are_the_same() -> None:
     x = numbers(2100, 2112)
     assert_moves("transpose", x, axes=[1, 0])
     assert_moves("reshape", x, shape=[-1])
@@ -77,7 +77,7 @@ def test_results_that_pass_the_caches_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_joining_and_cutting_are_numpys_in_any_number_of_threads(axis: int) -> None:
+def test_concat_and_split_match_numpy_for_any_number_of_threads(axis: int) -> None:
     parts = [numbers(700, 300), numbers(700, 300)[:, ::2], numbers(700, 1)]
     if axis == 0:
         parts = [part.T.copy() for part in parts]
@@ -100,19 +100,19 @@ def test_joining_and_cutting_are_numpys_in_any_number_of_threads(axis: int) -> N
         ([5, 0], [6, 400], [2**62, 1]),
     ],
 )
-def test_slicing_is_numpys_in_any_number_of_threads(starts: Any, ends: Any, steps: Any) -> None:
+def test_slice_matches_numpy_for_any_number_of_threads(starts: Any, ends: Any, steps: Any) -> None:
     assert_moves("slice", numbers(700, 400), axes=[0, 1], starts=starts, ends=ends, steps=steps)
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
 @pytest.mark.parametrize("shape", [(600, 500), (4, 5, 60, 70), (1000, 301)])
-def test_padding_is_numpys_in_any_number_of_threads(mode: str, shape: tuple[int, ...]) -> None:
+def test_pad_matches_numpy_for_any_number_of_threads(mode: str, shape: tuple[int, ...]) -> None:
     paddings = [1, 0, 2, 3, 3, 1, 0, 2][: 2 * len(shape)]
     assert_moves("pad", numbers(*shape), paddings=paddings, mode=mode, value=2.5)
 
 
 @pytest.mark.parametrize("shape", [(600, 500), (4, 50, 60, 70), (1000, 301)])
-def test_cropping_is_numpys_in_any_number_of_threads(shape: tuple[int, ...]) -> None:
+def test_cropping_matches_numpy_for_any_number_of_threads(shape: tuple[int, ...]) -> None:
     paddings = [-1, 1, 2, -30, -30, -1, 5, -20][: 2 * len(shape)]
     assert_moves("pad", numbers(*shape), paddings=paddings, value=2.5)
 
@@ -125,20 +125,20 @@ def test_padding_with_a_value_outside_the_dtype_is_refused(value: float) -> None
 
 @pytest.mark.parametrize("row", [1, 2, 3, 8, 64, 200])
 @pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
-def test_gathering_rows_is_numpys_in_any_number_of_threads(row: int, dtype: str) -> None:
+def test_gather_matches_numpy_for_any_number_of_threads(row: int, dtype: str) -> None:
     index = np.random.default_rng(1).integers(-50, 50, BIG // row)
     assert_moves("gather", numbers(50, row, dtype=dtype), index)
     assert_moves("gather", numbers(3, 50, row, dtype=dtype), index[:5000].astype("int32"), axis=1)
 
 
-def test_looking_up_vectors_is_numpys_in_any_number_of_threads() -> None:
+def test_gather_nd_matches_numpy_for_any_number_of_threads() -> None:
     index = np.random.default_rng(1).integers(0, 50, (60, 100))
     assert_moves("embedding", numbers(50, 48), index, padding_index=3)
     assert_moves("one_hot", index, depth=70)
 
 
 @pytest.mark.parametrize("wrong", [50, -51])
-def test_a_position_out_of_range_is_an_error_that_names_it(wrong: int) -> None:
+def test_the_error_for_a_position_out_of_range_names_it(wrong: int) -> None:
     index = np.zeros(BIG, "int64")
     index[-1] = wrong
     with pytest.raises(KernelError, match=rf"index must be in \[-50, 50\), got {wrong}"):
@@ -147,7 +147,7 @@ def test_a_position_out_of_range_is_an_error_that_names_it(wrong: int) -> None:
 
 @pytest.mark.parametrize("shape", [(BIG,), (500, 600), (7, 3, 15000), (BIG // 2, 2)])
 @pytest.mark.parametrize("dtype", ["bool", "float16", "int32", "float64"])
-def test_finding_nonzero_is_numpys_in_any_number_of_threads(
+def test_nonzero_matches_numpy_for_any_number_of_threads(
     shape: tuple[int, ...], dtype: str
 ) -> None:
     x = np.where(numbers(*shape) > 1, numbers(*shape), -0.0).astype(dtype)
@@ -191,7 +191,7 @@ def gradients(op: str, x: np.ndarray, index: np.ndarray, threads: int, **attrs: 
         ("embedding", (300, 1000), 0, 300),
     ],
 )
-def test_sums_at_positions_have_the_same_bits_in_any_number_of_threads(
+def test_sums_at_positions_are_bitwise_identical_for_any_number_of_threads(
     op: str, shape: tuple[int, ...], axis: int, n: int, dtype: str
 ) -> None:
     index = np.random.default_rng(3).integers(0, shape[axis], n)
@@ -207,7 +207,7 @@ def test_sums_at_positions_have_the_same_bits_in_any_number_of_threads(
 @pytest.mark.parametrize("n", [1, 3, 4, 1023, 1024, 1025, BIG - 1, BIG])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("op", ["uniform", "normal"])
-def test_random_numbers_have_numpys_bits_in_any_number_of_threads(
+def test_random_numbers_are_bitwise_identical_to_numpys_for_any_number_of_threads(
     op: str, dtype: str, n: int
 ) -> None:
     attrs: dict[str, Any] = {"shape": [n], "dtype": dtype, "seed": -(2**40) - 7}
@@ -216,7 +216,7 @@ def test_random_numbers_have_numpys_bits_in_any_number_of_threads(
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
-def test_the_mask_of_dropout_is_the_words_of_its_elements(probability: float) -> None:
+def test_the_mask_of_dropout_follows_from_the_words_of_its_elements(probability: float) -> None:
     x = numbers(BIG + 5)
     x[7] = np.inf
     keep = random_words(x.size, 9, 0, None).astype(np.uint64) >= int(probability * 2**32)
@@ -260,7 +260,9 @@ def update(op: str, library: str, threads: int, n: int, dtype: str) -> list[np.n
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("op", UPDATES)
-def test_updates_have_numpys_bits_in_any_number_of_threads(op: str, dtype: str) -> None:
+def test_updates_are_bitwise_identical_to_numpys_for_any_number_of_threads(
+    op: str, dtype: str
+) -> None:
     wanted = update(op, NUMPY, 1, BIG + 3, dtype)
     for threads in (1, 2, 3):
         for got, number in zip(update(op, NATIVE, threads, BIG + 3, dtype), wanted, strict=True):
@@ -268,7 +270,7 @@ def test_updates_have_numpys_bits_in_any_number_of_threads(op: str, dtype: str) 
 
 
 @pytest.mark.parametrize("op", ["clip_by_norm", "lamb"])
-def test_scaling_by_a_norm_has_equal_bits_in_any_number_of_threads(op: str) -> None:
+def test_scaling_by_a_norm_is_bitwise_identical_for_any_number_of_threads(op: str) -> None:
     def compute(threads: int) -> list[np.ndarray]:
         if op == "clip_by_norm":
             return listed(call(op, NATIVE, threads, numbers(BIG + 3), max_norm=0.5))

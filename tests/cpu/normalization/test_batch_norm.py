@@ -1,5 +1,5 @@
-"""Batch normalization fused with the operators after it computes the same as the operators one by
-one."""
+"""Batch normalization fused with the operators after it computes the same as the separate
+operators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ n_threads = thread_counts(1, 3, autouse=True)
 def train(
     shape: tuple[int, ...], activation: str, adds: bool, training: bool, passes: list[str]
 ) -> tuple[list[np.ndarray], Counter[str]]:
-    """Return the result and all gradients, the running statistics, and the kinds of operators."""
+    """Return the result, all gradients, the running statistics, and operator type counts."""
     main, startup, scope = ow.Program(), ow.Program(), ow.Scope()
     with ow.program_guard(main, startup):
         x, y, weight = (layers.data(name, [*shape]) for name in ("x", "y", "weight"))
@@ -67,7 +67,7 @@ def test_an_activation_and_an_addition_are_fused(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_statistics_are_numpys(shape: tuple[int, ...]) -> None:
+def test_statistics_match_numpy(shape: tuple[int, ...]) -> None:
     x = (rng.standard_normal(shape) + 300).astype("float32")
     ones = np.ones(shape[1], "float32")
     out, _, _, mean, inv_std = ow.ops.batch_norm(
@@ -95,7 +95,7 @@ def test_a_channel_of_equal_numbers_has_no_variance() -> None:
     np.testing.assert_array_equal(out, 0 * x)
 
 
-def test_nan_and_infinity_stay_in_their_channel() -> None:
+def test_nan_and_infinity_affect_only_their_channel() -> None:
     x = rng.standard_normal((200, 6)).astype("float32")
     x[130, 1], x[0, 2], x[77, 3] = np.nan, np.inf, -np.inf
     ones = np.ones(6, "float32")
@@ -106,7 +106,7 @@ def test_nan_and_infinity_stay_in_their_channel() -> None:
 
 @pytest.mark.parametrize("activation", ["relu", ""])
 @pytest.mark.parametrize("shape", [(64, 3), (2, 3, 5, 7)])
-def test_a_fused_normalization_moves_the_unbiased_variance(
+def test_a_fused_normalization_updates_the_unbiased_variance(
     shape: tuple[int, ...], activation: str
 ) -> None:
     rows = np.random.default_rng(2).normal(3, 2, shape).astype("float32")
@@ -124,7 +124,7 @@ def test_a_fused_normalization_moves_the_unbiased_variance(
     )
 
 
-def test_an_unbiased_variance_needs_more_than_one_element_of_each_channel() -> None:
+def test_an_unbiased_variance_needs_more_than_one_element_per_channel() -> None:
     arrays = {slot: np.ones(3) for slot in ("scale", "bias", "mean", "variance")}
     match = r"batch_norm: unbiased needs more than 1 element for each channel .*\[1, 3\]"
     with pytest.raises(ow.errors.ShapeError, match=match):

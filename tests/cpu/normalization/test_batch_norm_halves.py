@@ -35,7 +35,7 @@ def make_feeds(shape: tuple[int, ...], dtype: str) -> dict[str, np.ndarray]:
 def train(
     feeds: dict[str, np.ndarray], activation: str, adds: bool, training: bool, passes: list[str]
 ) -> tuple[dict[str, np.ndarray], Counter[str]]:
-    """Return the result, all gradients and statistics by name, and the kinds of operators."""
+    """Return the result, all gradients and statistics by name, and operator type counts."""
     main, startup, scope = ow.Program(), ow.Program(), ow.Scope()
     shape, dtype = feeds["x"].shape, feeds["x"].dtype.name
     with ow.program_guard(main, startup):
@@ -115,7 +115,7 @@ def test_results_are_float64_results_rounded_once(shape: tuple[int, ...], dtype:
 @pytest.mark.parametrize("dtype", STEP)
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
-def test_special_numbers_stay_in_their_channel(dtype: str, adds: bool, special: float) -> None:
+def test_special_numbers_affect_only_their_channel(dtype: str, adds: bool, special: float) -> None:
     for slot in ("x", "out_grad"):
         feeds = make_feeds((200, 6), dtype)
         feeds[slot][130, 2] = special
@@ -133,7 +133,7 @@ def normal(x: ow.Variable, activation: str | None = None) -> ow.Variable:
 
 
 @pytest.mark.parametrize("dtype", STEP)
-def test_of_a_residual_block_in_mixed_precision_no_image_is_cast(dtype: str) -> None:
+def test_no_image_is_cast_in_a_residual_block_in_mixed_precision(dtype: str) -> None:
     if not ow.current_context().kernels.candidates("conv2d", "cpu", dtype):
         pytest.skip(f"opwright-cpu was built without oneDNN: it has no conv2d of {dtype}")
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup), nn.mixed_precision(dtype):

@@ -1,4 +1,4 @@
-"""The kernels of the room onednn beyond the case table: long, in threads, forked."""
+"""The oneDNN kernels beyond the case table: large sizes, several threads, forked processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def call(
     library: str,
     slot: str = "out",
 ) -> Any:
-    """Return an output of an operator, by the kernel of a library."""
+    """Return an output of an operator, from the kernel of a library."""
     context = ow.current_context().with_pins({op: library})
     block = ow.Program().global_block()
     for name, array in inputs.items():
@@ -65,7 +65,7 @@ PRODUCTS = [
 
 @pytest.mark.parametrize(("x", "y", "attrs"), PRODUCTS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
-def test_products_of_every_shape_are_numpys(x, y, attrs, dtype, n_threads):
+def test_products_of_every_shape_match_numpy(x, y, attrs, dtype, n_threads):
     inputs = {"x": numbers(*x, dtype=dtype), "y": numbers(*y, dtype=dtype)}
     got, wanted = (call("matmul", inputs, attrs, library) for library in ("onednn", "numpy"))
     if np.dtype(dtype).kind != "f":
@@ -77,7 +77,7 @@ def test_products_of_every_shape_are_numpys(x, y, attrs, dtype, n_threads):
 
 @pytest.mark.parametrize(("rows", "columns"), [(300, 70), (9, 530), (64, 64)])
 @pytest.mark.parametrize("op", ["fc", "matmul"])
-def test_products_with_a_packed_factor_are_numpys(rows, columns, op, n_threads):
+def test_products_with_a_packed_factor_match_numpy(rows, columns, op, n_threads):
     x, kept = numbers(rows, 257), numbers(257, columns)
     block, scope = ow.Program().global_block(), ow.Scope()
     block.create_var("x", x.shape, "float32")
@@ -102,7 +102,7 @@ POOLS = {
 @pytest.mark.parametrize("data_format", IMAGES)
 @pytest.mark.parametrize("op", POOLS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_pools_of_large_images_are_numpys(op, data_format, dtype, n_threads):
+def test_pooling_of_large_images_matches_numpy(op, data_format, dtype, n_threads):
     inputs = {"x": numbers(*IMAGES[data_format], dtype=dtype)}
     attrs = {**POOLS[op], "data_format": data_format}
     got, wanted = (call(op, inputs, attrs, library) for library in ("onednn", "numpy"))
@@ -124,7 +124,7 @@ def test_maxima_of_many_channels_are_the_first_of_equal_elements_or_nan(channels
 
 @pytest.mark.parametrize("data_format", IMAGES)
 @pytest.mark.parametrize("groups", [1, 2, 6])
-def test_convolutions_of_large_images_are_numpys(data_format, groups, n_threads):
+def test_convolutions_of_large_images_match_numpy(data_format, groups, n_threads):
     inputs = {
         "x": numbers(*IMAGES[data_format]),
         "weight": numbers(12, 6 // groups, 5, 3),
@@ -152,7 +152,7 @@ FEW_IMAGES = [
 
 
 @pytest.mark.parametrize(("images", "weight", "attrs"), FEW_IMAGES)
-def test_fewer_images_than_threads_are_shared_by_their_rows(images, weight, attrs, n_threads):
+def test_fewer_images_than_threads_are_divided_by_rows(images, weight, attrs, n_threads):
     is_flat = len(images) == 4
     attrs = {**attrs, "data_format": "NHWC" if is_flat else "NDHWC"}
     inputs = {"x": numbers(*images), "weight": numbers(*weight), "bias": numbers(weight[0])}
@@ -161,13 +161,13 @@ def test_fewer_images_than_threads_are_shared_by_their_rows(images, weight, attr
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-# The last one's weights are too many for sums of each thread's own.
+# The last case has too many weights for separate sums in each thread.
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(
     ("channels", "groups", "filters"), [(20, 1, 8), (16, 1, 8), (20, 2, 8), (96, 1, 240)]
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_gradients_of_convolutions_are_numpys(
+def test_gradients_of_convolutions_match_numpy(
     data_format, channels, groups, filters, dtype, n_threads
 ):
     shape = (5, channels, 11, 9) if data_format == "NCHW" else (5, 11, 9, channels)
@@ -244,7 +244,7 @@ def test_bfloat16_is_computed_to_its_precision(op):
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("shape", [(3, 5, 7), (4, 1, 1), (9, 49, 200), (37, 130, 51), (300, 7, 17)])
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
-def test_products_of_integers_wrap_around_as_numpys(
+def test_products_of_integers_wrap_around_as_in_numpy(
     dtype: str, shape: tuple[int, int, int], turned: tuple[bool, bool]
 ) -> None:
     m, n, k = shape

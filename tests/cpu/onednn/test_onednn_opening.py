@@ -1,4 +1,4 @@
-"""oneDNN's library is opened when a kernel first needs it, and missed when ours is opened."""
+"""oneDNN's library is opened when a kernel first needs it; opening ours reports a missing one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_product_of_our_own_loops_does_not_open_onednn() -> None:
     assert run(PRODUCTS).strip() == "(True, False) (True, True)"
 
 
-def test_onednn_opens_where_another_library_replaces_dlopen(tmp_path: Path) -> None:
+def test_onednn_opens_if_another_library_replaces_dlopen(tmp_path: Path) -> None:
     source, library = tmp_path / "dlopen.c", tmp_path / "dlopen.so"
     source.write_text(REPLACED)
     command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", str(source), "-o", str(library), "-ldl"]
@@ -78,7 +78,7 @@ def test_onednn_opens_where_another_library_replaces_dlopen(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(bool(find_library("dnnl")), reason="the system has oneDNN itself")
-def test_kernels_name_a_missing_onednn_and_open_after_it_is_loaded(tmp_path: Path) -> None:
+def test_kernels_report_a_missing_onednn_and_open_after_it_is_loaded(tmp_path: Path) -> None:
     [library] = [
         file for folder in opwright_cpu.__path__ for file in Path(folder).glob("onednn.so")
     ]

@@ -1,9 +1,9 @@
-"""A lack of memory affects one call only: the next call works as before.
+"""A failed allocation fails one call; the next call works as before.
 
-Each scenario runs in a separate process, with a library before the C library that lets one
-allocation fail. The tests take a sample of all allocations, OPWRIGHT_EVERY_ALLOCATION=1 every one.
-If the allocator returns NULL, oneDNN writes into small objects nevertheless. opwright calls it only
-if there is enough free memory; here such a crash is known by its stack, which ends in oneDNN.
+Each scenario runs in a separate process, with a preloaded library that makes one allocation fail.
+The tests sample the allocations; with OPWRIGHT_EVERY_ALLOCATION=1 they test every allocation.
+oneDNN writes into small objects even if the allocator returns NULL. opwright calls it only if
+enough memory is free; here such a crash is identified by its stack, which ends in oneDNN.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def starve(
     library: Path, name: str, least: dict[str, int], step: int, folder: Path, *stacks: str
 ) -> dict[str, Any]:
-    """Run a scenario while each of these allocations fails; return the outcome."""
+    """Run a scenario in which each of these allocations fails in turn; return the outcome."""
     progress = folder / "progress"
     child = subprocess.run(
         [sys.executable, HERE / "child.py", name, json.dumps(least), str(step), progress, *stacks],
@@ -75,7 +75,7 @@ def test_a_call_after_a_failed_allocation_succeeds(
 
 @pytest.mark.timeout(1800 if EVERY_ALLOCATION else 900)
 @pytest.mark.parametrize("name", ["product", "lower"])
-def test_only_onednn_itself_crashes_without_a_small_object(
+def test_only_onednn_crashes_if_a_small_allocation_fails(
     name: str, library: Path, tmp_path: Path
 ) -> None:
     stacks = str(build_python(tmp_path))

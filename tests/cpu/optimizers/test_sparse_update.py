@@ -1,4 +1,4 @@
-"""The optimizers of rows beyond the sizes of the table: many rows, many threads, half precision."""
+"""Sparse optimizers beyond the sizes of the case table: many rows or threads, half precision."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def update(
     """Return the outputs of one update of a table by these rows."""
     ow.set_num_threads(threads)
     rng = np.random.default_rng(4)
-    # Numbers that every dtype represents: half precision starts with the same values.
+    # Every dtype can represent these numbers, so half precision starts with the same values.
     draw = lambda *shape: rng.integers(-64, 64, shape).astype("f") / 32  # noqa: E731
     table = draw(ROWS, SIZE).astype(dtype)
     values = [draw(*index.shape, SIZE).astype(dtype) for index in rows]
@@ -42,7 +42,7 @@ def update(
 
 
 def some_rows(n: int, seed: int = 0) -> list[np.ndarray]:
-    """Return two lookups with repeated rows: the first is half as long as the second."""
+    """Return two lookups with repeated rows; the first is half as long as the second."""
     rng = np.random.default_rng(seed)
     second = np.where(rng.random(n) < 0.5, 7, rng.integers(0, ROWS, n))
     return [rng.integers(0, ROWS, (n // 3, 3)), second.astype("int32")]
@@ -51,7 +51,7 @@ def some_rows(n: int, seed: int = 0) -> list[np.ndarray]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [0, 1, 300, 9000])
 @pytest.mark.parametrize("op", STATES)
-def test_updates_of_rows_have_numpys_bits_in_any_number_of_threads(
+def test_updates_of_rows_are_bitwise_identical_to_numpys_for_any_number_of_threads(
     op: str, n: int, dtype: str
 ) -> None:
     rows, padding = some_rows(n), [3, -1]
@@ -64,7 +64,9 @@ def test_updates_of_rows_have_numpys_bits_in_any_number_of_threads(
 
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("op", STATES)
-def test_half_precision_is_computed_in_single_and_rounded_once(op: str, dtype: Any) -> None:
+def test_half_precision_is_computed_in_single_precision_and_rounded_once(
+    op: str, dtype: Any
+) -> None:
     rows = some_rows(300)
     wide = update(op, NATIVE, 2, rows, "float32")
     half = update(op, NATIVE, 2, rows, dtype)
@@ -74,7 +76,7 @@ def test_half_precision_is_computed_in_single_and_rounded_once(op: str, dtype: A
 
 @pytest.mark.parametrize("library", [NATIVE, NUMPY])
 @pytest.mark.parametrize("wrong", [-1, ROWS])
-def test_a_row_out_of_range_is_an_error_that_names_it(library: str, wrong: int) -> None:
+def test_the_error_for_a_row_out_of_range_names_it(library: str, wrong: int) -> None:
     rows = some_rows(300)
     rows[1][-1] = wrong
     with pytest.raises(KernelError, match=rf"rows must be in \[0, {ROWS}\), got {wrong}"):

@@ -1,4 +1,4 @@
-"""Batch normalization is folded into weights, and follows changes of both."""
+"""Batch normalization is folded into weights, and refolded after changes of either."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDED = ("bn_w_param", "bn_b_param", "bn_mean", "bn_variance", "c_w_param", "c_
 
 @pytest.mark.parametrize("changed", FOLDED)
 @pytest.mark.parametrize("groups", [1, 3])
-def test_a_changed_parameter_is_folded_again_in_the_next_run(changed, groups):
+def test_a_changed_parameter_is_refolded_in_the_next_run(changed, groups):
     net = Net(lambda x: norm(conv(x, 6, groups=groups, name="c"), name="bn"))
     network = ow.Network(net.main.global_block())
     calls = [
@@ -38,7 +38,7 @@ def test_a_normalization_is_folded_into_weight_and_bias(bias):
     assert types["cpu.conv2d_fused"] == 1
 
 
-def test_statistics_that_the_plan_moves_are_not_folded():
+def test_statistics_that_the_plan_updates_are_not_folded():
     def write(x):
         h = norm(conv(x, bias=False), name="bn")
         parameter("step", (4,))

@@ -1,4 +1,4 @@
-"""Networks of convolutions compute the same with the passes for convolutions and without them."""
+"""Networks of convolutions compute the same with and without the convolution passes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_residual_network_becomes_fused_convolutions_between_two_transposition
     assert not types.keys() & {"conv2d", "batch_norm", "add", "relu"}
 
 
-def test_kernels_of_fused_convolutions_are_prepared_channels_last_alone(monkeypatch):
+def test_kernels_of_fused_convolutions_are_prepared_only_for_channels_last(monkeypatch):
     orders: list[str] = []
 
     def prepare(entry, op, *given):
@@ -59,7 +59,7 @@ def test_kernels_of_fused_convolutions_are_prepared_channels_last_alone(monkeypa
 
 
 @needs_bfloat16
-def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_and_rounds_no_more():
+def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_without_more_roundings():
     net, wide = Net(residual_net, dtype="bfloat16"), Net(residual_net)
     wide.x = net.x.astype("float32")
     for variable in wide.main.global_block().vars.values():
@@ -69,7 +69,7 @@ def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_and_rounds_no_mor
     (exact,), types_of_float32 = wide.run(None)
     (plain,), _ = net.run([])
     (fused,), types = net.run(None)
-    assert types == types_of_float32 - Counter(multiply=4)  # which round weights, only in float32
+    assert types == types_of_float32 - Counter(multiply=4)  # only float32 multiplies weights
     far, near = (np.abs(out.astype("float32") - exact).max() for out in (plain, fused))
     assert near <= max(far, 2.0**-8 * np.abs(exact).max())
 
@@ -88,7 +88,7 @@ def test_bias_and_activation_are_fused(activation, bias):
     [("relu", False), ("silu", False), ("hard_swish", False), ("relu6", True)],
 )
 @pytest.mark.parametrize("filters", [3, 64])
-def test_fused_relu6_hides_nan_and_all_but_silu_of_float32_show_it_for_negative_infinity_too(
+def test_fused_relu6_maps_nan_to_0_and_all_but_silu_of_float32_map_negative_infinity_to_nan(
     filters, activation, hides, dtype
 ):
     sums: list[Any] = []
@@ -118,7 +118,7 @@ n_threads = thread_counts(1, 2, 3)
 
 
 @pytest.mark.parametrize("images", [1, 2, 5])
-@pytest.mark.parametrize("side", [9, 40])  # small outputs are not shared by threads
+@pytest.mark.parametrize("side", [9, 40])  # threads do not divide small outputs
 @pytest.mark.parametrize("kernel", [1, 3])
 @pytest.mark.parametrize("passes", [["fuse_conv"], ["fuse_conv", "nhwc"]])
 def test_silu_follows_all_sums_in_every_share(images, side, kernel, passes, n_threads):
@@ -128,7 +128,7 @@ def test_silu_follows_all_sums_in_every_share(images, side, kernel, passes, n_th
 
     net = Net(write, shape=(images, 3, side, side))
     rng = np.random.default_rng(6)
-    for v in net.main.parameters():  # sums of a few units, where silu is neither 0 nor x
+    for v in net.main.parameters():  # makes small sums, for which silu is neither 0 nor x
         values = rng.standard_normal(v.shape) / np.sqrt(np.prod(v.shape[1:]))
         net.scope.find_var(v.name).set(values.astype("float32"))
     net.x[0, 0, 0, 0], net.x[-1, 1, -1, -1] = np.nan, -np.inf
@@ -140,8 +140,8 @@ def test_silu_follows_all_sums_in_every_share(images, side, kernel, passes, n_th
     np.testing.assert_allclose(fused, plain, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 15), (3, 7), (40, 41)])  # vectors, whole and not
-def test_silu_after_a_convolution_is_off_by_few_ulps(size):
+@pytest.mark.parametrize("size", [(1, 1), (1, 15), (3, 7), (40, 41)])  # full and partial vectors
+def test_the_error_of_silu_after_a_convolution_is_a_few_ulps(size):
     net = Net(lambda x: ops.silu(conv(x, 3, 1, bias=False)), shape=(1, 3, *size))
     (weight,) = net.main.parameters()
     net.scope.find_var(weight.name).set(np.eye(3, dtype="float32").reshape(3, 3, 1, 1))
@@ -176,7 +176,7 @@ def test_a_convolution_with_two_readers_is_kept():
     assert Net(write).check()["conv2d"] == 1
 
 
-def test_the_sum_of_a_convolution_with_itself_is_right():
+def test_the_sum_of_a_convolution_with_itself_is_correct():
     def write(x):
         h = conv(x)
         return ops.add(h, h)
@@ -195,7 +195,7 @@ def test_a_residual_that_broadcasts_is_added_separately(shape):
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_later_of_two_convolutions_takes_their_sum(turned):
+def test_the_later_of_two_convolutions_computes_their_sum(turned):
     def write(x):
         a, b = conv(x), conv(x, kernel=1)
         return layers.relu(ops.add(b, a) if turned else ops.add(a, b))
@@ -214,7 +214,7 @@ def test_groups_strides_and_uneven_paddings_are_kept():
     assert Net(write).check()["cpu.conv2d_fused"] == 1
 
 
-def test_images_that_are_channels_last_already_are_left_alone():
+def test_images_with_channels_last_are_unchanged():
     def write(x):
         weight = parameter("weight", (4, 8, 3, 3))
         return layers.relu(ops.conv2d(x, weight, data_format="NHWC"))
@@ -253,7 +253,7 @@ def test_element_wise_operators_between_convolutions_run_in_nhwc():
 
 @pytest.mark.parametrize("pool", [layers.max_pool2d, layers.avg_pool2d])
 @pytest.mark.parametrize("training", [False, True])
-def test_gradients_are_the_same(pool, training):
+def test_gradients_are_the_same_with_and_without_the_passes(pool, training):
     def write(x):
         h = pool(norm(conv(x), training=training, activation="relu"), 2)
         h = layers.adaptive_avg_pool2d(conv(h, 6, activation="tanh"), output_size=[3, 2])
@@ -267,7 +267,7 @@ def test_gradients_are_the_same(pool, training):
 def pooled(
     shape: Sequence[int] = (5, 3, 3, 3), pool: Any = 2, apart: int | None = None, **kwargs: Any
 ) -> Callable[[Any], Any]:
-    """Return a network of a convolution with a weight of this shape followed by a pooling."""
+    """Return a network of a convolution with a weight of the given shape, and a pooling."""
 
     def write(x: Any) -> Any:
         weight = parameter("weight", shape)
@@ -293,7 +293,7 @@ AT_MAXIMA = {
 
 @pytest.mark.parametrize("write", AT_MAXIMA.values(), ids=AT_MAXIMA.keys())
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_gradients_of_a_convolution_come_from_the_maxima_after_it(write, n_threads):
+def test_gradients_of_a_convolution_are_computed_from_the_maxima_after_it(write, n_threads):
     ow.set_num_threads(n_threads)
     types = Net(write, training=True).check()
     assert types["std.conv2d_pool_grad"] == 1
@@ -313,13 +313,13 @@ IN_ALL_PIXELS = {
 
 
 @pytest.mark.parametrize("write", IN_ALL_PIXELS.values(), ids=IN_ALL_PIXELS.keys())
-def test_gradients_of_a_convolution_come_from_all_pixels_otherwise(write):
+def test_gradients_of_a_convolution_are_computed_from_all_pixels_otherwise(write):
     types = Net(write, training=True).check()
     assert types["conv2d_grad"] == 1
     assert types["max_pool2d_grad"] == 1
 
 
-def test_a_training_step_is_the_same():
+def test_a_training_step_is_the_same_with_and_without_the_passes():
     def run(passes):
         with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
             x = layers.data("x", shape=[None, 1, 12, 12], dtype="float32")

@@ -1,4 +1,4 @@
-"""Chains of element-wise operators in one step compute the results of the separate operators."""
+"""A chain of element-wise operators in one step computes the same as separate operators."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_chain_becomes_one_step(first: int) -> None:
     assert made.assert_same([h]) == {CHAIN: 1}
 
 
-def test_a_value_read_twice_inside_stays_inside() -> None:
+def test_a_value_read_twice_within_a_chain_is_not_stored() -> None:
     made = Made()
     h = made.put("multiply", "x", "column")
     left, right = made.put("sigmoid", h), made.put("tanh", h)
@@ -96,14 +96,14 @@ def test_a_value_read_by_another_operator_is_kept() -> None:
     assert made.assert_same([out, total]) == {CHAIN: 2, "sum": 1}
 
 
-def test_smaller_shapes_are_read_and_not_computed_again() -> None:
+def test_operators_on_smaller_shapes_are_not_recomputed_in_a_larger_chain() -> None:
     made = Made()
     small = made.put("exp", made.put("add", "row", "scalar"))
     out = made.put("relu", made.put("multiply", "x", small))
     assert made.assert_same([out]) == {CHAIN: 2}
 
 
-def test_a_feed_that_is_overwritten_is_read_before() -> None:
+def test_a_feed_is_read_before_it_is_overwritten() -> None:
     made = Made()
     h = made.put("add", "x", "y")
     made.block.append_op("negative", {"x": "x"}, {"out": "x"})
@@ -111,7 +111,7 @@ def test_a_feed_that_is_overwritten_is_read_before() -> None:
     made.assert_same([out])
 
 
-def test_long_chains_are_cut() -> None:
+def test_long_chains_are_split() -> None:
     made = Made(columns=8)
     h = "x"
     for _ in range(100):
@@ -144,7 +144,9 @@ def test_chain_of_16_bits_rounds_once(dtype: np.dtype[Any]) -> None:
 @pytest.mark.parametrize("columns", [1, 3, 350, 30_000])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_programs_compute_the_same(seed: int, dtype: str, columns: int) -> None:
+def test_random_programs_compute_the_same_with_and_without_the_pass(
+    seed: int, dtype: str, columns: int
+) -> None:
     made = Made(dtype, columns)
     rng = np.random.default_rng(seed)
     names = list(FEEDS)
@@ -160,7 +162,7 @@ def test_random_programs_compute_the_same(seed: int, dtype: str, columns: int) -
     made.assert_same(list(dict.fromkeys(fetched)))
 
 
-def test_backward_programs_compute_the_same() -> None:
+def test_gradients_compute_the_same_with_and_without_the_pass() -> None:
     made = Made()
     h = "x"
     for op in [

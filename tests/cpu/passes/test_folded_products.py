@@ -1,4 +1,4 @@
-"""Products with transposes and casts around them are the same with the passes and without."""
+"""Products with transposes and casts around them are the same with and without the passes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Build = Callable[..., Any]
 def run(
     build: Build, shapes: list[tuple[int, ...]], passes: list[str], dtype: str = "float32"
 ) -> tuple[list[np.ndarray], Counter[str]]:
-    """Return the outputs of a function of variables, its gradients, and the kinds of operators."""
+    """Return the outputs of a function of variables, its gradients, and operator type counts."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         given = [layers.data(f"x{i}", [*shape], dtype=dtype) for i, shape in enumerate(shapes)]
         for variable in given:
@@ -89,8 +89,8 @@ def test_heads_and_their_gradients_are_multiplied_without_a_copy(shape, dtype):
     assert types["transpose"] == 0
 
 
-def test_heads_cost_no_compiled_loops_of_onednn():
-    """Its loops for interleaved results take 30 ms of each process to compile."""
+def test_heads_need_no_compiled_loops_of_onednn():
+    """oneDNN's loops for interleaved results take 30 ms to compile in each process."""
     code = (
         "import numpy, opwright as ow\n"
         "with ow.program_guard(ow.Program()) as (main, _):\n"
@@ -111,7 +111,7 @@ def test_heads_cost_no_compiled_loops_of_onednn():
     assert "gemm:jit" not in done.stdout or "AVX-512" not in done.stdout
 
 
-def test_queries_of_another_length_and_one_stack_for_all_are_multiplied_without_a_copy():
+def test_queries_of_a_different_length_and_a_shared_batch_are_multiplied_without_a_copy():
     types = assert_same(attention, (2, 9, 3, 8), (1, 5, 3, 8), (1, 5, 3, 8))
     assert types["cpu.folded_matmul"] >= 2
 
@@ -124,7 +124,7 @@ def test_a_transposed_product_is_computed_with_swapped_factors():
     assert types["cpu.folded_matmul"] >= 1
 
 
-def test_a_fetched_transpose_is_copied_and_the_product_not_fused():
+def test_a_fetched_transpose_is_copied_and_the_product_is_not_fused():
     def build(x: ow.Variable, y: ow.Variable) -> Any:
         turned = swap(x)
         out = ow.ops.matmul(turned, y)
@@ -143,14 +143,14 @@ def test_a_transpose_with_other_readers_is_kept():
     assert assert_same(build, (12, 5), (12, 7))["transpose"] >= 1
 
 
-def test_a_transpose_with_several_products_is_spared():
+def test_a_transpose_read_by_several_products_is_omitted():
     def build(x: ow.Variable, y: ow.Variable) -> Any:
         turned = swap(x)
         first = ow.ops.matmul(turned, y)
         return ow.ops.matmul(first, ow.ops.matmul(turned, ow.ops.relu(y)), transpose_y=True)
 
     types = assert_same(build, (12, 5), (12, 7))
-    assert types["transpose"] == 1  # of the sum of both gradients
+    assert types["transpose"] == 1  # transposes the sum of both gradients
 
 
 def test_a_view_of_a_transpose_keeps_its_copy():
@@ -160,12 +160,12 @@ def test_a_view_of_a_transpose_keeps_its_copy():
     assert assert_same(build, (12, 5), (15, 7))["transpose"] >= 1
 
 
-def test_a_factor_that_is_transposed_twice_is_read_as_it_was():
+def test_a_factor_that_is_transposed_twice_is_read_in_its_original_order():
     def build(x: ow.Variable, y: ow.Variable) -> Any:
         return ow.ops.matmul(ow.ops.transpose(swap(x), axes=[2, 0, 1]), y)
 
     types = assert_same(build, (6, 2, 5), (2, 5, 7))
-    assert types["transpose"] == 2  # of the gradient, which they leave with other axes last
+    assert types["transpose"] == 2  # transposes of the gradient, which have other axes last
 
 
 def widened(x: ow.Variable, y: ow.Variable) -> Any:
@@ -184,7 +184,7 @@ def test_bfloat16_is_multiplied_into_float32_without_copies(shapes):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
-def test_casts_that_no_kernel_takes_stay(dtype):
+def test_casts_that_no_kernel_supports_are_kept(dtype):
     types = run(widened, [(4, 5), (5, 6)], PASSES, dtype=dtype)[1]
     assert types["cast"] >= 2
 
@@ -201,7 +201,7 @@ def test_products_of_other_dtypes_keep_their_transposes(axes, dtype):
     np.testing.assert_array_equal(got, x.transpose(axes) @ x)
 
 
-def test_each_pass_can_be_left_out():
+def test_each_pass_can_be_omitted():
     shapes = [(2, 5, 3, 4)] * 3
     assert run(attention, shapes, ["-fuse_folded_matmul"])[1]["cpu.folded_matmul"] == 0
     without = ["-fold_transposes", "-fuse_folded_matmul"]
@@ -217,7 +217,7 @@ def test_a_layer_of_a_transposed_weight_reads_the_weight(turned):
     assert assert_same(build, (4, 5), (5, 9) if turned else (9, 5))["transpose"] == 0
 
 
-def test_factors_are_read_only_where_something_is_transposed_or_cast(monkeypatch):
+def test_factors_are_inspected_only_in_graphs_with_transposes_or_casts(monkeypatch):
     read: list[str] = []
     read_factors = folded_matmul._read_factors
 

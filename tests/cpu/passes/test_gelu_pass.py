@@ -1,4 +1,4 @@
-"""A layer after gelu trains the same with ``fuse_gelu_fc`` and without, and only it is fused."""
+"""With and without ``fuse_gelu_fc``, training is the same; only a layer after gelu is fused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Step:
     def run(
         self, passes: list[str] | None, rows: int = 130, fetch: list[Any] | None = None
     ) -> tuple[list[np.ndarray], Counter[str]]:
-        """Return fetches and parameters of three steps, and the kinds of operators."""
+        """Return fetches and parameters of three steps, and the counts of operator types."""
         scope = ow.Scope()
         ow.Network(self.startup.global_block()).run(scope)
         shape = (rows, INPUTS) if self.rank == 2 else (ROWS, rows // ROWS, INPUTS)
@@ -65,7 +65,7 @@ def assert_same(step: Step, rows: int = 130, fetch: list[Any] | None = None) -> 
     return types
 
 
-# Rows, hidden and output columns around tiles, panels and blocks.
+# Sizes of rows, hidden and output columns around tiles, panels and blocks.
 SIZES = [(48, 16, 16), (130, 80, 48), (253, 272, 144), (600, 528, 80), (64, 1040, 64)]
 
 
@@ -82,13 +82,13 @@ def test_a_step_is_the_same_with_and_without_the_pass(size, n_threads):
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 @pytest.mark.parametrize("bias", [False, True])
-def test_rows_of_several_axes_are_fused_too(approximate, bias):
+def test_rows_of_several_axes_are_fused(approximate, bias):
     types = assert_same(Step(approximate=approximate, bias=bias), 256)
     assert (types["cpu.gelu_fc"], types["cpu.gelu_fc_grad"]) == (1, 1)
-    assert types["sum_like"] == int(bias)  # of the second layer
+    assert types["sum_like"] == int(bias)  # the bias gradient of the second layer
 
 
-def test_more_threads_compute_the_same_bits():
+def test_results_are_bitwise_identical_for_any_number_of_threads():
     before, results = ow.get_num_threads(), []
     for count in (1, 2, 3, 5):
         ow.set_num_threads(count)
@@ -127,7 +127,7 @@ def test_a_layer_that_is_not_trained_keeps_its_packed_weight():
     assert Counter(network.placement().types) == {"fc": 2, "gelu": 1}
 
 
-def test_nan_stays_in_its_row():
+def test_nan_affects_only_its_row():
     step = Step(80, 48, rank=2)
     block = step.main.global_block()
     scope = ow.Scope()

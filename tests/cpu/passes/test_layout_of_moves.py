@@ -1,5 +1,5 @@
-"""Operators that move images, or name their axes, work on them with channels last between
-convolutions."""
+"""Between convolutions, operators that move images or have axis attributes run with channels
+last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An LSTM trains the same with ``train_lstm`` and without; only supported layers are replaced."""
+"""An LSTM trains the same with and without ``train_lstm``; only supported layers are replaced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 class Layers:
-    """A program of an LSTM, a loss of all outputs, and the gradients of all inputs."""
+    """A program with an LSTM, a loss of all outputs, and the gradients of all inputs."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ def is_replaced(types: Counter[str]) -> bool:
 n_threads = thread_counts(1, 2, 3)
 
 
-# One part for all steps, several parts with a shorter first one, and one for each step.
+# One segment for all steps, several segments of which the first is shorter, and one per step.
 SIZES = [(7, 5), (1, 3), (7, 200), (9, 256), (3, 600)]
 
 
@@ -127,7 +127,7 @@ def test_any_of_the_outputs_may_have_a_gradient(read):
     assert is_replaced(assert_same(Layers(6, 150, read=read)))
 
 
-def test_float64_is_replaced_too():
+def test_an_lstm_in_float64_is_replaced():
     assert is_replaced(assert_same(Layers(6, 150, dtype="float64")))
 
 
@@ -145,7 +145,7 @@ def test_layers_refused_by_the_kernels_are_not_replaced(case, fetch):
     assert not is_replaced(assert_same(Layers(**case), *fetch))
 
 
-def test_an_lstm_of_two_gradients_is_left_alone():
+def test_an_lstm_with_two_gradients_is_not_replaced():
     made = Layers()
     made.fetch += made.append_gradients(("out",), "second")
     types = assert_same(made)

@@ -1,4 +1,4 @@
-"""One step for all updates has the bits of separate updates."""
+"""One step for all updates is bitwise identical to separate updates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PASS = ["fuse_optimizers"]
 
 
 def train(make: Any, passes: list[str]) -> tuple[list[np.ndarray], Counter[str]]:
-    """Return all persistables after three steps of a small network, and the kinds of operators."""
+    """Return all persistables after three steps of a small network, and operator type counts."""
     main, startup = ow.Program(seed=5), ow.Program(seed=5)
     with ow.program_guard(main, startup):
         x = layers.data("x", shape=[None, 30])
@@ -54,7 +54,7 @@ def train(make: Any, passes: list[str]) -> tuple[list[np.ndarray], Counter[str]]
 
 @pytest.fixture
 def one_thread() -> None:
-    """Run both plans in one thread: otherwise each has its own count, and its own order of sums."""
+    """Run both plans in one thread; otherwise their thread counts and orders of sums differ."""
     ow.set_num_threads(1)
 
 
@@ -120,13 +120,13 @@ def test_two_updates_are_merged() -> None:
     check(updates, {"std.multi_sgd": 1, "sgd": 0})
 
 
-def test_a_single_update_stays() -> None:
+def test_a_single_update_is_kept() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
     check(updates, {"std.multi_sgd": 0, "sgd": 1})
 
 
-def test_updates_with_other_attributes_or_rates_stay_apart() -> None:
+def test_updates_with_different_attributes_or_rates_are_not_merged() -> None:
     updates = two()
     updates.parameter("other_rate", 0.25)
     updates.sgd("a", "a_grad", "rate")
@@ -135,7 +135,7 @@ def test_updates_with_other_attributes_or_rates_stay_apart() -> None:
     check(updates, {"std.multi_sgd": 0, "sgd": 3})
 
 
-def test_updates_of_other_dtypes_stay_apart() -> None:
+def test_updates_of_different_dtypes_are_not_merged() -> None:
     updates = two()
     updates.parameter("d", 1.0, dtype="float64")
     updates.parameter("d_grad", 3.0, dtype="float64")
@@ -145,7 +145,7 @@ def test_updates_of_other_dtypes_stay_apart() -> None:
     check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
-def test_a_rate_that_changes_in_between_is_another_rate() -> None:
+def test_updates_before_and_after_a_change_of_the_rate_are_not_merged() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
     updates.block.append_op("scale", {"x": "rate"}, {"out": "rate"}, {"scale": 0.5})
@@ -161,7 +161,7 @@ def test_one_parameter_updated_twice_is_updated_twice() -> None:
     check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
-def test_an_update_whose_parameter_is_read_later_keeps_its_place() -> None:
+def test_an_update_whose_parameter_is_read_later_keeps_its_position() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
     updates.block.create_var("seen")
@@ -172,7 +172,7 @@ def test_an_update_whose_parameter_is_read_later_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
-def test_an_update_by_a_parameter_that_is_updated_itself_keeps_its_place(order: Any) -> None:
+def test_an_update_that_reads_an_updated_parameter_keeps_its_position(order: Any) -> None:
     updates = two()
     for name in order:
         updates.sgd(name, "a" if name == "b" else "a_grad", "rate")
@@ -180,7 +180,7 @@ def test_an_update_by_a_parameter_that_is_updated_itself_keeps_its_place(order: 
     check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
-def test_a_gradient_that_is_overwritten_is_used_before() -> None:
+def test_a_gradient_is_used_before_it_is_overwritten() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
     updates.block.append_op("scale", {"x": "a_grad"}, {"out": "a_grad"}, {"scale": 0.5})

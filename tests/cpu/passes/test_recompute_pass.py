@@ -1,4 +1,4 @@
-"""Inputs of a late reader are computed again: less memory, and the same bits."""
+"""Inputs of a late reader are recomputed, with less memory and bitwise identical results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _transformer(blocks: int = 3) -> tuple[Any, Any, Any, dict[str, np.ndarray]]
 
 
 def _train(options: dict[str, Any], **more: Any) -> tuple[list[np.ndarray], Counter[str]]:
-    """Return losses and parameters of three steps, and the kinds of operators."""
+    """Return losses and parameters of three steps, and the counts of operator types."""
     main, scope, loss, feed = _transformer()
     network = ow.Network(main.global_block())
     step = network.compile(feed=["x"], fetch=[loss], scope=scope, options=options, **more)
@@ -58,7 +58,7 @@ def _train(options: dict[str, Any], **more: Any) -> tuple[list[np.ndarray], Coun
     return [*losses, *values], Counter(network.placement().types)
 
 
-def test_training_needs_less_memory_for_the_same_bits(arenas: list[int]) -> None:
+def test_training_needs_less_memory_and_is_bitwise_identical(arenas: list[int]) -> None:
     results, counts = [], []
     for options in (KEPT, {}, ALL):
         values, types = _train(options)
@@ -70,10 +70,10 @@ def test_training_needs_less_memory_for_the_same_bits(arenas: list[int]) -> None
         np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(a, c)
     assert counts[1]["layer_norm"] > counts[0]["layer_norm"]
-    assert all(types["fc"] == counts[0]["fc"] for types in counts)  # no product again
+    assert all(types["fc"] == counts[0]["fc"] for types in counts)  # no product is recomputed
 
 
-def test_the_pass_is_left_out_by_its_name(arenas: list[int]) -> None:
+def test_the_pass_can_be_omitted_by_its_name(arenas: list[int]) -> None:
     _train({}, passes=["-recompute"])
     without = arenas[-1]
     _train(KEPT)
@@ -93,7 +93,7 @@ def _block() -> Any:
 
 
 def _chain(block: Any, source: str, count: int) -> str:
-    """Append operators that need memory before the first value is read again."""
+    """Append operators that need memory before the first value is reread."""
     for i in range(count):
         block.append_op("softmax", {"x": source}, {"out": f"{source}_{i}"}, {"axis": 0})
         block.append_op("cumsum", {"x": f"{source}_{i}"}, {"out": f"{source}_{i}_sum"}, {"axis": 0})
@@ -110,7 +110,7 @@ def _types(block: Any, feeds: list[str], fetch: list[str], **options: Any) -> Co
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """Run plans in one thread: with more, a short plan takes one, and the pass skips it."""
+    """Run plans in one thread; with more, a short plan uses only one, and the pass skips it."""
     ow.set_num_threads(1)
 
 
@@ -118,7 +118,7 @@ def _append_late_reader(block: Any, early: str, last: str) -> None:
     block.append_op("subtract", {"x": early, "y": last}, {"out": "out"})
 
 
-def test_a_quick_value_is_computed_again_for_a_late_reader() -> None:
+def test_a_cheap_value_is_recomputed_for_a_late_reader() -> None:
     block = _block()
     block.append_op("transpose", {"x": "x"}, {"out": "early"}, {"axes": [1, 0]})
     block.append_op("flip", {"x": "early"}, {"out": "begin"}, {"axis": [0]})

@@ -1,4 +1,4 @@
-"""The memory of plans of gradients, besides the values that they must save."""
+"""The memory of gradient plans, in addition to the values that they must save."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """Run plans in one thread: some workspaces are larger for more."""
+    """Run plans in one thread, since some workspaces are larger for more threads."""
     ow.set_num_threads(1)
 
 
@@ -36,7 +36,7 @@ def one_thread() -> None:
 def test_the_backward_pass_of_an_lstm_needs_a_third_of_its_saved_memory(
     plans: list[tuple[Any, int]], passes: list[str], kept: int
 ) -> None:
-    """Gates, and without the pass states and cells."""
+    """The saved memory has the gates and, without the pass, the states and cells."""
     steps, rows, size, count = 64, 32, 64, 2
     block = ow.Program().global_block()
     shapes = {"weight_ih": (4 * size, size), "weight_hh": (4 * size, size)}
@@ -77,7 +77,7 @@ def test_the_gradient_of_gelu_reuses_the_memory_of_its_input(
     assert kept < plans[-1][1] < 1.6 * kept
 
 
-def test_the_gradient_of_a_large_weight_has_room_for_one_copy(
+def test_the_gradient_of_a_large_weight_needs_memory_for_only_one_copy(
     plans: list[tuple[Any, int]],
 ) -> None:
     feeds = {
@@ -95,4 +95,4 @@ def test_the_gradient_of_a_large_weight_has_room_for_one_copy(
     ow.Network(block).compile(feed=list(feeds), fetch=[g.name for _, g in pairs])(**feeds)
     (gradient,) = [op for op in plans[-1][0].ops if op.type == "conv2d_grad"]
     size = gradient.workspace.size
-    assert size < 1.9 * feeds["weight"].nbytes  # the weight in its read form, then the sums there
+    assert size < 1.9 * feeds["weight"].nbytes  # the converted weight, whose memory sums reuse

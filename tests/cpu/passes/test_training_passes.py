@@ -1,4 +1,4 @@
-"""A training step is the same with each pass and without it, and nothing else is fused."""
+"""A training step is the same with and without each pass, and nothing else is fused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FUSED = {
 
 
 class DecayingSGD(nn.optimizer.SGD):
-    """Gradient descent with the weight decay that the operator has."""
+    """Gradient descent with the weight decay that the operator supports."""
 
     def attrs(self) -> dict[str, Any]:
         return {"weight_decay": 0.01}
@@ -66,7 +66,7 @@ class Step:
     def run(
         self, passes: Sequence[str] | None, rows: int, fetch: Sequence[Any] = (), steps: int = 3
     ) -> tuple[list[list[np.ndarray]], dict[str, np.ndarray], Counter[str]]:
-        """Return the fetches of each step, the parameters afterwards and the kinds of operators."""
+        """Return each step's fetches, the final parameters, and operator type counts."""
         scope = ow.Scope()
         ow.Network(self.startup.global_block()).run(scope)
         rng = np.random.default_rng(3)
@@ -102,7 +102,7 @@ def test_a_step_is_the_same_with_and_without_each_pass(rows, activation, from_sc
     assert_same(Step(activation, from_scores=from_scores, optimizer=DecayingSGD), rows)
 
 
-def test_a_step_in_float64_is_the_same_to_its_precision():
+def test_a_step_in_float64_is_the_same_within_its_precision():
     assert_same(Step("tanh", dtype="float64"), 6, tolerance=1e-12)
 
 
@@ -110,7 +110,7 @@ def test_a_layer_without_bias_is_the_same():
     assert_same(Step("sigmoid", bias=False), 6)
 
 
-def test_a_product_that_is_no_layer_is_left_alone():
+def test_a_product_that_is_not_a_layer_is_not_fused():
     assert_same(Step("sigmoid", plain=True), 6)
 
 
@@ -120,7 +120,7 @@ def test_each_pass_fuses_its_operators(name):
     assert types[FUSED[name]] >= 1
 
 
-def test_a_whole_step_is_six_kernels_and_nothing_else():
+def test_a_complete_step_runs_exactly_six_kernels():
     types = Step().run(None, 8, steps=1)[2]
     assert types == {
         "fc": 3,
@@ -131,7 +131,7 @@ def test_a_whole_step_is_six_kernels_and_nothing_else():
     }
 
 
-def test_a_fetched_gradient_is_computed_and_the_same():
+def test_a_fetched_gradient_is_computed_and_unchanged():
     step = Step()
     block = step.main.global_block()
     grads = [block.var(f"{p.name}_grad") for p in step.main.parameters()]
@@ -141,13 +141,13 @@ def test_a_fetched_gradient_is_computed_and_the_same():
     assert types["std.multi_sgd"] == 1
 
 
-def test_probabilities_that_are_fetched_come_out_of_the_fused_loss():
+def test_the_fused_loss_returns_fetched_probabilities():
     step = Step()
     assert_same(step, 7, [step.prob])
     assert step.run(None, 7, [step.prob], steps=1)[2]["std.softmax_cross_entropy"] == 1
 
 
-def test_a_label_out_of_range_is_named_as_without_the_pass():
+def test_the_error_for_a_label_out_of_range_is_the_same_without_the_pass():
     step = Step()
     scope = ow.Scope()
     ow.Network(step.startup.global_block()).run(scope)
@@ -158,7 +158,7 @@ def test_a_label_out_of_range_is_named_as_without_the_pass():
         call(x=np.zeros((2, 9), np.float32), label=np.array([[1], [7]]))
 
 
-def test_threads_change_no_more_than_the_last_bits():
+def test_the_number_of_threads_changes_only_the_last_bits():
     step = Step()
     found = []
     for count in (1, 2):
@@ -182,7 +182,7 @@ def test_dtypes_refused_by_a_fused_operator_are_not_fused(dtype):
         np.testing.assert_array_equal(call(**feeds)[0], [[0, 0, 1, 2], [0, 0, 1, 2]])
 
 
-def test_an_infinite_gradient_ends_at_the_flat_part_of_relu():
+def test_an_infinite_gradient_does_not_pass_the_flat_part_of_relu():
     program = ow.Program()
     block = program.global_block()
     feeds = {

@@ -1,4 +1,4 @@
-"""Layers with weights [outputs, inputs] are fused, and match the other layout."""
+"""Layers with weights [outputs, inputs] are fused and match the layout [inputs, outputs]."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Step:
     turned : bool
         Whether weights are [outputs, inputs].
     sizes : sequence of int
-        Inputs, and outputs of each layer.
+        The number of inputs, and of outputs of each layer.
     activation : str
-        Between the layers.
+        The activation between the layers.
     op : bool
         Whether layers are ``fc`` instead of products and sums.
     """
@@ -108,7 +108,7 @@ def test_a_step_of_small_layers_is_fused_in_either_layout(op, activation, rows):
     assert types["cpu.fc_input_grad"] == 2
 
 
-def test_a_step_in_float64_agrees_to_its_precision():
+def test_a_step_in_float64_agrees_within_its_precision():
     assert_alike((20,), 1e-12, sizes=(9, 37, 5), activation="tanh", dtype="float64")
 
 
@@ -133,7 +133,7 @@ def test_layers_after_gelu_are_fused_in_either_layout(rank, op):
 @pytest.mark.parametrize("activation", ["", "relu", "sigmoid", "tanh", "softmax"])
 @pytest.mark.parametrize(("rows", "size"), [(1, 40), (7, 40), (1, 700), (40, 700)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_inference_is_one_layer_with_its_bias_and_activation(activation, rows, size, dtype):
+def test_inference_is_one_fused_layer_with_bias_and_activation(activation, rows, size, dtype):
     found = {}
     rng = np.random.default_rng(2)
     weight, bias = rng.normal(0, 0.1, (size, size + 3)), rng.normal(0, 1, size + 3)
@@ -158,7 +158,7 @@ def test_inference_is_one_layer_with_its_bias_and_activation(activation, rows, s
     np.testing.assert_allclose(found[True], found[False], rtol=unit, atol=unit)
 
 
-def test_a_transposed_weight_of_other_inputs_is_refused():
+def test_a_transposed_weight_with_the_wrong_number_of_inputs_is_refused():
     match = r"fc: weight must have 4 columns, the number of elements of x \[2, 4\]"
     with pytest.raises(ow.errors.ShapeError, match=match):
         ow.ops.fc(np.ones((2, 4)), np.ones((4, 3)), transpose_weight=True)

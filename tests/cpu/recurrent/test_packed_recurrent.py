@@ -1,4 +1,4 @@
-"""Weights of recurrent layers that a plan does not change are packed once, in their shape."""
+"""Recurrent weights that a plan does not change are packed once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_weights_are_packed_once_for_all_runs_and_plans(op: str) -> None:
 
 @pytest.mark.parametrize("name", ["weight_ih", "weight_hh"])
 @pytest.mark.parametrize("op", GATES)
-def test_constant_weights_of_another_shape_are_refused(op: str, name: str) -> None:
+def test_constant_weights_of_a_different_shape_are_refused(op: str, name: str) -> None:
     program, scope = make_layer(op)
     run = ow.Network(program.global_block()).compile(feed=["x"], fetch=["out"], scope=scope)
     x = np.ones((STEPS, 2, INPUTS), "float32")
@@ -66,7 +66,9 @@ n_threads = thread_counts(2)
 
 
 @pytest.mark.parametrize("op", GATES)
-def test_threads_that_share_the_products_of_a_row_change_no_bit(op: str, n_threads: int) -> None:
+def test_results_are_bitwise_identical_if_threads_share_the_products_of_a_row(
+    op: str, n_threads: int
+) -> None:
     program, scope = make_layer(op, size=320)  # wide enough for two threads
     x = np.random.default_rng(4).standard_normal((STEPS, 1, INPUTS), dtype="float32")
     results = []

@@ -1,4 +1,4 @@
-"""The gradients of recurrent layers process the steps in parts, if there are many rows."""
+"""For many rows, the gradients of recurrent layers process the steps in segments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _differentiate(
     passes: list[str] | None = None,
     **attrs: bool,
 ) -> list[np.ndarray]:
-    """Return the gradients of a weighted sum of all outputs, by one library."""
+    """Return the gradients of a weighted sum of all outputs, from one library."""
     block = ow.Program().global_block()
     names = {slot: [f"{slot}_{i}" for i in range(len(a))] for slot, a in given.items()}
     arrays = {name: a for slot, some in given.items() for name, a in zip(names[slot], some)}
@@ -65,7 +65,7 @@ def _differentiate(
 @pytest.mark.parametrize(("rows", "directions", "has_lengths"), [
     (100, 1, False), (300, 1, False), (513, 1, False), (300, 1, True), (300, 2, True),
 ])  # fmt: skip
-def test_gradients_of_parts_of_the_steps_match_the_reference(
+def test_gradients_in_segments_of_steps_match_the_reference(
     op: str, inputs: int, batch_first: bool, rows: int, directions: int, has_lengths: bool
 ) -> None:
     given = _make(op, inputs, rows, directions, "float64")

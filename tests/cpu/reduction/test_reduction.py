@@ -1,4 +1,4 @@
-"""Kernels of the reduction room beyond the sizes of the table: threads, long lines, long sums."""
+"""Reduction kernels beyond the sizes of the case table: threads, long lines and long sums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NATIVE, NUMPY = "native", "numpy"
 
 
 def pinned(op: str, library: str, threads: int) -> Any:
-    """Choose the library of an operator and of its gradient if it has one, and the threads."""
+    """Select the library of an operator and of its gradient, if it has one, and the threads."""
     ow.set_num_threads(threads)
     context = ow.current_context()
     types = [t for t in (op, f"{op}_grad") if library in context.kernels.libraries_of(t)]
@@ -31,7 +31,7 @@ def call(op: str, library: str, threads: int, *args: Any, **attrs: Any) -> Any:
 def run_with_gradients(
     op: str, library: str, threads: int, inputs: Mapping[str, np.ndarray], attrs: Mapping[str, Any]
 ) -> list[np.ndarray]:
-    """Return the outputs, and the gradients of a randomly weighted sum of the first one."""
+    """Return the outputs, and the gradients of a randomly weighted sum of the first output."""
     block = ow.Program().global_block()
     feeds = dict(inputs)
     for name, array in inputs.items():
@@ -125,7 +125,9 @@ def name_of(case: Any) -> str:
 
 
 @pytest.mark.parametrize("case", BIG, ids=name_of)
-def test_reductions_in_any_number_of_threads_have_equal_bits_and_match_numpy(case: Any) -> None:
+def test_reductions_are_bitwise_identical_for_any_number_of_threads_and_match_numpy(
+    case: Any,
+) -> None:
     op, inputs, attrs = case
     alone = run_with_gradients(op, NATIVE, 1, inputs, attrs)
     wide = {n: a.astype("float64") if a.dtype.kind == "f" else a for n, a in inputs.items()}
@@ -149,7 +151,7 @@ def test_long_sums_of_float32_keep_six_digits(shape: tuple[int, ...], kind: str)
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int64", "uint8", "uint32"])
 @pytest.mark.parametrize("axis", [[], [0], [1]])
-def test_whole_numbers_are_reduced_as_numpys_kernels_do(dtype: str, axis: list[int]) -> None:
+def test_integer_reductions_match_the_numpy_kernels(dtype: str, axis: list[int]) -> None:
     x = np.random.default_rng(0).integers(0, 120, (700, 301)).astype(dtype)
     x *= 1 if x.itemsize < 8 else 2**58  # sums of 64 bits wrap around
     for op in ("sum", "max", "min") if x.itemsize == 8 else ("max", "min"):
@@ -197,9 +199,9 @@ def test_losses_of_logits_too_large_for_the_caches_agree() -> None:
 
 
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
-def test_a_long_row_keeps_infinities_and_nan_in_place(op: str) -> None:
+def test_infinities_and_nan_keep_their_positions_in_a_long_row(op: str) -> None:
     x = numbers(4, 100_000)
-    x[0, :50_000] = -np.inf  # whole chunks without a number
+    x[0, :50_000] = -np.inf  # complete chunks without a finite number
     x[1] = -np.inf
     x[2, 70_000] = np.nan
     x[3, 70_000] = np.inf
@@ -231,7 +233,7 @@ def test_one_nan_among_many_numbers_is_the_extremum(place: int) -> None:
         ((500, 700), (3, 500, 700)),
     ],
 )
-def test_expanding_long_arrays_is_numpys(
+def test_expanding_long_arrays_matches_numpy(
     shape: tuple[int, ...], target: tuple[int, ...], dtype: str
 ) -> None:
     x = (numbers(*shape) * 10).astype(dtype)
@@ -243,7 +245,7 @@ def test_expanding_long_arrays_is_numpys(
 @pytest.mark.parametrize("wrong", [-1, 10, -(2**31)])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("op", ["cross_entropy", "softmax_with_cross_entropy", "accuracy"])
-def test_class_id_out_of_range_is_an_error_that_names_it(op: str, dtype: str, wrong: int) -> None:
+def test_the_error_for_a_class_id_out_of_range_names_it(op: str, dtype: str, wrong: int) -> None:
     scores = np.full((2, 10), 0.1, "float32")
     labels = np.array([1, wrong], dtype)
     with pytest.raises(KernelError, match=rf"{op}.*label must be in \[0, 10\), got {wrong}"):
@@ -251,7 +253,7 @@ def test_class_id_out_of_range_is_an_error_that_names_it(op: str, dtype: str, wr
 
 
 @pytest.mark.parametrize("wrong", [-1, 7, 2**40])
-def test_a_gradient_of_positions_that_top_k_never_makes_is_an_error(wrong: int) -> None:
+def test_a_gradient_for_positions_that_top_k_cannot_return_raises(wrong: int) -> None:
     feeds = {"x": np.zeros((3, 7)), "out_grad": np.ones((3, 2))}
     feeds["indices"] = np.array([[0, 6], [1, wrong], [2, 3]])
     block = ow.Program().global_block()
@@ -269,7 +271,7 @@ def test_a_gradient_of_positions_that_top_k_never_makes_is_an_error(wrong: int) 
 @pytest.mark.parametrize("length", [31, 32, 100, 511, 512])
 @pytest.mark.parametrize("greatest", [1, 9, 100, 30_000, 2**40])
 @pytest.mark.parametrize("descending", [False, True])
-def test_rows_with_equal_elements_are_sorted_as_numpys_kernels_do(
+def test_rows_with_equal_elements_are_sorted_as_in_the_numpy_kernels(
     dtype: str, length: int, greatest: int, descending: bool
 ) -> None:
     kind = np.dtype(dtype)

@@ -1,4 +1,4 @@
-"""Arrays of libraries with only ``__cuda_array_interface__`` are accepted, and tensors have it."""
+"""Arrays with only ``__cuda_array_interface__`` are accepted, and tensors provide it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ X = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
 
 
 class Placed:
-    """An array of another library, with entries of its description changed."""
+    """A stand-in for a third-party array; keywords replace entries of its interface."""
 
     def __init__(
         self, array: Any, device: str = "cuda", *, read_only: bool = False, **changed: Any
@@ -50,7 +50,7 @@ def double(device: str = "cuda", **options: Any) -> tuple[ow.Network, Any]:
     return network, network.compile(["x"], ["out"], device=device, scope=scope, **options)
 
 
-def test_such_arrays_are_fed_and_share_one_graph() -> None:
+def test_arrays_with_the_interface_are_fed_and_share_one_graph() -> None:
     network, call = double()
     for turn in range(4):
         np.testing.assert_array_equal(call(x=Placed(turn * X))[0], 2 * turn * X)
@@ -58,7 +58,7 @@ def test_such_arrays_are_fed_and_share_one_graph() -> None:
     assert network.placement().graph_refusal == ""
 
 
-def test_operators_run_on_them_and_variables_are_set_from_them() -> None:
+def test_operators_accept_them_and_variables_are_set_from_them() -> None:
     x = Placed(X)
     out = ow.ops.add(ow.ops.multiply(x, x), 1.0)
     assert type(out) is Tensor
@@ -70,7 +70,7 @@ def test_operators_run_on_them_and_variables_are_set_from_them() -> None:
 
 
 class Slice(Placed):
-    """A part of an array along its first axis, which begins at any address."""
+    """A slice of an array along its first axis; it may begin at any address."""
 
     def __init__(self, array: Any, begin: int) -> None:
         super().__init__(array)
@@ -124,7 +124,7 @@ def test_a_computed_tensor_reports_its_device() -> None:
     )
 
 
-def test_a_queried_tensor_has_no_pending_work(gpu: Any) -> None:
+def test_the_array_interface_is_returned_after_all_pending_work(gpu: Any) -> None:
     if gpu is None:
         pytest.skip("only the emulator's memory is read here")
     _, call = double(fetch_device=True)
@@ -162,12 +162,12 @@ def test_every_dtype_with_a_type_string_can_be_exchanged(dtype: str) -> None:
     ],
     ids=str,
 )
-def test_compact_arrays_are_read_however_they_are_described(changed: dict[str, Any]) -> None:
+def test_compact_arrays_are_read_for_every_valid_description(changed: dict[str, Any]) -> None:
     out = double()[1](x=Placed(X, **changed))[0]
     np.testing.assert_array_equal(out.ravel(), 2 * X.ravel())
 
 
-def test_an_array_without_elements_points_nowhere() -> None:
+def test_an_array_without_elements_has_a_null_pointer() -> None:
     x = Placed(np.zeros((0, 3), np.float32), stream=1)
     assert x.description["data"] == (0, False)
     assert double()[1](x=x)[0].shape == (0, 3)
@@ -201,7 +201,7 @@ def test_an_unreadable_input_is_refused_with_the_reason(changed: dict[str, Any],
         double()[1](x=Placed(X, **changed))
 
 
-def test_memory_of_the_host_is_refused() -> None:
+def test_host_memory_is_refused() -> None:
     x = Placed(X, data=(X.ctypes.data, False))
     with pytest.raises(FeedError, match="must point to memory of a GPU, got address 0x[0-9a-f]+"):
         double()[1](x=x)
@@ -219,14 +219,14 @@ def test_an_invalid_description_is_reported() -> None:
         ow.ops.negative(x)
 
 
-def test_a_network_on_the_host_names_the_device() -> None:
+def test_feeding_a_network_on_the_host_raises_an_error_that_names_the_device() -> None:
     with pytest.raises(FeedError, match="on the host or on cpu, .* got Placed on cuda; copy it"):
         double("cpu")[1](x=Placed(X))
     with pytest.raises(FeedError, match="w: an array must be on the host .* got Placed on cuda"):
         ow.Scope().var("w").set(Placed(X))
 
 
-def test_the_second_gpu_is_known_by_the_address(gpu: Any) -> None:
+def test_the_address_identifies_the_second_gpu(gpu: Any) -> None:
     if gpu is None:
         pytest.skip("only the emulator's number of GPUs can be set")
     gpu.set("devices", 2)
@@ -242,7 +242,7 @@ def test_the_second_gpu_is_known_by_the_address(gpu: Any) -> None:
 
 @pytest.fixture
 def foreign_stream(gpu: Any) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p]]:
-    """Provide the emulated driver, and a stream of another library."""
+    """Provide the emulated driver and a stream of a third-party library."""
     if gpu is None:
         pytest.skip("on a GPU CuPy's streams are awaited: tests/cuda/on_gpu")
     driver, stream = ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"]), ctypes.c_void_p()
@@ -251,7 +251,7 @@ def foreign_stream(gpu: Any) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p]]:
     driver.cuStreamDestroy_v2(stream)
 
 
-def test_our_stream_waits_for_the_stream_that_makes_an_array(foreign_stream: Any) -> None:
+def test_our_stream_waits_for_the_stream_that_computes_an_array(foreign_stream: Any) -> None:
     driver, stream = foreign_stream
     call = double()[1]
     for turn in range(1, 4):

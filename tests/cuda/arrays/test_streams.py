@@ -1,4 +1,4 @@
-"""Arrays of a library with DLPack's exchange API, on the library's streams."""
+"""Arrays with DLPack's exchange API are read and written in the order of their library's stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opwright.device import get_device
 pytestmark = pytest.mark.cuda_kernels
 
 X = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
-CUDA = 2  # of DLPack
+CUDA = 2  # kDLCUDA
 
 
 class _Managed(ctypes.Structure):
@@ -54,7 +54,7 @@ class _Api(ctypes.Structure):
     ]
 
 
-_NAME = b"dlpack_exchange_api"  # a capsule keeps the address of its name
+_NAME = b"dlpack_exchange_api"  # a capsule stores only the address of its name
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -65,7 +65,7 @@ _api = _Api(
 
 
 class Exchanged:
-    """An array as PyTorch's; `stream` is the stream of its library's work, None: CUDA's own."""
+    """An array with PyTorch's interface; `stream` is its library's stream, None the default."""
 
     __dlpack_c_exchange_api__ = _new_capsule(ctypes.addressof(_api), _NAME, None)
     stream: int | None = None
@@ -77,12 +77,12 @@ class Exchanged:
         return CUDA, 0
 
     def __dlpack__(self, **options: Any) -> object:
-        raise AssertionError("the exchange API is asked first")
+        raise AssertionError("the exchange API must be used first")
 
 
 @pytest.fixture
 def driver(gpu: Any) -> ctypes.CDLL:
-    """Yield the emulated driver, which executes enqueued work only when it is awaited."""
+    """Yield the emulated driver, which executes enqueued work only on synchronization."""
     if gpu is None:
         pytest.skip("on a GPU the streams of CuPy and PyTorch are awaited: tests/cuda/on_gpu")
     return ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"])
@@ -90,7 +90,7 @@ def driver(gpu: Any) -> ctypes.CDLL:
 
 @pytest.fixture(params=["default", "own"])
 def stream(driver: ctypes.CDLL, request: Any) -> Iterator[int | None]:
-    """Provide a stream of the other library."""
+    """Provide a stream of the third-party library."""
     made = ctypes.c_void_p()
     if request.param == "own":
         assert driver.cuStreamCreate(ctypes.byref(made), 1) == 0

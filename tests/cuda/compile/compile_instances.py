@@ -1,11 +1,11 @@
-"""Compiles instances of kernels by NVRTC in a separate process, since NVRTC has one lock.
+"""Compiles kernel instances with NVRTC in a separate process, since NVRTC has a global lock.
 
 ``compile_instances.py JOBS [LIBRARY]`` reads pickled (source, expressions, architecture) and prints
-NVRTC's version, then the failures. LIBRARY is another NVRTC than the installed one.
+NVRTC's version, then the failures. LIBRARY is an NVRTC to use instead of the installed one.
 
-A thread's array with indices unknown to the compiler is in memory, and so are registers beyond the
-available ones: a kernel that needs such memory has failed as well. Only CUDA's own sine and tangent
-have such an array, which they use for large arguments.
+The compiler stores thread-local arrays with dynamic indices and spilled registers in local memory;
+a kernel that needs local memory counts as a failure, too. Only CUDA's own sine and tangent may use
+such an array, which they need for large arguments.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FRAME_SIZE = 0x11
 
 
 def read_frames(cubin: bytes) -> dict[str, int]:
-    """Return the number of bytes of memory of each thread of a function, by its name in a cubin.
+    """Return the bytes of local memory per thread of each function in a cubin, by function name.
 
     Source: the ELF format of cubins as ``cuobjdump --dump-elf`` shows it.
     """
@@ -60,12 +60,12 @@ def read_frames(cubin: bytes) -> dict[str, int]:
                 symbol, frame = struct.unpack_from("<II", cubin, at + 4)
                 (name,) = struct.unpack_from("<I", cubin, sections[link][4] + 24 * symbol)
                 frames[text(sections[link][6], name)] = frame
-            at += 4 + (length if form == 4 else 0)  # others store their value in the length
+            at += 4 + (length if form == 4 else 0)  # other forms use the length as value
     return frames
 
 
 def allowed_bytes(text: str, expression: str) -> int:
-    """Return the number of bytes of memory that a thread of an instance may have."""
+    """Return the bytes of local memory that each thread of an instance may use."""
     if TURNS.search(expression) or TURNS.search(text):
         return SPILLED_BY_TURNS
     return SPILLED_WIDE if any(kind in expression for kind in WIDE) else SPILLED
@@ -73,7 +73,7 @@ def allowed_bytes(text: str, expression: str) -> int:
 
 def main(jobs: Path, library: str | None = None) -> None:
     if library is not None:
-        ctypes.CDLL(library)  # cuda-bindings uses the existing one
+        ctypes.CDLL(library)  # cuda-bindings uses the loaded library
     compiler = Nvrtc()
     print(compiler.version)
     for source, expressions, arch in pickle.loads(jobs.read_bytes()):

@@ -1,4 +1,4 @@
-"""Several instances are compiled at the same time, and a failure affects only its instance."""
+"""Several instances are compiled concurrently, and a failure affects only its instance."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def instances(n: int) -> list[Instance]:
 
 
 def compile_some(compiler: Compiler, n: int, n_at_once: int) -> dict[str, Any]:
-    """Return the outcome of each expression."""
+    """Compile n expressions; return the outcome of each."""
     outcomes = compile_all(compiler, instances(n), n_at_once, lambda *_: None)
     return {instance.expression: outcome for instance, outcome in outcomes.items()}
 
 
 class Fake:
-    """Compiles by a function; records the thread, and the number of concurrent ones."""
+    """Compiles by calling a function; records its threads and the number of extra compilers."""
 
     version = "fake 1"
 
@@ -67,7 +67,7 @@ def no_thread_is_left() -> Iterator[None]:
 
 
 def test_instances_are_compiled_at_the_same_time() -> None:
-    meeting = threading.Barrier(3, timeout=PATIENCE_S)  # none continues before there are three
+    meeting = threading.Barrier(3, timeout=PATIENCE_S)  # releases three threads together
     fake = Fake(lambda expression: void(meeting.wait()))
     assert set(compile_some(fake, 6, 3)) == {f"f<{i}>" for i in range(6)}
     assert len(set(fake.threads.values())) == 3
@@ -75,14 +75,14 @@ def test_instances_are_compiled_at_the_same_time() -> None:
 
 
 def void(_: object) -> None:
-    """Return nothing."""
+    """Do nothing."""
 
 
 @pytest.mark.parametrize(
     ("n_instances", "n_at_once", "n_beside"),
     [(1, 8, 0), (2, 8, 0), (3, 8, 1), (4, 8, 1), (9, 8, 4), (100, 8, 7), (100, 1, 0)],
 )
-def test_there_are_as_many_compilers_as_have_enough_to_do(
+def test_the_number_of_compilers_depends_on_the_number_of_instances(
     n_instances: int, n_at_once: int, n_beside: int
 ) -> None:
     fake = Fake()
@@ -98,7 +98,7 @@ def test_a_single_compiler_uses_the_calling_thread_in_order() -> None:
 
 
 @pytest.mark.parametrize("n_at_once", [1, 3])
-def test_an_error_belongs_to_its_instance_and_the_others_complete(n_at_once: int) -> None:
+def test_an_error_concerns_only_its_instance_and_the_others_complete(n_at_once: int) -> None:
     def fail(expression: str) -> None:
         if expression in {"f<1>", "f<4>"}:
             raise KernelError(f"cannot compile {expression}")
@@ -123,7 +123,7 @@ def test_each_image_is_kept_as_soon_as_it_is_compiled() -> None:
     assert kept == instances(2)
 
 
-def test_an_interrupt_stops_the_others_and_starts_nothing_more() -> None:
+def test_an_interrupt_stops_the_other_compilers_and_starts_no_instance() -> None:
     stopped = threading.Event()
 
     class Interrupted(Fake):
@@ -152,7 +152,7 @@ def test_an_interrupt_stops_the_others_and_starts_nothing_more() -> None:
 
 
 class Lost(Fake):
-    """No other process can be started, which shows at once or at the first instance."""
+    """A compiler whose processes cannot be started; it fails at once or at the first instance."""
 
     def __init__(self, at_once: bool) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ class _Gone(Fake):
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_without_more_compilers_one_compiles_with_a_warning(at_once: bool) -> None:
+def test_if_no_process_can_be_started_one_compiler_works_with_a_warning(at_once: bool) -> None:
     fake = Lost(at_once)
     with pytest.warns(
         RuntimeWarning, match=r"sequentially, since no additional compiler .*: no room"
@@ -185,7 +185,7 @@ def test_without_more_compilers_one_compiles_with_a_warning(at_once: bool) -> No
 
 
 def children() -> set[str]:
-    """Return the processes that this one has started and not waited for."""
+    """Return the child processes that this process has not waited for."""
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
@@ -209,7 +209,7 @@ def test_nvrtc_in_a_child_process_returns_the_same_images_and_errors() -> None:
     assert children() == before
 
 
-def test_a_process_that_dies_is_an_error_that_names_the_kernel() -> None:
+def test_the_error_for_a_crashed_process_names_the_kernel() -> None:
     before = children()
     with Nvrtc().beside() as beside:
         assert beside.compile(SOURCE, ["f<1>"], "sm_90")
@@ -231,7 +231,7 @@ def test_a_process_that_dies_is_an_error_that_names_the_kernel() -> None:
         (None, "there is no Python executable, got None"),
     ],
 )
-def test_without_a_python_to_start_nvrtc_compiles_here(
+def test_without_a_python_executable_nvrtc_compiles_in_this_process(
     executable: str | None, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spawn, "get_executable", lambda: executable)
@@ -240,14 +240,14 @@ def test_without_a_python_to_start_nvrtc_compiles_here(
     assert all(isinstance(outcome, Image) for outcome in outcomes.values())
 
 
-def test_another_nvrtc_version_in_the_child_is_refused() -> None:
+def test_a_different_nvrtc_version_in_the_child_is_refused() -> None:
     here = Nvrtc()
     here.version = "nvrtc 1.0"
     with here.beside() as beside, pytest.raises(CompilerLostError, match="it has nvrtc 13"):
         beside.compile(SOURCE, ["f<1>"], "sm_90")
 
 
-def test_a_process_that_compiles_imports_neither_opwright_nor_numpy() -> None:
+def test_a_compiler_process_imports_neither_opwright_nor_numpy() -> None:
     script = (
         "import sys; from opwright_cuda.compile import nvrtc_program; "
         "from cuda.bindings import nvrtc; "
@@ -267,8 +267,8 @@ os._exit(1)
 """
 
 
-def test_nothing_remains_of_a_process_that_ended_abruptly() -> None:
-    # Both write errors to one pipe: it is at its end when the second has ended, too.
+def test_a_killed_process_leaves_no_compiler_running() -> None:
+    # Both processes write errors to one pipe, which ends only after the second process has exited.
     command = [sys.executable, "-c", PARENT]
     answer = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
     assert (answer.returncode, answer.stderr) == (1, b"")

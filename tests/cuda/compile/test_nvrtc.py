@@ -1,10 +1,10 @@
-"""NVRTC makes machine code of the kernels, for three architectures, in two of its releases.
+"""NVRTC compiles the kernels for three architectures, in two releases.
 
-An instance costs a tenth of a second, and the emulator's compiler sees them all: so here one
-represents each template, and another one each architecture and release, so that types differ.
-Passes append the text of fused chains to elementwise.cu: each such text is compiled once. Only
-`make test-all` runs this. With OPWRIGHT_TEST_EVERY_INSTANCE=1 all are compiled for all
-architectures, which takes a quarter of an hour.
+Compiling an instance takes a tenth of a second, and the emulator's compiler compiles all of them.
+So these tests compile one instance of each template, a different one for each architecture and
+release, so that types vary. Passes append the source of fused chains to elementwise.cu; each such
+source is compiled once. Only `make test-all` runs these tests. OPWRIGHT_TEST_EVERY_INSTANCE=1
+compiles all instances for all architectures, which takes a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Job(NamedTuple):
 
 
 def table_calls() -> Iterator[tuple[Sample, Call]]:
-    """Yield every sample, and every case of the operator table in every dtype."""
+    """Yield every sample, and every case in the operator table in every dtype."""
     for sample in samples():
         yield sample, make_call(sample.op_type, sample.dtype)
     kernels = ow.current_context().kernels
@@ -75,7 +75,7 @@ def wanted(gpu: object, emulator_folder: Path) -> dict[Source, list[str]]:
     """Return all instances, by source."""
     collector = Collector(HostCompiler(emulator_folder))
     before = replace_toolchain(collector)
-    # The operator table's own tests have compiled all of it if they are in this session.
+    # The tests of the operator table have compiled all its cases if they run in this session.
     known = {source.name for source in wanted_by_tests}
     for sample, call in () if known >= FILES - NOT_IN_TABLE else table_calls():
         try:
@@ -96,7 +96,7 @@ def chunks(source: Source, expressions: list[str], arch: str) -> Iterator[Job]:
 
 
 def some(wanted: dict[Source, list[str]], arch: str, part: int) -> Iterator[Job]:
-    """Yield jobs for an instance of each template, for one part of `PARTS`."""
+    """Yield jobs that compile one instance of each template, for one of the `PARTS`."""
     made = [source for source in wanted if source.text != own_source(source.name).text]
     for source, expressions in wanted.items():
         if not ALL and source in made and made.index(source) % PARTS != part:
@@ -109,7 +109,7 @@ def some(wanted: dict[Source, list[str]], arch: str, part: int) -> Iterator[Job]
 
 
 def compile_all(folder: Path, jobs: Iterable[Job], library: Path | None = None) -> set[str]:
-    """Compile in two processes; return their NVRTC versions, or fail with the errors."""
+    """Compile jobs in two processes; return their NVRTC versions, or fail with the errors."""
     listed = sorted(jobs, key=lambda job: -len(job.expressions))
 
     def compile_part(i: int) -> list[str]:
@@ -119,7 +119,7 @@ def compile_all(folder: Path, jobs: Iterable[Job], library: Path | None = None) 
         command += [] if library is None else [str(library)]
         environ = dict(os.environ)
         if library is not None:
-            environ["LD_LIBRARY_PATH"] = str(library.parent)  # of the libraries that it opens
+            environ["LD_LIBRARY_PATH"] = str(library.parent)  # for the libraries that NVRTC opens
         finished = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         assert finished.returncode == 0, finished.stderr
         return finished.stdout.splitlines()
@@ -164,10 +164,10 @@ def test_the_oldest_nvrtc_compiles_every_template(
     ],
 )
 @pytest.mark.parametrize("library", [None, OLDEST], ids=["newest", "oldest"])
-def test_exponentials_of_long_lines_of_doubles_need_no_memory(
+def test_exponentials_of_long_lines_of_doubles_stay_in_registers(
     library: Path | None, file: str, kernels: list[str], tmp_path: Path
 ) -> None:
-    """The operator table has no lines as long as these."""
+    """Compile kernels for long lines, which the operator table does not contain."""
     lines = ["StreamedLine<TileTeam, double, 1>", "StreamedLine<BlockTeam, double, 2>"]
     expressions = [f"{kernel}<{line}, double>" for kernel in kernels for line in lines]
     jobs = [Job(own_source(file), expressions, arch) for arch in ("sm_90", "sm_100")]
@@ -197,5 +197,5 @@ def test_gpu_specific_mistakes_are_detected_without_a_gpu() -> None:
         Nvrtc().compile(Source("large.cu", text), ["f"], "sm_90")
 
 
-def test_results_are_not_flushed_and_not_approximate() -> None:
+def test_denormals_are_not_flushed_and_functions_are_not_approximate() -> None:
     assert not any("ftz" in option or "fast" in option for option in OPTIONS)

@@ -1,6 +1,6 @@
-"""The kernels of a plan are compiled together at the end of lowering, and no others.
+"""Exactly the kernels of a plan are compiled, together at the end of lowering.
 
-The compiler here compiles nothing: each image belongs to a kernel that does nothing.
+The compiler is fake: it returns the image of an empty kernel for every instance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTHING = Source("nothing.cu", '#include "shim.h"\n__global__ void nothing() {}'
 
 
 class Fake:
-    """Counts instances; returns the same image for each, after an action of the test."""
+    """Counts instances; returns the same image for each after calling the test's action."""
 
     version = "fake 1"
 
@@ -52,7 +52,7 @@ class Fake:
 def fake(
     gpu: object, emulator_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Fake]:
-    """Provide the compiler of this process, with a cache of images, and two threads."""
+    """Provide the process's compiler, with an image cache and two threads."""
     if gpu is None:
         pytest.skip("a GPU runs what is compiled")
     made = Fake(HostCompiler(emulator_folder).compile(NOTHING, ["nothing"], "sm_90"))
@@ -67,7 +67,7 @@ def fake(
 
 
 def start_anew(fake: Fake, folder: Path) -> None:
-    """Drop all but the disk cache, as in another process."""
+    """Drop everything but the disk cache, as in a new process."""
     replace_toolchain(Toolchain(fake, ImageCache(folder)))
     ow.current_context().prepared.clear()
 
@@ -92,8 +92,8 @@ def test_each_instance_of_a_training_plan_is_compiled_once(fake: Fake) -> None:
     assert len(fake.compiled) == len(set(fake.compiled)) > 5
 
 
-def test_they_are_compiled_at_the_same_time(fake: Fake) -> None:
-    meeting = threading.Barrier(2, timeout=PATIENCE_S)  # none continues alone
+def test_instances_of_a_plan_are_compiled_at_the_same_time(fake: Fake) -> None:
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)  # no thread continues alone
     fake.before = lambda expression: assert_is_index(meeting.wait())
     run("relu", "sigmoid", "tanh", "exp")
     assert len(fake.compiled) == 4
@@ -103,7 +103,7 @@ def assert_is_index(i: int) -> None:
     assert i in {0, 1}
 
 
-def test_a_plan_of_another_process_finds_them_on_disk(fake: Fake, tmp_path: Path) -> None:
+def test_another_process_loads_the_instances_from_disk(fake: Fake, tmp_path: Path) -> None:
     run("relu", "sigmoid", "tanh", "exp")
     start_anew(fake, tmp_path)
     run("tanh", "exp")
@@ -116,14 +116,14 @@ def test_fused_operators_are_compiled_and_replaced_ones_are_not(fake: Fake) -> N
     assert len(fake.compiled) == 1
 
 
-def test_nothing_is_compiled_for_a_plan_that_cannot_be_made(fake: Fake) -> None:
+def test_nothing_is_compiled_for_an_invalid_plan(fake: Fake) -> None:
     with pytest.raises(LookupError, match="nonzero"):
         run("relu", "nonzero")
     assert fake.compiled == []
 
 
 @pytest.mark.parametrize("wrong", ["Sigmoid", "Exp"])
-def test_an_error_in_one_of_several_names_its_operator_and_the_rest_is_kept(
+def test_an_error_in_one_instance_names_its_operator_and_the_rest_is_kept(
     fake: Fake, wrong: str, tmp_path: Path
 ) -> None:
     def fail(expression: str) -> None:
@@ -155,7 +155,7 @@ def test_an_interrupt_leaves_no_thread_file_or_plan(fake: Fake, tmp_path: Path) 
         if threading.current_thread() is main:
             interrupted.set()
             raise KeyboardInterrupt
-        assert interrupted.wait(PATIENCE_S)  # the other thread leaves this one something to do
+        assert interrupted.wait(PATIENCE_S)  # keeps work for the other thread
 
     fake.before = interrupt
     before = threading.active_count()

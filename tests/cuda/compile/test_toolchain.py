@@ -1,4 +1,4 @@
-"""Compiled kernels are kept on disk, whole or not at all, and nothing else depends on the cache."""
+"""Compiled kernels are cached on disk atomically, and nothing depends on the cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IMAGE = Image(b"\x7fELF" + bytes(range(256)), ("_Z1fIfEvPT_", "_Z1fIdEvPT_"))
 
 
 class CountingCompiler:
-    """Compiles to the same image, and counts."""
+    """A compiler that returns the same image each time and counts its calls."""
 
     def __init__(self) -> None:
         self.version = "counting 1"
@@ -40,7 +40,7 @@ class CountingCompiler:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Replace the driver; return its arguments."""
+    """Replace the driver's loader; return the list of its arguments."""
     given: list[tuple[str, ...]] = []
 
     def load(image: bytes, names: Sequence[str]) -> list[int]:
@@ -77,7 +77,7 @@ def test_a_damaged_image_is_not_read(tmp_path: Path, place: int) -> None:
     assert cache.read("key") is None
 
 
-def test_a_damaged_image_is_compiled_again_and_replaced(tmp_path: Path, loaded: Any) -> None:
+def test_a_damaged_image_is_recompiled_and_replaced(tmp_path: Path, loaded: Any) -> None:
     compiler = CountingCompiler()
     Toolchain(compiler, ImageCache(tmp_path)).find(source(), ["f"], "sm_90")
     (file,) = tmp_path.iterdir()
@@ -89,7 +89,7 @@ def test_a_damaged_image_is_compiled_again_and_replaced(tmp_path: Path, loaded: 
     assert file.read_bytes() == whole
 
 
-def test_a_kernel_is_compiled_once_in_a_process_and_once_on_disk(
+def test_a_kernel_is_compiled_once_and_then_loaded_from_memory_or_disk(
     tmp_path: Path, loaded: list[tuple[str, ...]]
 ) -> None:
     compiler = CountingCompiler()
@@ -105,7 +105,9 @@ def test_a_kernel_is_compiled_once_in_a_process_and_once_on_disk(
     assert sorted(loaded) == sorted([("symbol of f<double>",), ("symbol of f<float>",)] * 2)
 
 
-def test_images_on_disk_serve_any_subset_of_their_instances(tmp_path: Path, loaded: Any) -> None:
+def test_images_on_disk_are_used_for_any_subset_of_their_instances(
+    tmp_path: Path, loaded: Any
+) -> None:
     compiler = CountingCompiler()
     Toolchain(compiler, ImageCache(tmp_path)).find(source(), ["f", "g", "h"], "sm_90")
     for names in (["g"], ["h", "f"], ["g", "f", "h"]):
@@ -116,7 +118,7 @@ def test_images_on_disk_serve_any_subset_of_their_instances(tmp_path: Path, load
 
 
 class FailingCompiler(CountingCompiler):
-    """Compiles everything but ``bad``."""
+    """A compiler that fails only for ``bad``."""
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
         image = super().compile(source, expressions, arch)
@@ -143,13 +145,13 @@ def test_a_failed_deferred_compilation_is_raised_once_on_request(loaded: Any) ->
         tools.find(source(), ["bad"], "sm_90")
     assert len(compiler.calls) == 2
     with pytest.raises(KernelError, match="cannot compile bad"):
-        tools.find(source(), ["bad"], "sm_90")  # compiled again: its cause may be gone
+        tools.find(source(), ["bad"], "sm_90")  # recompiled, since the cause may be gone
     assert len(compiler.calls) == 3
 
 
 def test_a_child_does_not_wait_for_a_thread_that_was_compiling_at_the_fork(loaded: Any) -> None:
     tools = Toolchain(CountingCompiler())
-    with tools._lock:  # as by another thread of the parent
+    with tools._lock:  # as if another thread of the parent held it
         tools.renew_lock()
         assert tools.find(source(), ["f"], "sm_90")
 
@@ -179,7 +181,7 @@ def test_everything_that_affects_the_code_is_part_of_the_key(
     assert len(compiler.calls) == 2
 
 
-def test_an_unwritable_folder_is_reported_once_and_only_costs_time(
+def test_an_unwritable_folder_is_reported_once_and_does_not_prevent_compilation(
     tmp_path: Path, loaded: Any
 ) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -191,7 +193,7 @@ def test_an_unwritable_folder_is_reported_once_and_only_costs_time(
         assert tools.find(source(), ["g"], "sm_90")
 
 
-def test_the_oldest_images_are_removed_when_there_are_too_many(
+def test_the_oldest_images_are_removed_if_there_are_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opwright_cuda.compile.image_cache.MAX_FILES", 8)
@@ -203,7 +205,7 @@ def test_the_oldest_images_are_removed_when_there_are_too_many(
     assert cache.read("8") == IMAGE
 
 
-def test_an_image_that_others_may_have_written_is_not_read(tmp_path: Path) -> None:
+def test_an_image_that_other_users_could_have_written_is_not_read(tmp_path: Path) -> None:
     cache = ImageCache(tmp_path)
     cache.write("key", IMAGE)
     (file,) = tmp_path.iterdir()
@@ -225,7 +227,7 @@ for round in range(200):
 """
 
 
-def test_two_processes_keep_the_same_images(tmp_path: Path) -> None:
+def test_two_processes_share_images(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", WRITER, str(tmp_path)]
     running = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
     for process in running:
@@ -234,7 +236,7 @@ def test_two_processes_keep_the_same_images(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_a_missing_cuda_bindings_is_named_with_a_remedy(
+def test_the_error_for_missing_cuda_bindings_suggests_a_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
@@ -244,7 +246,7 @@ def test_a_missing_cuda_bindings_is_named_with_a_remedy(
         nvrtc.Nvrtc().compile(source(), ["f"], "sm_90")
 
 
-def test_a_missing_nvrtc_is_named_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_nvrtc_suggests_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     from cuda.bindings import nvrtc as api
 
     def fail() -> None:
@@ -257,7 +259,7 @@ def test_a_missing_nvrtc_is_named_with_a_remedy(monkeypatch: pytest.MonkeyPatch)
         nvrtc.Nvrtc().compile(source(), ["f"], "sm_90")
 
 
-def test_the_same_toolchain_serves_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_has_one_toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
     before = toolchain.replace_toolchain(None)
     try:
         assert toolchain.current_toolchain() is toolchain.current_toolchain()
@@ -265,11 +267,11 @@ def test_the_same_toolchain_serves_a_process(monkeypatch: pytest.MonkeyPatch) ->
         toolchain.replace_toolchain(before)
 
 
-def test_every_header_is_text_of_the_key() -> None:
+def test_the_cache_key_contains_the_text_of_every_header() -> None:
     names = {name for name, _ in own_source("elementwise.cu").headers}
     assert {"kernel.h", "functions.h", "fault.h", "opwright/functors.h"} <= names
 
 
-def test_an_unknown_architecture_is_an_error_with_the_log() -> None:
+def test_an_unknown_architecture_raises_an_error_with_the_log() -> None:
     with pytest.raises(KernelError, match="cannot compile f with -arch=sm_1"):
         nvrtc.Nvrtc().compile(source(), ["f"], "sm_1")

@@ -1,7 +1,8 @@
-"""Queries cuDNN itself for its engines for our convolutions, on absent GPUs.
+"""Queries the real cuDNN for the engines of our convolutions, on GPUs that need not exist.
 
-``cudnn_engines.py FOLDER`` prints JSON: for each graph of each convolution the chosen engine or a
-reason for none. FOLDER is for a library in place of the driver; cuDNN needs only its name.
+``cudnn_engines.py FOLDER`` prints JSON with the chosen engine of each graph of each convolution, or
+the reason why there is none. FOLDER receives a stand-in for the driver library, of which cuDNN
+needs only the name.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Layer(NamedTuple):
 
     @property
     def out(self) -> tuple[int, int]:
-        """Windows down and across."""
+        """Return the numbers of windows along height and width."""
         reach = (self.kernel - 1) * self.dilation + 1
         top, bottom, left, right = self.paddings
         return tuple(
@@ -93,12 +94,12 @@ LAYERS: Final = {"lenet": LENET, "resnet18": RESNET18, "awkward": AWKWARD}
 
 
 def describe(gpu: str) -> str:
-    """Return cuDNN's description of a GPU."""
+    """Return a GPU's description in cuDNN's format."""
     return json.dumps({**COMMON, **GPUS[gpu], "deviceName": gpu})
 
 
 class Recorder(LaunchPlan):
-    """Records graphs, without a GPU."""
+    """A launch plan that records operation graphs without a GPU."""
 
     graphs: list[OperationGraph]
 
@@ -111,9 +112,9 @@ class Recorder(LaunchPlan):
 
 
 def graphs_of(layer: Layer, dtype: str, data_format: str) -> Iterator[tuple[str, OperationGraph]]:
-    """Yield the graphs of a convolution's kernels: plain, with a bias, gradients.
+    """Yield the graphs of a convolution's kernels: without and with a bias, and gradients.
 
-    The kernels build the graphs, so that the graphs of networks are tested.
+    The kernels themselves build the graphs, so these are the graphs that networks use.
     """
 
     def images(channels: int, height: int, width: int) -> Meta:
@@ -147,7 +148,7 @@ def graphs_of(layer: Layer, dtype: str, data_format: str) -> Iterator[tuple[str,
 
 
 def ask(tf32: bool) -> Iterator[dict[str, Any]]:
-    """Yield cuDNN's answers."""
+    """Yield cuDNN's answer for every graph."""
     choice = EngineChoice(allows_tf32=tf32)
     for gpu in GPUS:
         properties = describe(gpu)
@@ -177,7 +178,7 @@ SYMBOLS: Final = (
 
 
 def stand_in_for_the_driver(folder: Path) -> None:
-    """Without a driver, load a library of its name, all of whose functions fail."""
+    """If there is no driver, load a library of the same name whose functions all fail."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -192,7 +193,7 @@ def stand_in_for_the_driver(folder: Path) -> None:
 
 
 def main() -> int:
-    """Print everything."""
+    """Print all answers as JSON."""
     refusal = cudnn.find_refusal()
     if refusal is not None:
         print(refusal)

@@ -1,7 +1,7 @@
-"""Convolution by cuDNN: specifications, refusals and results.
+"""Convolution with cuDNN: graph records, refusals and results.
 
-Without a GPU the emulator replaces the library: it is as strict about descriptors, and computes
-their operations; test_cudnn_engines.py tests the library itself.
+Without a GPU, the emulator replaces the library. It checks descriptors as strictly as cuDNN and
+computes their operations; test_cudnn_engines.py tests the library itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TENSOR_CORES = 5
 
 @pytest.fixture(autouse=True)
 def installed(request: pytest.FixtureRequest) -> None:
-    """Skip if there is a GPU, but no cuDNN."""
+    """Skip the test if there is a GPU without cuDNN."""
     if request.node.get_closest_marker("cuda_kernels") and request.getfixturevalue("gpu") is None:
         skip_without_cudnn()
 
@@ -68,7 +68,7 @@ def check(
     options: Mapping[str, bool] | None = None,
     **attrs: Any,
 ) -> list[Any]:
-    """Compare cuDNN with NumPy; return NumPy's results."""
+    """Compare cuDNN's results with NumPy's; return NumPy's."""
     narrow = {slot: array.astype(dtype_to_numpy(dtype)) for slot, array in inputs.items()}
     with pinned("cudnn", options):
         made = call(op_type, narrow, outputs, **attrs)
@@ -131,7 +131,7 @@ def convolving(
     filters: int = 4,
     options: Mapping[str, bool] | None = None,
 ) -> tuple[Any, Any]:
-    """Return a compiled convolution, and the network that it is of."""
+    """Return a compiled convolution and its network."""
     block = ow.Program().global_block()
     block.create_var("x", (2, 3, 8, 8), "float32")
     block.create_var("weight", (filters, 3, 3, 3), "float32")
@@ -161,11 +161,11 @@ def test_a_convolution_is_part_of_the_graph_of_its_plan(gpu: Any) -> None:
     if gpu is not None:
         before = gpu.count("operation_graphs")
         compiled(**feeds())
-        assert gpu.count("operation_graphs") == before  # replayed without the library's doing
+        assert gpu.count("operation_graphs") == before  # replayed without a call of the library
 
 
 @pytest.mark.cuda_kernels
-def test_arrays_of_the_gpu_are_read_without_a_copy_in_each_call() -> None:
+def test_arrays_on_the_gpu_are_read_without_a_copy_in_each_call() -> None:
     scales = (1.0, 2.0, -3.0)
     network = ow.Network([ow.Operator("assign", x="x", out="out")])
     with pinned("cudnn"):
@@ -184,7 +184,7 @@ def test_descriptors_of_a_convolution_are_freed_with_its_plan(gpu: Any) -> None:
     if gpu is None:
         pytest.skip("the emulator counts descriptors")
     before = gpu.count("cudnn_descriptors")
-    kept = convolving(filters=7)  # an existing equal one would be returned again
+    kept = convolving(filters=7)  # an equal existing graph would be reused
     assert gpu.count("cudnn_descriptors") > before
     del kept
     _runtime.free_retired()
@@ -193,7 +193,7 @@ def test_descriptors_of_a_convolution_are_freed_with_its_plan(gpu: Any) -> None:
 
 @contextlib.contextmanager
 def offered(gpu: Any, *engines: int) -> Iterator[None]:
-    """Make the emulated cuDNN offer some of its engines."""
+    """Make the emulated cuDNN offer only the given engines."""
     if gpu is None:
         pytest.skip("the emulator offers engines by number")
     gpu.set("cudnn_engines", sum(1 << engine for engine in engines))
@@ -204,18 +204,18 @@ def offered(gpu: Any, *engines: int) -> Iterator[None]:
 
 
 @pytest.mark.cuda_kernels
-def test_a_gradient_that_waits_for_its_sums_to_be_compiled_is_planned_once(
+def test_a_gradient_with_a_deferred_compilation_of_its_sums_is_planned_once(
     gpu: Any, emulator_folder: Path
 ) -> None:
     if gpu is None:
         pytest.skip("the emulator counts plans")
-    # A size that no other test has: a graph still held by an earlier plan is reused.
+    # No other test uses this size, since a graph that an earlier plan still holds would be reused.
     given = {"x": whole((1, 2, 5, 13)), "weight": whole((3, 2, 2, 2)), "bias": whole((3,))}
     given["out_grad"] = whole((1, 3, 4, 12))
     before = gpu.count("cudnn_plans")
     tools = replace_toolchain(None)
     try:
-        # An empty one, so that the sums are deferred.
+        # The toolchain's cache is empty, so that the compilation of the sums is deferred.
         replace_toolchain(Toolchain(HostCompiler(emulator_folder)))
         with offered(gpu, TENSOR_CORES):
             check("conv2d_grad", given, "x_grad weight_grad bias_grad", "float16")
@@ -236,10 +236,10 @@ def test_a_gradient_that_waits_for_its_sums_to_be_compiled_is_planned_once(
         (5, "engine 5 is less exact"),
     ],
 )
-def test_our_own_kernel_serves_if_no_engine_is_good_enough(
+def test_our_own_kernel_is_used_if_no_engine_is_good_enough(
     gpu: Any, engine: int, reason: str
 ) -> None:
-    n = 10 + engine  # filters: no graph with this number has been planned before
+    n = 10 + engine  # number of filters, which no earlier graph has
     with offered(gpu, engine):
         compiled, network = convolving(filters=n)
         assert dict(network.placement().kernels) == {"cuda/native": 1}
@@ -260,7 +260,7 @@ def test_fallback_engines_are_tried_last(gpu: Any) -> None:
 @pytest.mark.parametrize(
     ("x", "weight"), [((0, 3, 8, 8), (4, 3, 3, 3)), ((2, 0, 8, 8), (4, 0, 3, 3))], ids=str
 )
-def test_sums_of_nothing_are_0(x: Any, weight: Any) -> None:
+def test_empty_sums_are_0(x: Any, weight: Any) -> None:
     given = {"x": whole(x), "weight": whole(weight)}
     (out,) = check("conv2d", given, "out", "float32")
     assert not np.any(out)
@@ -270,7 +270,7 @@ def test_sums_of_nothing_are_0(x: Any, weight: Any) -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("data_format", FORMATS)
-def test_a_sum_of_nothing_and_a_bias_is_the_bias(data_format: str) -> None:
+def test_an_empty_sum_and_a_bias_is_the_bias(data_format: str) -> None:
     given = {"x": whole((2, 0, 5, 4), data_format), "weight": whole((3, 0, 2, 2))}
     given["bias"] = np.array([1.0, -2.0, 3.0])
     (out,) = check("conv2d", given, "out", "bfloat16", data_format=data_format)
@@ -278,7 +278,7 @@ def test_a_sum_of_nothing_and_a_bias_is_the_bias(data_format: str) -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_without_cudnn_our_own_kernel_serves_and_placement_names_the_package(
+def test_without_cudnn_our_own_kernel_is_used_and_placement_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reason = f"cuDNN cannot be loaded; {INSTALL}"
@@ -296,7 +296,7 @@ def test_without_cudnn_our_own_kernel_serves_and_placement_names_the_package(
 
 
 def graph_of(dtype: str, x: tuple[int, ...], weight: tuple[int, ...]) -> OperationGraph:
-    """Return a convolution of images whose channels are last, without padding."""
+    """Return the graph of a convolution of channels-last images without padding."""
     n, channels, height, width = x
     filters, _, high, wide = weight
     down, across = height - high + 1, width - wide + 1

@@ -1,7 +1,7 @@
-"""cuDNN itself accepts the graphs of our kernels, for absent A100, H100 and B200.
+"""The real cuDNN accepts our kernels' graphs for A100, H100 and B200, which need not exist.
 
-It needs the wheels of cuDNN and cuBLAS, a gigabyte, which CI lacks: ``pip install
-"opwright-cuda[cudnn]"``.
+The tests need the wheels of cuDNN and cuBLAS (one gigabyte), which are not installed in CI: ``pip
+install "opwright-cuda[cudnn]"``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_every_convolution_has_an_engine_on_every_gpu(answers: list[dict[str, An
     assert [answer for answer in answers if "refused" in answer] == []
 
 
-def test_no_engine_varies_or_rounds_more_than_it_must(answers: list[dict[str, Any]]) -> None:
+def test_no_engine_is_nondeterministic_or_loses_precision(answers: list[dict[str, Any]]) -> None:
     assert [answer for answer in answers if answer["notes"] & (DOWN | LOW | VARIES)] == []
 
 
@@ -68,6 +68,6 @@ def test_half_precision_of_resnet_is_multiplied_by_tensor_cores_with_few_excepti
         and answer["layer"][0] >= 64
         and answer["format"] == "NHWC"
     ]
-    # The heuristics of 9.12 prefer an engine without them for one of the strided convolutions.
+    # The heuristics of 9.12 prefer an engine without tensor cores for one strided convolution.
     without = [answer for answer in wide if not answer["notes"] & TENSOR_CORES]
     assert 20 * len(without) < len(wide), without

@@ -1,4 +1,4 @@
-"""A cuDNN that is missing, or not the right one, is a reason and no end: each in a real process."""
+"""A missing or unsuitable cuDNN is reported and does not abort; each test starts a process."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ADVICE = 'pip install "opwright-cuda[cudnn]"'
 
 
 def refusal(machine: Machine, given: str) -> str:  # noqa: F811
-    """Return the error of a convolution by cuDNN only."""
+    """Return the error of a convolution for which only cuDNN is allowed."""
     said = machine.python(CONVOLVE.format(given=given))
     assert said.endswith("works\n")
     return said
 
 
-def test_a_missing_library_is_named_with_its_package(machine: Machine) -> None:  # noqa: F811
+def test_the_error_for_a_missing_library_names_its_package(machine: Machine) -> None:  # noqa: F811
     said = refusal(machine, "native.set_cudnn_path('libcudnn.so.absent')")
     assert 'cuDNN cannot be loaded, got "libcudnn.so.absent: cannot open' in said
     assert ADVICE in said
@@ -91,7 +91,7 @@ def test_the_library_of_the_wheel_takes_precedence_over_the_loaders(
     assert machine.python(script).strip() == str(folder / "libcudnn.so.9")
 
 
-def test_cublaslt_is_loaded_before_cudnn_which_would_end_the_process(
+def test_cublaslt_is_loaded_before_cudnn_which_would_otherwise_abort(
     machine: Machine,  # noqa: F811
 ) -> None:
     script = """
@@ -120,7 +120,7 @@ for candidate in ow.explain("conv2d", "cuda", "float32", context=allowed).candid
 """
 
 
-def test_explain_reports_a_missing_library_before_a_plan_is_made(machine: Machine) -> None:  # noqa: F811
+def test_explain_reports_a_missing_library_before_a_plan_is_built(machine: Machine) -> None:  # noqa: F811
     said = machine.python(
         EXPLAIN.format(given="native.set_cudnn_path('libcudnn.so.absent')", tf32=False)
     )

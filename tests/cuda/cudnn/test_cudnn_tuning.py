@@ -1,4 +1,4 @@
-"""Engines of cuDNN that are tried out: the fastest is used, and no memory leaks."""
+"""cuDNN engines are benchmarked: the fastest is used, and no memory leaks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TUNED = {ALLOW_TF32: True, TUNE: True}
 
 @contextlib.contextmanager
 def taking(gpu: Any, milliseconds: dict[int, int]) -> Iterator[None]:
-    """Set the times of the emulated cuDNN's engines; others are 1."""
+    """Set the times of some engines of the emulated cuDNN; the other engines take 1 ms."""
     for engine, time in milliseconds.items():
         gpu.set(f"cudnn_milliseconds_{engine}", time)
     try:
@@ -52,7 +52,7 @@ def test_engines_are_benchmarked_on_request(
 ) -> None:
     options = {ALLOW_TF32: True, TUNE: tunes}  # engine 5 then rounds, engine 6 does not
     given = feeds(1 + 2.0**-20)
-    gc.collect()  # an earlier plan that still has the same graph would share it
+    gc.collect()  # an earlier plan with the same graph would share it
     with offered(gpu, 5, 6, 7), taking(gpu, {5: milliseconds}):
         before = gpu.count("cudnn_plans")
         with pinned("cudnn", options):
@@ -71,16 +71,16 @@ def test_nondeterministic_engines_are_used_on_request(
     options = {TUNE: True, ALLOW_VARYING: allows}
     network = ow.Network([ow.Operator("conv2d", x="x", weight="weight", out="out")])
     gc.collect()
-    with offered(gpu, 0, 6, 7), pinned("cudnn", options):  # engine 0 varies
+    with offered(gpu, 0, 6, 7), pinned("cudnn", options):  # engine 0 is nondeterministic
         before = gpu.count("cudnn_plans")
         compute = network.compile(["x", "weight"], ["out"], "cuda", deterministic=deterministic)
-        filters = 9 + 2 * allows + deterministic  # so that no earlier plan has a graph of it
+        filters = 9 + 2 * allows + deterministic  # so that no earlier plan has the same graph
         compute(x=np.ones((2, 3, 8, 8), np.float32), weight=np.ones((filters, 3, 3, 3), np.float32))
         assert gpu.count("cudnn_plans") == before + n_tried
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_fastest_engines_compute_the_same(dtype: str) -> None:
+def test_the_fastest_engines_return_correct_results(dtype: str) -> None:
     attrs: dict[str, Any] = {"paddings": [1, 1, 1, 1], "data_format": "NHWC"}
     attrs["options"] = {TUNE: True}
     given = {"x": whole((2, 8, 9, 7), "NHWC"), "weight": whole((16, 8, 3, 3))}

@@ -1,4 +1,4 @@
-"""Shared parts of the processes of test_driver.py: the emulated GPU, and one operator."""
+"""Functions for the scripts of test_driver.py, such as a run of one operator."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import opwright as ow
 
 
 def emulated() -> Any:
-    """Return the emulated driver."""
+    """Load the emulated driver and return it."""
     from opwright_cuda_emulator import start
 
     return start()
 
 
 def run(op: str, device: str = "cuda", **feeds: Any) -> Any:
-    """Return the result of an operator."""
+    """Return the result of a single operator."""
     block = ow.Program().global_block()
     for name, array in feeds.items():
         block.create_var(name, array.shape, array.dtype.name)
@@ -30,7 +30,7 @@ def run(op: str, device: str = "cuda", **feeds: Any) -> Any:
 
 
 def problem(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Print the error of a call."""
+    """Print the error that a call raises."""
     try:
         function(*args, **kwargs)
     except ow.errors.OpwrightError as error:
@@ -65,6 +65,6 @@ ONES = np.ones(4, np.float32)
 
 
 def works(device: str = "cuda") -> None:
-    """Check that the GPU computes."""
+    """Check that an operator runs on the GPU."""
     np.testing.assert_allclose(run("sigmoid", device, x=ONES), 1 / (1 + np.exp(-1.0)), rtol=1e-6)
     print("works")

@@ -1,4 +1,4 @@
-"""Missing parts are reported, and failures leave the rest intact: each in a real process."""
+"""Missing libraries are reported and failures leave the rest intact; each test starts a process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ HERE = Path(__file__).parent
 
 
 class Machine:
-    """Starts processes of a machine with the emulated driver."""
+    """Starts processes that use the emulated driver."""
 
     def __init__(self, folder: Path) -> None:
         self.driver = HostCompiler(folder).build_driver()
 
     def python(self, script: str, status: int = 0, **environ: str) -> str:
-        """Return the output of a script."""
+        """Run a script; return its output."""
         env = {
             **os.environ,
             "PYTHONPATH": str(HERE),
@@ -39,20 +39,20 @@ def machine(emulator_folder: Path) -> Machine:
     return Machine(emulator_folder)
 
 
-def test_a_missing_driver_is_named_with_a_remedy(machine: Machine, tmp_path: Path) -> None:
+def test_the_error_for_a_missing_driver_suggests_a_remedy(machine: Machine, tmp_path: Path) -> None:
     absent = tmp_path / "libcuda.so.1"
     said = machine.python("problem(works)", OPWRIGHT_CUDA_DRIVER=str(absent))
     assert f"NVIDIA's driver is not installed here, got \"{absent}: cannot open" in said
     assert 'install driver 580 or newer, or run on device="cpu"' in said
 
 
-def test_the_error_of_an_old_driver_has_its_version(machine: Machine) -> None:
+def test_the_error_for_an_old_driver_contains_its_version(machine: Machine) -> None:
     said = machine.python("emulated(); problem(works)", OPWRIGHT_EMULATOR_VERSION="12040")
     assert "the driver must serve CUDA 13.0 or newer, got 12.4" in said
     assert "update NVIDIA's driver to 580 or newer" in said
 
 
-def test_the_error_of_a_library_that_is_no_driver_names_the_missing_function(
+def test_the_error_for_a_library_that_is_not_a_driver_names_the_missing_function(
     machine: Machine,
 ) -> None:
     said = machine.python("problem(works)", OPWRIGHT_CUDA_DRIVER="libm.so.6")
@@ -64,12 +64,12 @@ def test_a_machine_without_a_gpu_is_reported(machine: Machine) -> None:
     assert "CUDA: there is no GPU, though the driver is installed; see nvidia-smi" in said
 
 
-def test_hidden_gpus_are_named_by_their_variable(machine: Machine) -> None:
+def test_the_error_for_hidden_gpus_names_the_environment_variable(machine: Machine) -> None:
     said = machine.python("emulated(); problem(works)", CUDA_VISIBLE_DEVICES="")
     assert 'no GPU is visible, got CUDA_VISIBLE_DEVICES=""; unset it' in said
 
 
-def test_the_number_of_a_gpu_must_exist(machine: Machine) -> None:
+def test_an_unknown_gpu_index_raises(machine: Machine) -> None:
     said = machine.python("emulated(); problem(works, 'cuda:3'); works('cuda:0')")
     assert "the number of a device must be in [0, 1), got 3" in said
     assert "works" in said
@@ -113,15 +113,15 @@ def test_an_index_out_of_range_is_reported_and_memory_is_intact(machine: Machine
     assert said.endswith("works\n")
 
 
-def test_a_blocking_run_names_the_operator_of_a_fault(machine: Machine) -> None:
+def test_the_error_of_a_blocking_run_names_the_failed_operator(machine: Machine) -> None:
     script = "emulated(); problem(run, 'gather', x=ONES, index=np.array([1, 9]))"
     usual = machine.python(script)
     blocking = machine.python(script, OPWRIGHT_CUDA_BLOCKING="1")
     assert "gather[cuda" in blocking
-    assert "gather[cuda" not in usual  # the copy that waited for the GPU learned it
+    assert "gather[cuda" not in usual  # the copy that waited for the GPU reported it
 
 
-def test_the_error_of_a_lost_context_demands_a_restart(machine: Machine) -> None:
+def test_the_error_for_a_lost_context_requires_a_restart(machine: Machine) -> None:
     said = machine.python(
         "driver = emulated(); works(); driver.set('sticky', 700)\n" + 2 * "problem(works)\n"
     )
@@ -129,14 +129,14 @@ def test_the_error_of_a_lost_context_demands_a_restart(machine: Machine) -> None
     assert said.count("this process cannot use it any more: restart it") == 2
 
 
-def test_a_misaligned_access_loses_the_context_as_on_a_gpu(machine: Machine) -> None:
+def test_a_misaligned_access_destroys_the_context_as_on_a_gpu(machine: Machine) -> None:
     said = machine.python("emulated(); works(); print(launch_misaligned()); problem(works)")
     assert "\n716\n" in said
     assert "failed with CUDA_ERROR_MISALIGNED_ADDRESS (misaligned, block (0, 0, 0): thread" in said
     assert "this process cannot use it any more: restart it" in said
 
 
-def test_a_missing_cublaslt_is_named_where_a_product_needs_it(machine: Machine) -> None:
+def test_a_product_without_cublaslt_reports_the_missing_library(machine: Machine) -> None:
     said = machine.python(
         """
         from opwright_cuda import native
@@ -163,7 +163,7 @@ __attribute__((constructor)) static void opened() {
 
 @pytest.fixture(scope="module")
 def tripwire(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the variables that let the opening of the driver write a mark."""
+    """Return environment variables that make loading the driver write a marker file."""
     folder = tmp_path_factory.mktemp("tripwire")
     (folder / "wire.cc").write_text(TRIPWIRE)
     library = folder / "libcuda.so.1"
@@ -175,7 +175,7 @@ def tripwire(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 WITHOUT_CUDA = """
 import sys
 for name in ("cupy", "cuda", "cuda.bindings", "cuda.pathfinder"):
-    sys.modules[name] = None  # whoever imports it fails
+    sys.modules[name] = None  # so that importing it fails
 """
 
 USES = {
@@ -189,14 +189,16 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_inspection_opens_no_driver(machine: Machine, tripwire: dict[str, str], use: str) -> None:
+def test_inspection_does_not_open_the_driver(
+    machine: Machine, tripwire: dict[str, str], use: str
+) -> None:
     script = f"{WITHOUT_CUDA}\n{USES[use]}\nprint('MAPS', open('/proc/self/maps').read())"
     _, maps = machine.python(script, **tripwire).rsplit("MAPS", 1)
     assert not Path(tripwire["OPENED"]).exists()
     assert not any(name in maps for name in ("libcuda", "libnvrtc", "libcublas", "libcudnn"))
 
 
-def test_the_tripwire_counts_as_one(machine: Machine, tripwire: dict[str, str]) -> None:
+def test_the_tripwire_detects_an_opened_driver(machine: Machine, tripwire: dict[str, str]) -> None:
     machine.python("problem(works)", **tripwire)
     opened = Path(tripwire["OPENED"])
     assert opened.exists()

@@ -1,11 +1,11 @@
-"""Runs samples of the CUDA kernels in a process whose kernels a sanitizer watches.
+"""Runs samples of the CUDA kernels, compiled with a sanitizer.
 
-``run_samples.py FOLDER SANITIZER choose WHICH``, without the sanitizer's library, compiles samples
-and prints their names: WHICH is "operators", the largest case of every operator, or "kernels", as
-few of them as launch every kernel once.
+``run_samples.py FOLDER SANITIZER choose WHICH`` compiles samples and prints their names; it runs
+without the sanitizer's library. WHICH is "operators" for the largest case of every operator, or
+"kernels" for a small subset that launches every kernel at least once.
 
-``run_samples.py FOLDER SANITIZER run NAME...`` prints each sample before it is run; a sanitizer
-that finds something ends the process.
+``run_samples.py FOLDER SANITIZER run NAME...`` prints each sample before it is run; the process
+exits on a sanitizer's first report.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-os.environ.pop("LD_PRELOAD", None)  # for this process, and not for the compilers that it starts
+os.environ.pop("LD_PRELOAD", None)  # this process needs it; the compilers that it starts do not
 CUDA = Path(__file__).parents[1]
 sys.path[:0] = [str(CUDA), str(CUDA.parent / "support"), str(CUDA.parent / "std" / "operators")]
 
@@ -33,7 +33,7 @@ DTYPES = ("float16", "float32", "int64")
 
 
 def one_of_each() -> list[tuple[Sample, Call]]:
-    """Return one sample of each operator, several of plan-only ones."""
+    """Return one sample of each operator, and several of plan-only operators."""
     found: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples():
         if sample.library in OURS:
@@ -47,7 +47,7 @@ def one_of_each() -> list[tuple[Sample, Call]]:
 
 
 def is_refused(sample: Sample, called: Call) -> bool:
-    """Whether the kernel leaves a sample to others, such as an activation that it lacks."""
+    """Return whether the kernel refuses a sample, for example because of its activation."""
     try:
         prepare(sample, called, metas_of(sample, called))
     except Refuse:
@@ -56,7 +56,7 @@ def is_refused(sample: Sample, called: Call) -> bool:
 
 
 def templates_of(sample: Sample, called: Call, compiler: HostCompiler) -> set[tuple[str, str]]:
-    """Return which templates a sample launches: file and name."""
+    """Return the file and name of each template that a sample launches."""
     collector = Collector(compiler)
     replace_toolchain(collector)
     prepare(sample, called, metas_of(sample, called))
@@ -70,7 +70,7 @@ def templates_of(sample: Sample, called: Call, compiler: HostCompiler) -> set[tu
 def compile_samples(
     chosen: list[tuple[Sample, Call]], plain: HostCompiler, compiler: HostCompiler
 ) -> None:
-    """Compile the kernels of samples that are not on disk yet."""
+    """Compile those kernels of samples that are not on disk yet."""
     collector = Collector(plain)
     replace_toolchain(collector)
     for sample, called in chosen:
@@ -79,10 +79,10 @@ def compile_samples(
 
 
 def choose(folder: Path, sanitizer: str, which: str) -> None:
-    """Print the samples of a kind, compiled."""
+    """Compile the chosen samples and print their names."""
     start(folder, FLAGS["none"])
     plain, compiler = (HostCompiler(folder, FLAGS[name]) for name in ("none", sanitizer))
-    replace_toolchain(Collector(plain))  # nothing is compiled to find refusals
+    replace_toolchain(Collector(plain))  # finds refusals without compiling
     chosen = [pair for pair in one_of_each() if not is_refused(*pair)]
     if which == "kernels":
         needed = fewest({s: templates_of(s, c, plain) for s, c in chosen})
@@ -104,13 +104,13 @@ def run(folder: Path, sanitizer: str, *names: str) -> None:
     launcher = Launcher()
     for sample, called in chosen:
         print(sample, flush=True)
-        with suppress(NotImplementedError):  # products of cuBLASLt are not ours
+        with suppress(NotImplementedError):  # cuBLASLt's products are not our kernels
             launcher.run(sample, called)
     print(f"{len(chosen)} samples", flush=True)
 
 
 def fewest(templates: dict[Sample, set[tuple[str, str]]]) -> set[Sample]:
-    """Return samples that launch every template between them."""
+    """Return a small set of samples that together launch every template."""
     missing = set().union(*templates.values())
     chosen = set()
     while missing:

@@ -1,4 +1,4 @@
-"""Assertions on a GPU: failures surface at the next synchronization, also in recorded graphs."""
+"""Failed assertions on a GPU raise at the next synchronization, also in replayed graphs."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def test_an_assertion_without_a_message_has_a_default_text() -> None:
         call(x=np.float32(0))
 
 
-def test_nothing_counts_as_true() -> None:
+def test_an_assertion_on_an_empty_tensor_holds() -> None:
     _, call = compiled((0, 3), "x must be > 0")
     assert call(x=np.zeros((0, 3), np.float32))[0].shape == (0, 3)

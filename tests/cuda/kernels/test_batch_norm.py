@@ -1,4 +1,4 @@
-"""Fused batch normalization on a GPU has the bits of the separate operators."""
+"""Fused batch normalization on a GPU is bitwise identical to the separate operators."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 CHANNELS = ("scale", "bias", "mean", "variance")
 SAVED = ("saved_mean", "saved_inv_std")
 
-# Matrices whose rows vectors fill and do not fill, of many rows, of one row, of one column;
-# images in vectors, and of odd sizes.
+# Matrices whose row length is or is not a multiple of the vector width, with many rows, one row or
+# one column; images with sizes that are or are not multiples of it.
 SHAPES = ((41, 16), (9, 5), (530, 40), (1, 24), (30, 1), (3, 4, 8, 8), (2, 3, 5, 7), (2, 2, 1500))
 
 Arrays = dict[str, Any]
 
 
 def entry_of(op_type: str, dtype: str) -> Any:
-    """Return the registration of our own kernel for CUDA."""
+    """Return the registry entry of our own CUDA kernel."""
     wanted = ("cuda", dtype, "native")
     entries = ow.current_context().kernels.entries(op_type)
     return next(e for e in entries if (e.device, e.dtype, e.library) == wanted)
@@ -42,7 +42,7 @@ def run(
     absent: Sequence[str] = (),
     reuse: Sequence[tuple[str, str]] = (),
 ) -> Arrays:
-    """Return the results of a CUDA kernel by slot; it must not write elsewhere."""
+    """Return a CUDA kernel's results by slot; check that it writes nowhere else."""
     entry = entry_of(op_type, next(iter(inputs.values())).dtype.name)
     definition = ow.current_context().ops.get(op_type)
     known = {slot.name for slot in definition.proto.inputs}
@@ -56,7 +56,7 @@ def run(
 
 
 def numbers(shape: tuple[int, ...], dtype: str, *, seed: int = 1) -> Arrays:
-    """Return inputs of both operators."""
+    """Return inputs for the fused and the separate operators."""
     rng = np.random.default_rng(seed)
     kind = dtype_to_numpy(dtype)
     large = ("x", "residual", "out_grad")
@@ -67,10 +67,10 @@ def numbers(shape: tuple[int, ...], dtype: str, *, seed: int = 1) -> Arrays:
 
 
 def at_the_edge(shape: tuple[int, ...], dtype: str) -> Arrays:
-    """Return inputs with relu applied to differences of nearly equal numbers.
+    """Return inputs for which relu's argument is a difference of nearly equal numbers.
 
-    The difference is a rounding error: it has another sign, or is 0, where a product is rounded
-    before it is added.
+    The difference is a rounding error: it has the opposite sign, or is 0, if the product is rounded
+    before the addition.
     """
     made = numbers(shape, dtype)
     kind = dtype_to_numpy(dtype)
@@ -80,7 +80,7 @@ def at_the_edge(shape: tuple[int, ...], dtype: str) -> Arrays:
     wide = np.float32 if kind.itemsize == 2 else kind
     distance = flat[0].astype(wide) - made["mean"].astype(wide)
     made["bias"] = -(distance * made["scale"].astype(wide)).astype(kind)
-    # The neighbors of each number as well.
+    # Add the representable neighbors of each number.
     for row in range(1, len(flat)):
         flat[row] = np.nextafter(flat[row - 1], kind.type(np.inf if row % 4 < 2 else -np.inf))
     made["x"] = np.moveaxis(flat.reshape(rows.shape), -1, 1).copy()
@@ -88,7 +88,7 @@ def at_the_edge(shape: tuple[int, ...], dtype: str) -> Arrays:
 
 
 def one_by_one(given: Arrays, attrs: Mapping[str, Any], *, has_residual: bool) -> Arrays:
-    """Return the results of separate batch_norm, add and relu."""
+    """Return the results of the separate operators batch_norm, add and relu."""
     made = run("batch_norm", given, attrs)
     if has_residual:
         (made["out"],) = run("add", {"x": made["out"], "y": given["residual"]}, {}).values()
@@ -103,7 +103,7 @@ def assert_same_bits(one: Arrays, other: Arrays) -> None:
 
 
 def assert_close(one: Arrays, other: Arrays, dtype: str) -> None:
-    """Compare gradients that may differ in the order of their sums, and in fused products."""
+    """Compare gradients that may differ in summation order and in fused multiply-adds."""
     unit = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-13}[dtype]
     assert one.keys() == other.keys()
     for slot, array in one.items():
@@ -116,7 +116,7 @@ ATTRS = {"momentum": 0.75, "epsilon": 1e-3}
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_residual_and_relu_are_fused_bit_for_bit(shape: Any, dtype: str) -> None:
+def test_fused_residual_and_relu_are_bitwise_identical(shape: Any, dtype: str) -> None:
     given = numbers(shape, dtype)
     bare = {slot: array for slot, array in given.items() if slot != "residual"}
     pairs = []
@@ -132,7 +132,7 @@ def test_residual_and_relu_are_fused_bit_for_bit(shape: Any, dtype: str) -> None
 
 
 @pytest.mark.parametrize("op_type", ["batch_norm", FUSED])
-def test_the_running_variance_may_move_towards_the_unbiased_one(op_type: str) -> None:
+def test_the_running_variance_may_move_towards_the_unbiased_variance(op_type: str) -> None:
     given = numbers((5, 7, 3), "float64")
     attrs = {**ATTRS, "training": True, "unbiased": True}
     activation = {"activation": "relu"} if op_type == FUSED else {}
@@ -143,7 +143,9 @@ def test_the_running_variance_may_move_towards_the_unbiased_one(op_type: str) ->
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", [(12, 16), (6, 5), (3, 4, 4, 4), (2, 3, 3, 5)], ids=str)
-def test_the_gradient_knows_bit_for_bit_where_relu_gave_0(shape: Any, dtype: str) -> None:
+def test_the_gradient_masks_exactly_the_elements_where_relu_returned_0(
+    shape: Any, dtype: str
+) -> None:
     given = at_the_edge(shape, dtype)
     attrs = {"training": False, "activation": "relu", "epsilon": 0.0, "momentum": 0.5}
     forward = run(FUSED, {s: a for s, a in given.items() if s != "residual"}, attrs)
@@ -159,7 +161,7 @@ def test_the_gradient_knows_bit_for_bit_where_relu_gave_0(shape: Any, dtype: str
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_the_gradient_knows_where_the_result_was_too_small_for_its_type(dtype: str) -> None:
+def test_the_gradient_masks_elements_whose_result_underflowed(dtype: str) -> None:
     given = numbers((8, 3), dtype)
     kind = dtype_to_numpy(dtype)
     for slot, value in (("scale", 2.0 ** (-24 if dtype == "float16" else -133)), ("bias", 0.0)):
@@ -172,7 +174,7 @@ def test_the_gradient_knows_where_the_result_was_too_small_for_its_type(dtype: s
 
 
 def gradients(given: Arrays, training: bool) -> tuple[Arrays, Arrays]:
-    """Return relu's gradient and the gradients of batch_norm, computed separately."""
+    """Return the gradients of relu and of batch_norm, computed by separate operators."""
     (behind,) = run("relu_grad", given, {}).values()
     attrs = {**ATTRS, "training": training}
     made = run("batch_norm_grad", {**given, "out_grad": behind}, attrs)
@@ -266,7 +268,7 @@ def test_an_empty_batch_has_running_statistics_and_no_gradient(shape: Any) -> No
         np.testing.assert_array_equal(grads[slot], np.zeros(3), err_msg=slot)
 
 
-def test_relu_lets_the_gradient_through_if_its_input_is_nan() -> None:
+def test_relu_propagates_the_gradient_if_its_input_is_nan() -> None:
     given = numbers((4, 3), "float32")
     given |= {"saved_mean": given["mean"], "saved_inv_std": given["variance"]}
     given["x"][1, 2] = np.nan
@@ -277,7 +279,7 @@ def test_relu_lets_the_gradient_through_if_its_input_is_nan() -> None:
     assert np.isfinite(made["x_grad"]).all()
 
 
-# Rows that are the same for all rows
+# Kernels for large arrays, which reuse rows that broadcast to all rows
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])

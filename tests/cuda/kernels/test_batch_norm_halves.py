@@ -1,4 +1,4 @@
-"""Batch normalization of images in 16 bits with parameters and statistics in float32."""
+"""Batch normalization of 16-bit images with float32 parameters and statistics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEP = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24}
 
 
 def numbers(shape: tuple[int, ...], dtype: str) -> Arrays:
-    """Return inputs of both operators."""
+    """Return inputs for the fused and the separate operators."""
     return with_wide_parameters(numbers_of_one_dtype(shape, dtype))
 
 
@@ -44,7 +44,7 @@ def but(given: Arrays, slot: str) -> Arrays:
 
 
 def with_casts(given: Arrays, attrs: dict[str, Any]) -> Arrays:
-    """Return the results of separate batch_norm between casts, add and relu."""
+    """Return the results of separate operators: batch_norm between casts, add and relu."""
     wide = given | {"x": given["x"].astype(np.float32)}
     made = run("batch_norm", wide, {k: v for k, v in attrs.items() if k != "activation"})
     made["out"] = made["out"].astype(given["x"].dtype)
@@ -66,14 +66,14 @@ def test_results_equal_float32_kernels_between_casts(shape: Any, dtype: str) -> 
 
 
 def in_float64(given: Arrays, *, with_bias: bool) -> Arrays:
-    """Return the gradients after relu and the statistics of a batch.
+    """Return a batch's statistics and its gradients through relu and normalization, in float64.
 
     Parameters
     ----------
     given : dict
-        With ``out``, which is positive where relu was.
+        Inputs with ``out``, which is positive where relu's argument was positive.
     with_bias : bool
-        Whether no gradient of a residual is requested.
+        Whether the results exclude ``residual_grad``.
     """
     x, out_grad = given["x"].astype(np.float64), given["out_grad"].astype(np.float64)
     axes, along = (0, *range(2, x.ndim)), (1, -1, *[1] * (x.ndim - 2))
@@ -99,7 +99,7 @@ def in_float64(given: Arrays, *, with_bias: bool) -> Arrays:
 
 
 def assert_rounded_once(found: Arrays, wanted: Arrays) -> None:
-    """Compare with numbers in float64: off by one rounding, and the errors of float32 sums."""
+    """Compare with float64 results: tolerate one rounding and the errors of float32 sums."""
     for slot, array in found.items():
         step, numbers = STEP[array.dtype.name], wanted[slot]
         lost = 2e-5 * np.abs(numbers).max(initial=1)
@@ -142,7 +142,9 @@ def test_a_gradient_without_an_activation_needs_neither_bias_nor_result(dtype: s
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape", [(12, 16), (6, 5), (3, 4, 4, 4), (2, 3, 3, 5)], ids=str)
-def test_the_gradient_knows_bit_for_bit_where_relu_gave_0(shape: Any, dtype: str) -> None:
+def test_the_gradient_masks_exactly_the_elements_where_relu_returned_0(
+    shape: Any, dtype: str
+) -> None:
     given = with_wide_parameters(at_the_edge(shape, dtype))
     attrs = {"training": False, "activation": "relu", "epsilon": 0.0, "momentum": 0.5}
     forward = run(FUSED, but(given, "residual"), attrs)

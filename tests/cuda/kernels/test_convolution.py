@@ -1,4 +1,4 @@
-"""Our own convolution and pooling on a GPU: tiles, parts of sums, orders of axes, all dtypes."""
+"""Our own convolution and pooling on a GPU, with all tiles, split sums, axis orders and dtypes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(11)
 
 
 def whole(shape: tuple[int, ...], data_format: str = "NCHW", most: int = 2) -> Any:
-    """Return images [n, channels, height, width] of small whole numbers, in an order of axes."""
+    """Return images of small integers, of shape [n, channels, height, width] in `data_format`."""
     images = RNG.integers(-most, most + 1, shape).astype(np.float64)
     return np.moveaxis(images, 1, 3) if data_format == "NHWC" else images
 
@@ -35,7 +35,7 @@ def call_own(op_type: str, inputs: dict[str, Any], outputs: str, **attrs: Any) -
 def on_both(
     op_type: str, inputs: dict[str, Any], outputs: str, dtype: str, **attrs: Any
 ) -> list[tuple[Any, Any]]:
-    """Return the results of a GPU in a dtype, and of NumPy in double precision."""
+    """Return the results of the GPU in a dtype and of NumPy in double precision."""
     kind = dtype_to_numpy(dtype)
     narrow = {s: a.astype(kind) if a.dtype.kind == "f" else a for s, a in inputs.items()}
     got = call_own(op_type, narrow, outputs, **attrs)
@@ -52,11 +52,11 @@ def check(pairs: list[tuple[Any, Any]], dtype: str) -> None:
 
 
 CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
-    # Two tiles of windows and of filters, three steps through the taps.
+    # Two window tiles, two filter tiles and three steps through the taps.
     ((2, 5, 7, 7), (70, 5, 3, 3), {"paddings": [1, 1, 1, 1]}),
-    # Two flat tiles of windows, of pixels and of taps.
+    # Two flat tiles each of windows, pixels and taps.
     ((2, 20, 10, 10), (5, 20, 3, 3), {"paddings": [1, 1, 1, 1]}),
-    # Two tiles of channels.
+    # Two channel tiles.
     ((1, 66, 3, 4), (4, 66, 1, 1), {}),
     ((1, 66, 5, 5), (3, 66, 2, 1), {"strides": [2, 3], "dilations": [2, 1]}),
     ((2, 6, 6, 9), (9, 2, 3, 2), {"groups": 3, "strides": [2, 1], "paddings": [2, 0, 1, 1]}),
@@ -66,7 +66,7 @@ CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("data_format", FORMATS)
 @pytest.mark.parametrize(("x", "weight", "attrs"), CONVOLUTIONS, ids=str)
-def test_convolution_and_its_gradient_take_several_tiles(
+def test_convolution_and_its_gradient_in_several_tiles_match_numpy(
     x: Any, weight: Any, attrs: dict[str, Any], data_format: str, dtype: str
 ) -> None:
     attrs = {**attrs, "data_format": data_format}
@@ -79,7 +79,7 @@ def test_convolution_and_its_gradient_take_several_tiles(
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("data_format", FORMATS)
-def test_gradients_of_weights_are_added_up_in_parts(data_format: str, dtype: str) -> None:
+def test_weight_gradients_are_summed_in_parts(data_format: str, dtype: str) -> None:
     windows = 2 * 19 * 21
     assert windows > 3 * convolution.PART_STEPS
     attrs = {"data_format": data_format, "paddings": [1, 1, 1, 1], "groups": 2}
@@ -94,7 +94,7 @@ def test_gradients_of_weights_are_added_up_in_parts(data_format: str, dtype: str
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("data_format", FORMATS)
-def test_long_sums_of_few_outputs_are_added_up_in_parts(data_format: str, dtype: str) -> None:
+def test_long_sums_of_few_outputs_are_split(data_format: str, dtype: str) -> None:
     attrs = {"data_format": data_format, "groups": 2, "paddings": [1, 0, 0, 1]}
     assert 2 * convolution.PART_STEPS < 90 * 6 < 100 * 6
     given = {
@@ -108,7 +108,7 @@ def test_long_sums_of_few_outputs_are_added_up_in_parts(data_format: str, dtype:
     check(on_both("conv2d_grad", given, "x_grad", dtype, **attrs), dtype)
 
 
-def test_two_runs_of_the_gradient_have_the_same_bits() -> None:
+def test_two_runs_of_the_gradient_are_bitwise_identical() -> None:
     given = {
         "x": RNG.standard_normal((2, 3, 20, 20)).astype(np.float32),
         "weight": RNG.standard_normal((4, 3, 3, 3)).astype(np.float32),
@@ -132,7 +132,7 @@ def adapted(x: Any, dtype: str, **attrs: Any) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize(
     ("pool", "attrs"),
     [
-        # Windows of 64 elements: a warp adds up one of them.
+        # Windows of 64 elements, each of which a warp sums.
         (average, {"kernel": [4, 16], "strides": [1, 8], "paddings": [2, 3, 0, 7]}),
         (average, {"kernel": [8, 8], "count_include_pad": True, "paddings": [1, 1, 7, 0]}),
         (average, {"kernel": [16, 16], "ceil_mode": True, "strides": [5, 7]}),
@@ -157,7 +157,7 @@ def test_means_of_large_windows_match_numpy(
 def test_maxima_and_their_gradients_match_numpy(data_format: str, dtype: str) -> None:
     attrs = {"kernel": [3, 2], "strides": [1, 2], "paddings": [1, 1, 0, 1]}
     attrs = {**attrs, "data_format": data_format}
-    x = whole((3, 5, 9, 11), data_format)  # many are equal
+    x = whole((3, 5, 9, 11), data_format)  # contains many equal values
     pairs = on_both("max_pool2d", {"x": x}, "out index", dtype, **attrs)
     check(pairs, dtype)
     out_grad = RNG.integers(-3, 4, pairs[0][1].shape).astype(np.float64)

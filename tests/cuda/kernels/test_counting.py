@@ -1,4 +1,4 @@
-"""Counts on a GPU: wrong ids and scores are reported, kinds beyond shared memory are counted."""
+"""Counts on a GPU, also with more classes than fit shared memory, or with invalid ids or scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RNG = np.random.default_rng(3)
 
 
 @pytest.mark.parametrize("n_kinds", [MOST_SHARED, MOST_SHARED + 1])
-def test_any_number_of_kinds_is_counted(n_kinds: int) -> None:
+def test_any_number_of_classes_is_counted(n_kinds: int) -> None:
     ids = np.append(RNG.integers(0, n_kinds, 500), [n_kinds - 1] * 3)
     (out,) = call("bincount", {"x": ids}, length=n_kinds)
     np.testing.assert_array_equal(out, np.bincount(ids, minlength=n_kinds))
@@ -28,7 +28,7 @@ def test_any_number_of_kinds_is_counted(n_kinds: int) -> None:
     np.testing.assert_array_equal(out, np.histogram(x, n_kinds, (-1.0, 3.0))[0])
 
 
-def test_edges_of_bins_match_numpy() -> None:
+def test_values_at_bin_edges_are_counted_as_in_numpy() -> None:
     edges = np.linspace(0.1, 0.7, 24)
     x = np.concatenate([edges, np.nextafter(edges, -1), np.nextafter(edges, 1)])
     (out,) = call("histogram", {"x": x}, bins=23, min=0.1, max=0.7)
@@ -64,7 +64,7 @@ def test_a_score_that_is_not_a_probability_is_reported(wrong: float) -> None:
         _auc(np.array([0.5, 0.5]), np.array([0, 2]))
 
 
-def test_the_area_in_several_blocks_matches_the_formula() -> None:
+def test_the_area_computed_in_several_blocks_matches_the_formula() -> None:
     thresholds = 256 * BINS_OF_THREAD * 2 + 5
     x, label = RNG.uniform(0, 1, 300), RNG.integers(0, 2, 300)
     bins = (x * thresholds).astype(int)
@@ -72,7 +72,7 @@ def test_the_area_in_several_blocks_matches_the_formula() -> None:
     np.testing.assert_allclose(_auc(x, label, thresholds), [wins.mean()], rtol=1e-6)
 
 
-def test_classes_of_several_blocks_are_merged() -> None:
+def test_class_counts_of_several_blocks_are_merged() -> None:
     n, classes = 20, 700
     x, label = RNG.standard_normal((n, classes)), RNG.integers(0, classes, n)
     x[np.arange(n // 2), label[: n // 2]] = 9.0
@@ -89,7 +89,7 @@ def test_classes_of_several_blocks_are_merged() -> None:
         call("precision_recall", inputs, slots)
 
 
-def test_more_prior_boxes_than_a_launch_takes_are_written() -> None:
+def test_prior_boxes_beyond_the_limit_of_one_launch_are_written() -> None:
     x, image = np.zeros((1, 1, 2, 3), np.float32), np.zeros((1, 1, 8, 9), np.float32)
     attrs = {"min_sizes": [float(i) for i in range(1, MOST_PRIORS + 7)], "clip": True}
     inputs = {"x": x, "image": image}

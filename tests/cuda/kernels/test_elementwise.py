@@ -1,4 +1,4 @@
-"""Functions of elements on a GPU: vectors, broadcasting, dtypes that the operator table lacks.
+"""Elementwise functions on a GPU: vectors, broadcasting, dtypes that the operator table lacks.
 
 Tests compute everything before they compare, so that the emulator compiles all kernels together.
 """
@@ -25,14 +25,14 @@ RNG = np.random.default_rng(3)
 
 
 def random(shape: tuple[int, ...], dtype: str = "float32") -> Any:
-    """Return numbers that every dtype has: small multiples of a quarter, or whole ones."""
+    """Return values that every dtype can represent: small multiples of 1/4, or integers."""
     kind = dtype_to_numpy(dtype)
     numbers = np.asarray(RNG.integers(0, 16, shape))
     return (numbers / 4 - 2).astype(kind) if dtype in FLOATS else numbers.astype(kind)
 
 
 def wide(array: Any) -> Any:
-    """Return 16-bit floats as float32."""
+    """Convert 16-bit floats to float32."""
     return array.astype(np.float32) if array.dtype.itemsize == 2 else array
 
 
@@ -69,7 +69,7 @@ def test_threads_read_two_vectors_of_one_large_input(n_inputs: int, each: int) -
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
 @pytest.mark.parametrize("shape", [(300, 64), (1100, 16), (2100, 8)], ids=str)
-def test_a_row_broadcast_to_all_rows_is_kept(
+def test_results_with_a_row_broadcast_to_all_rows_match_numpy(
     shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elementwise, "MANY_VECTORS", 1)
@@ -90,7 +90,7 @@ SHAPES = [
     ((40, 128), (128,)),  # a bias
     ((40, 128), (40, 1)),  # a factor of each row
     ((1, 128), (40, 1)),
-    ((40, 130), (130,)),  # rows of 130 floats are not a whole number of vectors
+    ((40, 130), (130,)),  # rows whose length is not a multiple of a vector
     ((4, 8, 128), (4, 1, 128)),
     ((4, 8, 128), (8, 1)),
     ((2, 3, 4, 5, 64), (3, 1, 5, 64)),
@@ -106,7 +106,7 @@ def test_inputs_broadcast_in_blocks_of_elements(x: Any, y: Any, dtype: str) -> N
     np.testing.assert_array_equal(mirrored, b - a)
 
 
-def test_where_chooses_among_elements_of_any_size() -> None:
+def test_where_selects_elements_of_any_size() -> None:
     condition = RNG.random((60, 1)) < 0.5
     dtypes = ("bool", "bfloat16", "float32", "int64")
     pairs = [(random((60, 128), dtype), random((128,), dtype)) for dtype in dtypes]
@@ -124,7 +124,7 @@ def test_casts_to_all_dtypes_match_numpy(source: str) -> None:
 
 
 def cast(x: Any, dtype: str) -> Any:
-    """NumPy's cast; negative floats become unsigned numbers by way of int64, as on x86."""
+    """Cast as NumPy does; cast negative floats to unsigned integers via int64, as on x86."""
     kind = dtype_to_numpy(dtype)
     if x.dtype.kind not in "iub" and kind.kind == "u":
         x = x.astype(np.int64)
@@ -142,8 +142,8 @@ def test_casts_out_of_range_match_the_cpu(source: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "half"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8)])
-def test_doubles_are_rounded_once_to_16_bits(dtype: str, half: float) -> None:
-    # Halfway between two of them but for a bit that float32 lacks.
+def test_doubles_are_rounded_only_once_to_16_bits(dtype: str, half: float) -> None:
+    # Not quite halfway between two 16-bit values: the difference is a bit that float32 lacks.
     x = np.array([1 + half + 2.0**-40, 1 + half - 2.0**-40, -1 - half - 2.0**-40, 1 + half])
     (out,) = call("cast", {"x": x}, dtype=dtype)
     expected = [1 + 2 * half, 1, -1 - 2 * half, 1]
@@ -152,13 +152,13 @@ def test_doubles_are_rounded_once_to_16_bits(dtype: str, half: float) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [1, 2, 33, 70])
-def test_any_number_of_terms_is_added_up(n: int, dtype: str) -> None:
+def test_any_number_of_terms_is_summed(n: int, dtype: str) -> None:
     lists = [[random((length,), dtype) for _ in range(n)] for length in (5, 8195)]
     for terms, (out,) in zip(lists, [call("add_n", {"x": terms}) for terms in lists], strict=True):
         np.testing.assert_array_equal(wide(out), sum(wide(term) for term in terms))
 
 
-def test_16_bit_terms_are_rounded_once() -> None:
+def test_sums_of_16_bit_terms_are_rounded_once() -> None:
     terms = [np.full(7, value, np.float16) for value in (2048.0, 1.0, 1.0)]
     np.testing.assert_array_equal(call("add_n", {"x": terms})[0], np.full(7, 2050, np.float16))
 
@@ -172,15 +172,15 @@ def test_one_value_fills_all_dtypes(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "value"), [("int8", 200.0), ("uint8", -1.0), ("int32", np.nan)])
-def test_a_value_that_the_dtype_lacks_is_refused(dtype: str, value: float) -> None:
+def test_a_value_that_the_dtype_cannot_represent_is_refused(dtype: str, value: float) -> None:
     with pytest.raises(AttributeValueError, match=f"become {dtype}, got value={value}"):
         call("fill", {}, shape=[3], value=value, dtype=dtype)
 
 
 @pytest.mark.parametrize("n", [1, 7, 5003])
 @pytest.mark.parametrize("dtype", WHOLE_BYTES)
-def test_copies_keep_every_byte(dtype: str, n: int) -> None:
-    # Inputs read again are copied; otherwise the output is in place.
+def test_copies_preserve_every_byte(dtype: str, n: int) -> None:
+    # Inputs that are read later are copied; otherwise the operation is in place.
     x = random((n, 3), dtype)
     block = ow.Program().global_block()
     block.create_var("x", x.shape, dtype)
@@ -192,7 +192,7 @@ def test_copies_keep_every_byte(dtype: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", WHOLE_BYTES)
-def test_expansions_keep_every_byte(dtype: str) -> None:
+def test_expansions_preserve_every_byte(dtype: str) -> None:
     given = [random((64,), dtype), random((80, 1), dtype)]
     for x, (out,) in zip(given, [call("expand", {"x": x}, shape=[80, 64]) for x in given]):
         np.testing.assert_array_equal(out, np.broadcast_to(x, (80, 64)))
@@ -216,7 +216,7 @@ def test_powers_and_their_gradients_match_the_formula(dtype: str) -> None:
     np.testing.assert_allclose(y_grad.astype(np.float64), exact, **near)
 
 
-def test_whole_numbers_wrap_around_and_take_no_exponent_below_zero() -> None:
+def test_integer_powers_wrap_around_and_refuse_negative_exponents() -> None:
     x, y = np.array([3, -7, 2, 0], np.int32), np.array([20, 13, 31, 0], np.int32)
     np.testing.assert_array_equal(call("power", {"x": x, "y": y})[0], x**y)
     with pytest.raises(KernelError, match="negative integer powers are not allowed.*got.* -3"):

@@ -1,4 +1,4 @@
-"""Look-ups on a GPU: positions out of range, many and few slices of a position, the same sums."""
+"""Lookups on a GPU: positions out of range, many or few slices per position, reproducible sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(5)
 
 
 def whole(shape: tuple[int, ...], dtype: str = "float32") -> Any:
-    """Return small whole numbers: their sums are exact in any order."""
+    """Return small integers, whose sums are exact in any order."""
     return RNG.integers(-4, 5, shape).astype(dtype_to_numpy(dtype))
 
 
@@ -49,7 +49,7 @@ def test_a_position_out_of_range_is_reported(value: int, least: int, index_dtype
         call("embedding_grad", given, "weight_grad")
 
 
-def test_a_fault_is_reported_once_and_the_device_stays_usable() -> None:
+def test_an_error_is_reported_once_and_the_device_stays_usable() -> None:
     x = whole((5, 3))
     with pytest.raises(KernelError, match="got 9"):
         call("gather", {"x": x, "index": np.array([9])})
@@ -63,7 +63,7 @@ def test_a_class_id_out_of_range_is_reported(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 12, 2**31 - 1, -(2**31)])
-def test_an_index_of_a_maximum_outside_of_the_image_is_reported(value: int) -> None:
+def test_a_maximum_index_outside_of_the_image_is_reported(value: int) -> None:
     index = np.array([0, value], np.int32).reshape(1, 1, 1, 2)
     grads = np.ones(index.shape, np.float32)
     inputs = {"x": np.ones((1, 1, 3, 4), np.float32), "index": index, "out_grad": grads}
@@ -90,7 +90,7 @@ POSITIONS = {
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("case", POSITIONS)
-def test_the_slices_of_each_position_are_added_up(case: str, dtype: str) -> None:
+def test_the_slices_of_each_position_are_summed(case: str, dtype: str) -> None:
     index, count = POSITIONS[case]
     for size in (1, 5):
         x, grads = whole((count, size), dtype), whole((len(index), size), dtype)
@@ -101,7 +101,7 @@ def test_the_slices_of_each_position_are_added_up(case: str, dtype: str) -> None
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 300), (300, 4), (3, 6000)], ids=str)
-def test_slices_along_any_axis_are_added_up(shape: tuple[int, ...]) -> None:
+def test_slices_along_any_axis_are_summed(shape: tuple[int, ...]) -> None:
     index = RNG.integers(-shape[1], shape[1], 60)
     x, grads = whole(shape), whole((shape[0], 60, *shape[2:]))
     given = {"x": x, "index": index, "out_grad": grads}
@@ -109,7 +109,7 @@ def test_slices_along_any_axis_are_added_up(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(grad, add_up(index, grads, shape, 1))
 
 
-def test_sums_of_floats_have_the_same_bits_in_any_order_of_runs() -> None:
+def test_sums_of_floats_are_bitwise_identical_in_all_runs() -> None:
     for given, count in (POSITIONS["hot"], POSITIONS["few"]):
         index = given % count
         grads = RNG.standard_normal((len(index), 3)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Element movement on a GPU: tiles, wide units, offsets, every dtype's size."""
+"""Operators on a GPU that move elements: tiles, wide units, offsets, and all dtype sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(4)
 
 
 def random(shape: tuple[int, ...], dtype: str = "float32") -> Any:
-    """Return numbers that all dtypes have; of more than a byte each is another one."""
+    """Return a random permutation of integers modulo 251, cast to the dtype."""
     numbers = RNG.permutation(int(np.prod(shape))).reshape(shape)
     return (numbers % 251).astype(dtype_to_numpy(dtype))
 
@@ -31,7 +31,7 @@ TRANSPOSED = [
     ((3, 33, 65), [0, 2, 1]),
     ((5, 40, 3, 17), [3, 1, 2, 0]),
     ((9, 4, 11, 8), [2, 0, 3, 1]),
-    ((2, 3, 40, 5), [0, 2, 1, 3]),  # the innermost axis stays
+    ((2, 3, 40, 5), [0, 2, 1, 3]),  # keeps the innermost axis
     ((2, 3, 40, 4), [0, 2, 3, 1]),  # few channels
     ((40, 1, 30), [1, 2, 0]),
     ((2, 3, 2, 3, 2, 3, 2, 3), [7, 5, 3, 1, 6, 4, 2, 0]),
@@ -48,7 +48,7 @@ def test_axes_are_permuted(shape: Any, axes: Any, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("inner", [1, 3, 8, 16])
-def test_parts_of_any_width_are_joined_and_cut(inner: int, axis: int, dtype: str) -> None:
+def test_parts_of_any_width_are_joined_and_split(inner: int, axis: int, dtype: str) -> None:
     shapes = [[4, 8, inner] for _ in range(3)]
     for shape, length in zip(shapes, (1, 16, 8), strict=True):
         shape[axis] = length
@@ -66,7 +66,7 @@ def test_parts_of_any_width_are_joined_and_cut(inner: int, axis: int, dtype: str
                 np.testing.assert_array_equal(one, part)
 
 
-def test_more_parts_than_one_launch_takes_are_joined_and_split() -> None:
+def test_parts_beyond_the_limit_of_one_launch_are_joined_and_split() -> None:
     parts = [random((3, i % 5)) for i in range(75)]
     whole = np.concatenate(parts, 1)
     np.testing.assert_array_equal(call("concat", {"x": parts}, axis=1)[0], whole)
@@ -79,7 +79,7 @@ def test_more_parts_than_one_launch_takes_are_joined_and_split() -> None:
 SLICED = [
     ((slice(3, 60), slice(None)), (64, 16)),
     ((slice(None), slice(4, 12)), (64, 16)),
-    ((slice(None), slice(1, 16)), (64, 16)),  # begins between two vectors
+    ((slice(None), slice(1, 16)), (64, 16)),  # starts between two vectors
     ((slice(50, 3, -7), slice(2, 14, 4)), (64, 16)),
     ((slice(None, None, -1), slice(None, None, -1)), (9, 40)),
     ((slice(1, 2), slice(1, 2), slice(1, 3)), (2, 2, 3)),
@@ -110,7 +110,7 @@ def test_boxes_are_sliced_and_written_back(box: Any, shape: Any, dtype: str) -> 
 
 PADDED = [
     ((2, 3, 8, 16), [0, 0, 0, 0, 1, 2, 3, 1]),
-    ((2, 8, 4, 16), [0, 0, 1, 1, 2, 2, 0, 0]),  # channels last: the padding is whole vectors
+    ((2, 8, 4, 16), [0, 0, 1, 1, 2, 2, 0, 0]),  # channels last: pads full vectors
     ((5, 7), [4, 3, 0, 0]),
     ((30, 3), [0, 0, 2, 2]),
     ((16,), [8, 8]),
@@ -200,6 +200,6 @@ def test_large_tensors_are_indexed_in_64_bits() -> None:
         np.testing.assert_array_equal(out, wanted)
 
 
-def test_more_dimensions_than_kernels_walk_are_refused() -> None:
+def test_more_dimensions_than_kernels_support_are_refused() -> None:
     with pytest.raises(KernelNotFoundError, match="9 dimensions remain after merging"):
         call("transpose", {"x": random((2,) * 9)})

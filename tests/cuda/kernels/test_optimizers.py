@@ -1,4 +1,4 @@
-"""Updates on a GPU match the CPU, for one parameter and many."""
+"""Parameter updates on a GPU match the CPU's, for one parameter and for many."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def update(
     steps: int = 2,
     drawn: str = "float64",
 ) -> dict[str, Any]:
-    """Return parameters, states and powers after updates of tensors of these shapes."""
+    """Update tensors of the given shapes; return parameters, states and powers."""
     states, attrs = KINDS[kind]
     rng = np.random.default_rng(7)
     block, scope = ow.Program().global_block(), ow.Scope()
@@ -78,9 +78,9 @@ def update(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_update_has_the_bits_that_it_has_on_the_cpu(kind: str, dtype: str) -> None:
+def test_an_update_is_bitwise_identical_to_the_update_on_the_cpu(kind: str, dtype: str) -> None:
     on_gpu, on_cpu = (update(d, kind, SHAPES, dtype, []) for d in ("cuda", "cpu"))
-    # Powers of the step are CUDA's there, the C library's here.
+    # Powers of the step come from CUDA's pow on the GPU and from the C library's on the CPU.
     ulps = 8 if kind == "radam" and dtype == "float64" else 0
     for name, value in on_cpu.items():
         np.testing.assert_array_max_ulp(on_gpu[name], value, ulps)
@@ -88,7 +88,9 @@ def test_an_update_has_the_bits_that_it_has_on_the_cpu(kind: str, dtype: str) ->
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_update_in_16_bits_equals_one_in_32_rounded_once(kind: str, dtype: str) -> None:
+def test_an_update_in_16_bits_equals_an_update_in_32_bits_rounded_once(
+    kind: str, dtype: str
+) -> None:
     shapes = ((1,), (1031,))
     got, wide = (
         update("cuda", kind, shapes, d, [], steps=1, drawn=dtype) for d in (dtype, "float32")

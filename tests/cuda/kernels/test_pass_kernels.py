@@ -1,4 +1,4 @@
-"""NVRTC compiles the kernels of pass-only operators, which no table covers."""
+"""NVRTC compiles the kernels of pass-only operators, which the operator table does not contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling with small windows on a GPU: strips, vectors of channels, other windows."""
+"""Pooling with small windows on a GPU, in strips and vectors of channels; choice of the kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Arrays = dict[str, Any]
 
 
 class Launched(NamedTuple):
-    """The results of an operator's kernel by slot, and its launched kernels."""
+    """The results of an operator by slot and the names of the launched kernels."""
 
     arrays: Arrays
     names: list[str]
@@ -32,7 +32,7 @@ class Launched(NamedTuple):
 def run(
     op_type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any], library: str = "native"
 ) -> Arrays:
-    """Return the results of a CUDA or NumPy kernel, which must not write elsewhere."""
+    """Return the results of a CUDA or NumPy kernel; check that it writes nowhere else."""
     device = "cuda" if library == "native" else "cpu"
     dtype = inputs["x" if "x" in inputs else "out_grad"].dtype.name
     entry = next(
@@ -50,7 +50,7 @@ def run(
 
 
 class Case(NamedTuple):
-    """Images of [n, channels, height, width], windows, and the dtype they are pooled in."""
+    """The image shape [n, channels, height, width], the windows and the dtype of a test."""
 
     dtype: str
     data_format: str
@@ -67,12 +67,12 @@ class Case(NamedTuple):
         return {key: list(v) if isinstance(v, tuple) else v for key, v in made.items()}
 
     def images(self) -> Any:
-        """Return whole numbers, many of them equal, in the order of axes."""
+        """Return images of integers, many of them equal, in `data_format`."""
         made = RNG.integers(-3, 4, self.shape).astype(np.float64)
         return made if self.data_format == "NCHW" else np.moveaxis(made, 1, -1).copy()
 
     def narrow(self, arrays: Arrays) -> Arrays:
-        """Return the floats in the dtype."""
+        """Convert floats to the dtype."""
         kind = dtype_to_numpy(self.dtype)
         return {s: a.astype(kind) if a.dtype.kind == "f" else a for s, a in arrays.items()}
 
@@ -86,7 +86,7 @@ CASES = [
     Case("float32", "NHWC", (2, 5, 10, 8), (2, 2), (2, 2)),
     Case("float32", "NCHW", (1, 2, 21, 5), (2, 2), (2, 2), (1, 0, 0, 1)),
     Case("bfloat16", "NCHW", (1, 3, 7, 7), (3, 3), (1, 1), (1, 1, 1, 1)),
-    Case("float32", "NHWC", (1, 4, 11, 9), (1, 2), (3, 4)),  # the distance is the longer one
+    Case("float32", "NHWC", (1, 4, 11, 9), (1, 2), (3, 4)),  # the stride exceeds the window
     Case("float16", "NCHW", (2, 2, 13, 13), (2, 1), (5, 3), (1, 0, 0, 0)),
     Case("float32", "NCHW", (2, 2, 6, 9), (5, 4), (1, 2), (4, 3, 1, 0)),
     Case("float32", "NHWC", (1, 4, 9, 10), (3, 2), (2, 4), (2, 2, 1, 1), ceil_mode=True),
@@ -140,7 +140,7 @@ def test_means_of_small_windows_match_numpy(
 @STRIPS
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
-def test_nan_is_the_greatest_and_infinity_a_number(
+def test_nan_is_the_maximum_and_infinity_is_an_ordinary_number(
     data_format: str, dtype: str, enough: int, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
@@ -161,7 +161,7 @@ def test_nan_is_the_greatest_and_infinity_a_number(
 
 @pytest.mark.parametrize("op_type", ["max_pool2d", "max_pool2d_grad", "avg_pool2d_grad"])
 @pytest.mark.parametrize("case", CASES[:4], ids=str)
-def test_kernels_for_small_windows_have_the_same_bits(
+def test_kernels_for_small_windows_are_bitwise_identical_to_the_general_kernels(
     case: Case, op_type: str, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"x": RNG.standard_normal(case.images().shape)}
@@ -198,7 +198,7 @@ def test_an_index_outside_of_an_image_is_reported_by_small_windows(
 
 
 def axes(kernel: int, stride: int, size: int = 64) -> pooling.Pooling:
-    """Return the windows of square images of 8 channels."""
+    """Return the pooling of square images with 8 channels."""
     axis = pooling.Axis(size, (size - kernel) // stride + 1, kernel, stride)
     n = 8 * axis.n_windows**2, 8 * size**2
     return pooling.Pooling(pooling.Axis(1, 1, 1), axis, axis, *n, 8)
@@ -209,7 +209,7 @@ def has_strips(windows: pooling.Pooling, of_pixels: bool = False) -> bool:
     return pooling._strips(windows, meta, of_pixels) is not None
 
 
-def test_other_windows_keep_the_general_kernels() -> None:
+def test_other_windows_use_the_general_kernels() -> None:
     small = axes(3, 2)
     assert has_strips(small)
     assert has_strips(small, of_pixels=True)
@@ -220,12 +220,12 @@ def test_other_windows_keep_the_general_kernels() -> None:
     assert not has_strips(small._replace(n_pixels=2**31))
     assert not has_strips(small._replace(n_outputs=2**31))
     assert not has_strips(small._replace(n_outputs=0))
-    # Two windows may cover a pixel, and there is one.
+    # The image has one window, though two could cover a pixel.
     assert has_strips(axes(3, 2, size=4))
     assert not has_strips(axes(3, 2, size=4), of_pixels=True)
 
 
-def test_threads_take_several_neighbors_once_the_gpu_is_full() -> None:
+def test_each_thread_computes_several_neighbors_if_the_gpu_is_full() -> None:
     wide = axes(3, 2)._replace(n_outputs=2**21 * 31**2 * 8 // 64, n_pixels=2**30)
     meta = ow.op.Meta((1, 64, 64, 8), "float32")
     one, many = (pooling._strips(p, meta, of_pixels=False) for p in (axes(3, 2), wide))

@@ -1,4 +1,4 @@
-"""Random numbers on a GPU have the bits that they have on the CPU."""
+"""Random numbers on a GPU are bitwise identical to those on the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS = ((1, 0), (-2, 2**32 - 1), (2**63 - 1, 7))
 
 
 def draw(device: str, op: str, step: int, **attrs: Any) -> Any:
-    """Return the result of a random operator without inputs in this run."""
+    """Return the result of a random operator without inputs at a given step."""
     block = ow.Program().global_block()
     block.create_var("step", [1], "int64")
     (out,) = block.append_op(op, {"step": "step"}, {"out": "out"}, attrs).output("out")
@@ -48,7 +48,7 @@ def test_uniform_and_normal_numbers_match_the_cpu(
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_numbers_of_16_bits_are_float32_numbers_rounded_once(dtype: str) -> None:
+def test_16_bit_numbers_are_float32_numbers_rounded_once(dtype: str) -> None:
     step = np.array([5], np.int64)
     for op, reference in (("uniform", random_uniform), ("normal", random_normal)):
         attrs = {"min": 0.0, "max": 1.0} if op == "uniform" else {}
@@ -57,7 +57,7 @@ def test_numbers_of_16_bits_are_float32_numbers_rounded_once(dtype: str) -> None
 
 
 def drop(device: str, x: Any, probability: float, seed: int, stream: int) -> list[Any]:
-    """Return out, mask and the gradient of x for a gradient of ones and more."""
+    """Return dropout's output and mask, and the gradient of x."""
     block = ow.Program().global_block()
     block.create_var("x", x.shape, x.dtype.name)
     block.create_var("step", [1], "int64")
@@ -81,7 +81,7 @@ def test_dropout_keeps_the_same_elements_as_the_cpu(
     probability: float, shape: tuple[int, ...], dtype: str, seed: int, stream: int
 ) -> None:
     x = np.linspace(-3, 5, int(np.prod(shape))).reshape(shape).astype(dtype)
-    x.flat[0] = np.inf  # 0 if it is dropped
+    x.flat[0] = np.inf  # becomes 0 if dropped
     given = (x, probability, seed, stream)
     for on_gpu, on_cpu in zip(drop("cuda", *given), drop("cpu", *given), strict=True):
         assert_same_bits(on_gpu, on_cpu)

@@ -1,4 +1,4 @@
-"""Long sequences in 16 bits: small increments are not lost to rounding of the state."""
+"""In long 16-bit sequences, small increments are not lost when the state is rounded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANGE = 2.0**-13
 
 
 def run(kind: str, slots: str, bias: list[float], **firsts: Any) -> list[Any]:
-    """Return the output of a layer of one element whose gates depend only on biases."""
+    """Return the output of a layer with one hidden unit whose gates depend only on biases."""
     gates = len(bias)
     given = {
         "x": np.zeros((STEPS, 1, 1)),
@@ -28,15 +28,15 @@ def run(kind: str, slots: str, bias: list[float], **firsts: Any) -> list[Any]:
     return call(kind, inputs, slots)
 
 
-def test_the_cell_of_an_lstm_grows_by_less_than_it_is_rounded_to() -> None:
-    # The gate of forgetting is 1, the new part is tanh(CHANGE) through an open gate.
+def test_an_lstm_cell_accumulates_increments_below_16_bit_precision() -> None:
+    # The forget gate is 1, the cell candidate is tanh(CHANGE), and the input gate is 1.
     first = np.ones((1, 1, 1))
     (c_n,) = run("lstm", "c_n", [20.0, 20.0, CHANGE, 0.0], c0=first, h0=first)
     np.testing.assert_allclose(c_n.item(), 1 + STEPS * CHANGE, rtol=2.0**-11)
 
 
-def test_the_state_of_a_gru_changes_by_less_than_it_is_rounded_to() -> None:
-    # From 1 towards tanh(0): each step retains a share z of it.
+def test_a_gru_state_accumulates_changes_below_16_bit_precision() -> None:
+    # The state decays from 1 towards tanh(0); each step multiplies it by z.
     bias = np.float16(np.log((1 - CHANGE) / CHANGE))
     keep = 1 / (1 + np.exp(-np.float64(bias)))
     (h_n,) = run("gru", "h_n", [0.0, float(bias), 0.0], h0=np.ones((1, 1, 1)))

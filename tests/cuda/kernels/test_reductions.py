@@ -1,4 +1,4 @@
-"""Reductions, softmax, losses and normalization on a GPU: lines of every length and layout."""
+"""Reductions, softmax, losses and normalization on a GPU for lines of every length and layout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(4)]
 
 RNG = np.random.default_rng(5)
 
-# Lines of lanes and of blocks, and columns, each whole and in parts; lines that begin off a vector,
-# columns whose rows vectors fill and do not; groups of axes reduced in sequence.
+# Lines reduced by warps or by blocks, and columns, each unsplit and split; unaligned lines; columns
+# with row lengths that are or are not multiples of a vector; groups of axes reduced in sequence.
 SHAPES: tuple[tuple[tuple[int, ...], list[int]], ...] = (
     ((300, 7), [1]),
     ((3, 1501), [1]),
@@ -38,7 +38,7 @@ SHAPES: tuple[tuple[tuple[int, ...], list[int]], ...] = (
 
 
 def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
-    """Return whole numbers whose sums are exact in every type that they are added up in."""
+    """Return integers whose sums are exact in every type that they are summed in."""
     return RNG.integers(-8, 9, shape).astype(dtype)
 
 
@@ -49,7 +49,7 @@ def agree(
     tolerance: float = 2e-5,
     **attrs: Any,
 ) -> None:
-    """Check that a GPU matches the CPU, in float32 and float64."""
+    """Check that an operator's results on the GPU match the CPU in float32 and float64."""
     for dtype, scale in ((np.float32, 1.0), (np.float64, 1e-8)):
         given = {
             slot: array.astype(dtype) if array.dtype.kind == "f" else array
@@ -87,12 +87,12 @@ def test_lines_of_any_length_are_reduced(shape: Any, axes: list[int], dtype: str
     [((3, 4, 5, 6), [0, 2]), ((2, 4001, 2, 3), [1, 3]), ((3000, 8), [0]), ((40_001,), [0])],
     ids=str,
 )
-def test_squares_are_added_up_over_any_axes(shape: Any, axes: list[int]) -> None:
+def test_squares_are_summed_over_any_axes(shape: Any, axes: list[int]) -> None:
     agree("norm", {"x": RNG.normal(size=shape)}, "out", axis=axes)
 
 
 @pytest.mark.parametrize("place", [0, 3, 8191, 8192, 40_000])
-def test_nan_wins_at_any_position_and_the_first_one_is_returned(place: int) -> None:
+def test_nan_is_the_extremum_and_the_index_of_the_first_nan_is_returned(place: int) -> None:
     x = numbers((40_001,))
     x[[place, -1]] = np.nan
     assert np.isnan(call("max", {"x": x})[0])
@@ -100,26 +100,26 @@ def test_nan_wins_at_any_position_and_the_first_one_is_returned(place: int) -> N
     assert call("argmin", {"x": x})[0] == place
 
 
-def test_a_mean_is_divided_once() -> None:
+def test_a_mean_is_rounded_only_after_its_division() -> None:
     x = np.full((2, 40_000), 3.0, np.float16)
     np.testing.assert_array_equal(call("mean", {"x": x})[0], np.float16(3))
     np.testing.assert_array_equal(call("mean", {"x": x}, axis=[1])[0], np.full(2, 3, np.float16))
 
 
-def test_a_broadcast_bias_gathers_the_gradient_of_many_rows() -> None:
+def test_the_gradient_of_a_broadcast_bias_is_summed_over_many_rows() -> None:
     x = numbers((5, 700, 6))
     (out,) = call("sum_like", {"x": x, "like": np.zeros((1, 6), np.float32)})
     np.testing.assert_array_equal(out, x.sum((0, 1))[None])
 
 
-# In registers, 2, 8 or 32 per lane, 16 or 32 per thread, one by one or as vectors; or read twice,
-# as unaligned rows and as tiles.
+# Lines kept in registers (2, 8 or 32 values per lane, or 16 or 32 per thread of a block, loaded
+# singly or as vectors), and lines that are read twice (unaligned rows and tiles).
 ROWS = [(5, 40), (3, 200), (3, 700), (2, 1501), (2, 2048), (2, 5000), (2, 10_304), (3, 16_389)]
 LINES = [*ROWS, (2, 31, 33), (1, 2, 300, 2)]
 
 
 def line_values(shape: tuple[int, ...]) -> Any:
-    """Return scores with runs of minus infinity in each line."""
+    """Return scores, with several that are -inf in each line."""
     x = RNG.standard_normal(shape).astype(np.float32) * 4
     x[..., : shape[-2] // 2 or 1, :1] = -np.inf
     x[..., -1, : shape[-1] - 1] = -np.inf
@@ -128,7 +128,9 @@ def line_values(shape: tuple[int, ...]) -> Any:
 
 @pytest.mark.parametrize("op_type", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("shape", LINES, ids=str)
-def test_softmax_of_lines_of_any_length(shape: tuple[int, ...], op_type: str) -> None:
+def test_softmax_of_lines_of_any_length_matches_the_cpu(
+    shape: tuple[int, ...], op_type: str
+) -> None:
     axis = -1 if len(shape) == 2 else -2
     agree(op_type, {"x": line_values(shape)}, "out", axis=axis)
     out = call(op_type, {"x": RNG.standard_normal(shape)}, device="cpu", axis=axis)[0]
@@ -137,7 +139,7 @@ def test_softmax_of_lines_of_any_length(shape: tuple[int, ...], op_type: str) ->
 
 
 @pytest.mark.parametrize("shape", [*ROWS, (30_000, 24)], ids=str)
-def test_softmax_of_16_bits_of_lines_of_any_length(shape: tuple[int, ...]) -> None:
+def test_softmax_of_16_bit_lines_of_any_length_matches_the_cpu(shape: tuple[int, ...]) -> None:
     x = (RNG.standard_normal(shape) * 4).astype(ml_dtypes.bfloat16)
     (out,) = call("softmax", {"x": x})
     (wanted,) = call("softmax", {"x": x.astype(np.float32)}, device="cpu")
@@ -145,7 +147,7 @@ def test_softmax_of_16_bits_of_lines_of_any_length(shape: tuple[int, ...]) -> No
 
 
 @pytest.mark.parametrize("shape", LINES[2:], ids=str)
-def test_losses_of_lines_of_any_length(shape: tuple[int, ...]) -> None:
+def test_losses_of_lines_of_any_length_match_the_cpu(shape: tuple[int, ...]) -> None:
     axis = -1 if len(shape) == 2 else len(shape) - 2
     classes_left_out = (*shape[:axis], *shape[axis + 1 :]) if axis > 0 else shape[:-1]
     label = RNG.integers(0, shape[axis], classes_left_out)
@@ -183,13 +185,13 @@ def test_a_loss_alone_writes_no_probabilities(
     label = RNG.integers(shape[axis] // 2, shape[axis] - 1, logits.max(axis).shape)
     label.reshape(-1)[0] = -100
     op_type = "softmax_with_cross_entropy"
-    with ow.context_guard(ow.Context.discover()):  # cached plans of other teams
+    with ow.context_guard(ow.Context.discover()):  # avoids cached plans with different teams
         agree(op_type, {"logits": logits, "label": label}, "out", axis=axis)
     assert [name.split("<")[0] for name in launched] == ["class_loss_alone_lines"] * len(launched)
 
 
 @pytest.mark.parametrize("k", [1, 5])
-def test_accuracy_of_rows_of_any_length(k: int) -> None:
+def test_accuracy_of_rows_of_any_length_matches_the_cpu(k: int) -> None:
     for rows, classes in ((700, 9), (3, 1500)):
         x = numbers((rows, classes))
         label = RNG.integers(0, classes, rows)
@@ -198,7 +200,7 @@ def test_accuracy_of_rows_of_any_length(k: int) -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 10, 2**33])
 @pytest.mark.parametrize("op_type", ["cross_entropy", "softmax_with_cross_entropy", "accuracy"])
-def test_a_label_out_of_range_is_an_error(op_type: str, wrong: int) -> None:
+def test_a_label_out_of_range_raises(op_type: str, wrong: int) -> None:
     slot = "logits" if op_type.startswith("softmax") else "x"
     outputs = "accuracy correct total" if op_type == "accuracy" else "out"
     outputs += " softmax" if slot == "logits" else ""
@@ -238,7 +240,7 @@ def test_channels_of_any_size_are_normalized(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2000, 8), (1500, 3), (2, 3, 700), (2, 3, 9000)], ids=str)
-def test_deviations_from_large_means_do_not_cancel(shape: tuple[int, ...]) -> None:
+def test_variances_around_large_means_do_not_cancel(shape: tuple[int, ...]) -> None:
     x = (RNG.standard_normal(shape) + 1e4).astype(np.float32)
     channels = dict.fromkeys(("scale", "bias", "mean", "variance"), np.ones(shape[1], np.float32))
     slots = "saved_mean saved_inv_std"
@@ -250,7 +252,7 @@ def test_deviations_from_large_means_do_not_cancel(shape: tuple[int, ...]) -> No
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_cosines_of_long_and_of_repeated_vectors(axis: int) -> None:
+def test_cosines_of_long_and_of_repeated_vectors_match_the_cpu(axis: int) -> None:
     for x_shape, y_shape in (((3, 1500), (3, 1500)), ((1, 300), (4, 300)), ((300, 4), (300, 1))):
         if x_shape[axis] != y_shape[axis]:
             continue

@@ -1,4 +1,4 @@
-"""Boxes on a GPU: invalid ones are reported, gradients of one pixel are summed."""
+"""Region operators on a GPU report invalid boxes and sum the gradients of one pixel."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def test_a_box_far_outside_is_reported(wrong: float) -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 2, 2**40])
-def test_a_missing_image_is_reported(wrong: int) -> None:
+def test_an_unknown_image_index_is_reported(wrong: int) -> None:
     with pytest.raises(KernelError, match=rf"roi_pool: batch_index must be .* got {wrong}"):
         pool(X, [[0, 0, 1, 1], [0, 0, 1, 1]], [0, wrong])
 
 
-def test_a_bin_outside_of_its_image_is_0_without_an_index() -> None:
+def test_a_bin_outside_of_its_image_is_0_and_has_no_index() -> None:
     out, index = pool(X, [[-9, 0, -5, 1], [0, 0, 3, 2]], [0, 1])
     np.testing.assert_array_equal(out.reshape(2, 2), [[0, 0], [21, 23]])
     np.testing.assert_array_equal(index.reshape(2, 2), [[-1, -1], [9, 11]])
 
 
-def test_not_a_number_is_greater_than_every_number() -> None:
+def test_nan_is_greater_than_every_number() -> None:
     x = X.copy()
     x[0, 0, 1, 0] = x[0, 0, 2, 1] = np.nan
     out, index = pool(x, [[0, 0, 3, 2]], [0])
@@ -56,7 +56,7 @@ def gradients(index: Any, images: Any) -> Any:
     return call("roi_pool_grad", given | {"out_grad": grads}, "x_grad", **attrs)[0]
 
 
-def test_gradients_of_one_pixel_are_summed_and_empty_bins_ignored() -> None:
+def test_gradients_of_one_pixel_are_summed_and_empty_bins_are_ignored() -> None:
     x_grad = gradients([[3, 3], [-1, 11], [3, 11]], [0, 1, 0])
     expected = np.zeros((2, 12), np.float32)
     expected[0, 3], expected[1, 11], expected[0, 11] = 1 + 2 + 16, 8, 32

@@ -1,7 +1,7 @@
-"""The kernels themselves are clean under AddressSanitizer, UBSan and ThreadSanitizer.
+"""AddressSanitizer, UBSan and ThreadSanitizer report no error in the kernels.
 
-Every array has separate memory, so that an overrun by one element is detected. As few operators as
-launch every kernel once are enough here; ``make sanitize`` runs all of them.
+Every array has separate memory, so that an overrun by one element is detected. These tests run a
+small set of operators that launches every kernel at least once; ``make sanitize`` runs all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WHICH = "operators" if os.environ.get("OPWRIGHT_SANITIZE_ALL") == "1" else "kern
 @pytest.mark.long("it compiles every kernel once more for each sanitizer")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
-def test_kernels_are_clean(emulator_folder: Path, sanitizer: str) -> None:
+def test_sanitizers_report_no_error_in_kernels(emulator_folder: Path, sanitizer: str) -> None:
     compiler = HostCompiler(emulator_folder, FLAGS[sanitizer])
     script = (HERE / "run_samples.py", emulator_folder, sanitizer)
     chosen = run_python(compiler, "none", (*script, "choose", WHICH))

@@ -1,4 +1,4 @@
-"""Chains, paths and edits on a GPU: wrong values reported, states too many for shared memory."""
+"""CRF, CTC and edit distance on a GPU, also with too many states for shared memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def normal(*shape: int, dtype: str = "float32") -> Any:
 def compare(
     op_type: str, inputs: Mapping[str, Any], outputs: str, rtol: float = 1e-4, **attrs: Any
 ) -> None:
-    """Assert that CUDA matches the CPU."""
+    """Assert that an operator's results on CUDA match the CPU's."""
     got, right = (call(op_type, inputs, outputs, device, **attrs) for device in ("cuda", "cpu"))
     for slot, one, other in zip(outputs.split(), got, right, strict=True):
         atol = rtol * float(np.max(np.abs(other[np.isfinite(other)]), initial=1.0))
@@ -39,16 +39,16 @@ def chain(n: int, steps: int, tags: int) -> dict[str, Any]:
 
 @pytest.fixture(params=[False, True], ids=["shared", "workspace"])
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """States of a block are in shared memory, or in a workspace if they are too many."""
+    """Keep the states of a block in shared memory, or force them into a workspace."""
     if request.param:
         monkeypatch.setattr(room, "MOST_SHARED_BYTES", 0)
     monkeypatch.setattr(room, "BLOCKS_PER_MULTIPROCESSOR", 1)
 
 
 @pytest.mark.usefixtures("memory")
-def test_chains_match_in_any_memory_of_their_states() -> None:
+def test_chains_match_the_cpu_with_states_in_any_memory() -> None:
     given = chain(11, 4, 37)
-    given["transition"][3] = -np.inf  # no transition from this tag, none to the other
+    given["transition"][3] = -np.inf  # no transition from one tag, and none to another
     given["transition"][:, 5] = -np.inf
     label = RNG.integers(6, 37, (11, 4))
     compare("viterbi_decode", given, "out path")
@@ -57,13 +57,13 @@ def test_chains_match_in_any_memory_of_their_states() -> None:
 
 @pytest.mark.usefixtures("memory")
 @pytest.mark.parametrize("most_bytes", [0, 2**26])
-def test_gradients_of_chains_are_added_up_whichever_parts_they_have(
+def test_gradients_of_chains_match_the_cpu_for_any_number_of_parts(
     most_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(linear_chain_crf, "MOST_PART_BYTES", most_bytes)
     given = chain(9, 4, 35)
-    # The one good way to tag 5 is from 7, which is hardly ever there: products underflow, sums of
-    # logarithms do not.
+    # The only likely transition to tag 5 is from tag 7, which is itself very unlikely: products of
+    # probabilities underflow, sums of logarithms do not.
     given["transition"][:, 5] = -200.0
     given["transition"][7, 5] = 0.0
     given["x"][:, :, 7] = -200.0
@@ -76,7 +76,7 @@ def test_gradients_of_chains_are_added_up_whichever_parts_they_have(
 
 
 @pytest.mark.usefixtures("memory")
-def test_paths_match_in_any_memory_of_their_states() -> None:
+def test_paths_match_the_cpu_with_states_in_any_memory() -> None:
     n, time, classes, labels = 9, 12, 7, 4
     x = np.log(RNG.dirichlet(np.ones(classes), (n, time))).astype(np.float32)
     label = RNG.integers(1, classes, (n, labels))
@@ -88,7 +88,7 @@ def test_paths_match_in_any_memory_of_their_states() -> None:
 
 
 @pytest.mark.usefixtures("memory")
-def test_edits_match_in_any_memory_of_their_diagonals() -> None:
+def test_edit_distances_match_the_cpu_with_diagonals_in_any_memory() -> None:
     given = {"x": RNG.integers(0, 3, (9, 40)), "label": RNG.integers(0, 3, (9, 37))}
     given["lengths"] = RNG.integers(0, 41, 9).astype(np.int32)
     given["label_lengths"] = RNG.integers(0, 38, 9)

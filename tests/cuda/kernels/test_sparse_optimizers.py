@@ -1,4 +1,4 @@
-"""Updates of rows on a GPU: each row once, the same in every run, rows out of range reported."""
+"""Sparse updates on a GPU are reproducible, update each row once and report invalid rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def descend(rows: Any, values: Any, param: Any, device: str = "cuda", **attrs: A
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("n", [3, 5000])
-def test_slices_of_a_row_are_added_up_before_it_is_rounded(n: int, dtype: str) -> None:
+def test_slices_of_a_row_are_summed_before_the_row_is_rounded(n: int, dtype: str) -> None:
     rows = RNG.integers(0, 40, n)
     values = RNG.integers(-3, 4, (n, 5)).astype(dtype)
     param = RNG.integers(-3, 4, (60, 5)).astype(dtype)
@@ -36,7 +36,7 @@ def test_slices_of_a_row_are_added_up_before_it_is_rounded(n: int, dtype: str) -
     np.testing.assert_array_equal(descend(rows, values, param), expected.astype(dtype))
 
 
-def test_lookups_of_different_dtypes_are_adjacent() -> None:
+def test_lookups_with_different_index_dtypes_match_the_cpu() -> None:
     rows = [np.array([[0, 1], [1, 3]], np.int32), np.array([], np.int64), np.array([3, 0])]
     values = [RNG.standard_normal((*r.shape, 4)).astype(np.float32) for r in rows]
     param = RNG.standard_normal((5, 4)).astype(np.float32)
@@ -56,7 +56,7 @@ def test_a_row_out_of_range_is_reported(wrong: int) -> None:
 
 
 def train(make: Callable[[], Any], device: str) -> Any:
-    """Return a table that some steps have trained from the rows that they look up."""
+    """Train a table for some steps, through the rows that are looked up; return it."""
     with ow.program_guard(ow.Program(seed=3), ow.Program(seed=3)) as (main, startup):
         index = layers.data("index", [None, 2], "int64")
         table = nn.ParamAttr(name="table", initializer=nn.initializer.Normal(0.0, 1.0))

@@ -1,4 +1,4 @@
-"""Kernels compute the same bits in every order in which the emulator runs a block's threads."""
+"""Results are bitwise identical in every order in which the emulator runs a block's threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORDERS = ("ascending", "descending", "random")
 @pytest.mark.parametrize(
     "sample", [each for each in one_of_each() if each.library in OURS], ids=str
 )
-def test_results_have_the_same_bits_in_every_order_of_threads(
+def test_results_are_bitwise_identical_in_every_order_of_threads(
     sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "OPWRIGHT_CUDA_DRIVER" not in os.environ:
@@ -28,7 +28,7 @@ def test_results_have_the_same_bits_in_every_order_of_threads(
         monkeypatch.setenv("OPWRIGHT_EMULATOR_ORDER", order)
         try:
             results[order] = Launcher().run(sample, called)
-        except NotImplementedError as error:  # the order within its products is not ours
+        except NotImplementedError as error:  # cuBLASLt determines the order
             pytest.skip(str(error))
     for order in ORDERS[1:]:
         for slot, listed in results["ascending"].items():

@@ -1,4 +1,4 @@
-"""The best elements on a GPU: lines of every length, ties, more than shared memory can store."""
+"""Top-k on a GPU with lines of every length, ties, and lines too long for shared memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(6)
 
 
 def check(x: Any, k: int, **attrs: Any) -> None:
-    """Compare with a stable sort."""
+    """Compare top-k with a stable sort."""
     axis, largest = attrs.get("axis", -1), attrs.get("largest", True)
     out, places = call("top_k", {"x": x}, "out indices", k=k, **attrs)
     order = x.astype(np.float32) if x.dtype.name == "bfloat16" else x
@@ -37,7 +37,7 @@ DTYPES = ("bfloat16", "float16", "float32", "float64", "int8", "uint32", "int64"
 def test_lines_of_all_lengths_are_ranked(largest: bool, dtype: str) -> None:
     kind = dtype_to_numpy(dtype)
     for shape, k, axis in (((3, 40), 40, 1), ((2, 700, 2), 9, 1), ((2, 2500), 5, -1)):
-        x = RNG.integers(-100, 100, shape).astype(kind)  # many are equal
+        x = RNG.integers(-100, 100, shape).astype(kind)  # contains many equal values
         check(x, k, axis=axis, largest=largest)
 
 
@@ -49,7 +49,7 @@ def test_long_lines_return_any_number_of_elements(k: int) -> None:
 
 @pytest.mark.parametrize("n", [9, 3000])
 @pytest.mark.parametrize("largest", [True, False])
-def test_nan_is_the_greatest_and_zeros_are_equal(n: int, largest: bool) -> None:
+def test_nan_is_greater_than_every_number_and_zeros_are_equal(n: int, largest: bool) -> None:
     special = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, -np.nan, 1e-45, -1e-45, 1.0])
     x = np.resize(special, n).astype(np.float32)
     check(x[None], min(n, 2100), largest=largest)

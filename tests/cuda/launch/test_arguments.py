@@ -1,4 +1,4 @@
-"""The arguments of a launch have the sizes of the kernel's parameters; the error reports both."""
+"""A launch's arguments must have the sizes of the kernel's parameters; errors report both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of memory that a plan launches: every byte, no other one, and none if nothing moves."""
+"""Memory copies in a plan write exactly the requested bytes; copies in place launch nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Python, the launcher and the kernels agree on positions in records.
+"""Python, the launcher and the kernels use the same constants and positions in records.
 
-A C++ compiler reads the headers of the launcher and of the kernels, and compares their numbers with
-Python's; unnamed ones are tested by a launch in which all numbers differ.
+A C++ compiler compares the constants in the headers of the launcher and of the kernels with
+Python's. Positions without a name are tested by a launch whose values are all distinct.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SHIM = Path(opwright_cuda_emulator.__file__).parent / "native"
 
 
 def camel(name: str) -> str:
-    """Return the constant's name in C++: ``LEADING_A`` is ``kLeadingA``."""
+    """Return a constant's C++ name; ``LEADING_A`` becomes ``kLeadingA``."""
     return "k" + "".join(word.capitalize() for word in name.split("_"))
 
 
 def in_cpp(scope: str, names: Iterable[str]) -> dict[str, int]:
-    """Return names in C++, and their positions in Python."""
+    """Return the C++ names of constants, with their positions in the Python list."""
     return {f"{scope}::{camel(name)}": i for i, name in enumerate(names)}
 
 
@@ -50,7 +50,7 @@ def named(scope: str, values: type[IntEnum]) -> dict[str, int]:
 
 
 def find_differences(headers: list[str], folders: list[Path], numbers: Mapping[str, int]) -> str:
-    """Return a compiler's errors for headers whose constants should have these values."""
+    """Return a compiler's errors if constants in `headers` differ from `numbers`."""
     lines = [f'#include "{header}"' for header in headers]
     lines += [
         f'static_assert({name} == {value}, "{name} is {value}");' for name, value in numbers.items()
@@ -67,7 +67,7 @@ def find_in_launcher(header: str, numbers: Mapping[str, int]) -> str:
     return find_differences([header], [CUDA / "native", KERNELS], numbers)
 
 
-def test_actions_and_arguments_of_a_record_have_the_numbers_that_the_launcher_reads() -> None:
+def test_record_actions_and_arguments_have_the_constants_that_the_launcher_reads() -> None:
     numbers = {
         **named("opwright_cuda", ActionCode),
         "opwright_cuda::kWorkspaceArgument": WORKSPACE,
@@ -77,13 +77,13 @@ def test_actions_and_arguments_of_a_record_have_the_numbers_that_the_launcher_re
     assert find_in_launcher("launch/launch.h", numbers) == ""
 
 
-def test_the_numbers_of_a_product_are_at_the_launchers_positions() -> None:
+def test_the_fields_of_a_product_are_at_the_launchers_positions() -> None:
     spec = "opwright_cuda::ProductSpec"
     numbers = {**in_cpp(spec, Numbers._fields), f"{spec}::kNumbers": len(Numbers._fields)}
     assert find_in_launcher("blas/blas.h", numbers) == ""
 
 
-def test_the_operations_of_a_graph_have_the_numbers_that_the_launcher_reads() -> None:
+def test_graph_operations_have_the_constants_that_the_launcher_reads() -> None:
     spec = "opwright_cuda::OperationGraphSpec"
     numbers = {**named(spec, What), f"{spec}::kWhats": len(What)}
     assert find_in_launcher("cudnn/cudnn.h", numbers) == ""
@@ -111,7 +111,7 @@ def test_small_products_are_launched_with_the_tiles_that_their_kernels_have() ->
     assert find_differences(["shim.h", "small_products.h"], [SHIM, KERNELS / "cu"], numbers) == ""
 
 
-def test_a_number_that_differs_is_named() -> None:
+def test_the_error_names_a_constant_that_differs() -> None:
     said = find_in_launcher("launch/launch.h", {"opwright_cuda::kUnlessSame": ActionCode.FILL})
     assert "opwright_cuda::kUnlessSame is 1" in said
 

@@ -1,4 +1,4 @@
-"""Services of opwright-cuda for libraries of other packages."""
+"""opwright-cuda provides services to the native libraries of other packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCE = Source("twice.cu", TEXT, shared_headers())
 
 
 class Table(ctypes.Structure):
-    """The beginning of ``opwright_cuda_services``."""
+    """The first members of ``opwright_cuda_services``."""
 
     _fields_ = (
         ("size", ctypes.c_uint64),
@@ -27,7 +27,7 @@ class Table(ctypes.Structure):
     )
 
 
-def test_the_table_finds_functions_of_the_driver() -> None:
+def test_the_table_looks_up_driver_functions() -> None:
     table = Table.from_address(services_address())
     assert table.size == ctypes.sizeof(Table)
     assert all(table.functions)

@@ -1,4 +1,4 @@
-"""Lets the files of this folder import each other."""
+"""Makes the modules of this folder importable."""
 
 from __future__ import annotations
 

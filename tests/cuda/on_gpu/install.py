@@ -1,13 +1,13 @@
-"""Installs the packages of this repository without a package registry, for a machine with a GPU.
+"""Installs this repository's packages on a machine with a GPU, without a package registry.
 
-They go into a separate folder, ``build/gpu/site``, before the interpreter's packages: in a virtual
-environment CUDA's libraries would not be found, which are searched next to the interpreter.
-Packages that the interpreter lacks come from the wheels in ``wheelhouse`` (``make gpu-wheels``).
-Wheels of the packages themselves are there too if they could be built, and save their compilation
-while the sources are the same.
+They go into a separate folder, ``build/gpu/site``, which precedes the interpreter's packages. A
+virtual environment would hide CUDA's libraries, which are searched next to the interpreter.
+Packages that the interpreter lacks are installed from the wheels in ``wheelhouse`` (``make
+gpu-wheels``). If wheels of this repository's packages could be built, they are there, too; they
+make compilation unnecessary as long as the sources are unchanged.
 
-``install.py COMMAND ...`` installs, then runs a Python program there: ``install.py x.py --flag``.
-``install.py --make-wheels`` makes the packages' wheels, for the interpreter that runs it.
+``install.py COMMAND ...`` installs, then runs a Python program: ``install.py x.py --flag``.
+``install.py --make-wheels`` builds the packages' wheels for the interpreter that runs it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ WHEELHOUSE = ROOT / "wheelhouse"
 
 
 class Need(NamedTuple):
-    """A distribution that must be there.
+    """A required or optional distribution.
 
     Attributes
     ----------
     name : str
-        Its name for pip.
+        Its name in pip.
     least : str
         The oldest supported version.
     optional : str
-        The tests left out without it; empty: it is required.
+        The tests that are skipped without it; empty if it is required.
     """
 
     name: str
@@ -80,12 +80,12 @@ OURS = WHEELHOUSE / "opwright"
 
 
 def to_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers that a version begins with."""
+    """Return the leading numeric components of a version."""
     return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
 
 
 def is_met(need: Need) -> bool:
-    """Return whether a distribution is there and new enough."""
+    """Return whether a distribution is installed and recent enough."""
     try:
         return to_numbers(importlib.metadata.version(need.name)) >= to_numbers(need.least)
     except importlib.metadata.PackageNotFoundError:
@@ -93,14 +93,14 @@ def is_met(need: Need) -> bool:
 
 
 def find_wheel(name: str) -> Path | None:
-    """Return the newest wheel of a distribution that was carried here."""
+    """Return the newest wheel of a distribution in the wheelhouse."""
     plain = re.sub(r"[-_.]+", "_", name).lower()
     wheels = [file for file in WHEELHOUSE.glob("*.whl") if file.name.split("-")[0].lower() == plain]
     return max(wheels, key=lambda file: to_numbers(file.name.split("-")[1])) if wheels else None
 
 
 def pip_install(*args: str, log: Path | None = None, env: Mapping[str, str] | None = None) -> bool:
-    """Install into the folder; return whether it worked, having shown why not."""
+    """Install into the folder; on failure show the reason and return False."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-index"]
     command += ["--no-deps", "--no-compile", "--no-cache-dir", "--upgrade", "--target", str(SITE)]
     done = subprocess.run(
@@ -135,7 +135,7 @@ def install_wheels() -> None:
 
 
 def copy_pure(folder: Path) -> None:
-    """Install a package of only Python files, as its wheel would be, without its builder."""
+    """Install a pure Python package as its wheel would be, without its build backend."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     name = project["name"].replace("-", "_")
     version = runpy.run_path(str(folder / "src" / name / "_version.py"))["__version__"]
@@ -154,7 +154,7 @@ def copy_pure(folder: Path) -> None:
 
 
 def has_onednn() -> bool:
-    """Return whether oneDNN's headers and library are among the installed distributions."""
+    """Return whether a distribution with oneDNN's headers and library is installed."""
     return is_met(Need("onednn-devel-cpu-gomp", "2023.2"))
 
 
@@ -169,7 +169,7 @@ def native_settings(folder: str) -> list[str]:
 
 
 def build_native(folder: str, env: Mapping[str, str]) -> tuple[str, bool, float]:
-    """Compile and install a package; return its folder, whether it worked, and the seconds."""
+    """Compile and install a package; return its folder, whether it succeeded, and the seconds."""
     began = time.monotonic()
     name = Path(folder).name
     log = BUILD / f"build-{name}.log"
@@ -191,7 +191,7 @@ def fingerprint(with_cpu: bool) -> str:
 
 
 def make_wheels() -> int:
-    """Make a wheel of each package, without oneDNN; the build requirements must be installed."""
+    """Build a wheel of each package, without oneDNN; build requirements must be installed."""
     shutil.rmtree(OURS, ignore_errors=True)
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(OURS)]
@@ -202,7 +202,7 @@ def make_wheels() -> int:
 
 
 def find_own_wheels(with_cpu: bool) -> list[str]:
-    """Return the wheels of the packages; none if they are of other sources or another Python."""
+    """Return the packages' wheels, or [] if they belong to other sources or another Python."""
     made_from = OURS / "sources"
     if not made_from.exists() or made_from.read_text() != fingerprint(True):
         return []
@@ -212,7 +212,7 @@ def find_own_wheels(with_cpu: bool) -> list[str]:
 
 
 def environment(with_site: bool = True) -> dict[str, str]:
-    """Return the environment of programs that use the packages; all caches are in ``build``."""
+    """Return the environment for programs that use the packages; caches are in ``build``."""
     env = dict(os.environ)
     inside = {
         "TMPDIR": "tmp",
@@ -229,7 +229,7 @@ def environment(with_site: bool = True) -> dict[str, str]:
     before = [env["PYTHONPATH"]] if env.get("PYTHONPATH") else []
     env["PYTHONPATH"] = os.pathsep.join([*([str(SITE)] if with_site else []), *before])
     env["PYTHONDONTWRITEBYTECODE"] = env["PYTHONUNBUFFERED"] = "1"
-    # Folders of CMake next to the interpreter, and of the driver's and CUDA's programs in
+    # The folders of CMake, next to the interpreter, and of the driver's and CUDA's programs in
     # containers.
     beside = str(Path(sys.executable).parent)
     for folder in (beside, "/usr/local/nvidia/bin", "/usr/local/cuda/bin"):
@@ -239,7 +239,7 @@ def environment(with_site: bool = True) -> dict[str, str]:
 
 
 def build_packages(with_cpu: bool, env: dict[str, str]) -> None:
-    """Build and install the packages from their sources."""
+    """Build the packages from source and install them."""
     has_hatchling = all(
         is_met(Need(name, "0")) for name in ("hatchling", "trove-classifiers", "pathspec")
     )
@@ -258,7 +258,7 @@ def build_packages(with_cpu: bool, env: dict[str, str]) -> None:
 
 
 def install(with_cpu: bool = True) -> dict[str, str]:
-    """Install everything that has changed; return the environment to use it in."""
+    """Install everything that has changed; return the environment for programs that use it."""
     env = environment()
     SITE.mkdir(parents=True, exist_ok=True)
     sys.path.insert(0, str(SITE))
@@ -281,7 +281,7 @@ def install(with_cpu: bool = True) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Install, then run a program; or make the wheels."""
+    """Install and run a program, or build the wheels."""
     if list(arguments) == ["--make-wheels"]:
         return make_wheels()
     env = install()

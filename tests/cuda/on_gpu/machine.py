@@ -1,6 +1,6 @@
-"""Describes the test machine: hardware, driver, versions. Prints text, then JSON in the last line.
+"""Prints the test machine's hardware, driver and versions, first as text, then as one JSON line.
 
-Each fact is independent: unavailable ones are shown with the reason.
+The facts are collected independently; an unavailable fact is shown with the reason.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ DISTRIBUTIONS = (
 
 
 def first_line(*command: str) -> str:
-    """Return the last line that a program prints."""
+    """Return the last line of a program's output."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.strip().splitlines()[-1]
 
 
 def query_gpu() -> dict[str, str]:
-    """Return the facts of nvidia-smi."""
+    """Return the GPU's properties according to nvidia-smi."""
     answer = first_line("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader", "-i", "0")
     return dict(zip(QUERY.split(","), map(str.strip, answer.split(",")), strict=True))
 
 
 def describe_gpu() -> dict[str, Any]:
-    """Return the GPUs visible to opwright-cuda."""
+    """Describe the GPUs that are visible to opwright-cuda."""
     from opwright_cuda import native
 
     info = native.describe_gpu(0)
@@ -60,7 +60,7 @@ def find_cublaslt() -> int:
 
 
 def find_cudnn() -> int | str:
-    """Return the version of the cuDNN that convolutions use, or why there is none."""
+    """Return the version of cuDNN that convolutions use, or the reason why there is none."""
     from opwright_cuda import cudnn, native
 
     return cudnn.find_refusal() or native.cudnn_version()
@@ -74,14 +74,14 @@ def find_nvrtc() -> str:
 
 
 def find_l2() -> int:
-    """Return the bytes of the second cache."""
+    """Return the size of the L2 cache in bytes."""
     import cupy
 
     return int(cupy.cuda.runtime.getDeviceProperties(0)["l2CacheSize"])
 
 
 def find_torch() -> dict[str, Any]:
-    """Return the architectures of the PyTorch build."""
+    """Return the architectures that the PyTorch build supports."""
     import torch
 
     return {
@@ -92,7 +92,7 @@ def find_torch() -> dict[str, Any]:
 
 
 def find_commit() -> str:
-    """Return the commit, or the caller's if the copy has none."""
+    """Return the commit given in OPWRIGHT_COMMIT, or otherwise HEAD."""
     given = os.environ.get("OPWRIGHT_COMMIT", "")
     if given:
         return given
@@ -127,7 +127,7 @@ FACTS: dict[str, Callable[[], Any]] = {
 
 
 def main() -> None:
-    """Print every fact."""
+    """Print all facts."""
     found: dict[str, Any] = {}
     for name, find in FACTS.items():
         try:

@@ -1,4 +1,4 @@
-"""Outcomes of sections: read from the files of their processes, shown as text and JSON."""
+"""Reads outcomes of sections from the result files of processes, and shows and stores them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Report:
     counts : Counter
         Tests that passed, failed, were skipped, crashed, or were not reached.
     seconds : float
-        From begin to end.
+        Duration of the section.
     problems : list of (str, str)
         Failed or crashed tests, with their messages.
     skipped : Counter
-        Reasons for skipping.
+        Number of skipped tests by reason.
     figures : dict
-        Measurements of tests.
+        Figures that tests measured.
     notes : list of str
-        Other errors.
+        Errors outside tests.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Report:
 
     @property
     def is_good(self) -> bool:
-        """Whether all tests were reached and none failed."""
+        """Whether all tests ran and none failed."""
         bad = sum(self.counts[kind] for kind in ("failed", "crashed", "not reached"))
         return not bad and not self.notes
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a part; the last line of a killed one may be incomplete."""
+    """Yield the lines of a shard's file; a killed process may leave an incomplete last line."""
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         try:
             yield json.loads(line)
@@ -59,7 +59,7 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_progress(file: Path) -> tuple[set[str], set[str]]:
-    """Return the tests of a part that have begun, and all of them."""
+    """Return the tests of a shard that have started, and all its tests."""
     begun: set[str] = set()
     collected: set[str] = set()
     for line in read_lines(file):
@@ -69,7 +69,7 @@ def read_progress(file: Path) -> tuple[set[str], set[str]]:
 
 
 def collect(file: Path, report: Report) -> None:
-    """Add the lines of a part to a report."""
+    """Add the outcomes of a shard to a report."""
     begun, collected = read_progress(file)
     outcomes: dict[str, str] = {}
     for line in read_lines(file):
@@ -94,7 +94,7 @@ KINDS = ("passed", "failed", "crashed", "not reached", "skipped")
 
 
 def show(report: Report) -> str:
-    """Return the summary of a finished section."""
+    """Return the summary of a finished section as text."""
     counted = ", ".join(f"{report.counts[kind]} {kind}" for kind in KINDS if report.counts[kind])
     lines = [f"== {report.name}: {report.title}: {counted or 'nothing'} in {report.seconds:.0f} s"]
     lines += [f"  NOTE {note}" for note in report.notes]
@@ -109,7 +109,7 @@ def show(report: Report) -> str:
 
 
 def show_table(reports: list[Report]) -> str:
-    """Return the table of all sections."""
+    """Return a table of all sections."""
     lines = [f"{'section':11}" + "".join(f"{kind:>13}" for kind in KINDS) + f"{'seconds':>10}"]
     for report in reports:
         counted = "".join(f"{report.counts[kind]:13}" for kind in KINDS)
@@ -119,7 +119,7 @@ def show_table(reports: list[Report]) -> str:
 
 
 def summarize(reports: list[Report], machine: dict[str, Any], digest: str) -> dict[str, Any]:
-    """Return the files for programs."""
+    """Return the machine-readable summary."""
     sections = [
         {
             "name": report.name,

@@ -1,4 +1,4 @@
-"""Compiled networks of a few operators, and separate processes, for the tests on a GPU."""
+"""Compiles small networks and runs separate processes for the tests on a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compiled(
     scope: ow.Scope | None = None,
     **options: Any,
 ) -> tuple[ow.Network, Any]:
-    """Return a network and its compilation, by default for the GPU."""
+    """Return a network and its compiled form, by default for the GPU."""
     network = ow.Network(list(ops))
     options.setdefault("device", "cuda")
     return network, network.compile(

@@ -1,15 +1,15 @@
-"""A pytest plugin that writes each result immediately, so that results survive a crash.
+"""A pytest plugin that writes each result immediately, so that results are not lost in a crash.
 
-Its options are environment variables, since a process that crashed is started again with the rest:
+Options are environment variables, because a crashed process is restarted with the remaining tests:
 
 ``OPWRIGHT_RESULTS``
     File of JSON lines: ``collected``, then ``start`` and ``outcome`` of each test.
 ``OPWRIGHT_RESULTS_TEXT``
-    File of the same for people, shared by all processes.
+    Text file with the outcomes, shared by all processes.
 ``OPWRIGHT_SHARD``
-    ``2/8``: the third of eight parts.
+    ``2/8`` selects the third of eight shards.
 ``OPWRIGHT_ONE_PER_OPERATOR``
-    Selects the first case of each operator in the operator table, only in float32.
+    Selects only the first float32 case of each operator in the operator table.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LOST = re.compile(r"context is lost|CUDA_ERROR_(ILLEGAL_ADDRESS|LAUNCH_FAILED|AS
 
 
 def write(**what: Any) -> None:
-    """Append a line."""
+    """Append a line to the file of JSON lines."""
     with FILE.open("a", encoding="utf-8") as file:
         file.write(json.dumps(what) + "\n")
 
 
 def write_result(test: str, outcome: str, seconds: float, text: str, figures: Any) -> None:
-    """Append the outcome of a test to both files."""
+    """Append a test's outcome to both files."""
     write(test=test, outcome=outcome, seconds=round(seconds, 4), text=text, figures=figures)
     with TEXT_FILE.open("a", encoding="utf-8") as file:
         details = f"\n{text}" if outcome == "failed" else ""
@@ -44,7 +44,7 @@ def write_result(test: str, outcome: str, seconds: float, text: str, figures: An
 
 
 def read_done() -> set[str]:
-    """Return the tests that earlier processes of this shard have begun."""
+    """Return the tests that earlier processes of this shard have started."""
     if not FILE.exists():
         return set()
     lines = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
@@ -65,7 +65,7 @@ def is_first_of_operator(item: pytest.Item, seen: set[str]) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests of this process."""
+    """Select the tests of this process."""
     kept = list(items)
     if os.environ.get("OPWRIGHT_ONE_PER_OPERATOR"):
         seen: set[str] = set()
@@ -81,23 +81,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
-    """Record the starting test, to name a crash."""
+    """Record the start of a test, so that a crash can be attributed to it."""
     write(start=nodeid)
 
 
 class Session:
-    """The session that is running."""
+    """Holds the running session."""
 
     current: pytest.Session | None = None
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Keep the session, to end it if the GPU is lost."""
+    """Store the session, so that it can be stopped if the GPU is lost."""
     Session.current = session
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write the outcome of a test."""
+    """Write the outcome of a test to the files."""
     if report.when != "call" and report.passed:
         return
     text = report.longreprtext if report.failed else ""
@@ -109,7 +109,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Count a file that cannot be imported as a test that failed."""
+    """Record a file that cannot be imported as a failed test."""
     if report.failed:
         write(collected=[report.nodeid])
         write(start=report.nodeid)

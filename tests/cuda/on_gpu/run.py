@@ -1,11 +1,11 @@
-"""Everything that only a GPU can show, in one command without a registry: ``make test-cuda``.
+"""Runs all tests that need a GPU in one command, without a registry: ``make test-cuda``.
 
-``run.py`` runs all sections, ``run.py confirm operators`` the named ones. Each runs in separate
-processes, which are restarted after a test that killed them, and ends when the time is up. Results
-are in ``build/gpu``: ``results.txt`` continuously, ``summary.json`` after each section, and the
-output of the processes in ``parts``.
+``run.py`` runs all sections, ``run.py confirm operators`` only the named sections. Each section
+runs in separate processes, which are restarted after a crash and terminated at the deadline.
+Results are in ``build/gpu``: ``results.txt`` is written continuously, ``summary.json`` after each
+section, and the output of the processes is in ``parts``.
 
-Without a GPU the sections run in the emulator, and tests that need a GPU are skipped.
+Without a GPU, the sections run in the emulator, and tests that need a real GPU are skipped.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ MAX_STARTS = 12
 
 
 class Section(NamedTuple):
-    """Tests that belong together.
+    """A named group of tests.
 
     Attributes
     ----------
     name, title : str
-        For the command line, and for people.
+        Name on the command line, and title in reports.
     pytest : tuple of str
         Arguments of pytest.
     is_parted : bool
-        Whether it is run in several concurrent processes.
+        Whether the section runs in several concurrent processes.
     environ : tuple of pairs
-        More environment variables.
+        Additional environment variables.
     command : tuple of str
-        A program in front of the interpreter.
+        Program and arguments that precede the interpreter.
     """
 
     name: str
@@ -109,7 +109,7 @@ SECTIONS = (
 
 
 class Runner:
-    """Runs sections until the time is up.
+    """Runs sections until the deadline.
 
     Parameters
     ----------
@@ -118,11 +118,11 @@ class Runner:
     results : Path
         Folder of the results.
     deadline : float
-        In `time.monotonic`.
+        Time of `time.monotonic` at which processes are terminated.
     n_parts : int
-        Processes of a section that may be parted.
+        Number of processes for a section with `is_parted`.
     more : list of str
-        More arguments of pytest.
+        Additional arguments of pytest.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Runner:
         self.results, self.deadline, self.n_parts, self.more = results, deadline, n_parts, more
 
     def run(self, section: Section) -> Report:
-        """Run one section."""
+        """Run a section; return its report."""
         report = Report(section.name, section.title)
         began = time.monotonic()
         if section.command and shutil.which(section.command[0], path=self.env["PATH"]) is None:
@@ -154,7 +154,7 @@ class Runner:
         return report
 
     def _run_part(self, section: Section, index: int, n_parts: int) -> tuple[Path, list[str]]:
-        """Run a part, restarted after each crash; return its result file and the failures."""
+        """Run a shard, restarting it after each crash; return its result file and failures."""
         PARTS.mkdir(parents=True, exist_ok=True)
         file = PARTS / f"{section.name}-{index}.jsonl"
         file.unlink(missing_ok=True)
@@ -163,7 +163,7 @@ class Runner:
         env = {**self.env, **dict(section.environ)}
         env |= {"OPWRIGHT_RESULTS": str(file), "OPWRIGHT_SHARD": f"{index}/{n_parts}"}
         if n_parts > 1:
-            env["OPWRIGHT_NUM_THREADS"] = "1"  # the parts share the processors
+            env["OPWRIGHT_NUM_THREADS"] = "1"  # the processes share the processors
         env["OPWRIGHT_RESULTS_TEXT"] = str(self.results / "results.txt")
         with log.open("wb") as output:
             for start in range(MAX_STARTS):
@@ -200,7 +200,7 @@ class Runner:
         return command + self.more
 
     def _run_process(self, command: list[str], env: dict[str, str], output: Any) -> int | None:
-        """Run a process; return its status, None if it was ended because the time is up."""
+        """Run a process; return its exit status, or None if it was terminated at the deadline."""
         left = self.deadline - time.monotonic()
         if left < 1:
             return None
@@ -221,12 +221,12 @@ class Runner:
 
 
 def has_gpu(env: dict[str, str]) -> bool:
-    """Return whether there is a driver, like the tests."""
+    """Return whether there is a driver, by the same rule as the tests."""
     return shutil.which("nvidia-smi", path=env["PATH"]) is not None
 
 
 def describe_machine(env: dict[str, str]) -> dict[str, Any]:
-    """Show the machine, and return it."""
+    """Print the machine's description and return it."""
     done = subprocess.run(
         [sys.executable, str(HERE / "machine.py")],
         env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
@@ -259,7 +259,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the command line."""
+    """Parse the command line and run the sections."""
     args = parse_arguments()
     deadline = time.monotonic() + 60 * args.minutes
     results: Path = args.results.absolute()
@@ -269,7 +269,7 @@ def main() -> int:
     runner = Runner(env, results, deadline, args.parts, args.pytest)
     reports: list[Report] = []
     (results / "results.txt").write_text("")
-    # The processes of the tests write there, too.
+    # The test processes write to the same file.
     with (results / "results.txt").open("a", encoding="utf-8") as file:
         for section in SECTIONS:
             if args.sections and section.name not in args.sections:

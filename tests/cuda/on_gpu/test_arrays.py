@@ -1,4 +1,4 @@
-"""Arrays of CuPy and PyTorch are passed in and out without copies."""
+"""CuPy and PyTorch arrays are passed in and out without copies."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DOUBLE = (ow.Operator("add", x="x", y="x", out="out"),)
 
 @pytest.fixture
 def cupy() -> Any:
-    """CuPy, which supports bfloat16."""
+    """Import CuPy, or skip the test; ml_dtypes must be installed for bfloat16."""
     pytest.importorskip("ml_dtypes")
     return pytest.importorskip("cupy")
 
 
 @pytest.fixture
 def torch() -> Any:
-    """PyTorch with a GPU."""
+    """Return PyTorch if it can use a GPU; skip the test otherwise."""
     pytest.importorskip("torch")
     found = pytest.importorskip("torch")
     if not found.cuda.is_available():
@@ -35,7 +35,7 @@ def torch() -> Any:
     return found
 
 
-def test_arrays_of_cupy_are_fed_and_one_graph_serves_all_of_them(cupy: Any) -> None:
+def test_arrays_of_cupy_are_fed_and_share_one_graph(cupy: Any) -> None:
     network, call = compiled(DOUBLE, ["x"], ["out"])
     for turn in range(6):
         x = cupy.asarray(turn * X)
@@ -78,7 +78,7 @@ def test_tensors_of_torch_are_fed(torch: Any) -> None:
         np.testing.assert_array_equal(call(x=turn * x)[0], 2 * turn * X)
 
 
-def test_our_stream_waits_for_the_stream_that_makes_a_feed(cupy: Any) -> None:
+def test_our_stream_waits_for_the_stream_that_computes_a_feed(cupy: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"])
     n = 2**22
     call(x=cupy.ones(n, np.float32))
@@ -90,13 +90,13 @@ def test_our_stream_waits_for_the_stream_that_makes_a_feed(cupy: Any) -> None:
                 big = big @ big / 3000
             x = cupy.full(n, turn, np.float32) * big[0, 0]
             (out,) = call(x=x)
-            # From here on the array is its owner's again.
+            # After the call, its owner may overwrite the array.
             x[:] = -1
             np.testing.assert_allclose(out[[0, -1]], 2 * turn, rtol=1e-4)
 
 
 class Placed:
-    """An array of CuPy that has only ``__cuda_array_interface__``."""
+    """A CuPy array that exposes only ``__cuda_array_interface__``."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -134,7 +134,7 @@ def test_our_stream_waits_for_the_stream_that_the_interface_names(cupy: Any) -> 
             np.testing.assert_allclose(call(x=Placed(x))[0][[0, -1]], 6, rtol=1e-4)
 
 
-def test_an_array_that_is_not_contiguous_is_refused_with_a_remedy(cupy: Any) -> None:
+def test_the_error_for_a_non_contiguous_array_suggests_a_remedy(cupy: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"])
     with pytest.raises(FeedError, match="contiguous"):
         call(x=cupy.asarray(X)[::2])

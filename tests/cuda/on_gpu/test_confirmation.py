@@ -1,4 +1,4 @@
-"""Assumptions about GPUs, to be confirmed on one; see docs/run_on_a_gpu.md."""
+"""Assumptions about GPUs that must be confirmed on a real GPU; see docs/run_on_a_gpu.md."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_driver_loads_images_that_nvrtc_compiled_for_this_gpu() -> None:
     assert all(native.load_kernels(image.data, image.names))
 
 
-def test_an_operator_computes() -> None:
+def test_an_operator_returns_correct_results() -> None:
     _, call = compiled([ow.Operator("add", x="x", y="x", out="out")], ["x"], ["out"])
     for turn in range(4):
         np.testing.assert_array_equal(call(x=turn * X)[0], 2 * turn * X)
@@ -87,7 +87,7 @@ def test_float32_products_do_not_use_tf32() -> None:
     a, b = (np.random.default_rng(i).standard_normal((512, 512), np.float32) for i in range(2))
     _, call = compiled([ow.Operator("matmul", x="a", y="b", out="out")], ["a", "b"], ["out"])
     apart = np.abs(call(a=a, b=b)[0] - a.astype(np.float64) @ b).max()
-    # TF32 has 11 bits of each factor: its errors would be near 0.02.
+    # TF32 keeps 11 bits of each factor, so its errors would be about 0.02.
     assert apart < 1e-3
 
 
@@ -113,7 +113,7 @@ def test_a_hidden_gpu_is_reported_as_hidden() -> None:
     assert "CuPy: False" in done.stdout, done.stderr
 
 
-def test_a_gpu_that_does_not_exist_is_named() -> None:
+def test_the_error_for_an_unknown_gpu_names_it() -> None:
     with pytest.raises(OpwrightError, match="number of a GPU must|below|got 99"):
         compiled([ow.Operator("relu", x="x", out="out")], ["x"], ["out"], device="cuda:99")[1](x=X)
 
@@ -150,7 +150,7 @@ def test_recording_ignores_concurrent_allocations_of_cupy() -> None:
     assert not failures, failures
 
 
-def test_a_dropout_mask_has_the_bits_that_it_has_on_the_cpu() -> None:
+def test_a_dropout_mask_is_bitwise_identical_to_the_mask_on_the_cpu() -> None:
     x = np.ones(100_003, np.float32)
     op = ow.Operator(
         "dropout", x="x", step="step", out="out", mask="mask", probability=0.3, training=True,
@@ -173,13 +173,13 @@ def test_an_index_out_of_range_is_reported_and_the_gpu_stays_usable() -> None:
         np.testing.assert_array_equal(call(x=X, index=good)[0], X[good])
 
 
-def test_no_memory_is_an_error_with_sizes_and_the_gpu_stays_usable() -> None:
+def test_the_out_of_memory_error_contains_sizes_and_the_gpu_stays_usable() -> None:
     n_bytes = 2**42
     _, call = compiled([ow.Operator("fill", out="out", shape=[n_bytes // 4])], [], ["out"],
                        fetch_device=True)  # fmt: skip
     with pytest.raises(OutOfMemoryError, match=r"no room for \d+ bytes, \d+ of \d+ bytes are free"):
         call()
-    test_an_operator_computes()
+    test_an_operator_returns_correct_results()
 
 
 LOST = """
@@ -211,7 +211,7 @@ with ow.context_guard(context):
 
 
 @pytest.mark.parametrize("blocking", ["0", "1"])
-def test_the_error_of_a_lost_context_demands_a_new_process(blocking: str) -> None:
+def test_the_error_for_a_lost_context_requires_a_new_process(blocking: str) -> None:
     if os.environ.get("OPWRIGHT_CUDA_DEBUG_MEMORY"):
         pytest.skip("a memory checker stops the kernel first")
     done = run_program(LOST, OPWRIGHT_CUDA_BLOCKING=blocking)
@@ -230,7 +230,7 @@ print(call(x=np.zeros(3, np.float32))[0])
 """
 
 
-def test_a_damaged_cubin_in_the_cache_is_compiled_again(tmp_path: Path) -> None:
+def test_a_damaged_cubin_in_the_cache_is_recompiled(tmp_path: Path) -> None:
     environ = {"OPWRIGHT_CACHE_DIR": str(tmp_path)}
     first = run_program(CACHED, **environ)
     assert "0.693" in first.stdout, first.stderr
@@ -241,14 +241,14 @@ def test_a_damaged_cubin_in_the_cache_is_compiled_again(tmp_path: Path) -> None:
     assert run_program(CACHED, **environ).stdout == first.stdout
 
 
-def test_a_cache_that_cannot_be_written_costs_time_only() -> None:
+def test_an_unwritable_cache_does_not_prevent_compilation() -> None:
     done = run_program(CACHED, OPWRIGHT_CACHE_DIR="/proc/opwright")
     assert "0.693" in done.stdout, done.stderr
     assert "cannot be cached in /proc/opwright" in done.stderr
 
 
 def time_call(call: Any, wait: Any, n_calls: int) -> float:
-    """Return the µs of a call, the median of rounds that wait once."""
+    """Return the µs per call: the median over rounds with one synchronization each."""
     times = []
     for _ in range(9):
         wait()
@@ -261,7 +261,7 @@ def time_call(call: Any, wait: Any, n_calls: int) -> float:
 
 
 def chain(n: int) -> list[ow.Operator]:
-    """Return n operators that begin and end at the variable ``w``."""
+    """Return n operators, the first of which reads ``w`` and the last of which writes it."""
     names = ["w", *[f"h{i}" for i in range(n - 1)], "w"]
     return [ow.Operator("negative", x=a, out=b) for a, b in pairwise(names)]
 
@@ -282,7 +282,7 @@ def test_the_cost_of_a_graph(n: int, record_property: Any) -> None:
 @pytest.mark.parametrize("n", [10, 100, 1000])
 def test_the_cost_of_launches(n: int, record_property: Any) -> None:
     def pass_on(x: Any, out: Any) -> None:
-        """Prevent a graph."""
+        """Do nothing; this kernel is not capturable, which prevents a graph."""
 
     context = ow.Context.discover()
     package = Package("test", "test", "1.0")

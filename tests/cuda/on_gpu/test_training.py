@@ -1,4 +1,4 @@
-"""Training at full length on a GPU: the same as on the CPU, and usable there."""
+"""Full-length training on a GPU matches the CPU, and its models can be used on the CPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_digits_are_learnt_at_full_length_saved_and_loaded_on_the_cpu(tmp_pa
     model, prob = make_digits_model("cuda")
     losses = train(model, batches)
     reference = train(make_digits_model("cpu")[0], batches)
-    # Roundings differ and grow: closely equal at first, and the same course to the end.
+    # Rounding differences grow: the first losses match closely, later ones only roughly.
     assert_same_losses(losses[:50], reference[:50], relative=1e-3)
     np.testing.assert_allclose(losses[-20:], reference[-20:], rtol=0.1)
     _, test = nn.datasets.digits.load(seed=1)
@@ -50,13 +50,13 @@ def test_the_digits_are_learnt_at_full_length_saved_and_loaded_on_the_cpu(tmp_pa
     np.testing.assert_allclose(predicted, on_cpu, rtol=1e-3, atol=1e-5)
 
 
-def test_two_runs_have_the_same_bits() -> None:
+def test_two_runs_are_bitwise_identical() -> None:
     batches = digits_batches(60)
     runs = [train(make_digits_model("cuda", drop=0.3)[0], batches) for _ in range(2)]
     assert runs[0] == runs[1]
 
 
-def test_dropout_of_a_full_length_training_matches_the_cpu() -> None:
+def test_dropout_during_full_length_training_matches_the_cpu() -> None:
     batches = digits_batches(100)
     losses = [train(make_digits_model(d, drop=0.3)[0], batches) for d in ("cuda", "cpu")]
     assert_same_losses(losses[0][:40], losses[1][:40], relative=1e-3)

@@ -31,12 +31,12 @@ def relu_of_sum(x: Any, y: Any) -> Any:
 
 
 class Step:
-    """Gradients of x, y and all parameters of a network of two images.
+    """Computes the gradients of x, y and all parameters of a network with two inputs.
 
     Parameters
     ----------
     build : callable
-        Returns the result for both.
+        Called with x and y; returns the network's output.
     dtype : str
     shape : tuple of int
         The shape of x and y.
@@ -60,11 +60,11 @@ class Step:
         self.fetch = [self.out.name, *(grad.name for _, grad in pairs)]
 
     def run(self, passes: list[str], more: tuple[str, ...] = ()) -> tuple[list[Any], Counter[str]]:
-        """Return the fetches, the running statistics, and the kinds of operators."""
+        """Return the fetches and running statistics, and the number of operators by type."""
         scope = ow.Scope()
         ow.Network(self.startup.global_block()).run(scope)
         rng = np.random.default_rng(7)
-        for name in self.parameters:  # factors and summands differ from channel to channel
+        for name in self.parameters:  # scale and bias differ between channels
             usual = scope.var(name).numpy()
             scope.var(name).set(usual + rng.uniform(-0.5, 0.5, usual.shape).astype(usual.dtype))
         network = ow.Network(self.block)
@@ -76,7 +76,7 @@ class Step:
         return [*found, *kept], Counter(network.placement().types)
 
     def types_where_same(self, more: tuple[str, ...] = ()) -> Counter[str]:
-        """Compare runs with and without the pass; return the operators run with it."""
+        """Compare runs with and without the pass; return the operators of the run with it."""
         apart, _ = self.run([], more)
         together, types = self.run(["fuse_batch_norm"], more)
         for one, other in zip(apart, together, strict=True):
@@ -103,7 +103,7 @@ def test_a_residual_is_fused(dtype: str) -> None:
     assert not {"relu", "add", "relu_grad", "batch_norm", "batch_norm_grad"} & set(types)
 
 
-def test_a_residual_without_a_gradient_counts_for_relu() -> None:
+def test_a_residual_without_a_gradient_is_fused_with_relu() -> None:
     def build(x: Any, y: Any) -> Any:
         return ow.ops.add(relu_of_sum(normal(x), ow.ops.fill_like(x, value=0.5)), y)
 
@@ -111,18 +111,18 @@ def test_a_residual_without_a_gradient_counts_for_relu() -> None:
     assert (types[FUSED], types[GRAD], types["relu_grad"]) == (1, 1, 0)
 
 
-def test_of_two_normalizations_that_are_added_one_takes_the_sum() -> None:
+def test_the_sum_of_two_normalizations_is_fused_into_one_of_them() -> None:
     types = Step(lambda x, y: relu_of_sum(normal(x), normal(y))).types_where_same()
     assert (types[FUSED], types["batch_norm"], types["add"], types["relu"]) == (1, 1, 0, 0)
     assert (types[GRAD], types["batch_norm_grad"], types["relu_grad"]) == (1, 1, 0)
 
 
-def test_a_sum_by_itself_is_fused() -> None:
+def test_a_sum_without_relu_is_fused() -> None:
     types = Step(lambda x, y: ow.ops.add(normal(x), y)).types_where_same()
     assert (types[FUSED], types["add"], types[GRAD]) == (1, 0, 0)
 
 
-def test_running_statistics_serve_too() -> None:
+def test_normalization_with_running_statistics_is_fused() -> None:
     types = Step(lambda x, y: relu_of_sum(normal(x, None, False), y)).types_where_same()
     assert (types[FUSED], types[GRAD]) == (1, 1)
 
@@ -149,7 +149,7 @@ def test_a_fetched_gradient_of_relu_is_written() -> None:
     assert (types[FUSED], types[GRAD], types["relu_grad"]) == (1, 1, 0)
 
 
-def test_a_broadcast_summand_is_left_alone() -> None:
+def test_a_broadcast_summand_is_not_fused() -> None:
     def build(x: Any, y: Any) -> Any:
         return relu_of_sum(normal(x), ow.ops.mean(y, axis=[0], keepdims=True))
 

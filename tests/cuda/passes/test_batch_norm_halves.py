@@ -1,4 +1,4 @@
-"""Mixed precision on a GPU: no image is cast around a batch normalization."""
+"""In mixed precision on a GPU, images are not cast around a batch normalization."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def normal(x: Any, filters: int, stride: int = 1, kernel: int = 3, **options: An
 
 
 def residual(x: Any, filters: int, stride: int) -> Any:
-    """Return a residual block of two convolutions; x passes a third one if sizes change."""
+    """Return a residual block of two convolutions; a third convolves x if sizes change."""
     h = normal(normal(x, filters, stride, activation="relu"), filters)
     if stride != 1:
         x = normal(x, filters, stride, kernel=1)
@@ -36,7 +36,7 @@ def residual(x: Any, filters: int, stride: int) -> Any:
 
 
 class Ran(NamedTuple):
-    """Losses of two steps, the parameters, the operators run, and the shapes of casts."""
+    """The losses of two steps, the parameters, the operators by type, and the cast shapes."""
 
     losses: list[float]
     parameters: dict[str, Any]
@@ -72,13 +72,13 @@ def test_only_fed_images_are_cast(dtype: str) -> None:
     ran = train(dtype)
     assert (ran.types[FUSED], ran.types[GRAD]) == (N_CONVOLUTIONS, N_CONVOLUTIONS)
     assert not APART & set(ran.types)
-    assert ran.types["relu_grad"] == 1  # of the pooled images, before the gradient of the pooling
+    assert ran.types["relu_grad"] == 1  # for the pooled images
     images = [shape for shape in ran.cast if len(shape) == 4 and shape[0] == 4]
     assert images == [(4, 3, 16, 16)]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_a_step_learns_the_same_as_with_casts(dtype: str) -> None:
+def test_training_matches_a_network_with_casts(dtype: str) -> None:
     together, apart = train(dtype), train(dtype, ["-fuse_batch_norm"])
     assert apart.types[FUSED] == 0
     assert len(apart.cast) > len(together.cast)

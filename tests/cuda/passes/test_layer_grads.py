@@ -1,4 +1,4 @@
-"""All gradients of a small layer in one launch are the same as NumPy's."""
+"""All gradients of a small layer, computed in one launch, match NumPy's."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ DERIVATIVE = {
 
 @pytest.fixture(autouse=True)
 def context() -> Iterator[None]:
-    """Drop cached plans of other tiles."""
+    """Start without cached plans, which may have different tiles."""
     with ow.context_guard(ow.Context.discover()):
         yield
 
 
 class TwoLayers:
-    """x @ first, an activation, @ second + bias, and the gradients from output gradients."""
+    """Two layers, activation(x @ first) @ second + bias, and their gradients."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class TwoLayers:
         return self.block.append_op(op, slots).output("out")[0]
 
     def run(self, *fetch: str, **options: Any) -> tuple[list[Any], Counter[str]]:
-        """Return the fetches, by default all gradients, and the kinds of operators."""
+        """Return the fetches, by default all gradients, and the number of operators by type."""
         passes = options.pop("passes", ["fuse_layer_grads"])
         wanted = list(fetch or (self.grads[name] for name in self.parameters))
         network = ow.Network(self.block)
@@ -81,7 +81,7 @@ class TwoLayers:
         return call(**self.feeds), Counter(network.placement().types)
 
     def expected(self) -> list[Any]:
-        """Return the gradients by NumPy, in float64."""
+        """Return the gradients computed with NumPy in float64."""
         x, first, second, _, out_grad = (v.astype("f8") for v in self.feeds.values())
         hidden = FORWARD[self.activation](x @ first) if self.activation else x @ first
         grad = out_grad @ second.T
@@ -91,7 +91,7 @@ class TwoLayers:
         return [x.T @ grad, hidden.T @ out_grad, *bias]
 
     def assert_right(self, **options: Any) -> Counter[str]:
-        """Return the operators run with the pass."""
+        """Check a run with the pass; return its operators by type."""
         made, types = self.run(**options)
         for one, other in zip(made, self.expected(), strict=True):
             unit = float(np.finfo(one.dtype).eps)
@@ -105,7 +105,7 @@ def test_gradients_of_a_layer_are_one_launch(activation: str, dtype: str) -> Non
     for has_bias in (True, False):
         types = TwoLayers(9, 21, 6, activation, dtype, has_bias).assert_right()
         assert types[GRADS] == 1
-        assert types["matmul"] == 2  # the first layer, and the gradient of its weight
+        assert types["matmul"] == 2  # the first layer and its weight gradient
         assert types["sum_like"] == types[f"{activation}_grad"] == 0
 
 
@@ -114,7 +114,7 @@ def test_gradients_of_a_layer_are_one_launch(activation: str, dtype: str) -> Non
     ("rows", "inputs", "outputs"),
     [(1, 1, 1), (64, 16, 32), (64, 15, 33), (3, 40, 10), (130, 7, 9), (5, 17, 70)],
 )
-def test_gradients_of_any_sizes_and_tiles_are_right(
+def test_gradients_of_any_sizes_and_tiles_are_correct(
     rows: int, inputs: int, outputs: int, tile: Tile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (small, layer):
@@ -122,11 +122,11 @@ def test_gradients_of_any_sizes_and_tiles_are_right(
     assert TwoLayers(rows, inputs, outputs).assert_right()[GRADS] == 1
 
 
-def test_gradients_of_no_rows_are_zeros() -> None:
+def test_gradients_of_an_empty_batch_are_zeros() -> None:
     assert TwoLayers(0, 5, 7).assert_right()[GRADS] == 1
 
 
-def test_gradients_of_no_inputs_and_no_outputs_are_right() -> None:
+def test_gradients_of_layers_without_inputs_or_outputs_are_correct() -> None:
     assert TwoLayers(4, 0, 7).assert_right()[GRADS] == 0
     assert TwoLayers(4, 5, 0).assert_right()[GRADS] == 1
 
@@ -161,19 +161,19 @@ def test_a_gradient_that_is_fetched_before_the_derivative_is_kept() -> None:
     assert (types[GRADS], types["sigmoid_grad"]) == (1, 1)
 
 
-def test_two_runs_have_the_same_bits() -> None:
+def test_two_runs_are_bitwise_identical() -> None:
     made = TwoLayers(64, 33, 20)
     for one, other in zip(made.run()[0], made.run()[0], strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_layers_of_another_kind_keep_their_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_layers_keep_separate_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TwoLayers(9, 21, 6, dtype="float16").run()[1][GRADS] == 0
     assert TwoLayers(9, 21, 6).run(options={"cuda.allow_tf32": True})[1][GRADS] == 0
     pinned = ow.current_context().with_pins({"matmul": "cublaslt"})
     with ow.context_guard(pinned):
         assert TwoLayers(9, 21, 6).run()[1][GRADS] == 0
-    monkeypatch.setattr(small, "WORK", 1)  # for each multiprocessor
+    monkeypatch.setattr(small, "WORK", 1)  # per multiprocessor
     with ow.context_guard(ow.Context.discover()):
         assert TwoLayers(9, 21, 6).run()[1][GRADS] == 0
 
@@ -185,11 +185,11 @@ def test_layer_gradients_are_limited_to_small_products() -> None:
     )
 
 
-def test_tiles_of_the_weight_account_for_the_blocks_of_the_input() -> None:
+def test_the_choice_of_weight_tiles_accounts_for_the_blocks_of_the_input_gradient() -> None:
     layers = {n: LayerGrads(64, 200, n, "float32", True) for n in (200, 10)}
     assert choose_layer_tiles(layers[200], H200) == (Tile(2, 4), Tile(4, 8))
     assert choose_layer_tiles(layers[10], H200) == (Tile(2, 4), Tile(2, 4))
-    long = layers[10]._replace(rows=1024)  # its weight's sums are
+    long = layers[10]._replace(rows=1024)  # the sums of its weight gradient are long
     assert choose_layer_tiles(long, H200) == (Tile(4, 8), Tile(1, 2))
 
 

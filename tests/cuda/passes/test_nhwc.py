@@ -1,4 +1,4 @@
-"""Images are channels last on a GPU only for cuDNN's tensor cores."""
+"""On a GPU, images are converted to channels last only for cuDNN's tensor cores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def installed() -> None:
 
 
 class Ran(NamedTuple):
-    """Loss and parameters after two steps, and the operators of a step in order."""
+    """The loss and parameters after two steps, and the operators of a step in order."""
 
     numbers: list[Any]
     order: list[str]
@@ -48,7 +48,7 @@ def plain(x: Any) -> Any:
 
 
 def residual(x: Any) -> Any:
-    """Return relu(batch_norm(conv(h)) + h) of a convolution h, pooled."""
+    """Return pool(relu(batch_norm(conv(h)) + h)), where h is a convolution of x."""
     h = layers.relu(layers.conv2d(x, 8, 3, paddings=1))
     inner = normal(layers.conv2d(h, 8, 3, paddings=1, bias=False))
     return layers.adaptive_avg_pool2d(layers.relu(ow.ops.add(inner, h)), output_size=1)
@@ -61,7 +61,7 @@ def train(
     pins: Mapping[str, str] | None = None,
     allow_tf32: bool = False,
 ) -> Ran:
-    """Train a network of two images on the GPU."""
+    """Train a network on the GPU for two steps."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = layers.data("x", shape=[None, 3, 8, 6], dtype=dtype)
         loss = layers.mean(ow.ops.square(build(x)))
@@ -96,7 +96,7 @@ FOR_TENSOR_CORES = pytest.mark.parametrize(
 def test_a_training_step_transposes_images_only_at_its_ends(dtype: str, tf32: bool) -> None:
     ran = train(plain, dtype, allow_tf32=tf32)
     assert_same(ran, train(plain, dtype, ["-nhwc"], allow_tf32=tf32))
-    assert ran.n_turned == 3  # x, the pooled images, and their gradient
+    assert ran.n_turned == 3  # x, the pooled images and their gradient
     forward = ran.order[ran.order.index("conv2d") : ran.order.index("max_pool2d")]
     backward = ran.order[ran.order.index("max_pool2d_grad") :]
     assert "transpose" not in [*forward, *backward]
@@ -105,7 +105,7 @@ def test_a_training_step_transposes_images_only_at_its_ends(dtype: str, tf32: bo
 
 
 @FOR_TENSOR_CORES
-def test_without_the_fusions_it_is_the_same_as_well(dtype: str, tf32: bool) -> None:
+def test_results_match_without_the_fusion_passes(dtype: str, tf32: bool) -> None:
     ran = train(plain, dtype, ["nhwc"], allow_tf32=tf32)
     assert_same(ran, train(plain, dtype, [], allow_tf32=tf32))
     assert ran.n_turned == 3
@@ -114,16 +114,18 @@ def test_without_the_fusions_it_is_the_same_as_well(dtype: str, tf32: bool) -> N
 def test_a_residual_is_transposed_with_its_addend() -> None:
     ran = train(residual, "float16")
     assert_same(ran, train(residual, "float16", ["-nhwc"]))
-    assert ran.n_turned == 1  # x: an image of one pixel has the same layout in both orders
+    assert (
+        ran.n_turned == 1
+    )  # only x, since an image of one pixel has the same layout in both orders
     assert "std.batch_norm_activation_grad" in ran.order
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_without_rounding_images_stay(dtype: str) -> None:
+def test_images_keep_their_layout_without_reduced_precision(dtype: str) -> None:
     assert train(plain, dtype).n_turned == 0
 
 
-def test_without_cudnn_images_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_keep_their_layout_without_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cudnn, "find_refusal", lambda: "cuDNN cannot be loaded")
     ran = [train(plain, dtype, allow_tf32=True) for dtype in ("float16", "float32")]
     assert [each.n_turned for each in ran] == [0, 0]
@@ -138,7 +140,7 @@ def test_without_cudnn_images_stay(monkeypatch: pytest.MonkeyPatch) -> None:
         ("float32", "cudnn", 0),
     ],
 )
-def test_a_pin_of_convolutions_decides_the_layout_of_images(
+def test_pinned_convolutions_decide_the_layout_of_images(
     dtype: str, library: str, n_turned: int
 ) -> None:
     pins = {"conv2d": library, "conv2d_grad": library}

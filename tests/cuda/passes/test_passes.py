@@ -1,4 +1,4 @@
-"""Fused operators on a GPU match the separate ones."""
+"""Fused operators on a GPU match the separate operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cuda_kernels
 
 
 class Made:
-    """A program on feeds, built one operator at a time."""
+    """A program with feeds, built one operator at a time."""
 
     def __init__(self, dtype: str = "float32", **shapes: tuple[int, ...]) -> None:
         self.block = ow.Program(seed=1).global_block()
@@ -44,7 +44,7 @@ class Made:
     def assert_same(
         self, fetch: list[str], passes: list[str], ulps: int = 0, magnitude: float = 0.0
     ) -> Counter[str]:
-        """Return the operators run with the passes."""
+        """Compare runs with and without passes; return the operators of the run with them."""
         apart, _ = self.run(fetch, [])
         together, types = self.run(fetch, passes)
         for a, b in zip(apart, together, strict=True):
@@ -85,7 +85,7 @@ SHAPES = ((), (1,), (0, 4), (7,), (513,), (33, 130))
 def update(
     kind: str, shapes: tuple[tuple[int, ...], ...], dtype: str, passes: list[str]
 ) -> tuple[dict[str, Any], Counter[str]]:
-    """Return parameters, states and powers after two updates, and the kinds of operators."""
+    """Return parameters, states and powers after two updates, and the operators by type."""
     states, attrs = KINDS[kind]
     rng = np.random.default_rng(7)
     block, scope = ow.Program().global_block(), ow.Scope()
@@ -126,7 +126,7 @@ def test_all_updates_in_one_launch_equal_separate_updates(kind: str, dtype: str)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_more_parameters_than_fit_one_launch_take_several(kind: str) -> None:
+def test_parameters_beyond_the_limit_of_one_launch_use_several(kind: str) -> None:
     shapes = tuple((1 + i % 3,) for i in range(250))
     apart, _ = update(kind, shapes, "float32", [])
     together, merged = update(kind, shapes, "float32", ["fuse_optimizers"])
@@ -165,7 +165,7 @@ def test_a_chain_of_all_functions_is_one_launch(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 3, 1024, 5001])
-def test_values_that_are_read_twice_stay_inside(columns: int) -> None:
+def test_values_that_are_read_twice_stay_inside_the_fused_chain(columns: int) -> None:
     made = Made(x=(3, columns), scalar=())
     h = made.put("multiply", "x", "scalar")
     left, right = made.put("sigmoid", h), made.put("tanh", h)
@@ -180,7 +180,7 @@ def test_fetched_values_are_kept() -> None:
     assert made.assert_same([out, middle], ["fuse_elementwise"], 4) == {CHAIN: 2}
 
 
-def test_gradients_are_functions_of_elements_as_well() -> None:
+def test_elementwise_gradients_are_fused() -> None:
     made = Made(x=(4, 9), weights=(4, 9))
     h = "x"
     for op in ("gelu", "elu", "clip", "tanh", "silu"):
@@ -202,7 +202,9 @@ def test_a_chain_of_empty_tensors_is_empty() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh", "softmax"])
-def test_a_product_with_bias_and_activation_is_a_layer(activation: str, dtype: str) -> None:
+def test_a_product_with_bias_and_activation_is_fused_into_a_layer(
+    activation: str, dtype: str
+) -> None:
     made = Made(dtype, x=(2, 5, 7), weight=(7, 3), bias=(3,))
     h = made.put("add", made.put("matmul", "x", "weight"), "bias")
     types = made.assert_same([made.put(activation, h)], ["fuse_fc"], 4, magnitude=8)
@@ -216,7 +218,7 @@ LOSS = "std.softmax_cross_entropy"
 
 
 def classify(made: Made, labels: Any, from_scores: bool, **attrs: Any) -> tuple[str, str, str]:
-    """Return the names of probabilities, losses and the gradient of x."""
+    """Add softmax, loss and gradients; return the names of softmax, losses and x's gradient."""
     label = made.feed("label", labels)
     if from_scores:
         slots = {"logits": "x", "label": label}
@@ -248,14 +250,14 @@ def test_softmax_loss_and_gradient_are_one_launch(
 
 @pytest.mark.parametrize("from_scores", [False, True])
 @pytest.mark.parametrize("classes", [1, 300, 1500, 9000, 20000])
-def test_a_loss_of_many_classes_is_the_same(classes: int, from_scores: bool) -> None:
+def test_a_fused_loss_of_many_classes_matches(classes: int, from_scores: bool) -> None:
     made = Made(x=(3, classes))
     fetch = classify(made, made.rng.integers(0, classes, (3, 1)), from_scores)
     types = made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 32, magnitude=1)
     assert types[LOSS] == 1
 
 
-def test_rows_without_a_class_have_no_loss() -> None:
+def test_ignored_rows_have_no_loss() -> None:
     made = Made(x=(4, 5))
     labels = np.array([[0], [-7], [4], [-7]])
     fetch = classify(made, labels, from_scores=True, ignore_index=-7)
@@ -270,7 +272,7 @@ def test_probabilities_below_epsilon_have_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("from_scores", [False, True])
-def test_a_label_out_of_range_is_an_error_of_the_operator(from_scores: bool) -> None:
+def test_the_error_for_a_label_out_of_range_names_the_operator(from_scores: bool) -> None:
     made = Made(x=(2, 3))
     fetch = classify(made, np.array([[2], [3]]), from_scores)
     name = "softmax_with_cross_entropy" if from_scores else "cross_entropy"
@@ -285,7 +287,7 @@ GRADS = "cuda.bias_activation_grad"
 
 
 def layer_grads(made: Made, activation: str) -> list[str]:
-    """Return the names of the gradients of x, weight and bias of a layer."""
+    """Add a layer's gradients; return the names of the gradients of x, weight and bias."""
     h = made.put(activation, made.put("add", made.put("matmul", "x", "weight"), "bias"))
     loss = made.block.vars[made.put("sum", made.put("multiply", h, "out_grad"))]
     pairs = ow.append_backward(loss, parameters=["x", "weight", "bias"])
@@ -303,7 +305,7 @@ def test_gradients_of_activation_and_bias_are_one_launch(activation: str, dtype:
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (0, 5), (200, 3), (512, 33), (7, 300)])
-def test_gradients_of_any_number_of_rows_are_the_same(rows: int, columns: int) -> None:
+def test_fused_gradients_of_any_number_of_rows_match(rows: int, columns: int) -> None:
     made = Made(x=(rows, 2), weight=(2, columns), bias=(columns,), out_grad=(rows, columns))
     types = made.assert_same(layer_grads(made, "tanh"), ["fuse_bias_grad"], 16, magnitude=64)
     assert types[GRADS] == 1
@@ -315,7 +317,7 @@ def test_large_batches_keep_two_launches() -> None:
     assert (types[GRADS], types["tanh_grad"]) == (0, 1)
 
 
-# All together
+# All passes together
 
 
 PASSES = (
@@ -325,7 +327,7 @@ PASSES = (
 
 
 def train(make: Any, passes: list[str] | None) -> tuple[list[Any], Counter[str]]:
-    """Return the loss and all persistables after three steps, and the kinds of operators."""
+    """Return the loss and all persistables after three steps, and the operators by type."""
     main, startup = ow.Program(seed=5), ow.Program(seed=5)
     with ow.program_guard(main, startup):
         x = layers.data("x", shape=[None, 9])
@@ -347,7 +349,7 @@ def train(make: Any, passes: list[str] | None) -> tuple[list[Any], Counter[str]]
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
-def test_a_training_step_is_the_same_with_and_without_each_pass(kind: str) -> None:
+def test_a_training_step_matches_with_and_without_each_pass(kind: str) -> None:
     make = {"sgd": lambda: nn.optimizer.SGD(0.5), "adam": lambda: nn.optimizer.Adam(0.01)}[kind]
     plain, _ = train(make, [])
     for passes in (None, *([name] for name in PASSES), *([f"-{name}"] for name in PASSES)):

@@ -1,4 +1,4 @@
-"""Products of few tiles and long sums: where they are cut; test_products.py computes some."""
+"""Where products of few tiles and long sums are split; test_products.py checks their results."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ SMS = 132
         ((2048, 128), (2048, 384), (True, False), 8),  # 12 tiles
         ((2048, 128), (2048, 512), (True, False), 8),  # 16 tiles
         ((2048, 128), (2048, 513), (True, False), 1),  # 18 tiles
-        ((2048, 1), (2048, 1), (True, False), 16),  # a part has 128 steps at least
+        ((2048, 1), (2048, 1), (True, False), 16),  # a part has at least 128 steps
         ((1024 + 512, 64), (1024 + 512, 64), (True, False), 8),
         ((1025, 64), (1025, 64), (True, False), 1),
         ((1023, 64), (1023, 64), (True, False), 1),
-        ((128, 2048), (2048, 384), (False, False), 1),  # the parts are not matrices
+        ((128, 2048), (2048, 384), (False, False), 1),  # the parts would not be matrices
         ((2048, 128), (384, 2048), (True, True), 1),
         ((2, 2048, 128), (2, 2048, 384), (True, False), 1),
         ((2048, 0), (2048, 384), (True, False), 1),
     ],
 )
-def test_long_products_are_split_into_parts(
+def test_long_products_are_split_along_their_sums(
     x: tuple[int, ...], y: tuple[int, ...], turned: tuple[bool, bool], parts: int
 ) -> None:
     product = describe_product(x, y, *turned, "float32")

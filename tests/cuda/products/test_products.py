@@ -1,4 +1,4 @@
-"""Matrix products on a GPU: cuBLASLt's arguments, and our own kernel otherwise."""
+"""Matrix products on a GPU, with cuBLASLt and its arguments or with our own kernel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STACKS = [
 
 
 def whole(shape: tuple[int, ...], dtype: str = "float32") -> Any:
-    """Return small whole numbers, whose products are exact in every dtype."""
+    """Return small integers, whose products are exact in every dtype."""
     low = 0 if dtype.startswith("u") else -2
     return RNG.integers(low, 3, shape).astype(dtype_to_numpy(dtype))
 
@@ -50,7 +50,7 @@ def whole(shape: tuple[int, ...], dtype: str = "float32") -> Any:
 def operands(
     stacks: tuple[tuple[int, ...], ...], sizes: tuple[int, int, int], turned: Any, dtype: str
 ) -> tuple[Any, Any, Any]:
-    """Return x, y and their expected product."""
+    """Return x and y as stored, and their expected product."""
     m, n, k = sizes
     x = whole((*stacks[0], *((k, m) if turned[0] else (m, k))), dtype)
     y = whole((*stacks[1], *((n, k) if turned[1] else (k, n))), dtype)
@@ -69,7 +69,7 @@ def multiply(x: Any, y: Any, turned: Any) -> Any:
 
 @contextlib.contextmanager
 def recorded(library: str | None = None) -> Iterator[list[Any]]:
-    """Yield the numbers of products and names of kernels in a separate context."""
+    """Yield a list that records, in a separate context, product descriptions and kernel names."""
     told: list[Any] = []
     product, launch = LaunchPlan.product, LaunchPlan.launch
 
@@ -116,17 +116,17 @@ def test_the_transpose_of_the_product_is_described_column_by_column(
     assert (numbers.batch, numbers.accumulates, numbers.alignment) == (1, 0, 256)
 
 
-def test_a_stack_is_a_batch_with_the_strides_of_its_longest_dimension() -> None:
+def test_the_longest_batch_axis_defines_the_batch_strides() -> None:
     numbers = numbers_of((6, 3, 4), (6, 4, 5), TRANSPOSES[0])
     assert numbers[8:12] == (6, 20, 12, 15)
     assert numbers_of((3, 4), (6, 4, 5), TRANSPOSES[0])[8:12] == (6, 20, 0, 15)
     assert numbers_of((2, 1, 3, 4), (6, 4, 5), TRANSPOSES[0])[8:12] == (6, 20, 0, 15)
 
 
-def test_a_stack_multiplied_by_one_matrix_is_one_tall_matrix() -> None:
+def test_a_batch_multiplied_by_one_matrix_is_one_tall_matrix() -> None:
     numbers = numbers_of((2, 3, 7, 4), (4, 5), TRANSPOSES[0])
     assert (numbers.n, numbers.batch) == (42, 1)
-    assert numbers_of((6, 4, 7), (4, 5), TRANSPOSES[2]).batch == 6  # its rows are not neighbors
+    assert numbers_of((6, 4, 7), (4, 5), TRANSPOSES[2]).batch == 6  # its rows are not adjacent
 
 
 def test_types_are_accumulated_in_single_or_double_precision() -> None:
@@ -156,12 +156,12 @@ def test_single_precision_is_rounded_to_tf32_only_on_request() -> None:
 
 
 @pytest.mark.parametrize(("k", "alignment"), [(128, 256), (8, 16), (4, 8), (3, 2)])
-def test_the_alignment_holds_for_every_matrix_of_a_stack(k: int, alignment: int) -> None:
+def test_the_alignment_holds_for_every_matrix_of_a_batch(k: int, alignment: int) -> None:
     shapes = (6, 1, k), (6, k, 128)
     assert numbers_of(*shapes, TRANSPOSES[0], "float16").alignment == alignment
 
 
-def test_the_workspace_follows_nvidias_advice_and_is_smaller_for_small_products() -> None:
+def test_the_workspace_has_the_recommended_size_and_is_smaller_for_small_products() -> None:
     small = describe_product((3, 4), (4, 5), False, False, "float32")
     large = describe_product((4096, 4), (4, 4096), False, False, "float32")
     assert workspace_limit(small, (9, 0)) == 2**16
@@ -169,7 +169,7 @@ def test_the_workspace_follows_nvidias_advice_and_is_smaller_for_small_products(
     assert workspace_limit(large, (8, 9)) == 2**22
 
 
-def test_cublaslt_does_not_take_huge_stacks_or_stacks_of_many_calls() -> None:
+def test_cublaslt_is_not_used_for_huge_batches_or_batches_of_many_calls() -> None:
     many = describe_product((5, 1, 5, 1, 2, 3), (1, 5, 1, 5, 3, 2), False, False, "float32")
     assert find_refusal(many) == (
         "the batch dimensions broadcast in a way that needs 125 products of cuBLASLt"
@@ -181,7 +181,7 @@ def test_cublaslt_does_not_take_huge_stacks_or_stacks_of_many_calls() -> None:
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("turned", TRANSPOSES)
-def test_cublaslt_multiplies_every_transpose_and_stack(
+def test_cublaslt_multiplies_every_transpose_and_batch(
     turned: tuple[bool, bool], dtype: str
 ) -> None:
     for *stacks, n_calls in STACKS:
@@ -194,7 +194,7 @@ def test_cublaslt_multiplies_every_transpose_and_stack(
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint16", "int32", "uint64"])
 @pytest.mark.parametrize("turned", TRANSPOSES)
-def test_our_own_kernel_multiplies_every_transpose_and_stack_in_tiles(
+def test_our_own_kernel_multiplies_every_transpose_and_batch_in_tiles(
     turned: tuple[bool, bool], dtype: str
 ) -> None:
     for *stacks, _ in STACKS[2:8:2]:
@@ -216,17 +216,17 @@ def test_integers_wrap_around() -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_our_own_kernel_serves_where_cublaslt_refuses() -> None:
+def test_our_own_kernel_is_used_if_cublaslt_refuses() -> None:
     x, y, expected = operands(((5, 1, 5, 1), (5, 1, 5)), (2, 2, 3), TRANSPOSES[0], "float16")
     with recorded() as told:
         np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
-    # Twice if the kernel had to be compiled first.
+    # The name appears twice if the kernel had to be compiled first.
     assert set(told) == {"multiply<Half, Half>"}
     x, y, expected = operands(((), ()), (2, 2, 3), TRANSPOSES[0], "float16")
     with recorded() as told, pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             blas, "_COMPUTE_32F", 70
-        )  # sums in double precision, which it does not support
+        )  # double-precision sums, which cuBLASLt does not support
         np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
     assert told[-1] == "multiply<Half, Half>"
     assert len(set(told)) == 2  # cuBLASLt was queried
@@ -234,7 +234,7 @@ def test_our_own_kernel_serves_where_cublaslt_refuses() -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_a_layer_adds_its_bias_before_a_sum_is_stored(dtype: str) -> None:
+def test_a_layer_adds_its_bias_before_rounding(dtype: str) -> None:
     x, weight, sums = operands(((), ()), (4, 6, 3), TRANSPOSES[0], dtype)
     bias = whole((6,), dtype)
     expected = {
@@ -265,7 +265,7 @@ def test_a_layer_with_relu_propagates_nan(dtype: str) -> None:
     assert np.isnan(out).any(axis=1).tolist() == [False, True, False, False]
 
 
-def test_the_error_of_a_missing_cublaslt_names_the_package(
+def test_the_error_for_a_missing_cublaslt_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(name: str) -> None:
@@ -279,7 +279,7 @@ def test_the_error_of_a_missing_cublaslt_names_the_package(
         tell_blas_path()
 
 
-def test_cublaslt_is_searched_once_and_only_without_a_given_path(
+def test_cublaslt_is_located_once_and_only_if_no_path_is_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[str] = []
@@ -309,12 +309,14 @@ def test_algorithms_are_benchmarked_on_request(gpu: Any, tunes: bool, chosen: in
     finally:
         for name in settings:
             gpu.set(name, 1)
-    tried = 4 if tunes else 0  # runs of each
+    tried = 4 if tunes else 0  # runs per algorithm
     assert counts == [tried + (i == chosen) for i in range(3)]
 
 
 @pytest.mark.cuda_kernels
-def test_too_little_memory_to_benchmark_algorithms_is_reported_with_the_way_out(gpu: Any) -> None:
+def test_the_error_for_too_little_memory_to_benchmark_algorithms_suggests_a_remedy(
+    gpu: Any,
+) -> None:
     if gpu is None:
         pytest.skip("only the emulator's memory can be set")
     x, y, _ = operands(((), ()), (33, 17, 29), TRANSPOSES[0], "float16")
@@ -337,10 +339,10 @@ def test_too_little_memory_to_benchmark_algorithms_is_reported_with_the_way_out(
 @pytest.mark.parametrize(
     ("m", "n", "k", "parts"), [(5, 7, 1024, 8), (64, 3, 1536, 8), (1, 1, 2048, 16)]
 )
-def test_the_sum_of_the_parts_equals_the_whole_product(
+def test_the_sum_of_the_parts_equals_the_complete_product(
     monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, parts: int
 ) -> None:
-    # The emulated GPU is too small to be idle.
+    # The emulated GPU is too small to have idle multiprocessors.
     monkeypatch.setattr(matmul, "count_parts", lambda p, _, tf32: count_parts(p, 132, tf32))
     x, y, expected = operands(((), ()), (m, n, k), (True, False), "float32")
     with recorded("cublaslt") as told:

@@ -1,4 +1,4 @@
-"""Small products by our own kernel: selection, tiles, sums and epilogues."""
+"""Selection, tiles, sums and epilogues of small products computed by our own kernel."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ RNG = np.random.default_rng(7)
 WIDE = ("float32", "float64")
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 H200 = 132
-# Ones, a tile and one more, odd lengths that no vector fits, steps fewer than threads and more.
+# Sizes of 1, of one tile or slightly more, odd sizes without vector loads, and sums with fewer or
+# more steps than threads.
 SIZES = [(1, 1, 1), (4, 8, 0), (1, 33, 5), (17, 1, 64), (16, 32, 8), (18, 34, 150), (7, 13, 1031)]
 WHOLE = (16, 16, 64)
 
 
 @pytest.fixture(autouse=True)
 def context() -> Iterator[None]:
-    """Drop cached plans of other tiles."""
+    """Start without cached plans, which may have different tiles."""
     with ow.context_guard(ow.Context.discover()):
         yield
 
@@ -42,7 +43,7 @@ def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Til
 
 
 def matrices(m: int, n: int, k: int, turned: Any, dtype: str, stack: Any = ()) -> tuple[Any, ...]:
-    """Return x and y as stored, and as multiplied, in float64."""
+    """Return x and y as stored and, in float64, as multiplied."""
     x, y = RNG.standard_normal((*stack, m, k)), RNG.standard_normal((*stack, k, n))
     x, y = x.astype(dtype), y.astype(dtype)
     stored = [
@@ -80,7 +81,7 @@ def test_every_tile_and_transpose_multiplies_any_sizes(
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("tile", TILES, indirect=True)
-def test_double_precision_is_kept(tile: Tile) -> None:
+def test_double_precision_is_preserved(tile: Tile) -> None:
     for turned in TRANSPOSES[1:3]:
         x, y, left, right = matrices(18, 34, 130, turned, "float64")
         assert_close(multiply(x, y, turned), left, right)
@@ -88,14 +89,14 @@ def test_double_precision_is_kept(tile: Tile) -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("tile", LONG_TILES, indirect=True)
-def test_long_sums_take_more_warps(tile: Tile) -> None:
+def test_long_sums_use_more_warps(tile: Tile) -> None:
     x, y, left, right = matrices(9, 17, 1500, TRANSPOSES[0], "float32")
     assert_close(multiply(x, y, TRANSPOSES[0]), left, right)
 
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("stack", [(3,), (2, 3)])
-def test_stacks_are_multiplied_matrix_by_matrix(stack: tuple[int, ...]) -> None:
+def test_batches_are_multiplied_matrix_by_matrix(stack: tuple[int, ...]) -> None:
     for turned in TRANSPOSES:
         x, y, left, right = matrices(5, 6, 7, turned, "float32", stack)
         assert_close(multiply(x, y, turned), left, right)
@@ -117,13 +118,13 @@ def test_nan_reaches_only_its_rows_and_columns(turned: tuple[bool, bool]) -> Non
 
 
 @pytest.mark.cuda_kernels
-def test_pixels_beyond_an_edge_are_not_multiplied() -> None:
+def test_elements_beyond_an_edge_are_not_multiplied() -> None:
     x, y = np.full((5, 3), np.inf, "float32"), np.ones((3, 6), "float32")
     np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), np.full((5, 6), np.inf))
 
 
 @pytest.mark.cuda_kernels
-def test_two_runs_have_the_same_bits() -> None:
+def test_two_runs_are_bitwise_identical() -> None:
     x, y, *_ = matrices(33, 40, 500, TRANSPOSES[0], "float32")
     first, second = (multiply(x, y, TRANSPOSES[0]) for _ in range(2))
     np.testing.assert_array_equal(first, second)
@@ -150,7 +151,7 @@ def test_a_small_layer_is_one_launch_with_bias_and_activation(
             (out,) = call("fc", {"x": x, "weight": weight, **given}, activation=activation)
             wanted = formula(left @ right + given.get("bias", 0))
             np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
-            names = list(dict.fromkeys(launched))  # again if they were not compiled yet
+            names = list(dict.fromkeys(launched))  # kernels that had to be compiled appear twice
             assert len(names) == (2 if activation == "softmax" else 1)
             assert names[0].startswith("multiply_small<")
 
@@ -163,8 +164,8 @@ def test_a_small_layer_propagates_nan() -> None:
     assert np.isnan(out).any(axis=1).tolist() == [False, True, False, False]
 
 
-def test_a_product_is_small_by_its_work_and_the_size_of_the_gpu() -> None:
-    edge = product_of(64, 64, WORK // 64 * 2)  # of 128 multiprocessors
+def test_a_product_counts_as_small_by_its_work_and_the_size_of_the_gpu() -> None:
+    edge = product_of(64, 64, WORK // 64 * 2)  # for 128 multiprocessors
     assert find_small_refusal(edge, 128) is None
     assert "got 33554432" in str(find_small_refusal(edge, 127))
     assert find_small_refusal(product_of(64, 200, 784), H200) is None
@@ -176,14 +177,14 @@ def test_a_product_is_small_by_its_work_and_the_size_of_the_gpu() -> None:
     assert "rows, columns and steps" in str(find_small_refusal(product_of(2**19 + 1, 1, 1), H200))
 
 
-def test_our_kernels_refuse_products_for_tensor_cores() -> None:
+def test_products_for_tensor_cores_are_not_computed_by_our_kernels() -> None:
     for dtype in ("float16", "bfloat16"):
         assert find_small_refusal(product_of(4, 5, 6, dtype), H200) is not None
     assert find_small_refusal(product_of(4, 5, 6), H200, allows_tf32=True) is not None
     assert find_small_refusal(product_of(4, 5, 6, "float64"), H200, allows_tf32=True) is None
 
 
-def test_stacks_that_broadcast_in_two_dimensions_are_not_our_own_kernels() -> None:
+def test_our_own_kernel_does_not_support_batches_that_broadcast_in_two_dimensions() -> None:
     product = describe_product((3, 1, 2, 4), (1, 5, 4, 2), False, False, "float32")
     assert "more than one dimension" in str(find_small_refusal(product, H200))
     many = describe_product((70_000, 1, 1), (70_000, 1, 1), False, False, "float32")
@@ -203,7 +204,7 @@ def test_stacks_that_broadcast_in_two_dimensions_are_not_our_own_kernels() -> No
         ((512, 512, 128), Tile(4, 8)),
     ],
 )
-def test_the_tile_with_the_least_estimated_time_is_taken(
+def test_the_tile_with_the_shortest_estimated_time_is_chosen(
     sizes: tuple[int, int, int], tile: Tile
 ) -> None:
     assert choose_tile(product_of(*sizes), H200) == tile
@@ -211,7 +212,7 @@ def test_the_tile_with_the_least_estimated_time_is_taken(
     assert choose_tile(product_of(*sizes), H200, n_others=0).warps == 8
 
 
-def test_blocks_of_other_kernels_leave_less_room() -> None:
+def test_blocks_of_other_kernels_are_subtracted_from_the_available_multiprocessors() -> None:
     product = product_of(201, 200, 64)
     assert choose_tile(product, H200) == choose_tile(product, H200, n_others=0) == Tile(4, 4)
     assert choose_tile(product, H200, n_others=104) == Tile(4, 8)
@@ -219,7 +220,7 @@ def test_blocks_of_other_kernels_leave_less_room() -> None:
     assert choose_tile(many, H200) == Tile(4, 8)
 
 
-def test_the_numbers_of_tiles_match_the_header() -> None:
+def test_the_tile_constants_match_the_header() -> None:
     tile = Tile(2, 4, 16)
     assert (tile.rows, tile.columns, tile.threads, tile.steps) == (8, 16, 512, 256)
     assert tile.tiles_of(9, 16) == 2
@@ -248,7 +249,7 @@ def test_vectors_are_as_wide_as_rows_and_alignments_allow(
     assert [side.width for side in of_doubles] == [2, 1]
 
 
-def test_vectors_of_a_stack_fit_every_matrix() -> None:
+def test_vector_widths_of_a_batch_fit_every_matrix() -> None:
     product = describe_product((2, 3, 3), (2, 3, 4), False, True, "float32")
     operands = Operands(Pointer(0, 0), Pointer(1, 0), Pointer(2, 0))
     assert [side.width for side in sides_of(product, operands)] == [1, 1]

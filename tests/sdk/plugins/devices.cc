@@ -1,5 +1,6 @@
-// Devices whose functions behave as a test demands: fail, throw, or set no result. One returns when
-// its work is done, one enqueues it, and one records it, too. Their addresses are not the host's.
+// Devices whose functions behave as a test requests: they fail, throw, or set no result. One device
+// returns when its work is done, one enqueues work, and one can also record it. Their addresses are
+// not the host's.
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -24,7 +25,7 @@ struct Silent : std::exception {
 std::string faulty_function;  // NOLINT: a test sets it
 std::string fault;            // NOLINT
 
-// Sets whether a function is to return without a result; the other failures happen in here.
+// Sets whether a function must return without a result; all other failures are raised in here.
 Status Try(const std::string& function, bool* forgets = nullptr) {
   if (function != faulty_function) return Status::Ok();
   if (forgets != nullptr) *forgets = fault == "forgets";
@@ -43,7 +44,7 @@ void* Aligned(uint64_t bytes) {
   return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-// Sets the result of a function unless it forgets it.
+// Sets the result of a function unless the function must omit it.
 template <typename T, typename Make>
 Status Set(const char* function, T* result, const Make& make) {
   bool forgets = false;
@@ -52,7 +53,7 @@ Status Set(const char* function, T* result, const Make& make) {
   return Status::Ok();
 }
 
-// The common part of all.
+// The common base of all devices.
 template <typename Base>
 class Hold : public Base {
  public:
@@ -109,7 +110,7 @@ class Plain : public Hold<opwright::Device> {
 
 using Work = std::vector<std::function<void()>>;
 
-// Its work is done when someone waits.
+// A stream whose work is done when it is waited for.
 class Queue {
  public:
   ~Queue() { Take(); }
@@ -197,7 +198,7 @@ class Enqueuing : public Hold<Base> {
   }
 
  private:
-  Queue* main_ = nullptr;  // the first one made, which lives as long as the device
+  Queue* main_ = nullptr;  // the first queue, which exists as long as the device
 };
 
 class Queued : public Enqueuing<opwright::StreamDevice<Queue, Mark>> {
@@ -228,7 +229,7 @@ class Recorded : public Enqueuing<opwright::GraphDevice<Queue, Mark, Work>> {
   }
 };
 
-// The host reads and writes its memory, so it has copies of one kind only.
+// A device whose memory the host reads and writes, so that it needs only one kind of copies.
 class Shared : public opwright::Device {
  public:
   explicit Shared(int32_t /*number*/) {}
@@ -283,7 +284,7 @@ struct Add {
   }
 };
 
-// out = -x, and 100 less for each device before this one. Not capturable.
+// out = -x - 100 * (index of the device). Not capturable.
 template <typename T, typename D>
 struct NegativeOn {
   T shift = 0;
@@ -322,7 +323,8 @@ OPWRIGHT_REGISTER_KERNEL(negative, "plain", PlainNegative, float);
 OPWRIGHT_REGISTER_KERNEL(negative, "recorded", RecordedNegative, float);
 OPWRIGHT_PLUGIN("test", plain, queued, recorded, shared, add, negative);
 
-// Makes a function of every device fail from now on: "Allocate", "throws"; none for "".
+// Makes a function of every device fail from now on, as in "Allocate", "throws"; "" means no
+// function.
 extern "C" __attribute__((visibility("default"))) void set_fault(const char* function,
                                                                  const char* how) {
   faulty_function = function;

@@ -1,4 +1,4 @@
-// Lists nothing, though other files register objects.
+// Lists nothing, although other files register objects.
 #include <opwright/sdk.hpp>
 
 OPWRIGHT_PLUGIN("test", );

@@ -1,10 +1,10 @@
-// Operators and kernels that use everything that the SDK has.
+// Operators and kernels that use every feature of the SDK.
 #include <opwright/sdk.hpp>
 
 using opwright::OpMaker;
 using opwright::Status;
 
-// ---- every word of the description
+// ---- every function of the description
 // ---------------------------------------------------------------
 
 struct EverythingAttrs {
@@ -59,7 +59,7 @@ struct Everything : opwright::Op<EverythingAttrs> {
   }
 };
 
-// Writes the attributes that it read, in a form that a test can compare.
+// Writes the attributes that it has read, in a form that a test can compare.
 template <typename T>
 struct EchoKernel {
   Status Run(const opwright::RunContext& ctx, const EverythingAttrs& a) const {
@@ -156,7 +156,7 @@ struct StagedKernel {
 OPWRIGHT_REGISTER_OP(unary, "test.unary", Unary);
 OPWRIGHT_REGISTER_KERNEL(unary, "cpu", StagedKernel, float);
 
-// ---- kernels that go wrong, for every dtype
+// ---- kernels that fail, for every dtype
 // ------------------------------------------------------
 
 template <typename Any>

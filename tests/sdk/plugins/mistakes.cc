@@ -1,4 +1,4 @@
-// Descriptions that break a rule, by number, and the words for the first that each breaks.
+// Descriptions that break a rule, and the message for the first rule that each breaks.
 #include <cstring>
 #include <limits>
 #include <opwright/sdk.hpp>
@@ -205,7 +205,7 @@ const Mistake kMistakes[] = {
 
 }  // namespace
 
-// Writes the finding of the rules for the mistake of this name; "" if they find none.
+// Writes the error that is reported for the mistake of this name, or "" if there is none.
 extern "C" __attribute__((visibility("default"))) int32_t describe_mistake(const char* name,
                                                                            char* message,
                                                                            uint64_t message_bytes) {

@@ -7,7 +7,7 @@ struct ScaleAttrs {
   double factor;
   std::vector<int32_t> sizes;
   std::optional<int64_t> shift;
-  OPWRIGHT_ATTRIBUTES(factor, sizes, shift);  // on two lines, as clang-format breaks long ones
+  OPWRIGHT_ATTRIBUTES(factor, sizes, shift);  // on two lines, as clang-format breaks long lines
 };
 
 template <typename T>

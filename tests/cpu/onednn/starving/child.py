@@ -1,7 +1,7 @@
-"""Fails allocations one by one, in a separate process: see test_want_of_memory.py.
+"""Fails allocations one by one in a separate process; see test_want_of_memory.py.
 
-Prints one line of JSON at the end. Before each attempt it writes the number of the allocation, so
-that a crash has a number.
+Prints one line of JSON at the end. Before each attempt, it writes the number of the allocation, so
+that a crash can be attributed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def count_allocations(work: Work, starving: Starving) -> int:
 def attempt(
     work: Work, expected: list[np.ndarray], number: int, starving: Starving
 ) -> tuple[str, str]:
-    """Do the work while one allocation fails; return its outcome, and the text of an error."""
+    """Do the work while one allocation fails; return its outcome and the error message."""
     starving.arm(number)
     try:
         got = work()
@@ -57,7 +57,7 @@ def attempt(
 
 
 def find_fault(work: Work, expected: list[np.ndarray]) -> str:
-    """Do the work with all memory; return a description of the error, or nothing."""
+    """Do the work without allocation failures; describe the error, '' if there is none."""
     try:
         got = work()
     except Exception:  # noqa: BLE001 - reported as a fault
@@ -67,7 +67,7 @@ def find_fault(work: Work, expected: list[np.ndarray]) -> str:
 
 
 def describe_difference(got: list[np.ndarray], expected: list[np.ndarray]) -> str:
-    """Return how the results differ from the results with all memory, or nothing."""
+    """Describe how the results differ from a run without allocation failures; '' if equal."""
     same = len(got) == len(expected) and all(
         np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(got, expected, strict=True)
     )
@@ -84,7 +84,7 @@ def try_one(
 
 
 def try_forked(*arguments: Any) -> tuple[str, str]:
-    """Do the same in a fork, which may crash."""
+    """Do the same in a forked process, which may crash."""
     result, stack = run_forked(lambda: try_one(*arguments))
     if not isinstance(result, int):
         return tuple(result)
@@ -94,10 +94,10 @@ def try_forked(*arguments: Any) -> tuple[str, str]:
 def main(name: str, least: dict[str, int], step: int, progress: str, stacks: str = "") -> None:
     """Fail each `step`-th allocation of the libraries; see `Starving.count_from`.
 
-    With `stacks`, the library that writes stacks, each attempt is made in a fork.
+    With `stacks`, the library that writes stacks, each attempt is made in a forked process.
     """
     if stacks:
-        ow.set_num_threads(1)  # as in a fork
+        ow.set_num_threads(1)  # as in a forked process
         write_stacks(Path(stacks))
     warnings.simplefilter("ignore")
     work = SCENARIOS[name]()

@@ -1,5 +1,5 @@
-"""The work done while memory is lacking: each returns a function that repeats it, with its
-result."""
+"""The work during which allocations fail; each function returns a function that repeats the work
+and returns its result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _build() -> tuple[ow.Program, ow.Scope, Any]:
         h = layers.conv2d(x, filters=8, kernel=3, activation="relu")
         loss = layers.softmax_with_cross_entropy(layers.fc(layers.flatten(h), size=5), label)
         loss = layers.mean(loss)
-        nn.optimizer.SGD(0.0).minimize(loss)  # so that every call returns the same
+        nn.optimizer.SGD(0.0).minimize(loss)  # rate 0, so that every call returns the same
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
     return main, scope, loss
@@ -50,14 +50,14 @@ def lower() -> Work:
 
 
 def run() -> Work:
-    """Run a compiled training step again."""
+    """Rerun a compiled training step."""
     main, scope, loss = _build()
     step = ow.Network(main.global_block()).compile(["x", "label"], [loss], scope=scope)
     return lambda: list(step(x=_IMAGES, label=_LABELS))
 
 
 def product() -> Work:
-    """Multiply matrices that oneDNN multiplies."""
+    """Multiply matrices of a size that oneDNN multiplies."""
     x = _RNG.standard_normal((96, 200)).astype("float32")
     y = _RNG.standard_normal((200, 120)).astype("float32")
     operator = ow.Operator("matmul", x="x", y="y", out="out")
@@ -66,7 +66,7 @@ def product() -> Work:
         _forget_kernels()
         network = ow.Network([operator])
         (out,) = network.compile(["x", "y"], ["out"])(x=x, y=y)
-        # Another kernel must not replace one that lacks memory: BLAS may end the process.
+        # No other kernel may replace a kernel that lacks memory, since BLAS may exit the process.
         return [out, np.array("onednn" in str(network.placement()))]
 
     return work
