@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch, context):
     return tmp_path
 
 
-def test_the_lock_of_a_saved_program_holds_a_compiled_one(folder, context, capsys):
+def test_a_compiled_program_uses_the_kernels_of_the_lock(folder, context, capsys):
     assert main(["lock", "model", "--feed", "x=4x8"]) == 0
     assert capsys.readouterr().out.startswith("wrote model.lock: 1 kernels and ")
     (row,) = ow.Lock.load("model.lock").kernels

@@ -1,4 +1,4 @@
-"""A model with values of inputs: inputs that must be known when it is loaded are not feeds."""
+"""Fixes values of a model's inputs that must be known when it is loaded; these are not feeds."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ class _Report(NamedTuple):
     timings: list[Timing]
 
     def lines(self) -> list[str]:
-        """Return it as text."""
+        """Return the table as lines of text."""
         title = textwrap.wrap(f"{self.op_type}[{self.dtype}] of {self.inputs}", 100)
         rows = [_TITLE, *(self._row(timing) for timing in self.timings if timing.times_s)]
         lines = [*title, *(align(rows, right={3, 4, 5, 6}) if len(rows) > 1 else [])]
