@@ -1,9 +1,9 @@
 // Teams of threads that each work on one line of an array at a time: its elements along one axis.
 //
-// A team determines its line (`line`), the offset and its elements (`EachBlock`), and reduces a
-// value over its threads (`Reduce`, a barrier for all threads of the block). Lines may be split
-// into parts with separate teams, so that few long lines keep a GPU busy. Created by
-// opwright_cuda.kernels.lines.
+// A team has a line (`line`), maps positions to offsets (`At`), iterates over its elements
+// (`EachBlock`) and reduces a value over its threads (`Reduce`, a barrier for all threads of the
+// block). Lines may be split into parts with separate teams, so that even a few long lines occupy
+// the whole GPU. opwright_cuda.kernels.lines chooses the teams.
 #ifndef OPWRIGHT_CUDA_LINES_H_
 #define OPWRIGHT_CUDA_LINES_H_
 
@@ -11,8 +11,8 @@
 
 namespace opwright_cuda {
 
-// The array is [outer, length, inner], with lines along its middle axis. Each of the `parts` has
-// `chunk` elements.
+// The shape of an array, [outer, length, inner], whose lines are along the middle axis. Each line
+// is split into `parts` of `chunk` elements.
 struct Lines {
   int64_t outer;
   int64_t length;
@@ -21,11 +21,12 @@ struct Lines {
   int64_t chunk;
 };
 
-// A team's part of its line: the elements from `begin` to `end`; none without a line.
+// A team's part of its line: the elements from `begin` to `end`, an empty range if there is no
+// line.
 struct Share {
-  int64_t line;   // of all lines, in memory order
-  int64_t slot;   // of all parts, [outer, parts, inner]
-  int64_t first;  // offset of element 0 of the line
+  int64_t line;   // index of the line in memory order
+  int64_t slot;   // index of the part in [outer, parts, inner]
+  int64_t first;  // offset of the line's element 0
   int64_t begin;
   int64_t end;
   bool is_there;
@@ -40,12 +41,12 @@ struct Share {
   }
 };
 
-// `width` lanes of a warp, a power of 2, for contiguous lines in one part.
+// A team of `width` lanes of a warp, a power of 2, for contiguous lines that are not split.
 struct LaneTeam : Share {
   int thread;
   int size;
 
-  // Numbers within a block, since 64-bit division is slow on GPUs.
+  // Divides only 32-bit indices within a block, since 64-bit division is slow on GPUs.
   OW_INLINE LaneTeam(const Lines& lines, int width)
       : thread(static_cast<int>(threadIdx.x) & (width - 1)), size(width) {
     const auto lanes = static_cast<uint32_t>(width);
@@ -53,7 +54,7 @@ struct LaneTeam : Share {
          0);
   }
   OW_INLINE int64_t At(int64_t i) const { return first + i; }
-  // With many items per thread the whole warp works: the compiler knows all indices.
+  // With many items per thread, the team is a whole warp, so that the compiler knows all indices.
   template <int items>
   OW_INLINE int StepOf() const {
     return items > 8 ? kWarp : size;
@@ -65,12 +66,12 @@ struct LaneTeam : Share {
     }
     return value;
   }
-  // Whether it is true for any line whose team shares Reduce barriers with this one.
+  // Returns whether `is_true` holds for any line whose team shares Reduce barriers with this team.
   OW_INLINE bool IsAny(bool is_true) const { return __any_sync(0xffffffffu, is_true); }
   OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
 };
 
-// A whole block, for contiguous lines.
+// A team of all threads of a block, for contiguous lines.
 struct BlockTeam : Share {
   int thread;
   int size;
@@ -94,10 +95,10 @@ struct BlockTeam : Share {
 };
 
 constexpr int kTileThreads = 256;
-constexpr int kMostLineThreads = 512;  // in a block
+constexpr int kMostLineThreads = 512;  // per block
 
-// A column of threads; a block of 256 has `width` of them, a power of 2, for adjacent lines:
-// adjacent threads read adjacent elements.
+// A team of one column of threads. A block of 256 threads has `width` columns, a power of 2, which
+// process adjacent lines, so that adjacent threads read adjacent elements.
 struct TileTeam : Share {
   int64_t stride;
   int thread;
@@ -111,7 +112,7 @@ struct TileTeam : Share {
         size(kTileThreads / width),
         column(static_cast<int>(threadIdx.x) % width),
         columns(width) {
-    // At most as many tiles and parts as blocks, so 32 bits suffice.
+    // There are at most as many tiles and parts as blocks, so 32 bits suffice.
     const auto tiles = static_cast<uint32_t>((lines.inner + width - 1) / width);
     const auto parts = static_cast<uint32_t>(lines.parts);
     const uint32_t rest = blockIdx.x / tiles;
@@ -141,15 +142,15 @@ struct TileTeam : Share {
 
 // ---- Teams that iterate over their line by vectors ------------------------------------------
 
-// `EachBlock` calls a function for all elements of this thread, in vectors of adjacent ones:
-// function(Width<n>, index of the first one, kept values). If `kKeeps`, these persist between
-// calls.
+// `EachBlock` calls function(Width<n>, index of the first element, kept values) for each vector of
+// n adjacent elements of this thread. If `kKeeps`, the kept values persist between calls.
 template <int n>
 struct Width {
   static constexpr int value = n;
 };
 
-// In registers, for lines of at most items * size elements, a multiple of `vector`.
+// Keeps values in registers, for lines of at most items * size elements whose length is a multiple
+// of `vector`.
 template <typename Team, typename KeptOf, int items, int vector>
 struct KeptLine : Team {
   using Kept = KeptOf;
@@ -169,8 +170,8 @@ struct KeptLine : Team {
   }
 };
 
-// Nothing is kept. Lines of any length: unaligned ones begin with single elements. A thread reads
-// `together` vectors at a time.
+// Keeps no values and supports lines of any length; an unaligned line begins with single elements.
+// A thread reads `together` vectors at a time.
 template <typename Team, typename KeptOf, int vector, int together = 4>
 struct StreamedLine : Team {
   using Kept = KeptOf;
@@ -186,7 +187,7 @@ struct StreamedLine : Team {
     Kept none[vector];
     const int64_t step = this->size * vector;
     int64_t i = first + this->thread * vector;
-    // Without a branch between them they are read together.
+    // Without branches between them, the loads are issued together.
 #pragma unroll 1
     for (; i + (together - 1) * step < last; i += together * step) {
 #pragma unroll
@@ -206,19 +207,20 @@ struct StreamedLine : Team {
   }
 };
 
-// An array of the length of a line, shared by all lines; null if all elements are `otherwise`.
+// An array with the length of a line that is shared by all lines; if null, every element is
+// `otherwise`.
 template <typename T>
 struct ForAllLines {
   const T* values;
   Compute<T> otherwise;
 };
-// The source for rereading values that the line does not keep.
+// A source that rereads values if the line does not keep them.
 template <typename T>
 struct Again {
   const T* values;
 };
 
-// ReadBlock: `n` adjacent elements read along a line, from index `i`.
+// ReadBlock returns `n` adjacent elements of a line, from index `i`.
 template <int n, typename Line, typename T>
 OW_INLINE Vector<T, n> ReadBlock(const Line& line, const T* x, int64_t i) {
   return *reinterpret_cast<const Vector<T, n>*>(x + line.At(i));
@@ -247,7 +249,7 @@ OW_INLINE Vector<Compute<T>, n> ReadBlock(const Line&, ForAllLines<T> x, int64_t
   return block;
 }
 
-// Calls function(number, kept, values of the sources...) for each element of this thread.
+// Calls function(index, kept, source values...) for each element of this thread.
 template <typename Line, typename Function, typename... Source>
 OW_INLINE void ForEach(Line& line, Function function, Source... sources) {
   line.EachBlock([&](auto width, int64_t i, auto* kept) {
@@ -265,15 +267,15 @@ OW_INLINE void WriteBlock(const Line& line, T* out, int64_t i, const Vector<T, n
   if (out != nullptr) StoreWhole(reinterpret_cast<Vector<T, n>*>(out + line.At(i)), block);
 }
 
-// Two numbers, reduced or written together.
+// Two values that are reduced or written together.
 template <typename T>
 struct Pair {
   T first;
   T second;
 };
 
-// Writes the pair returned by function(number, kept, values...) to two arrays with the layout of
-// the lines. They may be null, or share memory with the sources.
+// Writes the pair returned by function(index, kept, values...) to two arrays with the layout of the
+// lines. The arrays may be null or share memory with the sources.
 template <typename Line, typename T, typename Function, typename... Source>
 OW_INLINE void TransformBoth(Line& line, T* first, T* second, Function function,
                              Source... sources) {
@@ -295,7 +297,7 @@ OW_INLINE void TransformBoth(Line& line, T* first, T* second, Function function,
   });
 }
 
-// The same for one array.
+// Writes the value returned by function(index, kept, values...) to one array; see TransformBoth.
 template <typename Line, typename T, typename Function, typename... Source>
 OW_INLINE void Transform(Line& line, T* out, Function function, Source... sources) {
   line.EachBlock([&](auto width, int64_t i, auto* kept) {

@@ -1,4 +1,4 @@
-// Losses of class ids and distributions, and accuracy.
+// Cross-entropy losses for class ids and for class distributions, and accuracy.
 #include "labels.h"
 #include "softmax.h"
 
@@ -6,7 +6,8 @@ using namespace opwright_cuda;
 
 // ---- softmax_with_cross_entropy -----------------------------------------------------------------
 
-// A line's class, -1 if it is ignored, the score of that class, and the exponentials of all.
+// The class id of a line (-1 if the line is ignored), the score of that class, and the
+// exponentials of all scores.
 template <typename C>
 struct Scores {
   int64_t id;
@@ -18,8 +19,8 @@ struct Scores {
   }
 };
 
-// Reads a line once, and concurrently its label. Outputs may share memory with x, since they are
-// written later.
+// Reads a line once and, at the same time, its label. Outputs may share memory with x because they
+// are written later.
 template <Left left, typename Line, typename T>
 OW_INLINE Scores<Compute<T>> ReadScores(Line& line, const T* x, const Labels& labels) {
   const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
@@ -31,7 +32,7 @@ OW_INLINE Scores<Compute<T>> ReadScores(Line& line, const T* x, const Labels& la
   return scores;
 }
 
-// `softmax` may share memory with x.
+// Computes the loss and the softmax of each line. `softmax` may share memory with x.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_lines(T* out, T* softmax, const T* x, Labels labels, Lines lines, int32_t width) {
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   Transform(line, softmax, apply, Again<T>{x});
 }
 
-// Only the loss.
+// Computes the loss of each line without storing the softmax.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_alone_lines(T* out, const T* x, Labels labels, Lines lines, int32_t width) {
@@ -89,8 +90,9 @@ __global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels
   Transform(line, x_grad, apply, softmax);
 }
 
-// Loss and gradient in one sweep if every loss has the gradient `loss_grad`. `softmax` and `out`
-// may be null, `x_grad` may share memory with x. Probabilities below epsilon are raised to epsilon.
+// Computes loss and gradient in one pass, given that every loss has the same gradient `loss_grad`.
+// `softmax` and `out` may be null, `x_grad` may share memory with x. A class probability below
+// epsilon is raised to epsilon and has gradient 0.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_and_grad_lines(T* x_grad, T* out, T* softmax, const T* x, Labels labels,
@@ -118,7 +120,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
 
 // ---- cross_entropy ------------------------------------------------------------------------------
 
-// For classes along the last axis.
+// Computes losses for class ids if the classes are along the last axis.
 template <typename T>
 __global__ void cross_entropy_ids(T* out, const T* x, Labels labels, int64_t n,
                                   Compute<T> epsilon) {
@@ -162,7 +164,7 @@ __global__ void cross_entropy_ids_grad_lines(T* x_grad, const T* x, Labels label
   Transform(line, x_grad, [&](int64_t i, C&) { return i == id ? grad_at_label : C(0); });
 }
 
-// Either gradient may be null.
+// Computes both gradients; either output may be null.
 template <typename Line, typename T>
 __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T* x, const T* label,
                                               const T* out_grad, Compute<T> epsilon, Lines lines,
@@ -180,8 +182,9 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
 
 // ---- accuracy -----------------------------------------------------------------------------------
 
-// Whether fewer than k classes rank before the label: better ones, and equal ones with lower
-// indices. NaN ranks before every number, and a label with a NaN score is never right.
+// Writes whether fewer than k classes rank before the label. Classes with a higher score rank
+// before it, and classes with an equal score and a lower index. NaN ranks before every number, and
+// a label whose score is NaN is never right.
 template <typename Line, typename T>
 __global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_t k, Lines lines,
                                int32_t width) {
@@ -198,7 +201,7 @@ __global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_
   if (line.IsFirst()) is_right[line.line] = id >= 0 && score == score && before < k;
 }
 
-// One block.
+// Counts the correct predictions with a single block.
 template <typename T>
 __global__ void count_right(T* accuracy, int64_t* correct, int64_t* total, const bool* is_right,
                             int64_t n) {
