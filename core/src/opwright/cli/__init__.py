@@ -45,15 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         notes = getattr(interrupt, "__notes__", ())  # such as the plugin that was being loaded
         text = "\n  ".join([f"{command}: interrupted", *notes])
         return _fail(interrupt, text, _INTERRUPTED, words)
-    except OSError as error:
-        if isinstance(error, OpwrightError):
-            return _fail(error, str(error), 1, words)
-        _drop_unwritten()
-        return _fail(error, f"{command}: {error}", 1, words)
     except OpwrightError as error:
         # The command line or an environment variable is wrong.
         is_wrong_usage = isinstance(error, (CommandError, SettingError))
         return _fail(error, str(error), _USAGE_ERROR if is_wrong_usage else 1, words)
+    except OSError as error:
+        _drop_unwritten()
+        return _fail(error, f"{command}: {error}", 1, words)
 
 
 def _drop_unwritten() -> None:
