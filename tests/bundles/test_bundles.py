@@ -93,7 +93,7 @@ def test_a_loaded_bundle_describes_its_feeds_and_has_no_program(tmp_path: Path) 
     loaded: Any = ow.load(tmp_path / "model.owb")
     assert [str(spec) for spec in loaded.feeds] == ["x float32[?, 20]"]
     assert loaded.batch == (1, 4)
-    with pytest.raises(ProgramError, match="a bundle has plans alone"):
+    with pytest.raises(ProgramError, match="a bundle has only plans"):
         loaded.save(tmp_path / "folder")
     with pytest.raises(FeedError, match=r"must be fed x float32\(n, 20\) with n in \[1, 4\]"):
         loaded(np.zeros((5, 20), "float32"))
@@ -144,7 +144,7 @@ def test_an_invalid_tensor_is_refused_before_it_is_read(
 def test_batch_and_feeds_must_match_the_program(tmp_path: Path) -> None:
     network, compiled, _ = make("mlp")
     for feeds, batch, rule in (
-        ({"y": [1]}, None, "names no feed, got 'y'"),
+        ({"y": [1]}, None, "feeds must name feeds, got 'y'"),
         ({"x": [None, 20]}, None, r"write batch=\(1, 64\)"),
         ({"x": [None, 20]}, (4, 2), r"got \(4, 2\)"),
         ({"x": [2, -1]}, (1, 2), r"got \[2, -1\]"),

@@ -270,7 +270,7 @@ print("good")
 """
     done = run(HEAD + script, 2)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("must find the same saved model, got the one with the checksum") == 2
+    assert done.stdout.count("must read the same saved model, got the one with the checksum") == 2
     assert done.stdout.count("good") == 2
 
 

@@ -151,7 +151,7 @@ def test_the_error_for_a_list_of_wrong_numbers_suggests_a_fix_for_lists():
     model = nn.Model()
     loss = model.softmax_with_cross_entropy(model.fc_layer("x", 3), "y", reduction="mean")
     model.minimize(loss, nn.optimizer.SGD(0.1))
-    with pytest.raises(FeedError, match="'y': must be a whole number to become int64, got 0.5"):
+    with pytest.raises(FeedError, match="'y': must be an integer to become int64, got 0.5"):
         nn.train(model, ([[1.0, 2.0]], [0.5]), 1)
 
 

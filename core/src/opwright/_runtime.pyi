@@ -71,7 +71,7 @@ class Device:
     @property
     def name(self) -> str: ...
     def name_beside(self, other: Device) -> str:
-        """Return its name, and its provider if the other is another device of this name."""
+        """Return its name, with its provider if `other` is a different device of this name."""
     @property
     def dlpack_code(self) -> int: ...
     @property
@@ -82,7 +82,7 @@ class Device:
         """Values may share memory, unless the device declares that a memory checker is active."""
     @property
     def has_arena(self) -> bool:
-        """Whether plans use one arena: memory is addressable and shared. Otherwise: buffers."""
+        """Plans use one arena, as memory is addressable and shared; otherwise they use buffers."""
     @property
     def alignment(self) -> int:
         """The alignment of every value in an arena, in bytes; at least 64."""
@@ -98,7 +98,7 @@ class Device:
         once.
         """
     def holds(self, array: object) -> bool:
-        """Tell whether an array declares to be on this device; False for the host and for ndarrays.
+        """Tell whether an array states that it is on this device; False for the host and ndarrays.
 
         An array without DLPack that has the attribute of the device's arrays counts as on any
         device of this type.
@@ -127,7 +127,7 @@ def make_python_device(
     """
 
 class _Exchange(Protocol):
-    """The exchange interfaces of tensors and variables; not a class of the module."""
+    """The exchange interfaces of tensors and variables; no such class exists at run time."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
     def __dlpack__(
@@ -203,8 +203,8 @@ class ScopeVariable(_Exchange):
         memory; otherwise the tensor is
         replaced and the scope's `structure_version` rises. `device` None: its current device,
         or the host if it is empty. An array of another library on that device is copied
-        within it; a Tensor or a variable from anywhere else goes over the host, and another
-        library's array is a FeedError then.
+        within the device; a Tensor or a variable from elsewhere is copied through the host, and
+        another library's array from elsewhere raises FeedError.
         """
     def borrow(self, array: object) -> None:
         """Borrow the memory of an array without copying it; the scope's `structure_version` rises.
@@ -220,18 +220,18 @@ class ScopeVariable(_Exchange):
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return a copy on the host; VariableNotFoundError when not set."""
     def tensor(self) -> Tensor:
-        """Return the tensor itself, no copy; VariableNotFoundError when not set."""
+        """Return the tensor itself without a copy; VariableNotFoundError when not set."""
 
 @final
 class Scope:
-    """Names to variables, with a parent; safe to use from several threads."""
+    """Maps names to variables, and has a parent; safe to use from several threads."""
 
     def __init__(self, parent: Scope | None = None) -> None: ...
     @property
     def parent(self) -> Scope | None: ...
     @property
     def structure_version(self) -> int:
-        """A counter of the whole tree, raised when a variable is created, replaced or erased."""
+        """A counter for the whole tree, raised when a variable is created, replaced or erased."""
     def var(self, name: str) -> ScopeVariable:
         """Return this scope's own variable, created empty if it does not exist."""
     def find_var(self, name: str) -> ScopeVariable | None:
@@ -258,8 +258,8 @@ def find_lent(array: object) -> np.ndarray[Any, Any] | None:
 class detach_guard:  # noqa: N801 - as the other guards
     """While it is entered, arrays that require a gradient are read as their ``detach()``.
 
-    In the thread that entered it. Their library does not track the gradient through opwright;
-    without it such arrays are refused. It is reusable and reentrant.
+    This affects only the thread that entered it. Their library does not track the gradient
+    through opwright; without it such arrays are refused. It is reusable and reentrant.
     """
 
     def __init__(self) -> None: ...

@@ -27,14 +27,13 @@ class CompiledNetwork:
     with a dict they never are:
 
     - ``out=[array, None]``: for each fetch an array to write it into, which is returned, or None.
-      Arrays are those of NumPy, those with ``__dlpack__`` on the host, and with `fetch_device`
-      those on the device. Dtype and shape are the fetch's. A contiguous array is written by
+      Accepted are NumPy arrays, arrays with ``__dlpack__`` on the host, and with `fetch_device`
+      arrays on the device. Dtype and shape are the fetch's. A contiguous array is written by
       the kernel itself; a result is copied into any other array at the end. FeedError, before the
       first step, for an array that is read-only or overlaps a feed, a variable or another array;
-      after an
-      operator whose output shape depends on values shapes are checked once they are known.
-    - ``fetch_as=importer``: makes a result of each array that is not in `out`. A type with DLPack's
-      exchange API, such as ``torch.Tensor``, is one. It replaces the attribute `fetch_as`.
+      after an operator whose output shape depends on values shapes are checked once they are known.
+    - ``fetch_as=importer``: converts each result that is not in `out`. A type with DLPack's
+    exchange API, such as ``torch.Tensor``, is an importer. It replaces the attribute `fetch_as`.
 
     Results are in new memory, which belongs to the caller, except for those in `out`.
 
@@ -92,7 +91,7 @@ class Watch:
     positions : sequence of int
         The arguments that are watched.
     attribute : str
-        An int of each object that rises with every change, as ``_version`` of tensors of PyTorch.
+        An int of each object that rises with every change, as ``_version`` of PyTorch tensors.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class Watch:
 class Namespace(ModuleType):
     """A module that looks a name up in its ``__table__`` first: (variable, key, dict).
 
-    The entries of the dict are used while the ContextVar contains the very object `key`; all other
+    The entries of the dict are used while the ContextVar contains the object `key` itself; other
     names are looked up as in any module.
     """
 
@@ -131,7 +130,7 @@ class EagerOperator:
     """One operator on arrays: ``f(*inputs, *attributes)``, everything by position.
 
     Each input is read once: arrays of NumPy, and those of other libraries that lend them without
-    ``__dlpack__``, by DLPack's C exchange API or by the buffer protocol (lists or tuples of them
+    ``__dlpack__``, through DLPack's C exchange API or the buffer protocol (lists or tuples of them
     where `duplicable` has the input's bit, None for an absent input). For all other
     inputs ``slow(*args)`` is called, which makes them ready and continues with `call_ready`.
 

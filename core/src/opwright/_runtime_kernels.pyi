@@ -50,7 +50,7 @@ class Prepared:
     def needs_gil(self) -> bool: ...
     @property
     def capturable(self) -> bool:
-        """The result of prepare; True if the kernel did not veto (Python kernels: as
+        """Whether it may be recorded: True unless prepare vetoed it (Python kernels: as
         registered).
         """
     @property
@@ -81,7 +81,7 @@ def prepare_python(
     `keywords` those given by name, `constants` are passed to every call as keywords. An absent slot
     is given as None, a slot in `duplicable` as a tuple of arrays (empty when absent), a DYNAMIC
     output as a `Resizer`. Inputs are read-only arrays, outputs are written in place; all are valid
-    during the call. A kernel that returns a new array fails: it forgot to write to its output.
+    during the call. A kernel that returns a new array fails, as it did not write to its output.
 
     With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
     again whenever an array moves to other memory; its result is then called without arguments in
@@ -95,13 +95,13 @@ class Library:
     """A compiled plugin: an open shared library whose tables have been checked.
 
     It stays open as long as this object, or any kernel that was prepared with it as `keep_alive`,
-    lives. A real file is open once, by however many paths it is named.
+    exists. A file is opened only once, even if several paths lead to it.
 
     Raises
     ------
     PluginError
         If the file is not a shared library or is for another machine, lacks the entry function or
-        has one of another ABI, if that fails or throws, or returns malformed tables.
+        has one for another ABI, or if that function fails, throws, or returns malformed tables.
     """
 
     def __init__(self, path: str) -> None: ...
@@ -127,7 +127,7 @@ class Library:
         No dtype codes: every dtype. The flags are the KERNEL_ constants.
         """
     def kernels_of(self, op_type: str, device: str, library: str) -> list[tuple[Any, ...]]:
-        """Those rows of `kernels` that have this type, device and library name."""
+        """Return the rows of `kernels` with this type, device and library name."""
     @property
     def devices(self) -> tuple[str, ...]:
         """Names of the devices."""
@@ -186,7 +186,7 @@ def prepare_native(
     """
 
 def limit_threads(n_threads: int) -> None:
-    """Limit jobs of kernels to this many threads, even if they were prepared for more."""
+    """Limit kernel jobs to `n_threads`, even if they were prepared for more."""
 
 def use_openmp(library: str) -> bool:
     """Run jobs of the calling thread on the OpenMP threads of a loaded library, from now on.

@@ -91,7 +91,7 @@ class PlanBuilder:
         branches: tuple[tuple[Plan, _Bindings], tuple[Plan, _Bindings]],
         op_index: int = -1,
     ) -> None:
-        """Run the first child when the one-element bool `condition` holds, else the second."""
+        """Run the first child if the one-element bool `condition` is true, otherwise the second."""
     def loop(
         self,
         body: Plan,
@@ -135,7 +135,7 @@ class PlanBuilder:
         continuation.
         """
     def writes(self, names: Sequence[str]) -> None:
-        """Name the persistables that the plan writes; each run raises their version."""
+        """Name the persistables that the plan writes; each run increments their version."""
     def fetch(self, value: int) -> None:
         """Add a fetched value; a value on a FETCH external is written straight into the result."""
     def build(self, describe: object, kernel_bytes: int = 0) -> Plan:
@@ -161,10 +161,10 @@ class Plan:
         """The number of kernel steps that run Python, including those of children."""
     @property
     def arena_bytes(self) -> int:
-        """Memory of one instance: arenas and buffers of all devices, children included."""
+        """Bytes of one instance: arenas and buffers on all devices, including those of children."""
     @property
     def held_bytes(self) -> int:
-        """The approximate size of the plan and its kernels, without the memory of its runs."""
+        """The approximate bytes of the plan and its kernels, without the memory of its runs."""
     @property
     def instances(self) -> int:
         """The number of instances that exist now, idle or running."""
@@ -232,8 +232,7 @@ class Plans:
 
     The table keeps the most recently used plans, at most 4,096 and 48 MiB in total, and besides
     these the last plan of each owner. With `keeps_last` the memory of that plan is kept too. A
-    plan is found
-    only in the epoch in which its lowering began.
+    plan is found only in the epoch in which its lowering began.
     """
 
     def __init__(self, label: str, keeps_last: bool = True) -> None: ...
@@ -265,7 +264,7 @@ def free_kept_host() -> int:
 
 @final
 class Bundle:
-    """An open bundle: plans and weights of a file, whose libraries are open, too.
+    """An open bundle: the plans and weights of a file, and its open libraries.
 
     FormatError for a damaged or foreign file; PluginError for a library that is missing, of another
     version, or cannot be opened. With `check` the checksums of weights are compared.

@@ -68,7 +68,7 @@ def test_a_value_saved_for_a_gradient_has_no_gradient_if_other_operators_read_it
         append_backward(loss)
 
 
-def test_a_declared_stop_ends_one_path_only(block):
+def test_a_declared_stop_affects_only_one_gradient_path(block):
     append(block, "floor", "h", "f")
     block.append_op("add", {"x": "f", "y": "h"}, {"out": "y"})
     ((_, gradient),) = append_backward(block.var("y"))
@@ -136,7 +136,7 @@ def test_a_value_that_its_gradient_reads_must_not_be_overwritten(block):
         append_backward(block.var("y"))
     assert str(caught.value) == (
         "square (operator 1 of block 0): its gradient (scale) reads 'h', which "
-        "relu (operator 2 of block 0) overwrites before; let that write to another name"
+        "relu (operator 2 of block 0) overwrites before; make that write to another name"
     )
 
 
@@ -264,12 +264,12 @@ def test_a_body_must_write_every_output(block, context, toy):
         (["h"], "must be a Variable of a program, got 'h'"),
     ],
 )
-def test_targets_are_variables(targets, message):
+def test_targets_must_be_variables(targets, message):
     with pytest.raises(GradientError, match=message):
         append_backward(targets)
 
 
-def test_targets_are_floats_of_one_block(block):
+def test_targets_must_be_floats_of_one_block(block):
     body = block.program.create_block()
     body.append_op("relu", {"x": "h"}, {"out": "y"})
     with pytest.raises(GradientError, match="must be in one block"):

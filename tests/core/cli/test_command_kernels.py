@@ -98,7 +98,7 @@ for words in {words!r}:
 """
 
 
-def test_kernels_are_narrowed_by_operator_device_dtype_library_and_distribution(rivals):
+def test_kernels_are_filtered_by_operator_device_dtype_library_and_distribution(rivals):
     slow, fast, acme, rival = (["swish", name] for name in ("slow", "fast", "acme", "rival"))
     grad = ["swish_grad", "acme"]
     expected = {
@@ -149,10 +149,10 @@ def test_a_missing_kernel_is_reported(site):
         (["--device", "cpu:1"], "cpu:1: there is one host, got number 1; write 'cpu'"),
         (["--device", "cpuu"], "is for the device, got 'cpuu'; did you mean 'cpu'?"),
         (["--device", "cuda"], "got 'cuda'; to get it: pip install \"opwright[cuda]\""),
-        (["--library", "acmee"], "is of the library, got 'acmee'; did you mean 'acme'?"),
+        (["--library", "acmee"], "matches the library, got 'acmee'; did you mean 'acme'?"),
         (
             ["--distribution", "acme"],
-            "is of the distribution, got 'acme'; distributions are 'opwright-",
+            "matches the distribution, got 'acme'; distributions are 'opwright-",
         ),
         (["--dvice", "cpu"], "unknown argument, got '--dvice'; did you mean '--device'?"),
     ],

@@ -149,7 +149,7 @@ def test_a_fresh_context_is_empty():
     assert context.records == ()
 
 
-def test_a_context_with_other_paths_finds_their_plugins(site, monkeypatch):
+def test_a_context_with_given_paths_finds_their_plugins(site, monkeypatch):
     site.add("faraway")
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(site.cache))
     monkeypatch.syspath_prepend(str(site.folder))

@@ -363,6 +363,6 @@ def test_a_former_name_is_accepted_with_a_warning():
 
 
 @pytest.mark.parametrize(("old", "new"), [("x", "out"), ("data", "y")])
-def test_a_former_name_must_be_free_and_the_new_one_a_name(old, new):
+def test_a_former_name_must_be_unused_and_the_new_name_must_exist(old, new):
     with pytest.raises(RegistrationError, match=f"a slot or attribute, got '{old}' and '{new}'"):
         build(maker().deprecated(old, new))

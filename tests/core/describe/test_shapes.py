@@ -118,7 +118,7 @@ def test_a_scalar_may_count_as_one_element_along_one_axis():
         normalize_axis(CTX, 1, 0, scalar=True)
 
 
-def test_without_given_axes_all_axes_are_meant():
+def test_without_given_axes_all_axes_are_used():
     assert normalize_axes(CTX, (), 3) == (0, 1, 2)
     assert normalize_axes(CTX, (-1, 0), 3) == (2, 0)
     with pytest.raises(ShapeError, match=r"op: axis must name each axis once, got axis=\[0, -2\]"):

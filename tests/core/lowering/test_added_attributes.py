@@ -85,7 +85,7 @@ def test_an_older_kernel_is_refused_by_name_if_the_attribute_has_another_value(a
 
 
 @OLD
-def test_the_next_kernel_computes_attributes_unknown_to_an_older_one(add, kernel):
+def test_if_an_older_kernel_is_refused_the_next_kernel_is_used(add, kernel):
     add(kernel, library="older", priority=60)
     add(newer, library="newer")
     network = ow.Network([ow.Operator("toy.scale", x="x", out="out", offset=1.0)])

@@ -258,7 +258,7 @@ def test_uses_after_an_edit_match_the_edited_graph(context):
         assert uses.written_at(value) == fresh.written_at(value)
 
 
-def test_a_bypassed_value_must_live_as_long_as_it_is_read(context):
+def test_a_value_that_replaces_a_bypassed_one_must_exist_until_it_is_read(context):
     ops = [op("assign", "a", "w"), sgd("w", "x"), op("relu", "out", "a")]
     graph = graph_of(ops, persistables=("w",), lasting=("w",))
     assign = graph.ops[0]

@@ -42,7 +42,7 @@ class Source:
         raise FeedError(f"feeds are x, got {n_positional} and {sorted(names)}")
 
 
-def test_one_plan_serves_all_feeds_of_its_metas():
+def test_all_feeds_with_the_same_metas_use_one_plan():
     source = Source()
     call = rt.CompiledNetwork(rt.Scope(), ["x"], source)
     for _ in range(3):

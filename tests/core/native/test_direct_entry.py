@@ -72,7 +72,7 @@ def test_the_message_of_a_failure_is_the_error_text(library):
     np.testing.assert_array_equal(out, table[[2, 1]])
 
 
-def test_values_that_the_caller_cannot_provide_are_refused():
+def test_plans_with_unknown_shapes_have_no_direct_entry():
     with pytest.raises(
         ProgramError, match="must work on feeds of fixed shapes, got one with shape"
     ):

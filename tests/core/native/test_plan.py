@@ -225,7 +225,7 @@ def test_strided_values_are_read_and_written_at_their_strides():
     np.testing.assert_array_equal(compiled(make.build(), "x")(x=given)[0], given.T)
 
 
-def test_bound_state_lives_as_long_as_the_instance(kernels):
+def test_bound_state_is_kept_as_long_as_the_instance(kernels):
     make = PlanMaker()
     x, out = make.feed("x"), make.out("out")
     meta = ((4,), F32)

@@ -33,7 +33,7 @@ def test_an_output_without_a_shape_gets_the_inferred_one(block):
     assert block.var("h").dtype == "float32"
 
 
-def test_an_output_made_without_a_shape_takes_shape_and_dtype(block):
+def test_an_output_created_without_a_shape_gets_the_inferred_shape_and_dtype(block):
     out = block.create_var("index")
     block.append_op("argmax", {"x": "x"}, {"out": out})
     assert (out.shape, out.dtype) == ((-1,), "int64")
@@ -183,7 +183,7 @@ def test_prepended_operators_come_first(block):
     assert [op.type for op in block.ops] == ["square", "relu"]
 
 
-def test_parameters_live_in_the_global_block(block):
+def test_parameters_are_in_the_global_block(block):
     program = block.program
     body = program.create_block()
     w = body.create_parameter("w", [3], trainable=False, initializer="xavier")

@@ -78,7 +78,7 @@ def test_a_block_reads_variables_of_enclosing_blocks_and_writes_only_its_own():
     assert program.global_block().find_var("h") is None
     with pytest.raises(ProgramError, match="got 'x' of the enclosing block 0"):
         body.append_op("relu", {"x": "h"}, {"out": "x"})
-    with pytest.raises(ProgramError, match="of the enclosing block 0; take another name"):
+    with pytest.raises(ProgramError, match="of the enclosing block 0; choose another name"):
         body.create_var("x", [2])
 
 
@@ -96,7 +96,7 @@ def test_a_capture_that_lacks_a_variable_is_refused():
         block.append_op("cond", {"condition": "c", "x": ["unused"]}, {"out": ["q"]}, given)
 
 
-def test_a_body_must_be_a_block_made_within():
+def test_a_body_must_be_a_block_created_within_the_current_one():
     program = build_branch()
     attrs = dict(program.global_block().ops[-1].attrs)
     body = program.create_block()

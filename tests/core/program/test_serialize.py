@@ -222,10 +222,10 @@ def edit(**changes):
         (edit(blocks__1__parent_idx=1), FormatError, "block 1 must be within an earlier one"),
         (edit(blocks__1__parent_idx=-1), FormatError, "block 1 has the wrong place"),
         (edit(blocks__0__parent_idx=0), FormatError, "block 0 has the wrong place"),
-        (edit(blocks__0__vars__0__name=""), FormatError, "a variable is described wrongly"),
+        (edit(blocks__0__vars__0__name=""), FormatError, "a variable is described incorrectly"),
         (edit(blocks__0__vars__1__name="x"), FormatError, "'x' is described twice"),
         (edit(blocks__0__vars__0__dtype="float3"), FormatError, "unknown dtype, got 'float3'"),
-        (edit(blocks__1__vars__0__is_parameter=True), FormatError, "described wrongly, got 's'"),
+        (edit(blocks__1__vars__0__is_parameter=True), FormatError, "incorrectly, got 's'"),
         (
             lambda m: m.blocks[0].vars[0].shape.dims.append(-7),
             FormatError,

@@ -152,7 +152,7 @@ def test_an_operator_that_is_added_twice_is_refused():
 
 
 @pytest.mark.parametrize("target", ["m", "m.A", ":A", "m:", "m:A:B", "m:A()", "a b:c", ""])
-def test_a_target_names_a_module_and_an_attribute(target):
+def test_a_target_must_name_a_module_and_an_attribute(target):
     with pytest.raises(RegistrationError, match="target must be a string 'module:attribute'"):
         OpRegistry().add("acme.x", target, ACME)
 

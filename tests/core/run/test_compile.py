@@ -147,7 +147,7 @@ def test_feeds_may_be_given_by_position():
     np.testing.assert_array_equal(call(x)[0], call(x=x)[0])
     with pytest.raises(FeedError, match="this network is fed 'x', got 2 values by position; pass"):
         call(x, x)
-    with pytest.raises(FeedError, match="feed: 'x' is given by position, got it by name as well"):
+    with pytest.raises(FeedError, match="feed: 'x' is given by position, also got it by name"):
         call(x, x=x)
 
 

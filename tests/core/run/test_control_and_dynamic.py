@@ -40,7 +40,7 @@ def test_the_condition_selects_the_branch_that_runs():
         np.testing.assert_allclose(z, out + x)
 
 
-def test_branches_run_on_a_scope_too():
+def test_branches_also_run_on_a_scope():
     scope = ow.Scope()
     scope.var("p").set(np.array([False]))
     scope.var("x").set(np.array([4.0], np.float32))

@@ -67,7 +67,7 @@ def test_a_device_is_opened_once_for_all_contexts():
     np.testing.assert_array_equal(_double(contexts[1], once).numpy(), 4 * X)
 
 
-def test_it_is_reopened_only_after_nothing_holds_it():
+def test_a_device_is_reopened_only_after_nothing_refers_to_it():
     pool = Pool()
     tensor = _double(_context(pool), X)
     gc.collect()

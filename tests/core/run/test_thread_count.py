@@ -48,7 +48,7 @@ def test_an_invalid_count_is_refused_and_changes_nothing(value):
     assert ow.get_num_threads() == 3
 
 
-def test_numpy_integers_are_counts():
+def test_numpy_integers_are_accepted_as_counts():
     ow.set_num_threads(np.int32(2))
     assert ow.get_num_threads() == 2
 

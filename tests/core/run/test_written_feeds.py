@@ -138,7 +138,7 @@ def test_an_overlap_with_a_variable_is_refused():
     ("writes", "reason"),
     [
         (["men"], "^writes: must be feeds, got 'men'; did you mean 'mean'"),
-        (["x"], "^writes: no operator writes 'x'; .*leave it out"),
+        (["x"], "^writes: no operator writes 'x'; .*omit it"),
         ("mean", r"writes must be a list, got 'mean'; write writes=\['mean'\]"),
     ],
 )

@@ -41,7 +41,7 @@ WRONG = [None, 3.7, True, [], {}, object(), b"x", np.zeros(2), np.array(3), int]
 
 
 @pytest.mark.parametrize("device", WRONG, ids=repr)
-def test_a_device_is_a_string(program, saved, device):
+def test_a_device_must_be_a_string(program, saved, device):
     rule = "device must be a string, got .*; write device='cpu', for example"
     with pytest.raises(AttributeTypeError, match=f"^Network.compile: {rule}"):
         network(program).compile(["x"], [program[1]], device=device)
@@ -54,7 +54,7 @@ def test_a_device_is_a_string(program, saved, device):
 
 
 @pytest.mark.parametrize("scope", ["scope", *WRONG[1:]], ids=repr)
-def test_a_scope_is_a_scope(program, saved, scope):
+def test_a_scope_must_be_a_scope_object(program, saved, scope):
     rule = r"scope must be a Scope, got .*; create one with opwright.Scope\(\)"
     with pytest.raises(AttributeTypeError, match=f"^Network.compile: {rule}"):
         network(program).compile(["x"], [program[1]], scope=scope)
@@ -67,7 +67,7 @@ def test_a_scope_is_a_scope(program, saved, scope):
 
 
 @pytest.mark.parametrize("names", [3.7, object(), b"x", np.array(3), [None], [["x"]]], ids=repr)
-def test_names_are_variables_or_strings(program, saved, tmp_path, names):
+def test_names_must_be_variables_or_strings(program, saved, tmp_path, names):
     main, y = program
     rule = r"must be a list of variables or names, got .*; write \[prob, 'loss'\], for example"
     with pytest.raises(AttributeTypeError, match=f"^save: fetch {rule}"):
@@ -83,20 +83,20 @@ def test_names_are_variables_or_strings(program, saved, tmp_path, names):
 
 
 @pytest.mark.parametrize("targets", [None, 3, np.array(3), object()], ids=repr)
-def test_targets_are_variables(targets):
+def test_targets_must_be_variables(targets):
     with pytest.raises(GradientError, match="append_backward: targets must be a Variable or a"):
         ow.append_backward(targets)
 
 
 @pytest.mark.parametrize("flag", [None, 0, 1, "yes", np.zeros(2)], ids=repr)
-def test_fetch_device_is_a_bool(program, flag):
+def test_fetch_device_must_be_a_bool(program, flag):
     rule = "Network.compile: fetch_device must be True or False, got"
     with pytest.raises(FeedError, match=rule):
         network(program).compile(["x"], [program[1]], fetch_device=flag)
 
 
 @pytest.mark.parametrize("path", ["", "a\0b"], ids=repr)
-def test_a_path_has_characters_that_a_file_can_have(program, saved, path):
+def test_a_path_must_not_contain_characters_that_no_file_can_have(program, saved, path):
     main, y = program
     rule = "path must have at least one character and none that is NUL, got"
     with pytest.raises(AttributeValueError, match=f"^save: {rule}"):
@@ -108,7 +108,7 @@ def test_a_path_has_characters_that_a_file_can_have(program, saved, path):
 
 
 @pytest.mark.parametrize("path", [None, 3, 2**70, b"model"], ids=repr)
-def test_a_path_is_a_string(saved, path):
+def test_a_path_must_be_a_string(saved, path):
     with pytest.raises(AttributeTypeError, match="^load: path must be a str or a path, got"):
         ow.load(path)
     rule = r"^bundle: path must be a str or a path, got .*; the file comes first: bundle\(file"
@@ -117,13 +117,13 @@ def test_a_path_is_a_string(saved, path):
 
 
 @pytest.mark.parametrize("feeds", [3, "x", [("x", 2)], np.zeros(2)], ids=repr)
-def test_feeds_of_a_bundle_are_a_mapping(saved, tmp_path, feeds):
+def test_feeds_of_a_bundle_must_be_a_mapping(saved, tmp_path, feeds):
     with pytest.raises(AttributeTypeError, match="^bundle: feeds must map names to shapes, got"):
         ow.load(saved).bundle(tmp_path / "model.owb", feeds)
 
 
 @pytest.mark.parametrize("value", [None, 3.7, [], np.zeros(2), int], ids=repr)
-def test_explain_names_its_wrong_argument(value):
+def test_the_error_of_explain_names_the_wrong_argument(value):
     with pytest.raises(AttributeTypeError, match="^explain: op_type must be a string, got"):
         ow.explain(value)
     if value is not None:
@@ -132,7 +132,7 @@ def test_explain_names_its_wrong_argument(value):
 
 
 @pytest.mark.parametrize("seed", [np.zeros(2), int, 1.0], ids=repr)
-def test_a_seed_is_an_int(seed):
+def test_a_seed_must_be_an_int(seed):
     with pytest.raises(AttributeTypeError, match="^program: seed must be an int, got"):
         ow.Program(seed)
 

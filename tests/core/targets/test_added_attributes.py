@@ -73,7 +73,7 @@ def test_an_older_kernel_is_refused_by_name_if_the_attribute_has_another_value(u
         ow.ops.acme.scale(X, offset=1.0)
 
 
-def test_the_next_kernel_computes_attributes_unknown_to_an_older_one(use):
+def test_if_an_older_kernel_is_refused_the_next_kernel_is_used(use):
     use(TABLE + NUMPY)
     np.testing.assert_array_equal(ow.ops.acme.scale(X, offset=1.0), 2 * X + 1)
 

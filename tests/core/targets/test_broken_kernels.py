@@ -118,7 +118,7 @@ def test_strict_raises_for_a_broken_kernel(broken, target, monkeypatch):
 
 
 @pytest.mark.parametrize("target", [MODULE, LIBRARY])
-def test_without_another_kernel_the_error_has_the_reason(broken, target):
+def test_without_another_kernel_the_error_states_the_reason(broken, target):
     broken(target, others="")
     with (
         pytest.warns(RuntimeWarning),

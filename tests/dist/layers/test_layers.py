@@ -240,7 +240,7 @@ NORM = nn.clip.ClipByGlobalNorm(1.0)
     ],
 )
 def test_operators_that_need_unsharded_gradients_are_refused(optimizer: Any, reader: str) -> None:
-    with pytest.raises(ProgramError, match=f"of 'a_w_param' must be whole for {reader}, got the p"):
+    with pytest.raises(ProgramError, match=f"of 'a_w_param' must be complete for {reader}, got"):
         build(divided_layers, ([None, 8], "float32"), optimizer, None)
     by_value = nn.optimizer.Adam(0.1, clip=nn.clip.ClipByValue(1.0))
     build(divided_layers, ([None, 8], "float32"), by_value, None)
@@ -249,7 +249,7 @@ def test_operators_that_need_unsharded_gradients_are_refused(optimizer: Any, rea
 def test_a_scaled_loss_is_refused() -> None:
     with (
         nn.mixed_precision("float16"),
-        pytest.raises(ProgramError, match="must be whole for a scaled loss.*train in bfloat16"),
+        pytest.raises(ProgramError, match="must be complete for a scaled loss.*train in bfloat16"),
     ):
         build(divided_layers, ([None, 8], "float32"), nn.optimizer.Adam(0.1), None)
 

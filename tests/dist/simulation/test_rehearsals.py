@@ -157,7 +157,7 @@ def test_the_command_prints_plain_data_and_writes_traces(saved, tmp_path, capsys
     [
         (["--network", "nvlnk"], "unknown network, got 'nvlnk'; did you mean 'nvlink'"),
         (["--spread", "2"], "spread must be a share"),
-        (["--feed", "z=1"], "--feed names no feed, got 'z'"),
+        (["--feed", "z=1"], "--feed must name a feed, got 'z'"),
     ],
 )
 def test_the_error_of_the_command_names_the_cause(saved, more, rule, capsys):

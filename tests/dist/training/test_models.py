@@ -168,5 +168,5 @@ def test_processes_with_different_checkpoints_are_reported(two: Any, tmp_path: A
     model = build(data_parallel=True)
     other = pack(b'"the one with the checksum 01234567"')
     two.gather = lambda data, group: [other, data]
-    with pytest.raises(ProgramError, match="must find the same saved model, got the one .* rank 1"):
+    with pytest.raises(ProgramError, match="must read the same saved model, got the one .* rank 1"):
         model.resume(tmp_path / "none", missing_ok=True)

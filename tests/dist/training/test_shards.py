@@ -182,7 +182,7 @@ def test_a_sharded_program_saved_by_another_process_is_refused(two: dist.Engine)
 
 
 def test_an_optimizer_that_needs_whole_parameters_is_refused(two: dist.Engine) -> None:
-    with pytest.raises(ProgramError, match=r"Lamb: .*divided over processes, got .*'lamb'.*AdamW"):
+    with pytest.raises(ProgramError, match=r"Lamb: .*sharded over processes, got .*'lamb'.*AdamW"):
         build(True, lambda: nn.optimizer.Lamb(0.01))
     build(False, lambda: nn.optimizer.Lamb(0.01))
 
@@ -191,7 +191,7 @@ def test_a_custom_optimizer_declares_whether_it_can_be_sharded(two: dist.Engine)
     class Own(nn.optimizer.SGD):
         op_type = "sgd"
 
-    with pytest.raises(ProgramError, match="Own: an optimizer must update each element by itself"):
+    with pytest.raises(ProgramError, match="Own: an optimizer must update each element separately"):
         build(True, lambda: Own(0.1))
     Own.elementwise = True
     build(True, lambda: Own(0.1))

@@ -105,7 +105,7 @@ def test_a_program_of_dynamic_shapes_is_run_so_that_all_kernels_are_locked(folde
     ("words", "message"),
     [
         (["model"], "the feed 'x' must have a shape, got float32[?, 8]; add --feed x=1x8"),
-        (["model", "--feed", "y=1x8"], "--feed names no feed, got 'y'"),
+        (["model", "--feed", "y=1x8"], "--feed must name a feed, got 'y'"),
         (["model", "--feed", "x=4x7"], "the feed 'x' is float32[?, 8], got [4, 7]"),
         (["model", "--feed", "x=-1x8"], "--feed must be NAME=SHAPE, got 'x=-1x8'"),
         (["model/program.pb"], "must be given the folder with the parameters"),

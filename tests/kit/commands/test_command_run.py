@@ -51,7 +51,7 @@ def test_random_inputs_are_the_same_in_each_run(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--feed", "x=3x4", "--input", "fil=y.npy"], "--input names no feed, got 'fil'"),
+        (["--feed", "x=3x4", "--input", "fil=y.npy"], "--input must name a feed, got 'fil'"),
         (["--feed", "x=3x4", "--input", "y.npy"], "--input must be NAME=FILE.npy"),
         (["--feed", "x=3x4", "--input", "file=absent.npy"], "--input must be arrays of NumPy"),
         (["--feed", "x=3x4", "--input", "file=text.npy"], "--input must be arrays of NumPy"),

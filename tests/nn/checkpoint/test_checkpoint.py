@@ -140,7 +140,7 @@ def test_damage_in_all_checkpoints_raises(tmp_path):
     training = Training()
     with (
         warnings.catch_warnings(action="ignore"),
-        pytest.raises(FormatError, match="a checkpoint that is whole, got damage in all 2"),
+        pytest.raises(FormatError, match="a complete checkpoint, got damage in all 2"),
     ):
         checkpoint.resume(tmp_path, training.main, training.scope)
 

@@ -101,7 +101,7 @@ def test_a_resized_crop_has_the_areas_and_ratios_of_its_arguments():
     np.testing.assert_allclose(whole, augment.resize(image[:1], 50), rtol=1e-12)
 
 
-def test_resizing_keeps_a_constant_and_a_mean():
+def test_resizing_preserves_constants_and_means():
     image = make_images("float64")
     np.testing.assert_allclose(augment.resize(np.ones((1, 1, 7, 5)), (3, 11)), 1, rtol=1e-12)
     np.testing.assert_allclose(augment.resize(image, SIZE), image, rtol=1e-12)

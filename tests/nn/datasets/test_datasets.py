@@ -107,9 +107,9 @@ GOOD = idx_bytes(np.arange(6, dtype="u1").reshape(2, 3), 8)
         (GOOD + b"\0", "must end after its elements"),
         (b"\0\0\x08\x02" + b"\xff" * 8, "announces 18446744065119617025"),
         (b"\0\0\x08\xff" + b"\0\0\0\x01" * 3, "the shape must have 1020 bytes, got 12"),
-        (gzip.compress(GOOD)[:-9], "gzip stream must be whole"),
-        (gzip.compress(GOOD)[:-8] + b"\0" * 8, "gzip stream must be whole"),
-        (b"\x1f\x8bnothing", "gzip stream must be whole"),
+        (gzip.compress(GOOD)[:-9], "gzip stream must be complete"),
+        (gzip.compress(GOOD)[:-8] + b"\0" * 8, "gzip stream must be complete"),
+        (b"\x1f\x8bnothing", "gzip stream must be complete"),
     ],
 )
 def test_the_error_names_an_invalid_idx_file(tmp_path, data, rule):

@@ -247,7 +247,7 @@ def test_a_damaged_state_is_refused(table, encoder):
         (
             lambda e, t: TableEncoder("features").fit({"features": [1]}),
             AttributeValueError,
-            "another name",
+            "rename the column",
         ),
         (lambda e, t: TableEncoder(missing="NA"), AttributeTypeError, "a list of texts"),
     ],

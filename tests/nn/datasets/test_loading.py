@@ -117,7 +117,9 @@ def test_the_error_names_a_failing_item_every_time(functions, workers):
     batches = iter(loader)
     assert [next(batches)["x"].tolist() for _ in range(2)] == [[5.0], [6.0]]
     for _ in range(2):
-        with pytest.raises(LoadError, match="got ValueError: seven for item 2, 7; repair") as error:
+        with pytest.raises(
+            LoadError, match="got ValueError: seven for item 2, 7; fix the item"
+        ) as error:
             next(loader)
         if workers:
             assert "in named" in "".join(error.value.__notes__)
@@ -276,7 +278,7 @@ def test_a_class_with_len_and_getitem_is_accepted_as_data(functions, workers):
     whole = [[[0, 1, 4, 9], [0, 1, 2, 3]], [[16, 25, 36, 49], [4, 5, 6, 7]]]
     assert listed(next(loader) for _ in range(2)) == whole
     assert loader.position["arrays"] == ["items[9]: Squares"]
-    with pytest.raises(LoadError, match="got ValueError: eight for item 8; repair"):
+    with pytest.raises(LoadError, match="got ValueError: eight for item 8; fix the item"):
         next(loader)
     mapped = nn.load_batches(functions.Squares(), 2, map=len, shuffle=False)
     assert next(mapped)[0].tolist() == [2, 2]

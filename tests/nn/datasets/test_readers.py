@@ -75,7 +75,7 @@ def test_damaged_cifar_file_is_refused(tmp_path, data, options, rule):
 
 
 @pytest.mark.parametrize("label", ["kind", 2, -1])
-def test_csv_has_numbers_and_classes(tmp_path, label):
+def test_csv_files_with_numbers_and_classes_are_read(tmp_path, label):
     table = csv.read(write(tmp_path, CSV), label)
     features, targets = table
     assert (features.dtype, targets.dtype) == (np.float32, np.int64)
@@ -190,7 +190,7 @@ def test_the_classes_of_an_image_folder_are_sorted(folder):
     assert not images[:, 1:].any()
 
 
-def test_an_image_is_resized_and_made_gray(folder):
+def test_an_image_is_resized_and_converted_to_gray(folder):
     path = folder / "cat" / "1.png"
     assert image_folder.decode(path).shape == (3, 4, 6)
     assert image_folder.decode(path, 5).shape == (3, 5, 5)
@@ -207,7 +207,7 @@ def test_damaged_images_are_refused(folder):
     start = f"^{re.escape(str(path))}: "
     for data in (b"", b"no image", stream.getvalue()[:1000]):
         path.write_bytes(data)
-        with pytest.raises(FormatError, match=start + "an image must be whole"):
+        with pytest.raises(FormatError, match=start + "an image must be complete"):
             image_folder.decode(path)
     path.write_bytes(stream.getvalue())
     with pytest.raises(FormatError, match=start + "an image may have at most 1599 pixels .* 40 × "):

@@ -74,7 +74,7 @@ def test_paddings_have_several_forms(programs, paddings, strides, expected):
         assert out.shape == (-1, 2, math.ceil(8 / down), math.ceil(10 / across))
 
 
-def test_same_counts_the_gaps_of_a_dilated_kernel(programs):
+def test_same_padding_includes_the_gaps_of_a_dilated_kernel(programs):
     out = layers.conv2d(make_x(), 2, 3, paddings="same", dilations=(2, 1))
     assert only_op(programs).attr("paddings") == (2, 2, 1, 1)
     assert out.shape == (-1, 2, 8, 10)
@@ -272,7 +272,7 @@ def test_images_without_four_axes_are_refused(programs, snapshot, layer, argumen
     assert snapshot() == before
 
 
-def test_same_with_strides_requires_the_size(programs):
+def test_same_padding_with_strides_requires_a_known_size(programs):
     x = make_x(width=None)
     with pytest.raises(ShapeError, match=r"conv2d: paddings='same' with strides=\(2, 2\) depends"):
         layers.conv2d(x, 4, 3, 2, "same")

@@ -53,7 +53,7 @@ def test_same_padding_of_transposed_convolutions_multiplies_each_size_by_the_str
 @pytest.mark.parametrize(
     ("paddings", "expected"), [(1, (1, 1)), ([2], (2, 2)), ((2, 0), (2, 0)), ("same", (1, 1))]
 )
-def test_a_pair_of_paddings_of_a_sequence_is_before_and_after(programs, paddings, expected):
+def test_a_pair_of_paddings_pads_a_sequence_before_and_after(programs, paddings, expected):
     layers.conv1d(make_x(1), 5, 3, paddings=paddings)
     (op,) = programs[0].global_block().ops
     assert op.attr("paddings") == expected
@@ -139,7 +139,7 @@ def test_the_error_names_wrong_sizes_and_paddings_of_volumes(programs):
         (layers.lrn, []),
     ],
 )
-def test_normalizations_have_the_parameters_of_their_axes(programs, layer, shapes):
+def test_normalizations_have_parameters_for_their_axes(programs, layer, shapes):
     out = layer(make_x(2))
     assert out.shape == (-1, 4, 9, 8)
     assert [parameter.shape for parameter in programs[0].parameters()] == shapes

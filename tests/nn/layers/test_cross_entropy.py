@@ -101,7 +101,7 @@ def test_the_error_names_a_bad_option_and_nothing_changes(
     assert snapshot() == before
 
 
-def test_weights_along_an_axis_need_the_number_of_axes(programs):
+def test_class_weights_along_an_axis_require_a_known_number_of_axes(programs):
     with pytest.raises(ShapeError, match="number of axes must be known for axis=1"):
         layers.softmax_with_cross_entropy(
             layers.data("x"), layers.data("label"), axis=1, class_weights=WEIGHTS

@@ -82,7 +82,7 @@ def test_precision_and_recall_of_two_classes_match_their_definitions():
     assert got == pytest.approx(expected)
 
 
-def test_precision_and_recall_are_means_over_the_classes_that_occur():
+def test_precision_and_recall_are_averaged_over_the_classes_that_occur():
     predicted = ROWS.argmax(axis=1)
     each = [shares(predicted, LABELS, label) for label in range(4)]
     got = [collect(make(), ROWS, LABELS) for make in (nn.metrics.Precision, nn.metrics.Recall)]
@@ -121,11 +121,11 @@ def test_a_reset_discards_all_batches(kind):
         (
             lambda m: m.AUC().update(BINARY, LABELS),
             AttributeValueError,
-            r"whole numbers in \[0, 2\)",
+            r"integers in \[0, 2\)",
         ),
         (lambda m: m.AUC().update(BINARY, TRUE[:3]), ShapeError, r"labels must be \[50\]"),
-        (lambda m: m.Recall().update(BINARY, TRUE - 1), AttributeValueError, "whole numbers"),
-        (lambda m: m.Recall().update(BINARY, TRUE + 0.5), AttributeValueError, "whole numbers"),
+        (lambda m: m.Recall().update(BINARY, TRUE - 1), AttributeValueError, "integers"),
+        (lambda m: m.Recall().update(BINARY, TRUE + 0.5), AttributeValueError, "integers"),
         (lambda m: m.Accuracy(k=0), AttributeValueError, "k must be an int of at least 1"),
         (lambda m: m.R2().update(BINARY, TRUE[:, None]), ShapeError, r"predictions, \[50\], got"),
         (lambda m: m.Precision(label=-1), AttributeValueError, "label must be an int of at least"),
@@ -287,9 +287,9 @@ def test_scores_that_are_not_numbers_are_refused(kind, scores):
 )
 def test_labels_must_be_classes_of_the_scores(kind, label):
     for dtype in (None, "float64"):
-        with pytest.raises(AttributeValueError, match=r"whole numbers in \[0, 2\), .*, got"):
+        with pytest.raises(AttributeValueError, match=r"integers in \[0, 2\), .*, got"):
             getattr(nn.metrics, kind)().update([[0.0, 1.0]], np.array([label], dtype))
-    with pytest.raises(AttributeValueError, match=r"whole numbers in \[0, 2\), .*, got"):
+    with pytest.raises(AttributeValueError, match=r"integers in \[0, 2\), .*, got"):
         nn.metrics.AUC().update([0.5], [label])
 
 

@@ -50,7 +50,7 @@ LABELS = np.ones((6, 1), np.int64)
         (
             lambda m: m.fill("label", [[0.5]]),
             FeedError,
-            "'label': must be a whole number to become int64, got 0.5",
+            "'label': must be an integer to become int64, got 0.5",
         ),
         (lambda m: m.fill("img", np.ma.masked_array(IMAGES)), FeedError, "'img': .* masked array"),
         (

@@ -87,7 +87,7 @@ def test_layers_can_be_appended_to_a_duplicate(tiny, duplicate):
     assert model.scope.var("learning_rate").numpy() == np.float32([0.1])
 
 
-def test_a_pickled_model_is_complete_in_another_process(tiny, tmp_path):
+def test_a_pickled_model_can_be_used_in_another_process(tiny, tmp_path):
     model = deep(tiny)
     losses(tiny, model)
     (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))

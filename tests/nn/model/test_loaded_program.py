@@ -157,7 +157,7 @@ def test_feeds_are_the_arguments_of_a_call(tmp_path):
         (lambda loaded: loaded(A, B, A), "is fed 'input.1', 'b', got 3 values by position"),
         (
             lambda loaded: loaded(A, **{"input.1": A}),
-            "'input.1' is given by position, got it by name as well",
+            "'input.1' is given by position, also got it by name",
         ),
         (lambda loaded: loaded({3: A}), "feeds must be named by text, got 3"),
         (lambda loaded: loaded({"input1": A, "b": B}), "'input1'.*did you mean 'input.1'"),

@@ -162,7 +162,7 @@ def test_the_rate_of_a_schedule_cannot_be_set():
         (
             lambda: make_model(schedule.Schedule(lambda t: np.ones(1, np.float32))),
             ProgramError,
-            r"curve must return a float32 \[1\] Variable for one, got array",
+            r"curve must map a Variable to a float32 \[1\] Variable, got array",
         ),
     ],
 )

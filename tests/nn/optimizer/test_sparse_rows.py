@@ -78,7 +78,7 @@ def batches(n: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adagrad"])
-def test_lazy_steps_match_dense_ones_if_rows_without_gradient_do_not_move(
+def test_sparse_steps_match_dense_steps_if_rows_without_gradient_do_not_change(
     kind: str,
 ) -> None:
     lazy, dense = Training(LAZY[kind]), Training(LAZY[kind], sparse=[False])
@@ -268,7 +268,7 @@ def test_rows_that_are_overwritten_before_the_update_are_refused() -> None:
         main.global_block().append_op("increment", {"x": index}, {"out": index}, {})
         with pytest.raises(ProgramError, match=r"must stay unchanged.*'i', which i = increment"):
             optimizer.SGD(0.1).apply_gradients(pairs)
-        with pytest.raises(ProgramError, match="overwrites; let that write to another name"):
+        with pytest.raises(ProgramError, match="overwrites; make that write to another name"):
             nn.get_sparse_rows(pairs[0][1])
 
 

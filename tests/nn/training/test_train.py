@@ -241,7 +241,7 @@ def test_the_error_names_a_wrong_argument(small, train, change, error, rule):
 
 def test_metric_names_must_be_distinct(small, train):
     model, scores, _ = small.make()
-    with pytest.raises(AttributeValueError, match="metrics must have names of their own, got 'lo"):
+    with pytest.raises(AttributeValueError, match="metrics must have distinct names, got 'lo"):
         train(model, small.data, 1, metrics={"loss": nn.metrics.Accuracy(scores, "y")})
 
 

@@ -36,7 +36,7 @@ def test_the_gradient_of_a_maximum_goes_to_its_pixel_times_its_weight() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: ow.ops.scale(x, scale=0.5), "scale must be a whole number to become int64"),
+        (lambda x: ow.ops.scale(x, scale=0.5), "scale must be an integer to become int64"),
         (lambda x: ow.ops.pow_scalar(x, exponent=-1), "an integer of at least 0 for int64"),
         (lambda x: ow.ops.subtract(x > 0, x > 0), "x must be"),
         (lambda x: ow.ops.add(x, x > 0), "y must have the dtype of x, int64, got bool"),

@@ -194,7 +194,7 @@ def variable(dtype: str = "float32", shape: Any = (3, 4)) -> Any:
 @pytest.mark.parametrize(
     ("function", "error", "text"),
     [
-        (lambda: variable("int64") + 0.5, DtypeError, "must be a whole number to become int64"),
+        (lambda: variable("int64") + 0.5, DtypeError, "must be an integer to become int64"),
         (lambda: variable("uint8") + 300, DtypeError, r"must be in \[0, 255\] to become uint8"),
         (lambda: variable("uint8") - -1, DtypeError, r"must be in \[0, 255\] to become uint8"),
         (lambda: variable("int64") + 2**63, DtypeError, r"must be in \[-9223372036854775808, 92"),

@@ -49,11 +49,11 @@ def append_backward(
     no_grad : iterable of Variable or str, optional
         Variables to and through which no gradient flows, besides variables with ``stop_gradient``.
     grads : mapping of Variable or str to Variable or str, optional
-        The gradients of targets, of their dtypes and shapes: variables of the block, such as fed
-        ones. The gradient of a target that is not in the mapping is ones.
+        The gradients of targets, with their dtypes and shapes: variables of the block, such as
+        feeds. The gradient of a target that is not in the mapping is ones.
     allow_unused : bool
-        Leave out wanted variables that no target depends on, or only through integers or
-        ``stop_gradient``: their gradients are zero. By default they are an error.
+        Omit wanted variables on which no target depends, or only through integers or
+        ``stop_gradient``: their gradients are zero. By default these raise an error.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def append_backward(
     ------
     GradientError
         If a wanted variable gets no gradient; if a gradient must flow through an operator without a
-        rule; if a value that a gradient reads is overwritten before; if a key of `grads` is not a
+        rule; if a value is overwritten before a gradient reads it; if a key of `grads` is not a
         target, or its variable does not fit it.
     ProgramError
         If the body of a composite breaks a rule for bodies (`opwright.op.BodyContext`).
@@ -206,12 +206,12 @@ def _check_dependence(route: Route, targets: list[str]) -> None:
         if name not in route.reached:
             raise GradientError(
                 f"append_backward: {_quoted(targets)} must depend on {name!r}, got no operator "
-                "that leads from it there; leave it out of parameters"
+                "on a path between them; omit it from parameters"
             )
 
 
 def _is_unused(walk: Walk, key: Key) -> bool:
-    """Whether targets depend on a value without gradient only through paths that need none."""
+    """Whether targets depend on a value without gradient only through paths without gradients."""
     paths = walk.route.paths
     return not walk.reasons and not any(
         isinstance(forward.op.definition.gradient, NoGradient)
@@ -236,7 +236,7 @@ def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str])
         return False
     raise GradientError(
         f"append_backward: {key.name!r} must get a gradient from {_quoted(targets)}, got none, "
-        f"since {'; '.join(reasons[:3])}; leave {key.name!r} out, or take another operator"
+        f"since {'; '.join(reasons[:3])}; omit {key.name!r}, or use a different operator"
     )
 
 

@@ -23,10 +23,10 @@ def append_zeros(block: Block, like: str, name: str) -> str:
 
 
 class GradientEmitter(BlockPlace):
-    """Writes gradient operators at the end of a block, after all forward ones.
+    """Writes gradient operators at the end of a block, after all forward operators.
 
-    Outputs start as temporaries, which can be renamed: when their names are chosen, it is not
-    known yet whose gradients they are.
+    Outputs start as temporaries, which can be renamed: when they are named, it is not
+    yet known of which variables they are gradients.
     """
 
     def __init__(self, block: Block, versions: Versions) -> None:
@@ -74,7 +74,7 @@ class GradientEmitter(BlockPlace):
         if overwriter is not None:
             raise GradientError(
                 f"{self.forward}: its gradient ({reader}) reads {str(name)!r}, which "
-                f"{overwriter} overwrites before; let that write to another name"
+                f"{overwriter} overwrites before; make that write to another name"
             )
 
     def current_name(self, name: str) -> str:

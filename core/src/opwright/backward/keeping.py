@@ -146,7 +146,7 @@ class Keeping:
         block.replace_ops([*reversed(copies), *block.ops])
 
     def _find_writers(self) -> dict[str, Operator]:
-        """Return by name the writers of loop-invariant values, or of all values of a segment."""
+        """Return the writers of loop-invariant values, or of all values of a segment, by name."""
         attrs, control = self._forward.attrs, self._control
         is_segment = attrs.get(control.segment or "") is not None
         varying = {name for body in control.bodies(attrs) for name in body.entering}

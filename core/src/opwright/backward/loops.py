@@ -1,6 +1,6 @@
 """The gradient of a loop: a scan over the gradients of its body, in reverse order.
 
-The forward loop stacks the values that the gradient reads of each iteration; only loop-invariant
+The forward loop stacks the values of each iteration that the gradient reads; only loop-invariant
 values are recomputed. The scan carries the gradients of the carried variables, and the sums of the
 gradients of captured ones.
 
@@ -123,7 +123,7 @@ class _LoopGradient:
                     raise GradientError(
                         f"{self._forward}: its gradient reads {name!r} from the start of an "
                         f"iteration, which {route.versions.writers[Key(name, 1)]} overwrites; "
-                        "let that write to another name"
+                        "make that write to another name"
                     )
 
     def _find_carried(self) -> list[int]:
@@ -165,7 +165,7 @@ class _LoopGradient:
         self._local, self._blocked = self._walk.collect(inner, self._forward)
 
     def _define_grad(self, name: str, word: str = "") -> str:
-        """Define a variable of the gradient's body like one of the body, and return its name."""
+        """Define a variable of the gradient's body like a variable of the body; return its name."""
         like = self._body.var(name)
         free = self._program.free_name(self._prefix + name + GRAD_SUFFIX + word)
         self._block.define_var(free, like.shape, like.dtype)
@@ -219,8 +219,8 @@ class _LoopGradient:
         """Append the scan, and return the gradients that it computes."""
         if turns is not None and elements:
             raise GradientError(
-                f"{self._forward}: with a number of iterations that is known only in the run, "
-                "its sequences must need no gradient, got one; set stop_gradient=True"
+                f"{self._forward}: if the number of iterations is known only at run time, its "
+                "sequences must need no gradient, got one; set stop_gradient=True"
             )
         scan = _scan_control(self._forward)
         captured = self._control.captured

@@ -2,7 +2,7 @@
 
 Composites without a gradient rule on a path are replaced by their bodies, in the program itself.
 Names are mutable, so a value is a name and a version: version 0 of a name is its value before the
-block runs, and each write makes the next one.
+block runs, and each write creates the next version.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ForwardOp:
         return RuleOperator(self.op.type, reads, writes, self.op.attrs)
 
     def captured_name(self, slot: str, name: str) -> str:
-        """Return a name with its version if the slot captures it, else the name itself."""
+        """Return a name with its version if the slot captures it, otherwise the name itself."""
         keys = {key.name: key for key in self.reads.get(slot, ())}
         return ForwardName.of(keys[name]) if name in keys else name
 
@@ -146,7 +146,7 @@ class Versions:
 
 
 class Stop(NamedTuple):
-    """Why a gradient ends, and whether the user requested that."""
+    """Why a gradient flow ends, and whether the user requested it."""
 
     reason: str
     is_asked: bool

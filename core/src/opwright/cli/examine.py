@@ -40,7 +40,7 @@ DOCTOR_TOPIC: Final = "doctor"
 """The topic of annexes that are functions and return an `Examination`."""
 
 _LAST_WORDS: Final = 2_000
-"""The most characters of a failed child's output to show."""
+"""The maximum number of characters of a failed child's output to show."""
 
 LOAD, CHECK, TRY, END = "load", "check", "try", "end"
 """The phases: hooks run, objects that they name imported, one object, and the end of the child."""

@@ -74,15 +74,15 @@ def make_feeds(
     loaded : LoadedProgram
         The program that is fed.
     feed_texts : sequence of str
-        Shapes as `read_feed` takes them; shapes of variables without unknown dimensions may be left
-        out, and the name if there is one feed.
+        Shapes in the form of `read_feed`; shapes of variables without unknown dimensions may be
+        omitted, as may the name if there is only one feed.
     given : mapping of str to array
         The arrays to feed instead.
 
     Raises
     ------
     CommandError
-        For a shape that is missing, of no variable, malformed or unfit.
+        For a shape that is missing, malformed, mismatched, or not of a feed.
     """
     names = [name for name in loaded.program_feeds if name not in given]
     variables = [loaded.program.global_block().vars[name] for name in names]
@@ -92,7 +92,7 @@ def make_feeds(
         name = names[0] if name is None and len(names) == 1 else name
         if name not in names:
             near = hint(name or "", names, "feeds")
-            raise CommandError(f"{command}: --feed names no feed, got {name or text!r}{near}")
+            raise CommandError(f"{command}: --feed must name a feed, got {name or text!r}{near}")
         variable = variables[names.index(name)]
         if dtype not in (None, variable.dtype):
             raise CommandError(

@@ -22,7 +22,7 @@ from opwright.registry.kernels import WOULD_REFUSE, find_refusals
 _WIDTH: Final = 100
 _NONE: Final = "."
 _SHOWN_LIBRARIES: Final = 3
-"""The most letters in one cell; a plus means more."""
+"""The maximum number of letters in one cell; a plus means more."""
 
 _EPILOG = (
     "A cell holds the letters of the libraries whose kernels fit, in the order in which they are "
@@ -128,7 +128,7 @@ def _check_known(what: str, name: str | None, names: Iterable[str]) -> None:
     if name is not None and name not in known:
         plural = "libraries" if what == "library" else f"{what}s"
         raise CommandError(
-            f"kernels: no kernel is of the {what}, got {name!r}{hint(name, known, plural)}"
+            f"kernels: no kernel matches the {what}, got {name!r}{hint(name, known, plural)}"
         )
 
 
@@ -152,8 +152,8 @@ def format_matrix(
 ) -> list[str]:
     """Return a matrix of kernels as lines of text, and the legend of its letters.
 
-    A kernel for any dtype is in every column, one for any device in every row. Rows are `types`
-    with each of `devices`, columns are `dtypes`.
+    A kernel for any dtype is in every column, a kernel for any device in every row. Rows are
+    `types` with each of `devices`, columns are `dtypes`.
     """
     if not kernels:
         return ["no kernel fits"]

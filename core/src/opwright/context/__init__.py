@@ -1,1 +1,1 @@
-"""The Context, which decides plans: registries, pins, options and the number of threads."""
+"""The Context, which determines plans: registries, pins, options and the number of threads."""

@@ -1,4 +1,4 @@
-"""The Context: which operators, kernels, devices and passes there are, and which are pinned.
+"""The Context: the available operators, kernels, devices and passes, and the pins.
 
 The default Context is one of the few globals of opwright. Discovery makes it at first use.
 `context_guard` replaces it for a block, in the thread or task that enters it.
@@ -30,13 +30,13 @@ if TYPE_CHECKING:  # 10 ms; a list of types needs none
 
 
 class Context:
-    """Registries, pins and prepared kernels: everything besides a program that decides a plan.
+    """Registries, pins and prepared kernels: everything besides a program that determines a plan.
 
     Parameters
     ----------
     registries : Registries, optional
-        By default empty ones, to be filled manually; `Context.discover` fills them from installed
-        plugins.
+        By default empty registries, to be filled manually; `Context.discover` fills them from
+        installed plugins.
     records : sequence of PluginRecord
         The plugins that filled them.
 
@@ -58,7 +58,7 @@ class Context:
     refusals : dict
         Why kernels are not prepared, by the same keys.
     functions : dict
-        The functions of operators by the prefix of their types, see `opwright.ops`.
+        The operator functions by type prefix, see `opwright.ops`.
     """
 
     def __init__(
@@ -151,9 +151,9 @@ class Context:
         Parameters
         ----------
         op_type : str
-            An operator type: only this library's kernels are used for it, on every device, and it
-            is an error if they do not fit. ``"*"``: the library's kernels come first for every
-            operator that has one, and others serve the rest.
+            An operator type: only this library's kernels are used for it, on every device, and an
+            error is raised if none fits. ``"*"``: the library's kernels come first for every
+            operator that has one; other libraries compute the rest.
         library : str
             ``"numpy"``, ``"onednn"``, a plugin's name.
 
@@ -209,7 +209,7 @@ class Context:
         Raises
         ------
         SettingError
-            For an unknown option, naming the nearest, and for a value of another type.
+            For an unknown option, naming the nearest, and for a value of a wrong type.
         """
         return self._twin(self._pins, self.options.check("Context.with_options", options))
 
@@ -253,7 +253,7 @@ def _make_default() -> Context:
     global _default  # noqa: PLW0603 - one of the few globals there are
     # No lock while hook modules are imported: a thread that imports one of them and needs the
     # Context would wait for this thread, and this one for its import lock. Two threads
-    # that arrive together both run discovery, and the first one's Context stays.
+    # that get here together both run discovery, and the first Context is kept.
     context = Context.discover()
     context.epoch = context.report.epoch = default_epoch
     with _default_lock:

@@ -30,7 +30,7 @@ class Candidate(NamedTuple):
     rank : int
         1 for the first candidate of its dtype; 0 for a rejected one.
     verdict : str
-        ``"chosen"``, ``"accepted"`` (tried if those before it refuse) or ``"rejected"``.
+        ``"chosen"``, ``"accepted"`` (tried if all earlier ones refuse) or ``"rejected"``.
     reason : str
         Why; empty for the chosen one.
     """
@@ -72,7 +72,7 @@ class Explanation:
     candidates : list of Candidate
         The accepted ones in the order in which they are tried, then the rejected ones.
     notes : list of str
-        The pin that applies, and plugins that failed to load or cannot say whether they refuse.
+        The applied pin, and plugins that failed to load or cannot report whether they refuse.
     otherwise : str
         How the operator runs without a kernel; empty if it cannot.
     """
@@ -143,14 +143,14 @@ def explain(
     op_type : str
         Operator type.
     device : str
-        Device type; a number after it, as in ``"cuda:1"``, changes nothing.
+        Device type; a number after it, as in ``"cuda:1"``, is ignored.
     dtype : str, numpy.dtype or type, optional
         Dtype that selects the kernel; by default any.
     context : Context, optional
         By default the current one.
     refusals : iterable of (KernelEntry, str)
         Kernels that refused when a plan was prepared, and why: a kernel may refuse certain shapes
-        or attributes, which this function does not know.
+        or attributes, which are unknown to this function.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def explain(
         if reason is not None:
             rejected.append(Candidate(entry, 0, "rejected", reason))
             continue
-        # Kernels for different dtypes never compete, so without a dtype, each dtype has its own.
+        # Without a dtype, each dtype has its own first kernel, as different dtypes never compete.
         rivals = [
             other for other in accepted if name or fits_dtype((other.entry.dtype,), entry.dtype)
         ]

@@ -12,7 +12,7 @@ from opwright._runtime import Epoch
 T = TypeVar("T")
 
 guarded_context: ContextVar[Any] = ContextVar("opwright_context", default=None)
-"""The Context of the innermost `context_guard` of this thread or task, None outside of all."""
+"""The Context of the innermost `context_guard` of this thread or task, None outside any guard."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def setting(variable: ContextVar[Any], value: T) -> Iterator[T]:
 
 
 default_epoch: Final = Epoch()
-"""The epoch of the default Context, and of cached plans before that exists."""
+"""The epoch of the default Context, and of cached plans before it exists."""
 
 _unchanged: Final = Epoch()
 

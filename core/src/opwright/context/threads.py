@@ -1,7 +1,7 @@
 """The number of threads of kernels: a setting of the process, because its cores are shared.
 
-Whether results may depend on that number is also a setting, for plans that do not choose. Both are
-globals on purpose. Every change advances the epochs, so that plans are lowered again. Thread
+Whether results may depend on that number is also a setting, for plans that do not specify it. Both
+are deliberately global. Every change advances the epochs, so that plans are lowered again. Thread
 libraries do not survive a fork, so a child runs with one thread.
 """
 
@@ -21,10 +21,10 @@ VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
 """Environment variable with the count at the start of a process."""
 
 MAX_THREADS: Final = 1024
-"""More than any machine has cores: a larger number is a mistake."""
+"""More than the cores of any machine, so a larger number is a mistake."""
 
 DETERMINISTIC_VARIABLE: Final = "OPWRIGHT_DETERMINISTIC"
-"""Environment variable that makes plans deterministic that do not choose."""
+"""Environment variable that determines whether plans are deterministic by default."""
 
 DETERMINISTIC_THREADS: Final = 8
 """The number of threads for which kernels of a deterministic plan are prepared, on every machine.
@@ -62,7 +62,7 @@ def is_forked() -> bool:
 
 @functools.cache
 def is_deterministic() -> bool:
-    """Return whether plans that do not choose are bitwise identical for any number of threads.
+    """Return whether plans by default give bitwise identical results for any number of threads.
 
     Read from OPWRIGHT_DETERMINISTIC at first use, by default False; SettingError if it is neither 0
     nor 1.
@@ -84,12 +84,12 @@ def set_num_threads(n_threads: SupportsIndex) -> None:
     Parameters
     ----------
     n_threads : int
-        1 to 1024. More than there are cores makes everything slower.
+        1 to 1024. More threads than cores make everything slower.
 
     Raises
     ------
     SettingError
-        For another value; for more than 1 in a process made by a fork.
+        For any other value; for more than 1 in a process made by a fork.
     """
     count = _check(n_threads)
     if _is_forked and count > 1:

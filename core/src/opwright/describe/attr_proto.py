@@ -78,12 +78,12 @@ class AttrProto(ProtoValue):
     min_exclusive, max_exclusive : bool
         Whether the bound itself is excluded.
     allowed : tuple
-        The only allowed values, or elements; empty: any.
+        The allowed values, or elements; empty if any value is allowed.
     required : bool
         Whether a value must be given. An attribute that is not required and has no default may be
         absent; it is None then.
     length : int
-        For a list of numbers or bools, the number of elements that a single value is repeated to.
+        For a list of numbers or bools, the number of times that a single value is repeated.
     operand : bool
         Whether variables may replace numbers (`opwright.describe.operands`).
     added : bool
@@ -103,7 +103,7 @@ class AttrProto(ProtoValue):
     length: int
     operand: bool
     added: bool
-    # Data that `check` reads first: the type of a scalar, or of the elements of a list, and whether
+    # For the fast path of `check`: the type of a scalar, or of the elements of a list, and whether
     # any value is allowed.
     _exact: object
     _element: object
@@ -189,7 +189,7 @@ class AttrProto(ProtoValue):
         Raises
         ------
         AttributeTypeError
-            If the value has another type; a bool is not an int, and an int no bool.
+            If the value has a different type; a bool is not an int, and an int is not a bool.
         AttributeValueError
             If the value, or an element of a list, is outside the range or not allowed.
         """

@@ -79,9 +79,9 @@ def describe_type(type: AttrType) -> str:
 def convert_element(type: AttrType, value: object) -> Any:
     """Return `value` as exactly the Python type of an element, or None if the types differ.
 
-    A bool is not an int, and an int is not a bool. Arrays of one element without axes are accepted,
-    NumPy scalars among them. An int becomes a
-    float, or stays a 64-bit int if no float is equal: integer dtypes get the exact value of
+    A bool is not an int, and an int is not a bool. Arrays without axes are accepted,
+    including NumPy scalars. An int becomes a float,
+    or stays a 64-bit int if no float is equal: integer dtypes get the exact value of
     FLOAT attributes.
     """
     value = _as_plain(value)

@@ -22,7 +22,7 @@ class Branch(NamedTuple):
     Attributes
     ----------
     condition : str
-        The input slot with a bool of one element: the first block where it is true.
+        The input slot with a bool of one element; if it is true, the first block runs.
     captured : str
         The duplicable input slot with the outer variables that the blocks read, by their names.
     outputs : str
@@ -70,7 +70,7 @@ class Loop(NamedTuple):
         The STRING attribute with the name of the block's next condition.
     max_iterations : str or None
         The INT attribute that limits the iterations. Without condition and sequences it is
-        that number.
+        their number.
     sequences : str or None
         The duplicable input slot with arrays; each iteration reads one element along axis 0.
     block_elements : str or None
@@ -88,8 +88,8 @@ class Loop(NamedTuple):
     checkpoint_every : str or None
         The INT attribute k: the gradient keeps the carried variables of every k-th iteration only.
     segment : str or None
-        The INT attribute k: an iteration reads or adds k elements, the last one the rest, of the
-        `segmented` names. A gradient saves the inputs of an iteration and recomputes it.
+        The INT attribute k: an iteration reads or adds k elements of the `segmented` names, the
+        last one the remaining ones. A gradient saves the inputs of an iteration and recomputes it.
     segmented : str or None
         The STRINGS attribute with names of `block_elements` and of stacked values.
     """

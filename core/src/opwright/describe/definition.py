@@ -24,22 +24,22 @@ InferShape: TypeAlias = Callable[[InferContext], None]
 GradientRule: TypeAlias = "Callable[[GradientContext], None]"
 Body: TypeAlias = "Callable[[BodyContext], bool | None]"
 Upgrade: TypeAlias = Callable[[dict[str, Any], int], dict[str, Any]]
-"""From a description ``{"inputs": {slot: names}, "outputs": …, "attrs": …}`` and its version."""
+"""Upgrades ``{"inputs": {slot: names}, "outputs": …, "attrs": …}`` of the given older version."""
 
 CountOutputs: TypeAlias = Callable[[InferContext], int]
-"""From input metas and attributes to the number of variables of the one duplicable output."""
+"""Maps input metas and attributes to the number of variables of the one duplicable output."""
 
 Unchanged: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""Returns for attributes whether aliased inputs keep their values."""
+"""Returns whether, with these attributes, aliased inputs keep their values."""
 
 SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
-"""The metas of all variables, slot by slot in the order of the OpProto; () where absent."""
+"""The metas of all variables, slot by slot in the order of the OpProto; () for absent slots."""
 
 _DtypeSource: TypeAlias = tuple[int, str | None, str | None]
 """The index of an input slot or -1, the name of an attribute, a dtype; at most one of them."""
 
 MAX_OUTPUTS: Final = 1 << 16
-"""The most variables that an attribute may request for a slot: creating them takes a second."""
+"""The maximum number of variables that an attribute may request: creating them takes a second."""
 
 
 class NoGradient(NamedTuple):
@@ -61,15 +61,15 @@ class OpDefinition:
     forward : str or None
         The operator type whose derived gradient this is, see `grad_op`.
     deprecated : dict of str to str
-        Former names of slots and attributes, with their present names.
+        Maps former names of slots and attributes to their current names.
     alias_slots : tuple of (int, int)
         Positions of each output slot that works in place, and of the input slot it overwrites.
     any_shape_only : bool
         Whether only the shape of some input is read.
     any_intermediate : bool
-        Whether some output exists for the gradient only.
+        Whether some output exists only for the gradient.
     numbers : tuple of str
-        The FLOAT and FLOATS attributes, if a dtype selects the kernel: it computes with them.
+        The FLOAT and FLOATS attributes, if a dtype selects the kernel, which computes with them.
     """
 
     __slots__ = (
@@ -207,7 +207,7 @@ class OpDefinition:
         DtypeError
             If inputs break the rules of dtypes.
         AttributeValueError
-            For a finite FLOAT attribute that the float dtype which selects the kernel cannot hold.
+            For a finite FLOAT attribute that the kernel's float dtype cannot represent.
         ShapeError
             If shapes do not fit, or an output was left without a shape.
         """

@@ -15,7 +15,7 @@ from opwright.messages.names import hint
 
 # DLPack's type codes (dlpack.h, DLDataTypeCode).
 Array: TypeAlias = np.ndarray[Any, Any]
-"""An array of NumPy, of any dtype and shape."""
+"""A NumPy array of any dtype and shape."""
 
 _DL_INT, _DL_UINT, _DL_FLOAT, _DL_BFLOAT, _DL_BOOL = 0, 1, 2, 4, 6
 _DL_FLOAT8_E4M3FN, _DL_FLOAT8_E5M2 = 10, 12
@@ -47,17 +47,17 @@ FLOAT_DTYPES: Final = ("float16", "bfloat16", "float32", "float64")
 """The dtypes that can have a gradient."""
 
 INT_DTYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-"""The integer dtypes, signed and unsigned; bool is none of them."""
+"""The integer dtypes, signed and unsigned, without bool."""
 
 NARROW_DTYPES: Final = ("float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 """Storage dtypes of one byte, to convert to and from; they have no gradient.
-A kernel for ``"*"`` does not serve them: kernels that compute with them name them."""
+``"*"`` does not include them: kernels that support them must name them."""
 
 INDEX_DTYPES: Final = ("int32", "int64")
 """The dtypes of positions and class ids."""
 
 MAX_DIM: Final = 2**63 - 1
-"""The largest dimension of messages, DLPack and the runtime; also bounds sizes in bytes."""
+"""The largest dimension in messages, DLPack and the runtime; also limits sizes in bytes."""
 
 _FLOATS: Final = frozenset(FLOAT_DTYPES)
 _CODES: Final = {
@@ -129,7 +129,7 @@ def dtype_to_numpy(dtype: str) -> np.dtype[Any]:
     Raises
     ------
     DtypeError
-        For an unknown name, and if ml_dtypes is not installed for bfloat16 and the narrow ones.
+        For an unknown name, and if ml_dtypes is not installed, for bfloat16 and narrow dtypes.
     """
     known = _NUMPY.get(dtype)
     if known is not None:
@@ -196,13 +196,13 @@ def is_held(value: float, dtype: str) -> bool:
 
 
 def describe_held(dtype: str, value: float) -> str:
-    """Return the rule for numbers of `dtype`: ``"in [0, 255]"``, ``"a whole number"``."""
+    """Return the rule for numbers of `dtype`: ``"in [0, 255]"``, ``"an integer"``."""
     if dtype in _OVERFLOWS:
         return f"below {_OVERFLOWS[dtype]:.5g} in magnitude"
     if dtype == "bool":
         return "0 or 1"
     if not math.isfinite(value) or value != math.floor(value):
-        return "a whole number"
+        return "an integer"
     return "in [{}, {}]".format(*_range_of(dtype))
 
 

@@ -130,13 +130,13 @@ def grad_op(
     type : str
         The forward type and ``_grad``.
     needs : sequence of str
-        Forward inputs and outputs whose data the kernels read. The memory planner frees the others.
+        Forward inputs and outputs whose data kernels read. The memory planner frees all others.
     also : sequence of str
         Forward outputs of which kernels read only the shape.
     no_grad : sequence of str
-        Float inputs that never have a gradient, such as state that the operator updates. Asking for
-        such a gradient is refused, as is a gradient of an output that has none: nothing silently
-        becomes zero.
+        Float inputs that never have a gradient, such as state that the operator updates. Requesting
+        their gradient is refused, as is a gradient of an output that has none, so that nothing
+        silently becomes zero.
     gradient : callable, optional
         The rule that differentiates the gradient operator again, such as `linear_in`.
     body : callable, optional
@@ -144,8 +144,8 @@ def grad_op(
         `by_differentiating` make. It is written if a second gradient is needed, and if a device has
         no kernel. Without either, the operator can be differentiated once.
     unaffected_by : sequence of str
-        Attributes added later (`OpMaker.as_added`) without an effect on the gradient: its older
-        kernels serve every value.
+        Attributes added later (`OpMaker.as_added`) that do not affect the gradient: its older
+        kernels support every value.
     """
     return GradOp(type, needs, also, no_grad, gradient, body, unaffected_by)
 

@@ -174,7 +174,7 @@ class InferContext:
             self.fail(message)
 
     def require_shape(self, slot: str, shape: Sequence[int]) -> None:
-        """Raise ShapeError unless each input of a slot, if it is given, has this shape.
+        """Raise ShapeError unless every given input of a slot has this shape.
 
         -1 means any size on both sides.
         """
@@ -202,7 +202,7 @@ class InferContext:
                 )
 
     def fail(self, message: str) -> NoReturn:
-        """Raise ShapeError ``<operator>: <message>``; `require` has the message built each time."""
+        """Raise ShapeError ``<operator>: <message>``; `require` needs a message each time."""
         raise ShapeError(f"{self.op_type}: {message}")
 
     def block_metas(self, attr_name: str, names: Sequence[str]) -> list[Meta]:

@@ -30,7 +30,7 @@ from opwright.describe.proto_rules import (
 from opwright.errors import RegistrationError
 
 _Draft: TypeAlias = dict[str, Any]
-"""The fields of a slot or attribute that are known so far."""
+"""The fields of a slot or attribute that have been set so far."""
 
 BLOCK: Final = AttrType.BLOCK
 """The type of an attribute that holds a sub-block."""
@@ -95,7 +95,7 @@ class OpMaker:
         comment : str
             Its meaning.
         length : int
-            For a list, the number of elements that a single number is repeated to.
+            For a list, the number of times that a single number is repeated.
         """
         try:
             attr_type = _ATTR_TYPES[type]
@@ -257,8 +257,8 @@ class OpMaker:
         body : callable, optional
             For a composite: writes simpler operators through a `BodyContext`. A composite that
             draws random numbers is built with `random`; the operators of the body use its stream.
-            It returns False, and writes nothing, if only a kernel computes the operator: with some
-            of its attributes, or for some dtypes.
+            It returns False, and writes nothing, if only kernels support these attributes or
+            dtypes.
         control : Branch or Loop, optional
             How an operator with blocks is lowered.
         random : bool
@@ -275,7 +275,7 @@ class OpMaker:
             processes: it always runs, in order, even if its outputs are not used.
         unchanged : callable, optional
             ``unchanged(attrs) -> bool``: whether, with these attributes, outputs in the memory of
-            inputs (`aliases`) leave these unchanged. Such inputs count as never written.
+            inputs (`aliases`) leave the inputs unchanged. Such inputs count as never written.
         plan_only : bool
             Whether only passes create it, while a plan is lowered. It has kernels, but no gradient,
             body or control flow, is hidden, and is not allowed in programs.

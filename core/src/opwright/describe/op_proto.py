@@ -40,7 +40,7 @@ class VarProto(ProtoValue):
         The kernel reads only the shape of the input, so its buffer may be freed. Its dtype is known
         like any other.
     dtypes : tuple of str
-        The dtypes that it may have; empty: any.
+        The allowed dtypes; empty if any dtype is allowed.
     same_as : str or None
         The input slot, or the dtype attribute, whose dtype it has; every variable of a duplicable
         slot that names itself has the dtype of the first.
@@ -106,8 +106,8 @@ class OpProto(ProtoValue):
     dynamic_output : bool
         Whether the shapes of outputs depend on values, so that the kernel resizes them.
     dispatch_slot : str
-        `dispatch`, or if that is None the first required input, or else the first dtype attribute;
-        empty if there is none of these.
+        `dispatch`, or if that is None, the first required input, or otherwise the first dtype
+        attribute; empty if none of these exists.
     input_slots, output_slots : dict of str to VarProto
         The slots by name, in order.
     attr_protos : dict of str to AttrProto
@@ -225,7 +225,7 @@ class OpProto(ProtoValue):
         Raises
         ------
         AttributeTypeError, AttributeValueError
-            For a value of another type; for an unknown name, a missing required attribute and a
+            For a value of a wrong type; for an unknown name, a missing required attribute and a
             value out of range.
         """
         filled: dict[str, AttrValue] = {}

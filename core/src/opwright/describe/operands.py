@@ -30,7 +30,7 @@ Slots = Mapping[str, Any]  # names by slot; only names of operands are read
 Attrs = Mapping[str, Any]
 
 MAX_NUMBERS: Final = 2**16
-"""The most numbers that a variable may replace in an attribute, which has a mark for each."""
+"""The maximum count of numbers that a variable may replace; an attribute has a mark for each."""
 
 
 def list_items(value: Any) -> tuple[Any, ...]:
@@ -76,7 +76,7 @@ def _count(op_type: str, attr: AttrProto, name: str, meta: Meta | None) -> int:
     who = f"{op_type}: {attr.name}"
     is_number = meta.dtype in INT_DTYPES
     if not (is_number or (attr.type is AttrType.FLOAT and is_float(meta.dtype))):
-        raise DtypeError(f"{who} takes variables of whole numbers, got {name!r}, {meta}; cast it")
+        raise DtypeError(f"{who} takes integer variables, got {name!r}, {meta}; cast it")
     count = meta.shape[0] if meta.shape else 1
     most = MAX_NUMBERS if attr.type.is_list else 1
     if len(meta.shape) > 1 or not 1 <= count <= most:

@@ -17,7 +17,7 @@ Names: TypeAlias = "str | Sequence[str | None] | None"
 """The variables that a rule assigns to a slot: one name, a list of names, or None for absent."""
 
 Results: TypeAlias = "str | Sequence[str] | int | None"
-"""The variables that a rule writes: names, or a number of fresh ones; None for absent."""
+"""The variables that a rule writes: names, or a number of fresh variables; None for absent."""
 
 
 class Emitter(Protocol):
@@ -40,7 +40,7 @@ class Emitter(Protocol):
     ) -> dict[str, list[str]]:
         """Write one operator and return the names of its outputs, slot by slot in order.
 
-        An int among `outputs` means that many fresh variables. The rest is completed by
+        An int in `outputs` is a number of fresh variables. The rest is completed by
         `opwright.program.completion.complete_operator`. An empty list for the step of a random
         operator means no step.
         """

@@ -12,7 +12,7 @@ from opwright.errors import GradientError
 from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 
 Forward: TypeAlias = "Callable[[BodyContext], str | Mapping[str, str]]"
-"""Writes an operator as simpler ones; returns its float output, or several by slot."""
+"""Writes an operator as simpler operators; returns its float output, or several by slot."""
 
 Derivative: TypeAlias = Callable[[BodyContext], str]
 """Writes the derivative of an element-wise function; returns the variable."""
@@ -26,9 +26,9 @@ def linear_in(slot: str, **attrs: Any) -> GradientRule:
     Parameters
     ----------
     slot : str
-        The input. No other one may have a gradient, and the operator must have one float output.
+        The input. No other input may have a gradient, and the operator must have one float output.
     **attrs
-        Attributes to be changed for this, such as ``value=0.0`` of a pad.
+        Attributes that must be changed for this, such as ``value=0.0`` of a pad.
     """
 
     def rule(g: GradientContext) -> None:
@@ -78,7 +78,7 @@ class Composition:
     Attributes
     ----------
     reads : tuple of str
-        Inputs whose data the body reads although the kernels read the shape only.
+        Inputs whose data the body reads although kernels read only the shape.
     """
 
     __slots__ = ("_write", "reads")
@@ -111,8 +111,8 @@ def by_differentiating(forward: Forward, reads: Sequence[str] = ()) -> Compositi
     Parameters
     ----------
     forward : callable
-        Writes the forward operator as simpler differentiable ones, from the inputs of the gradient
-        operator, which are named like the forward operator's. It returns the name of the
+        Writes the forward operator as simpler differentiable operators, from the inputs of the
+        gradient operator, which are named as in the forward operator. It returns the name of the
         variable for ``out``, or a mapping for several slots.
     reads : sequence of str
         Inputs that it reads besides the inputs that the kernels of the gradient need.

@@ -39,7 +39,7 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
     out : str
         The output.
     dtype : str, optional
-        Its dtype, if the OpProto leaves it open.
+        Its dtype, if the OpProto does not determine it.
     """
     names = slots or ("x", "y")
 

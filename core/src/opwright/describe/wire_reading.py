@@ -16,14 +16,14 @@ from opwright.describe.attribute_values import AttrType, AttrValue, convert_elem
 from opwright.errors import FormatError
 
 MAX_OP_PROTO_BYTES: Final = 1 << 20
-"""One operator has a few hundred bytes; more than this cannot be an operator."""
+"""The size limit in bytes of an operator, which usually has a few hundred bytes."""
 
 MAX_PROGRAM_BYTES: Final = 256 << 20
 """A program of 100,000 operators is about 20 MB."""
 
 PROGRAM_FORMAT: Final = "opwright.program"
 FORMAT_VERSION: Final = 1
-"""The version of programs that this release writes, and the newest that it reads."""
+"""The format version of programs that this release writes, and the newest that it reads."""
 
 # A serialized ProgramDesc begins with its field `format`, and ends with its field `checksum`.
 _PROGRAM_START: Final = b"\x0a" + bytes([len(PROGRAM_FORMAT)]) + PROGRAM_FORMAT.encode()
@@ -128,7 +128,7 @@ def _add_rest(number: float, rest: int, who: str) -> int:
     """Return the integer of a double and a remainder; FormatError if no writer writes both."""
     whole = int(number) + rest if math.isfinite(number) else 0
     if convert_element(AttrType.FLOAT, whole) != whole or float(whole) != number:
-        raise FormatError(f"{who}: must be a whole number of 64 bits, got {number!r} + {rest}")
+        raise FormatError(f"{who}: must be an integer of 64 bits, got {number!r} + {rest}")
     return whole
 
 

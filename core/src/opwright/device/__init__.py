@@ -1,6 +1,6 @@
 """Devices: their contract for plugins, how they are opened, and how arrays reach them.
 
-The public face for authors of devices. `PythonDevice`, `PythonDevices` and `DeviceArrays` are
+The public interface for device authors. `PythonDevice`, `PythonDevices` and `DeviceArrays` are
 protocols: a class that has their members need not inherit from them.
 """
 

@@ -16,7 +16,7 @@ class PythonDevice(Protocol):
     dlpack_code : int
         DLPack's DLDeviceType.
     addressable : bool
-        Whether a handle is an address that may be offset, so that one arena serves a plan;
+        Whether a handle is an address that may be offset, so that a plan uses one arena;
         otherwise each value gets its own buffer.
     """
 
@@ -45,7 +45,7 @@ class PythonDevice(Protocol):
 
 
 class PythonDevices(Protocol):
-    """Several devices of one type, or none; a plugin names this instead of a `PythonDevice`.
+    """Any number of devices of one type; a plugin names this instead of a `PythonDevice`.
 
     A single `PythonDevice` is number 0, and is assumed to exist.
 
@@ -58,7 +58,7 @@ class PythonDevices(Protocol):
     dlpack_code: int
 
     def open(self, number: int, /) -> PythonDevice:
-        """Return the device of this number, at least 0; called once for each that is used.
+        """Return the device with this number, at least 0; called once for each device in use.
 
         All Contexts share the device, as long as one of them, a plan or a tensor refers to it;
         later it is opened again. Never called by two threads concurrently.

@@ -66,7 +66,7 @@ def describe_place(code: int, number: int, context: Context) -> str:
 
 
 def lend(value: Any) -> Any:
-    """Return the ndarray that another library exports directly, or else the value unchanged.
+    """Return the ndarray that another library exports directly; return other values unchanged.
 
     It may have any strides.
     """

@@ -94,7 +94,7 @@ def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
 def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
     """Set the arrays of a device's Python kernels; return why it has none, None on success.
 
-    PluginError if the object that the plugin named cannot be imported, or has not all methods.
+    PluginError if the object that the plugin named cannot be imported, or lacks a method.
     """
     device = open_device(name, context)
     entry = context.devices.get(name.kind)

@@ -57,9 +57,9 @@ def give_to_jax(result: Array, like: Any) -> Any:
     """Return an ndarray, which nothing else may change, as an array of JAX if `like` is one.
 
     ``jax.numpy.from_dlpack`` takes 60 µs, the undocumented function that it calls takes 4. None for
-    an array of another library, and if ``from_dlpack`` might return another result: for another
-    dtype than `like`'s, which JAX may narrow, for a `like` that is spread over devices, and for a
-    JAX without that function.
+    an array of another library, and if ``from_dlpack`` might return a different result: if the
+    dtype differs from `like`'s, as JAX may narrow it, if `like` is sharded over devices, or if
+    JAX lacks that function.
     """
     put = _find_put(type(like))  # type: ignore[arg-type]  # mypy takes no class for hashable
     if put is None:

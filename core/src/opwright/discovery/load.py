@@ -64,7 +64,7 @@ def load_all(
         except KeyboardInterrupt as error:
             error.add_note(
                 f"plugin {package.plugin!r} of {package.label} was being loaded; to see what it "
-                "does: opwright doctor; to leave it out: name the others in OPWRIGHT_PLUGINS"
+                "does: opwright doctor; to exclude it: name the others in OPWRIGHT_PLUGINS"
             )
             raise
         except BaseException as error:
@@ -115,7 +115,7 @@ def strict_error(failure: PluginFailure) -> PluginError:
     package = failure.package
     return PluginError(
         f"plugin {package.plugin!r} of {package.label} failed to load: {failure.reason}; "
-        f"{failure.advice}, or leave it out with OPWRIGHT_PLUGINS, or unset OPWRIGHT_STRICT"
+        f"{failure.advice}, or exclude it with OPWRIGHT_PLUGINS, or unset OPWRIGHT_STRICT"
     )
 
 

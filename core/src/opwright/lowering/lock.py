@@ -210,7 +210,7 @@ def _check_writable(text: str) -> None:
     except (ValueError, RecursionError) as error:
         raise FormatError(
             f"lock: Lock.load must accept the written text, got {_shown(str(error))}; lock a "
-            "network of other kernels"
+            "network with other kernels"
         ) from None
 
 

@@ -178,7 +178,7 @@ class Block:
         if not is_text(name):
             raise ProgramError(
                 f"create_var: a name is text, got {name!r}, which has half a surrogate pair and "
-                "cannot be saved; take another name"
+                "cannot be saved; choose another name"
             )
         old = self.vars.get(name)
         if old is None:
@@ -186,7 +186,7 @@ class Block:
             if outer is not None:
                 raise ProgramError(
                     f"create_var: {name!r} is {outer!r} of the enclosing block {outer.block.idx}; "
-                    "take another name"
+                    "choose another name"
                 )
             self._add_var(variable)
             return variable
@@ -386,12 +386,12 @@ def _check_declaration(old: Variable, new: Variable) -> None:
     if new.shape is not None and old.shape is not None and old.shape != new.shape:
         raise ShapeError(
             f"create_var: {old!r} exists with another shape, got {format_shape(new.shape)}; "
-            "take another name"
+            "choose another name"
         )
     if old.dtype != new.dtype and (new.shape is not None or new.dtype != DEFAULT_DTYPE):
         raise DtypeError(
-            f"create_var: {old!r} exists with another dtype, got {new.dtype}; take another name"
+            f"create_var: {old!r} exists with another dtype, got {new.dtype}; choose another name"
         )
     if old.is_parameter != new.is_parameter or (new.persistable and not old.persistable):
         what = "a parameter" if new.is_parameter else "persistable"
-        raise ProgramError(f"create_var: {old!r} exists and is not {what}; take another name")
+        raise ProgramError(f"create_var: {old!r} exists and is not {what}; choose another name")

@@ -105,7 +105,7 @@ def _read_var(block: Block, message: Message) -> Variable:
     name, dtype = message.get("name", ""), message.get("dtype", "")
     is_parameter = message.get("is_parameter", False)
     if not name or (is_parameter and block.idx):
-        raise FormatError(f"block {block.idx}: a variable is described wrongly, got {name!r}")
+        raise FormatError(f"block {block.idx}: a variable is described incorrectly, got {name!r}")
     try:
         check_dtype(dtype)  # NumPy accepts, and parses, far more than names
         variable = (

@@ -139,7 +139,7 @@ class Operator:
             return _find_operator, (self.block, self.block.ops.index(self))
         raise ProgramError(
             f"{self.type}: an operator that is pickled or copied must be in its block, got one "
-            "that was taken out; append it again"
+            "that was removed; append it again"
         )
 
     def __repr__(self) -> str:

@@ -144,7 +144,7 @@ class Variable(Arithmetic):
         if self.block.vars.get(self.name) is not self:
             raise ProgramError(
                 f"{self.name}: a variable that is pickled or copied must be in its block, got one "
-                "that was taken out; keep its name instead"
+                "that was removed; keep its name instead"
             )
         return type(self.block).var, (self.block, self.name)
 
@@ -219,7 +219,7 @@ def list_names(items: Variable | str | Iterable[Variable | str], argument: str) 
 
 
 def iterates(value: object) -> bool:
-    """Whether a loop over a value is possible; an array without axes only claims that."""
+    """Whether a value can be iterated over; an array without axes only claims to be iterable."""
     try:
         iter(value)  # type: ignore[call-overload]
     except TypeError:

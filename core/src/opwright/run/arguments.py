@@ -109,7 +109,7 @@ def choose_target(
 
 
 def check_range(first: Any, last: Any, count: int) -> tuple[int, int]:
-    """Return the first operator to run and the end; ProgramError for an invalid range."""
+    """Return the first operator to run and the end of the range; ProgramError if it is invalid."""
     begin = 0 if first is None else first
     end = count - 1 if last is None else last
     for name, index in (("first", begin), ("last", end)):
@@ -180,9 +180,7 @@ def check_writes(
     written = {name for op in ops for name in op.output_names()}
     for name in names:
         if name not in written:
-            raise FeedError(
-                f"writes: no operator writes {name!r}{hint(name, written)}; leave it out"
-            )
+            raise FeedError(f"writes: no operator writes {name!r}{hint(name, written)}; omit it")
     return names
 
 

@@ -47,7 +47,7 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional
     names = list(given)
     for name in expected[:n_positional]:
         if name in names:
-            raise FeedError(f"feed: {name!r} is given by position, got it by name as well")
+            raise FeedError(f"feed: {name!r} is given by position, also got it by name")
     for name in names:
         if not isinstance(name, str):
             raise FeedError(f"feed: feeds must be named by text, got {name!r}")

@@ -370,7 +370,7 @@ class Network:
         *,
         scope: _runtime.Scope | None = None,
     ) -> Any:
-        """Measure each step of the network compiled or run last, by the annex ``kit[profile]``.
+        """Measure each step of the network compiled or run last, with the annex ``kit[profile]``.
 
         Raises
         ------
@@ -381,7 +381,7 @@ class Network:
         return profile(self, feeds, n, scope=scope)
 
     def graph_html(self, path: str | os.PathLike[str], **options: Any) -> Any:
-        """Write the network as an HTML page for a browser, by the annex ``kit[draw]``.
+        """Write the network as an HTML page for a browser, with the annex ``kit[draw]``.
 
         Raises
         ------

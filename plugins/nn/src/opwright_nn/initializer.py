@@ -77,7 +77,7 @@ class Initializer(abc.ABC):
         if greatest > _LIMITS.get(str(variable.dtype), sys.float_info.max):
             raise AttributeValueError(
                 f"{self}: numbers and their differences must be within the range of "
-                f"{variable.dtype}, got up to {greatest:g} for {variable.name!r}; take smaller ones"
+                f"{variable.dtype}, got up to {greatest:g} for {variable.name!r}; use smaller ones"
             )
 
     def __repr__(self) -> str:

@@ -274,6 +274,6 @@ def check_alike(
         for rank, other in enumerate(values):
             if other != values[0]:
                 raise ProgramError(
-                    f"{who}: all processes must find the same {what}, got {values[0]} on rank 0 "
-                    f"and {other} on rank {rank}; give a folder that all of them see"
+                    f"{who}: all processes must read the same {what}, got {values[0]} on rank 0 "
+                    f"and {other} on rank {rank}; give a folder that all of them share"
                 )

@@ -64,7 +64,7 @@ class Schedule:
         rate = self.curve(step)
         if not isinstance(rate, ow.Variable) or rate.shape != (1,) or rate.dtype != "float32":
             raise ProgramError(
-                f"Schedule: curve must return a float32 [1] Variable for one, got {rate!r}; use "
+                f"Schedule: curve must map a Variable to a float32 [1] Variable, got {rate!r}; use "
                 "symbols and opwright.ops, which take arrays and Variables"
             )
         return rate

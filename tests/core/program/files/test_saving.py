@@ -87,7 +87,7 @@ def test_the_error_names_an_unset_variable_and_nothing_is_written(tmp_path, mode
 
 
 def test_the_error_names_a_variable_with_a_different_shape_in_the_scope(tmp_path, model):
-    with pytest.raises(ProgramError, match=r"hold Parameter\('w', .*, got float32\[4, 5\]"):
+    with pytest.raises(ProgramError, match=r"match Parameter\('w', .*, got float32\[4, 5\]"):
         save(tmp_path, model.build(), model.filled(1, width=5))
 
 

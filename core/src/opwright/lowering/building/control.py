@@ -51,7 +51,7 @@ class Segments(NamedTuple):
         return -(-self.n_elements // self.rows)
 
     def cut(self, n_turns: int) -> list[Part]:
-        """Return the parts of a loop of this many iterations; the last may be shorter."""
+        """Split a loop with `n_turns` iterations into parts; the last part may be shorter."""
         if self.rows == 0:
             return [Part(0, n_turns, 0)]
         whole, rest = divmod(self.n_elements, self.rows)
@@ -143,7 +143,7 @@ def _check_counts(op: LoweredOp, control: Loop, counts: Sequence[int]) -> None:
     for body in control.bodies(op.attrs):
         if len(set(body.entering)) != len(body.entering):
             raise SlotError(
-                f"{op.type}: every variable that enters its block must have a name of its own, got "
+                f"{op.type}: every variable that enters its block must have its own name, got "
                 f"{list(body.entering)}"
             )
 

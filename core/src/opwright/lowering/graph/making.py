@@ -88,7 +88,7 @@ def make_op(
                 )
             if value.source is not None:
                 raise SlotError(
-                    f"{op.type}: output {slot.name!r} must be a value of its own, got a view of "
+                    f"{op.type}: output {slot.name!r} must not be a view, got a view of "
                     f"{value.name!r}; write the value itself"
                 )
     op.outputs = written

@@ -42,7 +42,7 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
 
 
 def first_target(request: LowerRequest) -> Target:
-    """Return the target that kernels are first chosen for: with one thread if a plan seems short.
+    """Return the target for which kernels are first chosen: one thread if a plan seems short.
 
     It seems short if the last plan of its callable was; a first plan is judged by its bytes, as if
     each operator read the given values, and one of them the scope. The kernels' estimates then

@@ -1,1 +1,1 @@
-"""From a graph with kernels to a plan: memory laid out, steps passed to the runtime."""
+"""Turns a graph with kernels into a plan: lays out memory, and passes steps to the runtime."""

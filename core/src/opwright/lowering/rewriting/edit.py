@@ -295,7 +295,7 @@ class Edit:
         return self._uses.holds(value, here, places)
 
     def _can_write(self, written: set[Value], here: int, places: Collection[int]) -> bool:
-        """Whether no operator between the old and the new place of a write uses its memory."""
+        """Whether no operator between the old and the new position of a write uses its memory."""
         uses = self._uses
         for value in written:
             old = uses.written_at(value, here)

@@ -57,7 +57,7 @@ def _run_pass(entry: PassEntry, graph: Graph) -> bool:
     except Exception as error:
         raise PluginError(
             f"pass {entry.name!r} of {entry.package.label} failed: {describe_error(error)}; "
-            f"leave it out with passes=['-{entry.name}']"
+            f"exclude it with passes=['-{entry.name}']"
         ) from error
     is_strict = graph.target.context.settings.strict
     if graph.ops == before and not is_strict:
@@ -75,7 +75,7 @@ def _verify(entries: Sequence[PassEntry], graph: Graph) -> None:
     if fault is not None:
         who = " or ".join(f"{entry.name!r} of {entry.package.label}" for entry in entries)
         raise PluginError(
-            f"pass {who} must leave a graph that can run, got one where {fault}; leave it out "
+            f"pass {who} must leave a graph that can run, got one where {fault}; exclude it "
             f"with passes={[f'-{entry.name}' for entry in entries]}"
         )
 

@@ -159,5 +159,5 @@ def _collect(program: Program, scope: Scope) -> Arrays:
         meta = Meta(arrays[name].shape, dtype_from_numpy(arrays[name].dtype))
         shape = meta.shape if variable.shape is None else variable.shape
         if meta.dtype != variable.dtype or not shapes_match(meta.shape, shape):
-            raise ProgramError(f"save: the scope must hold {variable!r} as it is, got {meta}")
+            raise ProgramError(f"save: the scope must match {variable!r}, got {meta}")
     return arrays

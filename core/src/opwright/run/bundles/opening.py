@@ -129,7 +129,7 @@ class LoadedBundle(Called):
     def __getattr__(self, name: str) -> Any:
         if name in _OF_PROGRAMS:
             raise ProgramError(
-                f"LoadedProgram: a bundle has plans alone, got a call for its {name}; load the "
+                f"LoadedProgram: a bundle has only plans, got a call for its {name}; load the "
                 "folder that opwright.save has written"
             )
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")

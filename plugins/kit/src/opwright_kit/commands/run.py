@@ -84,7 +84,7 @@ def _compute(model: Path, given: Arrays, args: argparse.Namespace) -> dict[str, 
     unknown = [name for name in given if name not in loaded.program_feeds]
     if unknown and not is_foreign(model):  # a reader has checked the names
         near = hint(unknown[0], feeds, "feeds")
-        raise CommandError(f"run: --input names no feed, got {unknown[0]!r}{near}")
+        raise CommandError(f"run: --input must name a feed, got {unknown[0]!r}{near}")
     part = LoadedProgram(loaded.program, loaded.scope, names, feeds)
     fed = make_feeds("run", part, args.feed, {n: a for n, a in given.items() if n in feeds})
     return dict(zip(names, map(np.asarray, program(fed)), strict=True))

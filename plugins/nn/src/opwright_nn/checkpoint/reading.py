@@ -101,7 +101,7 @@ def read_newest(who: str, path: str | os.PathLike[str]) -> Saved | None:
         except (FormatError, OSError) as error:
             if position == len(paths) - 1:
                 raise FormatError(
-                    f"{who}: {folder} must hold a checkpoint that is whole, got damage in all "
+                    f"{who}: {folder} must contain a complete checkpoint, got damage in all "
                     f"{len(paths)}; the oldest: {error}"
                 ) from error
             warnings.warn(

@@ -74,7 +74,7 @@ def save(
     own_notes = pack_state(state or {})
     for name in own_notes.keys() & (notes or {}).keys():
         raise AttributeValueError(
-            f"checkpoint.save: notes must leave the name of the state to it, got {name!r}; choose "
+            f"checkpoint.save: notes must not use the name of the state, got {name!r}; choose "
             "another name"
         )
     own_notes |= notes or {}

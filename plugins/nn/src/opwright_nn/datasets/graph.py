@@ -82,7 +82,7 @@ def _as_ints(name: str, values: list[Any], columns: int) -> npt.NDArray[np.int64
     array = checks.find_array(values)
     if array is None or (len(values) and array.dtype.kind not in "biu"):
         raise AttributeTypeError(
-            f"Graph: {name} must be whole numbers, got {str(values)[:100]}; number the nodes"
+            f"Graph: {name} must be integers, got {str(values)[:100]}; number the nodes"
         )
     if len(values) and array.reshape(len(values), -1).shape[1] != columns:
         raise ShapeError(

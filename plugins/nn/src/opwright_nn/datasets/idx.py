@@ -62,7 +62,7 @@ def read(path: str | os.PathLike[str], max_bytes: int = 1 << 30) -> npt.NDArray[
                 return _read_stream(name, unzipped, limit)  # type: ignore[arg-type]
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise FormatError(
-                f"{name}: the gzip stream must be whole, got: {error}; fetch the file again"
+                f"{name}: the gzip stream must be complete, got: {error}; fetch the file again"
             ) from error
 
 

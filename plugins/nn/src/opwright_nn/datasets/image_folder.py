@@ -239,7 +239,7 @@ def _open(
             if isinstance(error, FormatError):
                 raise
             raise FormatError(
-                f"{name}: an image must be whole and of a format that Pillow reads, got "
+                f"{name}: an image must be complete and of a format that Pillow reads, got "
                 f"{type(error).__name__}: {error}; fetch the file again, or move it elsewhere"
             ) from error
     return _Opened(image, *(levels or (np.float32(0), np.float32(_BYTE))), opacity)

@@ -81,7 +81,7 @@ class Decoder:
         except Exception as error:
             raise LoadError(
                 f"{_WHO}: map must return a sample for each item, got {describe_error(error)} for "
-                f"{named}; repair the item, or leave it out"
+                f"{named}; fix the item, or omit it"
             ) from error
 
 

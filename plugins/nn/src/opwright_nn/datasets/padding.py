@@ -68,7 +68,7 @@ def pad(
         same = (array.dtype, array.shape[1:]) == (first.dtype, first.shape[1:])
         if len(array) and not same:
             raise ShapeError(
-                "pad: sequences must have one dtype and one shape behind the axis of time, got "
+                "pad: sequences must have one dtype and one shape after the time axis, got "
                 f"{first.dtype}{list(first.shape)} and for sequence {i} "
                 f"{array.dtype}{list(array.shape)}; convert them first"
             )

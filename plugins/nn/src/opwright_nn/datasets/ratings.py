@@ -172,7 +172,7 @@ def _read(path: Path, n_fields: int, numbers: Sequence[int]) -> list[Any]:
         for i in numbers:
             if not (fields[i].isdecimal() and int(fields[i]) <= _MAX_ID):
                 raise FormatError(
-                    f"{path}: field {i + 1} of line {line} must be a whole number of at most "
+                    f"{path}: field {i + 1} of line {line} must be an integer of at most "
                     f"{_MAX_ID}, got {fields[i]!r}; pass files in the format of MovieLens 1M"
                 )
             fields[i] = int(fields[i])

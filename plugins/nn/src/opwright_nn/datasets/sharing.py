@@ -9,7 +9,7 @@ from opwright_nn.parallel import check_group, find_team
 
 
 class Share(NamedTuple):
-    """The part of each batch that one of several processes gets.
+    """The shard of each batch that one of several processes gets.
 
     Attributes
     ----------

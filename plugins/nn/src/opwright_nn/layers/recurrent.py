@@ -1,4 +1,4 @@
-"""Recurrent layers over whole sequences: lstm, gru and rnn."""
+"""Recurrent layers over complete sequences: lstm, gru and rnn."""
 
 from __future__ import annotations
 

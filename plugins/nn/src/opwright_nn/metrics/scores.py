@@ -46,7 +46,7 @@ def check_labels(
     bad = flat[~((flat >= 0) & (flat < n_classes) & (flat == np.floor(flat)))]
     if bad.size:
         raise AttributeValueError(
-            f"{who}: labels must be whole numbers in [0, {n_classes}), as scores have "
+            f"{who}: labels must be integers in [0, {n_classes}), as scores have "
             f"{n_classes} classes, got {bad[0]}; pass the class of each row, or compare labels "
             "with the class that counts: labels == 3"
         )

@@ -123,7 +123,7 @@ class Startup:
                     continue
                 raise ShapeError(
                     f"{who}: its shape must be known to initialize it, got {parameter!r}; give "
-                    "create_parameter the whole shape"
+                    "create_parameter the complete shape"
                 )
             append_initializer(startup, parameter, parameter.initializer, startup.next_stream())
 

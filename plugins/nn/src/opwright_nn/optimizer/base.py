@@ -210,10 +210,10 @@ class Optimizer:
         shards = find_shards(self._who, pairs)
         if shards and not self.elementwise:
             raise ProgramError(
-                f"{self._who}: an optimizer must update each element by itself to be divided over "
-                f"processes, got the operator {self.op_type!r}, which needs the whole parameter; "
-                "pass shard_optimizer=False to DataParallel, or take another optimizer, such as "
-                "AdamW"
+                f"{self._who}: an optimizer must update each element separately to be sharded "
+                f"over processes, got the operator {self.op_type!r}, which needs the complete "
+                "parameter; pass shard_optimizer=False to DataParallel, or use another optimizer, "
+                "such as AdamW"
             )
         return shards
 

@@ -139,6 +139,6 @@ def check_divided(
     else:
         return
     raise ProgramError(
-        f"{who}: the gradient of {name!r} must be whole for {reader}, got the part of one process "
-        f"of group {divided[name]!r}; {way_out}"
+        f"{who}: the gradient of {name!r} must be complete for {reader}, got the shard of one "
+        f"process of group {divided[name]!r}; {way_out}"
     )

@@ -120,7 +120,7 @@ def _read(
             if writers.get(name, -1) > index:
                 raise ProgramError(
                     f"the rows of the sparse gradient {gradient.name!r} must stay unchanged "
-                    f"until the update, got {name!r}, which {ops[writers[name]]} overwrites; let "
+                    f"until the update, got {name!r}, which {ops[writers[name]]} overwrites; make "
                     "that write to another name, or pass sparse=False to embedding"
                 )
         found.rows.append(gradient.block.var(rows))

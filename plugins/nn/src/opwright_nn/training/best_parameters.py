@@ -47,8 +47,8 @@ class BestParameters:
                 self._saver = saver
         if savers and self._saver is None:
             raise AttributeValueError(
-                f"EarlyStopping: restore_best beside Checkpoint needs best={self.monitor.name!r} "
-                "there, with the same mode, from which a resumed training takes the best epoch, "
+                f"EarlyStopping: restore_best with a Checkpoint needs best={self.monitor.name!r} "
+                "there, with the same mode, from which resumed training takes the best epoch, "
                 f"got none; write Checkpoint(folder, best={self.monitor.name!r})"
             )
 

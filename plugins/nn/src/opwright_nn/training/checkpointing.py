@@ -139,7 +139,7 @@ class Checkpoint(Callback):
         if problems:
             raise ProgramError(
                 f"{who}: {folder} must hold the parameters of the best epoch, got "
-                f"{list_some(problems)}; remove it, and start the training again"
+                f"{list_some(problems)}; remove it, and restart training"
             )
         return own_values(who, program, values)
 

@@ -96,8 +96,8 @@ class NanWatch(Callback):
         step = training.n_steps - len(self._recent) + number
         where = "a repetition of the step shows none" if found is None else str(found)
         raise NonFiniteError(
-            f"train: the loss and all parameters must be finite, got others in step {step}: "
-            f"{where}; decrease the learning rate, clip gradients, or change that operator",
+            f"train: the loss and all parameters must be finite, got non-finite values in step "
+            f"{step}: {where}; decrease the learning rate, clip gradients, or change that operator",
             step,
             found,
         )

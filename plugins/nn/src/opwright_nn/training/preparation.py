@@ -64,8 +64,8 @@ def check_shared(source: Source, team: Team | None) -> None:
     """Raise AttributeValueError if processes would all train with the same rows."""
     if team is not None and source.is_shared is False:
         raise AttributeValueError(
-            f"train: {team.size} processes that train together must share the batches, got batches "
-            f"that each of them has whole; write nn.batches(..., shard={team.group!r})"
+            f"train: {team.size} processes that train together must share the batches, got "
+            f"complete batches in each; write nn.batches(..., shard={team.group!r})"
         )
 
 
@@ -194,6 +194,6 @@ def _check_distinct(columns: list[str]) -> None:
     for name in columns:
         if columns.count(name) > 1:
             raise AttributeValueError(
-                f"train: metrics must have names of their own, got {name!r}, which is another "
+                f"train: metrics must have distinct names, got {name!r}, which is another "
                 "column of the history; choose another name"
             )

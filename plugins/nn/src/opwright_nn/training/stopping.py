@@ -35,7 +35,7 @@ class _Watching(Callback):
 
 
 class EarlyStopping(_Watching):
-    """Stop after a number of epochs without an improvement.
+    """Stop after a number of epochs without improvement.
 
     Parameters
     ----------

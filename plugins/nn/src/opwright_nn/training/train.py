@@ -43,7 +43,7 @@ def _take_one_argument_of_data(function: Callable[P, History]) -> Callable[P, Hi
     def checked(*args: P.args, **options: P.kwargs) -> History:
         if len(args) > 2 and isinstance(args[2], np.ndarray | list | tuple):
             raise AttributeTypeError(
-                "train: data must be one argument, got a second one behind it; write "
+                "train: data must be one argument, got a second one after it; write "
                 "nn.train(model, (x, y), epochs=10)"
             )
         return function(*args, **options)

@@ -1,4 +1,4 @@
-"""Augmentation: images changed at random, one at a time or a whole batch at once.
+"""Augmentation: images changed at random, one at a time or a complete batch at once.
 
 Images are [channels, height, width] or [n, channels, height, width], uint8 in [0, 255] or floats in
 [0, 1]; results have their dtype. Random functions take a `numpy.random.Generator`, such as the
