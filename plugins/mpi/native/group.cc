@@ -67,7 +67,7 @@ int SpinsOf(int n_processes) {
   return is_known && CPU_COUNT(&cores) < n_processes ? kFewSpins : kSpins;
 }
 
-// Messages between two processes besides collectives, which are stored until they are sent.
+// A message between two processes outside of collectives, stored until it has been sent.
 struct Letter {
   int64_t content[2];
   Request request;
@@ -125,7 +125,8 @@ void Group::Remove(const MpiReduction* reduction) {
 }
 
 int Group::Progress() {
-  // In order, since the second part of a reduction starts after the second parts of earlier ones.
+  // Advances them in order, since the second part of a reduction starts after the second parts of
+  // earlier reductions.
   for (size_t i = 0; i < active_.size();) {
     MpiReduction* reduction = active_[i];
     const int code = reduction->Advance();

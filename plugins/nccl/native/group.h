@@ -31,7 +31,7 @@ enum Operation : int32_t {
 };
 const char* NameOf(int32_t operation);
 
-// Two events of one kernel, for the begin and the end of its work on the group's stream.
+// Two events of a kernel, for the beginning and the end of its work on the group's stream.
 class Fork {
  public:
   Fork() = default;
@@ -76,7 +76,8 @@ class Group {
 
   // ---- Called from Python
 
-  // Starts to connect for this thread's call of Enter; later calls poll the state.
+  // Starts to connect, on behalf of this thread's call of Enter; FindCommState then polls the
+  // state.
   int StartComm(const UniqueId& id);
   int FindCommState();
   // Returns NCCL's asynchronous error, or 0, and the progress so far.

@@ -121,7 +121,7 @@ struct BarrierKernel : CollectiveKernel {
   Status Bind(const opwright::RunContext&, const GroupAttrs&, Scratch& scratch) const {
     return BindScratch(device, sizeof(int32_t), &scratch);
   }
-  // Reduces the maximum of any number, which is complete when all processes have arrived.
+  // Reduces an arbitrary number, since a reduction completes once all processes have joined it.
   Status Run(const opwright::RunContext& ctx, const GroupAttrs&, Scratch& scratch) const {
     return Meet("dist.barrier", ctx, [&]() -> Status {
       auto* number = reinterpret_cast<void*>(scratch.memory.address());

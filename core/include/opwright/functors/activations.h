@@ -39,7 +39,7 @@ template <typename T>
 OPWRIGHT_FUNCTOR T HardShrink(T x, T threshold) {
   return x >= -threshold && x <= threshold ? T(0) : x;
 }
-// The derivative of both shrinking functions.
+// The gradient of softshrink and hardshrink.
 template <typename T>
 OPWRIGHT_FUNCTOR T ShrinkGrad(T x, T out_grad, T threshold) {
   return x >= -threshold && x <= threshold ? T(0) : out_grad;

@@ -29,7 +29,7 @@ bool IsSetInPlace(const std::shared_ptr<const Tensor>& current,
          current->HasMeta(dtype, shape.data(), static_cast<int32_t>(shape.size()));
 }
 
-// Sets the variable to an array on its device by a copy there, in place if it fits.
+// Copies an array into the variable on the array's device, in place if dtype and shape fit.
 void SetWithin(ScopeVariable* self, const Tensor& source) {
   const std::shared_ptr<Device>& device = source.device();
   const std::shared_ptr<const Tensor> current = self->tensor();

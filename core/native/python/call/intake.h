@@ -139,8 +139,8 @@ inline uint64_t Mix(uint64_t hash, uint64_t word) {
 py::object BorrowMemory(PyObject* value, const std::shared_ptr<Device>& device,
                         const std::string& who);
 
-// Tell, for an ndarray or tensor, whether it may be written, and whether it has a value's dtype and
-// the given dims; if not, the text is for "float32[3], got float64[3]".
+// Check an ndarray or tensor: whether it is writable, and whether it has the dtype of a value and
+// the given dims. DescribeMisfit returns a text for messages, such as "float32[3], got float64[3]".
 bool IsWritable(PyObject* borrowed);
 bool FitsMeta(PyObject* value, const Value& info, const int64_t* dims);
 std::string DescribeMisfit(PyObject* value, const Value& info, const int64_t* dims);

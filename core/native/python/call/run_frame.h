@@ -22,8 +22,8 @@ struct RunRequest {
   const std::shared_ptr<const Plan>& plan;
   const std::shared_ptr<Scope>& scope;
   PyObject* const* feeds = nullptr;  // ready arrays, or Tensors
-  const uint32_t* order =
-      nullptr;  // the feed of each feed external of the plan; null keeps the given order
+  // For each feed external of the plan, the index of its feed; null if both have the same order.
+  const uint32_t* order = nullptr;
   ResultForm form = ResultForm::kNothing;
   bool fetch_device = false;  // whether to return Tensors on the values' device
   // For each fetch, the result of BorrowMemory to write the fetch into, or null for new memory.

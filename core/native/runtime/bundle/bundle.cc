@@ -37,8 +37,8 @@ static_assert(sizeof(Header) == 64, "the header has 64 bytes");
 std::mutex& Mutex() {
   static std::mutex& mutex = *[] {
     auto* made = new std::mutex;  // never freed, since bundles may outlive statics
-    // A fork locks the last registered mutex first, and PlanFor locks this before IdleMemory's
-    // mutex.
+    // A fork locks the last registered mutex first, and PlanFor locks this mutex before the mutex
+    // of IdleMemory.
     IdleMemory::Get();
     pthread_atfork([] { Mutex().lock(); }, [] { Mutex().unlock(); }, [] { Mutex().unlock(); });
     return made;

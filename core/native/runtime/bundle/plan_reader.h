@@ -54,8 +54,8 @@ class PlanReader {
   Tokens& tokens_;
   const int32_t n_threads_;
   std::vector<std::shared_ptr<const Plan>> plans_;
-  std::vector<uint64_t> sizes_;  // per plan, the number of instances in one of its instances
-  uint64_t size_ = 1;            // this number for the current plan
+  std::vector<uint64_t> sizes_;  // per plan, the number of nested instances, including itself
+  uint64_t size_ = 1;            // the same count for the current plan
   std::vector<Meta> metas_;      // metas of the current plan's values
   std::vector<bool> are_read_;   // whether each value has elements
   std::map<std::string, std::shared_ptr<Prepared>> prepared_;

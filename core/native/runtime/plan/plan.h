@@ -189,7 +189,8 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   // the plans of its chain. Must be called before the first run.
   void BoundIdleMemory() const;
   bool bounds_idle_memory() const { return bounds_idle_memory_.load(std::memory_order_relaxed); }
-  // Sets whether the bound ignores its idle instances, as for the plan that a callable ran last.
+  // Sets whether the bound on idle memory ignores this plan's idle instances; it does so for the
+  // plan that a callable ran last.
   void KeepMemory(bool keeps) const;
   bool keeps_memory() const { return keeps_memory_.load(std::memory_order_relaxed); }
   // The bytes of its idle instances.

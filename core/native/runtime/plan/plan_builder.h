@@ -123,8 +123,8 @@ class PlanBuilder {
 
 // Inserts steps that release the GIL around long native spans and check for Ctrl-C.
 std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps);
-// Does so for a plan, whose graph it finds. A graph with Python steps has no spans inside, since a
-// replay could not track the GIL.
+// Inserts such steps into a plan and finds its graph. A graph with Python steps contains no spans,
+// since a replay could not track the GIL.
 void InsertSpans(Plan* plan);
 
 }  // namespace opwright

@@ -103,7 +103,7 @@ struct NamedFunction {
   const char* op_type = nullptr;
   Loop (*select)(DLDataType dtype) = nullptr;  // returns NULL for an unsupported dtype
   int n_inputs = 0;
-  double ns = 0;  // ns per float, if the arithmetic takes longer than memory
+  double ns = 0;  // arithmetic in ns per float, if it takes longer than memory access
   Loop (*select_lines)(DLDataType dtype) = nullptr;  // see lines.h; NULL for short functions
 };
 using Functions = std::vector<NamedFunction>;

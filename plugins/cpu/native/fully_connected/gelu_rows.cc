@@ -19,7 +19,8 @@ OPWRIGHT_CPU_INLINE float GeluGradOf(float x, float grad) {
   return kTanh ? functors::GeluTanhGrad(x, grad) : functors::GeluGrad(x, grad);
 }
 
-// Prefetch distance in rows, which are parts of longer rows, so that hardware prefetching stops.
+// Prefetch distance in rows. Hardware prefetching stops at their ends, because they are parts of
+// longer rows.
 constexpr int64_t kAhead = 8;
 
 OPWRIGHT_CPU_INLINE void FetchRow(const float* row, int64_t n) {

@@ -84,7 +84,7 @@ void CallOneDnn(const Function& function) {
   });
 }
 
-// Likewise calls prepare(&made), where `made` is a new kernel that replaces *kernel.
+// Calls prepare(&made) through CallOneDnn, where `made` is a new kernel that replaces *kernel.
 template <typename Kernel, typename Function>
 opwright::Status PrepareWithMemory(Kernel* kernel, const Function& prepare) {
   opwright::Status status;

@@ -12,9 +12,9 @@ namespace opwright_cpu {
 
 // Lookups are numbered across all index tensors. Each thread lists the lookups of its rows as
 // entries, in order. The entries of one row form a linked list, and the first entries of a thread's
-// rows form another. All data is in the workspace: a hash table, and a few numbers per lookup, but
-// nothing that grows with the table. Each thread writes contiguous data, so that threads do not
-// contend for cache lines.
+// rows form another list. All data is in the workspace, which holds a hash table and a few numbers
+// per lookup, but nothing that grows with the table. Each thread writes contiguous data, so that
+// threads do not contend for cache lines.
 class TouchedRows {
  public:
   static constexpr int32_t kNone = -1;

@@ -131,7 +131,7 @@ struct RecurrentGradKernel {
   // For few steps, packing takes longer than it saves.
   bool PacksWeights() const { return s_.steps >= 4; }
 
-  // Whether a layer's input is a copy, and neither x nor the states of the previous layer.
+  // Whether a layer's input is a copy rather than x or the states of the previous layer.
   bool CopiesSource() const {
     return s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || has_lengths_));
   }

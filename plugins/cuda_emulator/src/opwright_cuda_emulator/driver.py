@@ -28,8 +28,10 @@ class EmulatedDriver:
         return counted
 
     def set(self, what: str, value: int) -> None:
-        """Set ``devices``, ``memory_bytes``, ``sticky``, the error of a lost context, or
-        ``cudnn_engines``, bits of the offered ones.
+        """Set a number of the emulated driver.
+
+        `what` is ``devices``, ``memory_bytes``, ``sticky`` (the error of a lost context) or
+        ``cudnn_engines`` (the bit mask of offered engines).
         """
         self._library.emulator_set(what.encode(), ctypes.c_int64(value))
 

@@ -72,12 +72,12 @@ def ask(name: str, *arguments: Any) -> tuple[int, str]:
 
 
 def call(name: str, *arguments: Any) -> str:
-    """Call such a function and return its string.
+    """Call a function that returns a string or reports an error; return the string.
 
     Raises
     ------
     DistError
-        If the string is a fault.
+        If the function reports an error.
     """
     answer, text = ask(name, *arguments)
     if answer == 1:

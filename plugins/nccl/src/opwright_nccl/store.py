@@ -275,7 +275,7 @@ class Connection:
         self._ask("put", {"key": key}, value.encode())
 
     def get(self, keys: Sequence[str]) -> tuple[list[str | None], dict[int, str]]:
-        """Return strings, None for missing ones, and the ended processes."""
+        """Return the strings of keys, None if a key is missing, and the ended processes."""
         answer, _ = self._ask("get", {"keys": list(keys)})
         return answer["values"], _by_rank(answer["ended"])
 

@@ -84,7 +84,7 @@ def try_one(
 
 
 def try_forked(*arguments: Any) -> tuple[str, str]:
-    """Do the same in a forked process, which may crash."""
+    """Call `try_one` in a forked process, which may crash; return its outcomes."""
     result, stack = run_forked(lambda: try_one(*arguments))
     if not isinstance(result, int):
         return tuple(result)

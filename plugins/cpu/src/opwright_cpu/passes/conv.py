@@ -55,8 +55,8 @@ def fuse_conv(graph: Graph) -> None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
-    # Proceeds from the end, so that of two added convolutions the later one computes the sum, when
-    # the other convolution is complete.
+    # The loop starts with the last convolution: if two convolutions are added, the later one
+    # computes the sum, since the result of the other is complete by then.
     for conv in reversed(graph.of_type("conv2d")):
         out = output_of(conv, "out")
         if out is None:
@@ -70,7 +70,7 @@ def fuse_conv(graph: Graph) -> None:
 
 
 def _follow(graph: Graph, chain: _Chain, taken: set[LoweredOp]) -> _Chain:
-    """Add one operator after the other, while each is the only reader of its predecessor."""
+    """Extend a chain as long as the next operator is the only reader of the last result."""
     while not chain.activation:
         reader = graph.uses().only_reader(chain.out)
         if reader is None or reader in taken or not _takes(chain, reader):

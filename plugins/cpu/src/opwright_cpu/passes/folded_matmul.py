@@ -64,7 +64,7 @@ def _transpose_behind(graph: Graph, out: Value) -> LoweredOp | None:
 
 
 def _read_factors(graph: Graph, product: LoweredOp, x: Value, y: Value) -> list[_Factor]:
-    """Return the operands of the product, of which casts widen either both or neither."""
+    """Return a product's operands, with equal dtypes: casts widen both of them or neither."""
     for may_widen in (True, False):
         factors = [
             _read(graph, value, bool(product.attrs[f"transpose_{slot}"]), may_widen)

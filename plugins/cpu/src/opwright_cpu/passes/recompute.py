@@ -74,7 +74,7 @@ def recompute(graph: Graph) -> None:
 
 
 def _is_worth_a_look(graph: Graph) -> bool:
-    """Whether a plan is not short, not part of another plan, and has large values."""
+    """Whether a plan is long, is not nested in another plan, and has large values."""
     if graph.is_body or graph.n_threads != graph.target.n_threads:
         return False
     sizes = (size for s in graph.signatures.values() for slot in s.sizes for size in slot)
@@ -152,7 +152,7 @@ def _lasts(value: Value, uses: Uses, lives: dict[Buffer, tuple[int, int]], end: 
 def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> list[_Late]:
     """Return the values to recompute within a time limit, largest per unit of time first.
 
-    No value depends on another one.
+    The candidates do not depend on each other.
     """
     before = alive.max()
     chosen: list[_Late] = []

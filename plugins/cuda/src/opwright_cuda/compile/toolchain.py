@@ -50,7 +50,7 @@ class Toolchain:
     Parameters
     ----------
     compiler : Compiler
-        Used by one thread at a time, with additional ones next to it.
+        Used by one thread at a time; other threads use the additional compilers that it starts.
     images : ImageCache, optional
         The disk cache.
     """
@@ -74,7 +74,7 @@ class Toolchain:
         return self._images is None or not self._images.has(self._name(instance))
 
     def find(self, source: Source, expressions: Sequence[str], arch: str) -> list[LoadedKernel]:
-        """Return each kernel; new ones are compiled at the same time.
+        """Return each kernel; new kernels are compiled concurrently.
 
         Raises
         ------

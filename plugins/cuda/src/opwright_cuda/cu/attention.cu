@@ -66,8 +66,9 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) log_sum_exp[line.line] = top + functors::Log(total);
 }
 
-// Recomputes the weights and computes the gradient of the products, from the products of queries
-// and keys and of out_grad and values. Both may be in place if all have the same dtype.
+// Recomputes the attention weights from `products` (of queries and keys), and computes the gradient
+// of these products from the weights and `inner` (the products of out_grad and values). Both
+// results may be in place if all arrays have the same dtype.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     attention_grad_lines(T* weights, T* products_grad, const Compute<T>* products,

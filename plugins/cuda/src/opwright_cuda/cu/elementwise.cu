@@ -108,7 +108,7 @@ __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t 
 
 // Inputs have any strides and are read as vectors of `width`: adjacent elements of the output are
 // adjacent in each input, or the same element of it (bit i of `scalars`). The layout counts blocks
-// of `width` elements; strides are in elements. `Int` is the same as for Locate.
+// of `width` elements; strides are in elements. `Int` is as in Locate.
 template <typename Function, typename Out, typename In, typename Int, uint32_t scalars, int width>
 __global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64_t n_blocks,
                                     Function function, Layout<In::kCount> layout) {

@@ -55,7 +55,7 @@ class Channels(NamedTuple):
     team : Team
         For lines [n, channels], or for columns if a channel's elements are not contiguous.
     kernels : str
-        The suffix of its kernels.
+        The suffix of kernel names for this partition.
     parts : Struct
         ``Parts`` of batch_norm.cu: the layout of partial results.
     threads : int
@@ -211,7 +211,7 @@ def _fill_in_sums(
     ctx, plan
         As in other kernels.
     means : list of Pointer
-        Outputs of both means.
+        Destinations of the two means.
     bias : Pointer, optional
         If given, relu's input is recomputed.
     behind : Pointer, optional

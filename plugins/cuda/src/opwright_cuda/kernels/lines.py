@@ -135,12 +135,12 @@ def tiles_of(lines: Lines, ctype: str = "TileTeam") -> Team:
 
 
 def split(team: Team, least: int) -> Team:
-    """Return the team, or teams of parts of its lines if there are few blocks.
+    """Split a team's lines into parts if there are few blocks; return the new or unchanged team.
 
     Parameters
     ----------
     team : Team
-        The team of whole lines, blocks or tiles.
+        A block or tile team for unsplit lines.
     least : int
         Minimum elements of a part.
     """

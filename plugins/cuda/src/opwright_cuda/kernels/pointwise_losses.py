@@ -19,9 +19,9 @@ class Formula(NamedTuple):
     name : str
         The template in loss_functions.h.
     parameter : str or None
-        The attribute passed as its member.
+        The attribute that sets the template's data member.
     constant : float or None
-        The value of its member if there is no attribute.
+        The value of the data member if no attribute sets it.
     """
 
     name: str

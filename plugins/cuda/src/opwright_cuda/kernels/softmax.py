@@ -28,9 +28,9 @@ def launch_softmax(
     op_type : str
         ``"softmax"`` or ``"log_softmax"``.
     out, x : Pointer
-        Their pointers; both are compact.
+        Pointers to the compact output and input.
     meta : Meta
-        Shape and dtype of both.
+        Shape and dtype of `out` and `x`.
     axis : int
         The axis; a negative axis counts from the end.
     """

@@ -41,7 +41,7 @@ class _Layer(NamedTuple):
 
 
 def _find_layer(graph: Graph, product: LoweredOp) -> _Layer | None:
-    """Return the gradients of a layer, given its weight gradient; None if there are no others."""
+    """Return a layer's gradients, given its weight gradient; None if it has no other gradient."""
     x, grad = input_of(product, "x"), input_of(product, "y")
     if x is None or grad is None or not _is(product, True, False):
         return None

@@ -178,7 +178,7 @@ bool Block::OpenWarp(int first) {
   bool has_opened = false;
   for (int i = 0; i < n; ++i) {
     const Lane& leader = lane(first + i);
-    // A lane outside of its own mask synchronizes with no other.
+    // A lane that is not in its own mask does not synchronize with any lane.
     if (leader.wait != Wait::kWarp || !Has(leader.mask, i)) continue;
     bool is_whole = true;
     for (int k = 0; k < n && is_whole; ++k) {

@@ -145,7 +145,7 @@ class Computation {
     return values;
   }
 
-  // Returns the values of a factor, as they are multiplied.
+  // Returns the values of a factor, rounded to TF32 if the product rounds them.
   Values Factor(const Tensor& tensor) {
     Values values = Load(tensor);
     if (call_.rounds_to_tf32 && TypeOf(tensor) == kFloat) {
