@@ -6,7 +6,7 @@ import math
 
 from opwright.errors import GradientError
 from opwright.op import BodyContext, by_differentiating
-from opwright_std.compositions.expression import Expression, rank_of, read
+from opwright_std.compositions.expression import Expression, dtype_of, rank_of, read
 
 
 def _repeated(b: BodyContext, slot: str) -> Expression:
@@ -110,11 +110,6 @@ def _factor(b: BodyContext) -> float:
     return float(factor)
 
 
-def _dtype(b: BodyContext) -> str:
-    meta = b.meta(b.input("q") or "")
-    return meta.dtype if meta else "float32"
-
-
 def _masked(
     b: BodyContext, scores: Expression, lowest: float
 ) -> tuple[Expression, list[Expression]]:
@@ -147,7 +142,7 @@ def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> st
     scores = q.with_("matmul", k, transpose_y=True) * _factor(b)
     if cap := float(b.attr("softcap")):
         scores = (scores / cap).then("tanh") * cap
-    lowest = -6e4 if _dtype(b) == "float16" else -1e30  # finite: a row may be fully masked
+    lowest = -6e4 if dtype_of(b, "q") == "float16" else -1e30  # finite: a row may be fully masked
     scores, allowed = _masked(b, scores, lowest)
     for mask in allowed:
         scores = mask.choose(scores, scores.filled(lowest))
@@ -162,7 +157,7 @@ def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> st
         for mask in allowed:
             scores = mask.choose(scores, scores.filled(-math.inf))
         if b.has_output("log_sum_exp"):
-            wide = scores if _dtype(b) == "float64" else scores.then("cast", dtype="float32")
+            wide = scores if dtype_of(b, "q") == "float64" else scores.then("cast", dtype="float32")
             b.set_output("log_sum_exp", wide.then("logsumexp", axis=[-1]).name)
     return out
 

@@ -155,7 +155,7 @@ def rank_of(b: BodyContext, slot: str) -> int:
     return len(shape_of(b, slot))
 
 
-def shape_of(b: BodyContext, slot: str) -> tuple[int, ...]:
+def shape_of(b: BodyContext | GradientContext, slot: str) -> tuple[int, ...]:
     """Return the shape of an input.
 
     Raises
@@ -171,3 +171,9 @@ def shape_of(b: BodyContext, slot: str) -> tuple[int, ...]:
             "without a shape; declare it, with -1 for unknown dimensions"
         )
     return meta.shape
+
+
+def dtype_of(w: BodyContext | GradientContext, slot: str = "x") -> str:
+    """Return the dtype of an input; float32 if it is unknown."""
+    meta = w.meta(w.input(slot) or "")
+    return "float32" if meta is None else meta.dtype

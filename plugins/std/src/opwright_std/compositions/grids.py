@@ -8,7 +8,7 @@ from typing import NamedTuple
 from opwright.errors import GradientError
 from opwright.op import BodyContext
 from opwright_std.compositions.axes import split_axis
-from opwright_std.compositions.expression import Expression, read
+from opwright_std.compositions.expression import Expression, dtype_of, read
 from opwright_std.numerics.grid_taps import OUTSIDE, GridAxis, far_share, near_share
 
 
@@ -33,8 +33,7 @@ def sample_by_taking(b: BodyContext) -> str:
         )
     counts = shapes[1][1:-1]
     if 0 in counts:
-        dtype = "float32" if metas[0] is None else metas[0].dtype
-        attrs = {"shape": [*shapes[0][:2], *counts], "value": 0.0, "dtype": dtype}
+        attrs = {"shape": [*shapes[0][:2], *counts], "value": 0.0, "dtype": dtype_of(b)}
         return b.emit("fill", {}, attrs=attrs)
     flat = x.then("flatten", start_axis=2, stop_axis=1 + rank)
     places = grid.then("flatten", start_axis=1, stop_axis=rank).then("transpose", axes=[0, 2, 1])

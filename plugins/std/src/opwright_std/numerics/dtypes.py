@@ -19,3 +19,11 @@ INDICES = INDEX_DTYPES
 NUMBERS = FLOAT_DTYPES + INT_DTYPES
 ORDERED = (*NUMBERS, "bool")
 WHOLE = (*INT_DTYPES, "bool")
+WIDE = ("float32", "float64")
+
+
+def accumulated_dtype(dtype: str) -> str:
+    """Return the dtype of sums and products: 64 bits for integers and bool."""
+    if dtype not in WHOLE:
+        return dtype
+    return "uint64" if dtype.startswith("u") else "int64"

@@ -6,19 +6,13 @@ import numpy as np
 
 from opwright.op import InferContext, dims_match, format_shape, merge_dims
 from opwright_std.numerics.dtypes import Array
-
-
-def check_lengths(op_type: str, lengths: Array, steps: int) -> None:
-    """Raise ValueError unless every length is in [0, steps]."""
-    wrong = lengths[(lengths < 0) | (lengths > steps)]
-    if wrong.size:
-        raise ValueError(f"{op_type}: lengths must be in [0, {steps}], got {wrong[0]}")
+from opwright_std.numerics.lengths import read_lengths
 
 
 def valid_steps(op_type: str, lengths: Array, steps: int) -> Array:
     """Return the mask of valid steps, bool [n, steps]."""
-    check_lengths(op_type, lengths, steps)
-    return np.asarray(np.arange(steps) < lengths[:, None])
+    counts = read_lengths(f"{op_type}: lengths", lengths, steps, len(lengths))
+    return np.asarray(np.arange(steps) < counts[:, None])
 
 
 def check_vector(ctx: InferContext, lengths: tuple[int, ...]) -> None:

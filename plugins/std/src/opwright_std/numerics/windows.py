@@ -93,6 +93,11 @@ class Axis(NamedTuple):
         return -(-reach // self.dilation)
 
 
+def along(axis: int, part: slice) -> tuple[slice, ...]:
+    """Return the index of a part of an axis."""
+    return (*[slice(None)] * axis, part)
+
+
 def axes_of(
     x: Array, out: Array, kernel: Ints, strides: Ints, paddings: Ints, dilations: Ints = ()
 ) -> list[Axis]:

@@ -14,6 +14,7 @@ from opwright_std.numerics.dtypes import FLOATS, NUMBERS, ORDERED, Array
 from opwright_std.numerics.windows import (
     Ints,
     add_data_format,
+    along,
     axis_names,
     channels_first,
     image_dims,
@@ -40,16 +41,12 @@ def _counts(axes: list[list[slice]], dtype: np.dtype[np.floating]) -> Array:
     return counts.astype(dtype)
 
 
-def _at(axis: int, part: slice) -> tuple[slice, ...]:
-    return (*[slice(None)] * axis, part)
-
-
 def adaptive_avg_pool2d(x: Array, out: Array, *, output_size: Ints, data_format: str) -> None:
     images, result = channels_first(x, data_format), channels_first(out, data_format)
     axes = _bins(images.shape[2:], output_size)
     counts = _counts(axes, x.dtype)
     for axis, bins in enumerate(axes, 2):
-        parts = [images[_at(axis, bin)].sum(axis, keepdims=True) for bin in bins]
+        parts = [images[along(axis, bin)].sum(axis, keepdims=True) for bin in bins]
         images = np.concatenate(parts, axis)
     result[...] = images / counts
 
@@ -64,7 +61,7 @@ def adaptive_avg_pool2d_grad(
         shape = (*gradients.shape[:axis], result.shape[axis], *gradients.shape[axis + 1 :])
         sums = np.zeros(shape, out_grad.dtype)
         for i, bin in enumerate(bins):
-            sums[_at(axis, bin)] += gradients[_at(axis, slice(i, i + 1))]
+            sums[along(axis, bin)] += gradients[along(axis, slice(i, i + 1))]
         gradients = sums
     result[...] = gradients
 

@@ -11,6 +11,7 @@ from opwright_std.numerics.windows import (
     Axis,
     Ints,
     add_pool_attrs,
+    along,
     axes_of,
     axis_names,
     channels_first,
@@ -41,13 +42,9 @@ def avg_pool2d(
     for i, axis in enumerate(axes):
         sums = np.zeros((*result.shape[: 3 + i], *images.shape[3 + i :]), x.dtype)
         for windows, elements in axis.covering_taps():
-            sums[_at(2 + i, windows)] += images[_at(2 + i, elements)]
+            sums[along(2 + i, windows)] += images[along(2 + i, elements)]
         images = sums
     result[...] = images / _counts(axes, count_include_pad, divisor, x.dtype)
-
-
-def _at(axis: int, part: slice) -> tuple[slice, ...]:
-    return (*[slice(None)] * axis, part)
 
 
 def _counts(
@@ -81,7 +78,7 @@ def avg_pool2d_grad(
     for i, axis in reversed(list(enumerate(axes))):
         sums = np.zeros((*gradients.shape[: 2 + i], *result.shape[2 + i :]), out_grad.dtype)
         for windows, elements in axis.covering_taps():
-            sums[_at(2 + i, elements)] += gradients[_at(2 + i, windows)]
+            sums[along(2 + i, elements)] += gradients[along(2 + i, windows)]
         gradients = sums
     result[...] = gradients
 

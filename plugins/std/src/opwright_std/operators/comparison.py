@@ -11,7 +11,7 @@ from opwright.op import (
     elementwise_shape,
     no_gradient,
 )
-from opwright_std.compositions.expression import Expression, read
+from opwright_std.compositions.expression import Expression, dtype_of, read
 from opwright_std.numerics.dtypes import FLOATS, HALVES, NUMBERS
 
 
@@ -44,8 +44,7 @@ def _is_close(b: BodyContext) -> Expression:
     """Write the comparison; 16-bit floats are compared in float32, integers in float64."""
     x, y = read(b, "x"), read(b, "y")
     equal = x.with_("equal", y)
-    meta = b.meta(x.name)
-    dtype = meta.dtype if meta else "float32"
+    dtype = dtype_of(b)
     if dtype in HALVES or dtype not in FLOATS:
         wide = "float32" if dtype in HALVES else "float64"
         x, y = (number.then("cast", dtype=wide) for number in (x, y))

@@ -14,7 +14,7 @@ from opwright.op import (
 )
 from opwright_std.compositions import layers as layers_gradients
 from opwright_std.compositions.chain_rules import chain_rule
-from opwright_std.numerics.dtypes import FLOATS, ORDERED, WHOLE, Array
+from opwright_std.numerics.dtypes import FLOATS, ORDERED, Array, accumulated_dtype
 from opwright_std.operators.sort import shape_with_indices
 
 
@@ -72,10 +72,7 @@ def _cumulative_meta(ctx: InferContext) -> None:
     """The output has the shape of x."""
     x = ctx.input("x")
     normalize_axis(ctx, ctx.attr("axis"), len(x.shape), scalar=True)
-    dtype = x.dtype
-    if dtype in WHOLE:
-        dtype = "uint64" if dtype.startswith("u") else "int64"
-    ctx.set_output("out", x.shape, dtype)
+    ctx.set_output("out", x.shape, accumulated_dtype(x.dtype))
 
 
 def cumulative(op_type: str, comment: str) -> OpMaker:

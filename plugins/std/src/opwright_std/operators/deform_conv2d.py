@@ -13,7 +13,7 @@ from opwright.op import (
     format_shape,
     grad_op,
 )
-from opwright_std.compositions.expression import Expression, read
+from opwright_std.compositions.expression import Expression, dtype_of, read
 from opwright_std.numerics.dtypes import FLOATS
 
 _SLOTS = ("x", "weight", "offset")
@@ -90,15 +90,10 @@ def _places(b: BodyContext, kernel: tuple[int, ...], windows: tuple[int, ...]) -
         place = np.arange(area) % columns if i else np.arange(area) // columns
         line = place[:, None] * b.attr("dilations")[i] - b.attr("paddings")[2 * i]
         line = line + np.arange(windows[i]) * b.attr("strides")[i]
-        attrs = {"values": line.ravel().tolist(), "shape": shape, "dtype": _dtype(b)}
+        attrs = {"values": line.ravel().tolist(), "shape": shape, "dtype": dtype_of(b)}
         parts.append((part + Expression(b, b.emit("constant", {}, attrs=attrs))).name)
     stacked = Expression(b, b.emit("stack", {"x": parts}, attrs={"axis": 4}))
     return stacked.then("reshape", shape=[-1, area * height, width, 2])
-
-
-def _dtype(b: BodyContext) -> str:
-    meta = b.meta(b.inputs("x")[0])
-    return "float32" if meta is None else meta.dtype
 
 
 def _convolved(b: BodyContext) -> str:

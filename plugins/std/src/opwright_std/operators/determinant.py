@@ -10,15 +10,12 @@ from opwright.op import (
     InferContext,
     OpMaker,
     by_differentiating,
-    dims_match,
-    format_shape,
     grad_op,
 )
 from opwright_std.compositions.expression import Expression, read
-from opwright_std.numerics.dtypes import Array
+from opwright_std.numerics.dtypes import WIDE, Array
+from opwright_std.operators.linear_algebra import require_square
 from opwright_std.operators.reduction import known_meta
-
-WIDE = ("float32", "float64")
 
 
 def det(x: Array, out: Array) -> None:
@@ -52,11 +49,9 @@ def _cofactors(x: Array, determinant: Array) -> Array:
 
 def _determinant_shape(ctx: InferContext) -> None:
     """The outputs have the shape of x without the last two axes."""
-    shape = ctx.input("x").shape
-    if len(shape) < 2 or not dims_match(shape[-1], shape[-2]):
-        ctx.fail(f"x must be square matrices in the last two axes, got {format_shape(shape)}")
+    stacks = require_square(ctx, "x")[:-2]
     for slot in ctx.output_slots:
-        ctx.set_output(slot, shape[:-2])
+        ctx.set_output(slot, stacks)
 
 
 def _slogdet_gradient(g: GradientContext) -> None:

@@ -11,7 +11,8 @@ from opwright.op import (
     grad_op,
     linear_in,
 )
-from opwright_std.numerics.dtypes import FLOATS, NUMBERS, WHOLE
+from opwright_std.compositions.expression import dtype_of, shape_of
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, accumulated_dtype
 from opwright_std.operators.triangle import FARTHEST
 
 
@@ -34,7 +35,7 @@ def _diagonal(
             "declare the dimensions of the matrix"
         )
     if count == 0 or 0 in stacks:
-        attrs = {"shape": [*stacks, count], "value": 0.0, "dtype": _dtype_of(b)}
+        attrs = {"shape": [*stacks, count], "value": 0.0, "dtype": dtype_of(b)}
         return b.emit("fill", {}, outs, attrs)
     flat = b.emit("flatten", {"x": x}, attrs={"start_axis": len(stacks)})
     start = k if k >= 0 else -k * columns
@@ -45,16 +46,6 @@ def _diagonal(
         "steps": [columns + 1],
     }
     return b.emit("slice", {"x": flat}, outs, attrs)
-
-
-def _shape_of(b: BodyContext) -> Shape:
-    meta = b.meta(b.inputs("x")[0])
-    return () if meta is None else meta.shape
-
-
-def _dtype_of(b: BodyContext) -> str:
-    meta = b.meta(b.inputs("x")[0])
-    return "float32" if meta is None else meta.dtype
 
 
 def _diag_shape(ctx: InferContext) -> None:
@@ -71,7 +62,7 @@ def _diag_shape(ctx: InferContext) -> None:
 
 def _diag_body(b: BodyContext) -> None:
     out: dict[str, str | None] = {"out": b.output("out")}
-    shape, k = _shape_of(b), b.attr("k")
+    shape, k = shape_of(b, "x"), b.attr("k")
     if len(shape) == 2:
         _diagonal(b, b.input("x"), shape, k, out)
         return
@@ -87,7 +78,7 @@ def _on_diagonal(
         raise ShapeError(f"{b.type}: the length of the vector must be known, got [-1]; declare it")
     rows, columns = shape
     if n == 0:
-        attrs = {"shape": [rows, columns], "value": 0.0, "dtype": _dtype_of(b)}
+        attrs = {"shape": [rows, columns], "value": 0.0, "dtype": dtype_of(b)}
         b.emit("fill", {}, out, attrs)
         return
     # Repeat the vector in every row, and mask it off the diagonal; inf * 0 would be NaN.
@@ -104,7 +95,7 @@ def _on_diagonal(
 def _diag_grad_body(b: BodyContext) -> None:
     """Compositions are written when a plan is made, with known shapes."""
     out: dict[str, str | None] = {"out": b.output("x_grad")}
-    shape, k, grad = _shape_of(b), b.attr("k"), b.input("out_grad")
+    shape, k, grad = shape_of(b, "x"), b.attr("k"), b.input("out_grad")
     if len(shape) == 2:
         _on_diagonal(b, grad, _length(*shape, k), shape, k, out)
     else:
@@ -145,14 +136,11 @@ def _trace_shape(ctx: InferContext) -> None:
     """The output has the shape of x without the last two axes."""
     x = ctx.input("x")
     ctx.require(len(x.shape) >= 2, f"x must have at least 2 axes, got {len(x.shape)}")
-    dtype = x.dtype
-    if dtype in WHOLE:
-        dtype = "uint64" if dtype.startswith("u") else "int64"
-    ctx.set_output("out", x.shape[:-2], dtype)
+    ctx.set_output("out", x.shape[:-2], accumulated_dtype(x.dtype))
 
 
 def _trace_body(b: BodyContext) -> None:
-    x, shape, k, out = b.input("x"), _shape_of(b), b.attr("k"), {"out": b.output("out")}
+    x, shape, k, out = b.input("x"), shape_of(b, "x"), b.attr("k"), {"out": b.output("out")}
     if -1 in shape:
         # A gradient with unknown dimensions sums the matrix with zeros off the diagonal.
         upper = b.emit("triu", {"x": x}, attrs={"k": k})

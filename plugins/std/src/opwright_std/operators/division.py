@@ -56,7 +56,9 @@ def _fmod_body(b: BodyContext) -> None:
 
 def _fmod_gradient(g: GradientContext) -> None:
     """Write the gradients between the jumps: 1, and minus the rounded quotient."""
-    grad, x, y = (Expression(g, name) for name in (g.output_grad("out"), *_operands(g)))
+    grad, x, y = (
+        Expression(g, name) for name in (g.output_grad("out"), g.input("x"), g.input("y"))
+    )
     if g.wants("x"):
         set_broadcast_grad(g, "x", grad.name, ["y"])
     if g.wants("y"):
@@ -64,10 +66,6 @@ def _fmod_gradient(g: GradientContext) -> None:
         g.block.var(quotient.name).stop_gradient = True  # a second gradient through it is 0
         part = quotient.compare("equal", 0.0).choose(quotient, -(grad * quotient))
         set_broadcast_grad(g, "y", part.name, ["x"])
-
-
-def _operands(g: GradientContext) -> tuple[str | None, str | None]:
-    return g.input("x"), g.input("y")
 
 
 FMOD = binary(

@@ -23,10 +23,8 @@ from opwright.op import (
     linear_in,
     normalize_axis,
 )
-from opwright_std.compositions.expression import Expression, read
-from opwright_std.numerics.dtypes import Array
-
-WIDE = ("float32", "float64")
+from opwright_std.compositions.expression import Expression, dtype_of, read
+from opwright_std.numerics.dtypes import WIDE, Array
 
 Writer = BodyContext | GradientContext
 
@@ -175,9 +173,8 @@ def _body(b: BodyContext) -> bool | None:
 
 def conjugated(w: Writer, x: Expression) -> Expression:
     """Write the conjugates of pairs."""
-    meta = w.meta(w.input("x") or "")
-    dtype = "float32" if meta is None else meta.dtype
-    signs = w.emit("constant", {}, attrs={"values": [1.0, -1.0], "shape": [2], "dtype": dtype})
+    attrs = {"values": [1.0, -1.0], "shape": [2], "dtype": dtype_of(w)}
+    signs = w.emit("constant", {}, attrs=attrs)
     return x * Expression(w, signs)
 
 
@@ -207,12 +204,7 @@ def _weights(g: Writer, n: int, inner: float, n_behind: int) -> str:
     values[0] = 1.0
     if n % 2 == 0:
         values[-1] = 1.0
-    meta = g.meta(g.input("x") or "")
-    attrs = {
-        "values": values,
-        "shape": [count, *[1] * n_behind],
-        "dtype": "float32" if meta is None else meta.dtype,
-    }
+    attrs = {"values": values, "shape": [count, *[1] * n_behind], "dtype": dtype_of(g)}
     return g.emit("constant", {}, attrs=attrs)
 
 

@@ -22,8 +22,8 @@ from opwright.op import (
 )
 from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.compositions.expression import read
-from opwright_std.numerics.dtypes import Array
-from opwright_std.operators.fourier import WIDE, conjugated
+from opwright_std.numerics.dtypes import WIDE, Array
+from opwright_std.operators.fourier import conjugated
 from opwright_std.operators.reduction import known_meta
 
 Ints = tuple[int, ...]

@@ -14,9 +14,7 @@ from opwright.op import (
     dims_match,
     format_shape,
 )
-from opwright_std.numerics.dtypes import Array
-
-WIDE = ("float32", "float64")
+from opwright_std.numerics.dtypes import WIDE, Array
 
 
 def inverse(x: Array, out: Array) -> None:
@@ -64,7 +62,7 @@ def _singular(op_type: str, slot: str) -> ValueError:
     )
 
 
-def _square(ctx: InferContext, slot: str) -> Shape:
+def require_square(ctx: InferContext, slot: str) -> Shape:
     shape = ctx.input(slot).shape
     if len(shape) < 2 or not dims_match(shape[-1], shape[-2]):
         ctx.fail(f"{slot} must be square matrices in the last two axes, got {format_shape(shape)}")
@@ -73,12 +71,12 @@ def _square(ctx: InferContext, slot: str) -> Shape:
 
 def _square_shape(ctx: InferContext) -> None:
     """The output has the shape of x."""
-    ctx.set_output("out", _square(ctx, "x"))
+    ctx.set_output("out", require_square(ctx, "x"))
 
 
 def _solution_shape(ctx: InferContext) -> None:
     """The output has the shape of b, with its batch axes broadcast with the batch axes of a."""
-    a, b = _square(ctx, "a"), ctx.input("b").shape
+    a, b = require_square(ctx, "a"), ctx.input("b").shape
     is_left = ctx.op_type == "solve" or ctx.attr("left")
     if len(b) < 2 or not dims_match(a[-1], b[-2] if is_left else b[-1]):
         wanted = f"[..., {a[-1]}, columns]" if is_left else f"[..., rows, {a[-1]}]"

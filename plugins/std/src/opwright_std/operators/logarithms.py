@@ -6,7 +6,7 @@ import math
 
 from opwright.op import BodyContext, GradientContext, elementwise_shape, same_shape_as
 from opwright_std.compositions.chain_rules import chain_rule, set_broadcast_grad
-from opwright_std.compositions.expression import Expression, in_float32, read, result
+from opwright_std.compositions.expression import Expression, dtype_of, in_float32, read, result
 from opwright_std.numerics.dtypes import FLOATS
 from opwright_std.operators.binary import binary
 from opwright_std.operators.reduction import known_meta
@@ -59,8 +59,7 @@ LOGIT = (
 
 def _difference(g: BodyContext | GradientContext) -> Expression:
     """Write x - y, 0 for equal infinities."""
-    meta = g.meta(g.inputs("x")[0])
-    bound = LARGEST[meta.dtype if meta else "float32"]
+    bound = LARGEST[dtype_of(g)]
     x, y = (
         Expression(g, g.inputs(slot)[0]).then("clip", min=-bound, max=bound) for slot in ("x", "y")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.errors import GradientError
 from opwright.op import (
     GradientContext,
     InferContext,
@@ -13,6 +12,7 @@ from opwright.op import (
     dims_match,
     format_shape,
 )
+from opwright_std.compositions.expression import shape_of
 from opwright_std.numerics.dtypes import NUMBERS, Array
 
 
@@ -70,18 +70,12 @@ class _Operand:
         self.slot = slot
         self.source = g.inputs(slot)[0]
         self.turned = bool(g.attr(f"transpose_{slot}"))
-        meta = g.meta(self.source)
-        if meta is None:
-            raise GradientError(
-                f"matmul: its gradient depends on the number of dimensions of {slot}, got "
-                f"{self.source!r} without a shape; declare it, with -1 for unknown dimensions"
-            )
-        self.is_vector = len(meta.shape) == 1
-        self.name, self.shape = self.source, meta.shape
+        self.name, self.shape = self.source, shape_of(g, slot)
+        self.is_vector = len(self.shape) == 1
         if self.is_vector:
             axis = 0 if slot == "x" else 1
             self.name = _unsqueeze(g, self.source, axis)
-            self.shape = (*meta.shape[:axis], 1, *meta.shape[axis:])
+            self.shape = (*self.shape[:axis], 1, *self.shape[axis:])
 
 
 def _unsqueeze(g: GradientContext, name: str, axis: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opwright.op import BodyContext, InferContext, OpMaker, normalize_axis
 from opwright_std.compositions.axes import split_axis
+from opwright_std.compositions.expression import shape_of
 from opwright_std.numerics.dtypes import NUMBERS
 
 
@@ -21,8 +22,7 @@ def _maxout_shape(ctx: InferContext) -> None:
 
 
 def _maxout_body(b: BodyContext) -> None:
-    meta, groups = b.meta(b.inputs("x")[0]), b.attr("groups")
-    shape = () if meta is None else meta.shape
+    shape, groups = shape_of(b, "x"), b.attr("groups")
     axis = b.attr("axis") % max(len(shape), 1)
     channels = shape[axis] // groups if shape[axis] > 0 else -1  # a 0 would copy the dimension of x
     apart = split_axis(b, b.input("x"), shape, axis, [channels, groups])

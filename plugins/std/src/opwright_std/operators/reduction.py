@@ -24,7 +24,7 @@ from opwright.op import (
 )
 from opwright_std.compositions.fractions import COMMENT, fraction_dtype, in_fractions
 from opwright_std.compositions.selections import pick_in_shares
-from opwright_std.numerics.dtypes import FLOATS, ORDERED, WHOLE, Array
+from opwright_std.numerics.dtypes import FLOATS, ORDERED, WHOLE, Array, accumulated_dtype
 
 Axes = tuple[int, ...]
 
@@ -136,10 +136,8 @@ def _sum_meta(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
     x = ctx.input("x")
     axes = normalize_axes(ctx, ctx.attr("axis"), len(x.shape), scalar=True)
-    dtype = x.dtype
-    if dtype in WHOLE:
-        dtype = "uint64" if dtype.startswith("u") else "int64"
-    ctx.set_output("out", reduced_shape(x.shape, axes, ctx.attr("keepdims")), dtype)
+    shape = reduced_shape(x.shape, axes, ctx.attr("keepdims"))
+    ctx.set_output("out", shape, accumulated_dtype(x.dtype))
 
 
 def accumulation(op_type: str, comment: str) -> OpMaker:

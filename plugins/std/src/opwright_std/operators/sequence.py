@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from opwright.op import GradientContext, InferContext, OpMaker, grad_op, linear_in, no_gradient
 from opwright_std.numerics.dtypes import INDICES, Array
+from opwright_std.numerics.lengths import read_lengths
 from opwright_std.numerics.sequences import (
-    check_lengths,
     check_vector,
     infer_padded,
     infer_steps,
@@ -25,8 +25,8 @@ def sequence_mask(
 
 
 def sequence_reverse(x: Array, lengths: Array, out: Array) -> None:
-    check_lengths("sequence_reverse", lengths, x.shape[1])
-    for i, length in enumerate(lengths):
+    counts = read_lengths("sequence_reverse: lengths", lengths, x.shape[1], len(x))
+    for i, length in enumerate(counts):
         out[i, :length] = x[i, :length][::-1]
         out[i, length:] = x[i, length:]
 

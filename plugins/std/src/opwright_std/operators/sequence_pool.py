@@ -7,7 +7,8 @@ import numpy as np
 from opwright.op import InferContext, OpMaker, grad_op
 from opwright_std.compositions.selections import pick_in_shares
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
-from opwright_std.numerics.sequences import check_lengths, infer_padded, valid_steps
+from opwright_std.numerics.lengths import read_lengths
+from opwright_std.numerics.sequences import infer_padded, valid_steps
 from opwright_std.operators.sequence import LENGTHS
 
 _PICKING = ("first", "last")
@@ -48,9 +49,9 @@ def sequence_pool_grad(
 
 def _picked(op_type: str, lengths: Array, steps: int, kind: str) -> tuple[Array, Array]:
     """Return the nonempty sequences, and the first or last step of each."""
-    check_lengths(op_type, lengths, steps)
-    rows = np.flatnonzero(lengths)
-    return rows, lengths[rows] - 1 if kind == "last" else np.zeros_like(rows)
+    counts = read_lengths(f"{op_type}: lengths", lengths, steps, len(lengths))
+    rows = np.flatnonzero(counts)
+    return rows, counts[rows] - 1 if kind == "last" else np.zeros_like(rows)
 
 
 def _behind(array: Array, rank: int) -> Array:

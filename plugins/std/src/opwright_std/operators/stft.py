@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from opwright.op import BodyContext, InferContext, Meta, OpMaker, dims_match, format_shape
 from opwright_std.compositions.expression import Expression, read
+from opwright_std.numerics.dtypes import WIDE
 from opwright_std.operators.reduction import known_meta
 
-WIDE = ("float32", "float64")
 _MOST = 2**31 - 1
 _LEAST_ENVELOPE = 1e-11
 """A smaller sum of squared windows means that no window covers the element, as in PyTorch."""

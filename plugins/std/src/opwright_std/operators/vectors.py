@@ -15,6 +15,7 @@ from opwright.op import (
     normalize_axis,
     numel,
 )
+from opwright_std.compositions.expression import shape_of
 from opwright_std.numerics.dtypes import NUMBERS, ORDERED
 
 
@@ -35,12 +36,6 @@ def _product(
 
 def _shapes(ctx: InferContext) -> tuple[Shape, Shape]:
     return ctx.input("x").shape, ctx.input("y").shape
-
-
-def _known_shapes(b: BodyContext) -> tuple[Shape, Shape]:
-    metas = [b.meta(b.inputs(slot)[0]) for slot in ("x", "y")]
-    x, y = (() if meta is None else meta.shape for meta in metas)
-    return x, y
 
 
 def _outer_shape(ctx: InferContext) -> None:
@@ -80,7 +75,7 @@ def _dot_shape(ctx: InferContext) -> None:
 
 
 def _dot_body(b: BodyContext) -> None:
-    x, y = _known_shapes(b)
+    x, y = (shape_of(b, slot) for slot in ("x", "y"))
     inputs = {"x": b.input("x"), "y": b.input("y")}
     out = {"out": b.output("out")}
     if not x or not y:
