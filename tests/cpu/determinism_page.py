@@ -27,7 +27,7 @@ def entries() -> list[KernelEntry]:
 
 
 def listed(holds: Callable[[KernelEntry], bool]) -> str:
-    """Return a table of the kernels with a property, or a word if there are none."""
+    """Return a table of the kernels for which `holds` is true, or "None." without any."""
     rows: dict[tuple[str, str], list[str]] = {}
     for entry in entries():
         if holds(entry):

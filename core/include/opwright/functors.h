@@ -172,7 +172,7 @@ OPWRIGHT_FUNCTOR T ClipGrad(T x, T out_grad, T low, T high) {
   return x >= low && x <= high ? out_grad : T(0);
 }
 
-// ---- of trigonometry and powers
+// ---- Gradients of trigonometric functions and powers
 
 template <typename T>
 OPWRIGHT_FUNCTOR T RsqrtGrad(T out, T out_grad) {
@@ -192,7 +192,7 @@ OPWRIGHT_FUNCTOR T AcosGrad(T x, T out_grad) {
   return -AsinGrad(x, out_grad);
 }
 
-// ---- of division, as in NumPy: the remainder has the sign of y
+// ---- Division as in NumPy: the remainder has the sign of y
 
 template <typename T>
 OPWRIGHT_FUNCTOR T WithSign(T size, T sign) {
@@ -217,7 +217,7 @@ OPWRIGHT_FUNCTOR T FloorDivideOfRemainder(T x, T y, T remainder) {
   return y == T(0) ? x / y : finite;
 }
 
-// ---- of non-finite numbers
+// ---- Handling of non-finite numbers
 
 template <typename T>
 OPWRIGHT_FUNCTOR bool IsFinite(T x) {

@@ -34,7 +34,7 @@ struct Transfer {
   // the transfer's owner.
   const Source* source = nullptr;
   const Target* target = nullptr;
-  // Elements for which no slot is free, and results that were read before a run waited for them.
+  // Holds elements until a slot is free, and results that arrive before a run waits for them.
   Room kept;
   bool has_kept_source = false;
   int64_t n_kept_results = 0;  // kept bytes of each lane

@@ -129,8 +129,8 @@ def install_wheels() -> None:
     needed = [f"{need.name}>={need.least}" for need in absent if not need.optional]
     if needed:
         raise SystemExit(
-            f"install: {', '.join(needed)} must be there, got none, and no wheel in "
-            f"{WHEELHOUSE.name}/; run `make gpu-wheels` where there is a registry, and carry it"
+            f"install: {', '.join(needed)} must be installed, got neither that nor wheels in "
+            f"{WHEELHOUSE.name}/; run `make gpu-wheels` on a machine with a registry and copy them"
         )
 
 

@@ -98,7 +98,7 @@ class Intake {
   // Reads a value for a call on `device`, null for the host. Returns false without an error if only
   // Python can read it; throws std::bad_alloc.
   bool Read(PyObject* value, const std::shared_ptr<Device>& device);
-  // Whether the value has a type that Read supports. Read then calls its library once.
+  // Whether Read supports the value's type; Read calls the value's library once.
   static bool MayRead(PyObject* value);
   // Adds a value that Python has read, and steals the reference. Returns false if it is not ready.
   bool Add(PyObject* ready);

@@ -47,7 +47,7 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
   return true;
 }
 
-// Makes the source report the fault in the names of a call; throws.
+// Calls the Python source, which raises the error for the invalid names of a call; throws it.
 [[noreturn]] void RefuseNames(NetworkObject* self, Py_ssize_t n_positional,
                               const py::tuple& names) {
   const py::handle source(SourceOf(self));

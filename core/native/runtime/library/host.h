@@ -29,8 +29,8 @@ bool UseOpenMp(const std::string& path);
 void WriteMessage(char* buffer, uint64_t buffer_bytes, const char* text,
                   const char* rest = "") noexcept;
 
-// While it exists, collects the errors that this thread logs instead of showing them, since an
-// entry function can report its reason only in this way.
+// While an object exists, errors that this thread logs are collected instead of shown, since an
+// entry function can report the reason of its failure only through the log.
 class ErrorLog {
  public:
   ErrorLog();

@@ -41,7 +41,7 @@ class HostThreads {
     return true;
   }
 
-  // Called at `now_ns` after jobs of the calling thread that stalled. `others_ns` is the processor
+  // Called at `now_ns` after jobs of the calling thread have stalled. `others_ns` is the processor
   // time that threads of this process, except the caller's and the team's, have used so far. If
   // they were busy since the last stall, the caller's jobs run on the next loaded OpenMP runtime
   // from now on.

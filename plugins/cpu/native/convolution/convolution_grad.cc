@@ -260,7 +260,7 @@ struct ConvolutionGradKernel {
   }
 
   // Lays out the workspace: the weight in the layout for the input gradient, the sums of all parts,
-  // and the scratch memory of steps. Sums that start after the parts reuse the memory of this
+  // and the scratch memory of steps. Sums that are computed after the parts reuse the memory of the
   // weight. Returns the total size in bytes.
   uint64_t LayWorkspace() {
     const auto n_sums = static_cast<uint64_t>(n_sums_);

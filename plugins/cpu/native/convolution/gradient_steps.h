@@ -43,7 +43,8 @@ inline dnnl::convolution_forward::primitive_desc ForwardOf(const ConvolutionShap
 struct GradientSteps {
   explicit GradientSteps(const ConvolutionShape& of) : shape(of) {}
 
-  // `weight` is the weight's layout: any layout for the first part, then the layout of all parts.
+  // `weight` is the layout of the weight. The first part may choose any layout and stores it there;
+  // all other parts use it.
   opwright::Status AddInputGradient(const dnnl::convolution_forward::primitive_desc& forward,
                                     dnnl::memory::desc* weight) {
     const dnnl::convolution_backward_data::primitive_desc description(

@@ -86,7 +86,7 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
     widest = std::max(widest, in_bytes_[i]);
     bytes += static_cast<double>(input.numel() * in_bytes_[i]);
   }
-  // A block has at least one cache line of the output, which for bool has as many elements as two
+  // A block has at least one cache line of the output. A line of bool has as many elements as two
   // blocks of double.
   stream_block_ = std::max(kStreamBlockBytes / widest, kLineBytes / out_bytes_);
   stream_ = n_ * out_bytes_ >= kStreamBytes;

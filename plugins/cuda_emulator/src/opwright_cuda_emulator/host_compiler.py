@@ -129,8 +129,8 @@ class HostCompiler:
     def _include_shim(self, flags: Sequence[str]) -> list[str]:
         """Return the options for a precompiled shim header of GCC.
 
-        Parsing the shim takes half the time of a small kernel. Clang refuses a precompiled header
-        if a system header is newer, so it parses.
+        Parsing the shim takes half the compile time of a small kernel. Clang refuses a precompiled
+        header if a system header is newer, so it gets none and parses the shim.
         """
         if "clang" in self._name:
             return []

@@ -95,7 +95,9 @@ class PmiServer(Server):
         command = message.get("cmd", "")
         answer = _ANSWERS.get(command)
         if answer is None or peer.rank is None or (command == "init") == (peer.rank in self.joined):
-            raise MalformedError(f"cmd must be one of PMI-1 in its order, got {command!r}")
+            raise MalformedError(
+                f"cmd must be a PMI-1 command in the prescribed order, got {command!r}"
+            )
         reply = answer(self, peer.rank, message)
         if reply:
             _reply(peer, reply)

@@ -238,7 +238,9 @@ def _check_key(key: object) -> str:
 
 def _require(condition: bool, name: str, value: object) -> None:
     if not condition:
-        raise MalformedError(f"{name} must be as a Connection sends it, got {str(value)[:100]!r}")
+        raise MalformedError(
+            f"{name} must have the form that a Connection sends, got {str(value)[:100]!r}"
+        )
 
 
 class Connection:

@@ -284,8 +284,8 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
 def team_to_sum(lines: Lines, dtype: str) -> Team:
     """Return teams that read every line once and write only its result.
 
-    A line that lanes can keep is kept. Longer lines are streamed, because a block that kept a line
-    would not read while its threads synchronize.
+    A line that fits into the registers of a warp's lanes is kept there. Longer lines are streamed,
+    because a block that keeps a line does not read while its threads synchronize.
 
     Parameters
     ----------

@@ -257,7 +257,7 @@ def _fill_in_cos_sim_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of both sides, summed over broadcast axes."""
     dtype = ctx.inputs["x"][0].dtype
     ctype = compute_type(dtype)
-    # Epsilon is rounded to the dtype, as norms that were clamped to it were when they were stored.
+    # Epsilon is rounded to the dtype, because norms that were clamped to it were rounded as well.
     epsilon = float(np.array(ctx.attrs["epsilon"]).astype(dtype_to_numpy(dtype)))
     members = Struct(scalar(ctype, ctx.attrs["scale"]), scalar(ctype, epsilon))
     read = {

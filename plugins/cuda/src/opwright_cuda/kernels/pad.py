@@ -35,7 +35,7 @@ class Axis(NamedTuple):
 
     @property
     def inverse(self) -> Axis:
-        """The padded axis, with the padding that undoes it."""
+        """The axis after padding, with the negative padding that restores the original axis."""
         return Axis(-self.before, -self.behind, self.whole)
 
     @property

@@ -3,7 +3,7 @@
 cuBLASLt's matrices are column-major, but ours are row-major. So cuBLASLt computes the transpose,
 outT = yT xT, without moving any matrix: its A is our y, its B is our x, and its m is our n.
 
-Single precision is multiplied in single precision. With the option ``cuda.allow_tf32``, factors are
+Float32 factors are multiplied in full precision. With the option ``cuda.allow_tf32``, they are
 rounded to TF32, with 10 bits of fraction, which tensor cores multiply many times faster.
 """
 
@@ -129,7 +129,7 @@ def find_refusal(product: Product) -> str | None:
 def product_numbers(
     product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool, most_tried: int = 1
 ) -> Numbers:
-    """Return the numbers of a product for cuBLASLt, whose batch is the longest batch dimension."""
+    """Describe a product for cuBLASLt, which gets the longest batch dimension as its batch."""
     m, n, k, transpose_x, transpose_y, stacks, dtype, out_dtype = product
     axis = _batch_axis(stacks)
     stride_x, stride_y, stride_out = (

@@ -58,7 +58,7 @@ class Block {
   // Handles a trap in the running thread; neither the thread nor the block continues.
   void StopMisaligned();
 
-  // The block and the thread running in this thread of the process.
+  // The block and the emulated thread that the current thread of the process runs.
   static thread_local Block* current;
   static thread_local const Thread* current_thread;
 
