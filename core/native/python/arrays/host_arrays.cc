@@ -246,7 +246,8 @@ void CheckDtype(DLDataType dtype, const char* who) {
   }
 }
 
-// Reads any array on the host that has __dlpack__, with any strides; throws.
+// Takes ownership of a DLPack tensor on the host, with any strides, and returns an ndarray over its
+// memory; throws.
 template <typename Managed>
 py::object Import(Managed* managed, const char* who) {
   const py::object owner = py::reinterpret_steal<py::object>(Own(managed));

@@ -47,7 +47,7 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
   return true;
 }
 
-// Calls the Python source, which raises the error for the invalid names of a call; throws it.
+// Throws the error for the invalid names of a call, which the Python source raises if it can.
 [[noreturn]] void RefuseNames(NetworkObject* self, Py_ssize_t n_positional,
                               const py::tuple& names) {
   const py::handle source(SourceOf(self));

@@ -13,7 +13,7 @@ namespace opwright {
 
 namespace {
 
-// Memory of the caller that a plan writes, or memory that the plan reads.
+// A range of memory that a plan reads, or that belongs to the caller and is written by the plan.
 struct Span {
   const void* begin;
   uint64_t bytes;

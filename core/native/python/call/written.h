@@ -1,4 +1,4 @@
-// Memory of the caller that a plan writes: arrays for fetches, and feeds.
+// Checks the caller's memory that a plan writes: arrays for fetches, and written feeds.
 #ifndef OPWRIGHT_PYTHON_WRITTEN_H_
 #define OPWRIGHT_PYTHON_WRITTEN_H_
 

@@ -142,8 +142,9 @@ struct LoopDetail : StepDetail {
   int64_t initial = -1;    // value of the parent
   int64_t max_iterations = -1;
   std::vector<Carried> carried;
-  // Index into Instance's staging, or -1. A next content that is in outside memory, which may
-  // belong to another carried value, is copied there first, so that (a, b) -> (b, a) is a swap.
+  // Index into Instance's staging, or -1. If the next content of a carried value is in memory
+  // outside of the body, which may belong to another carried value, it is first copied there, so
+  // that (a, b) -> (b, a) is a swap.
   std::vector<int64_t> staging;
   std::vector<Elements> sequences;  // arrays that are read
   std::vector<Elements> stacks;     // arrays that are written

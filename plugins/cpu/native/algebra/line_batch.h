@@ -19,8 +19,9 @@ struct Lines {
   const int64_t* starts;
 };
 
-// Copies items of kParts numbers between lines and planes, in blocks of eight elements of a line,
-// which fill a cache line: the elements of different lines often map to the same cache set.
+// Copies items of kParts numbers between lines and planes. It copies eight elements of a line at a
+// time, which fill a cache line, because elements of different lines often map to the same cache
+// set.
 template <typename T, int64_t kParts>
 OPWRIGHT_CPU_CLONES void ReadLines(const Lines& lines, const T* x, int64_t width, Planes<T> to) {
   constexpr int64_t kBlock = 8;

@@ -1,5 +1,5 @@
-// Aliases, in this package's namespace, of the array elements of loops that compute 16-bit floats
-// in float.
+// Makes the SDK's functions for array elements, which read and write 16-bit floats as float,
+// available in this package's namespace.
 #ifndef OPWRIGHT_CPU_COMMON_ELEMENT_H_
 #define OPWRIGHT_CPU_COMMON_ELEMENT_H_
 

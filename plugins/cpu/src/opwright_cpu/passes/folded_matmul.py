@@ -1,8 +1,8 @@
 """``fuse_folded_matmul``: multiplies batches of matrices in place, without copies.
 
-Attention that is written as products moves its heads before the time axis and back, and float32
-products of bfloat16 arrays widen these first. Kernels read axes through strides, and bfloat16
-directly, so if only such products read a copy, the copy is omitted.
+Attention written as products transposes the head axis before the time axis and back, and float32
+products of bfloat16 arrays cast these arrays first. The kernel reads transposed axes through
+strides and reads bfloat16 directly. So copies that only such products read are omitted.
 """
 
 from __future__ import annotations
