@@ -183,7 +183,7 @@ with tempfile.TemporaryDirectory() as folder:
 """
     done = run(script, 1)
     assert "a process can have one MPI library, got" in done.stdout, done.stdout + done.stderr
-    assert "libmpi.so.40 beside" in done.stdout
+    assert "libmpi.so.40 in addition to" in done.stdout
     assert "or name it by OPWRIGHT_MPI_LIBRARY" in done.stdout
 
 

@@ -186,7 +186,8 @@ OPWRIGHT_FUNCTOR T Tan(T x) {
 
 namespace detail {
 
-// pi / 4 as a number of the type, and its rounding error; 2 and 4 times both are as exact.
+// pi / 4, rounded to the type, and the rounding error; both are as exact after a multiplication by
+// 2 or 4.
 template <typename T>
 struct EighthTurn;
 template <>

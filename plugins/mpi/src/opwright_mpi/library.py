@@ -38,8 +38,8 @@ def find_library() -> str:
     other = _find_other_library(path)
     if other is not None:
         raise DistError(
-            f"opwright-mpi: a process can have one MPI library, got {other} beside {path}; import "
-            f"nothing that loads the other one, or name it by {LIBRARY_VARIABLE} if it has MPI's "
+            f"opwright-mpi: a process can have one MPI library, got {other} in addition to {path}; "
+            f"import nothing that loads the former, or set {LIBRARY_VARIABLE} to it if it has MPI's "
             "standard interface"
         )
     return path

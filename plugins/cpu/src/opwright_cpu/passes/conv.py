@@ -1,7 +1,7 @@
 """``fuse_conv``: fuses element-wise operators into a convolution.
 
-Batch normalization in inference is a product and a sum for each channel; both, a residual and an
-activation are computed while the elements are in registers. If the plan writes none of the
+Batch normalization in inference is a product and a sum for each channel. They are computed, with a
+residual and an activation, while the elements are in registers. If the plan writes none of the
 parameters, the product is folded into the weight and the sum into the bias; the plan recomputes
 these when a parameter has changed. Otherwise the factors are computed in each run.
 """
