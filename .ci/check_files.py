@@ -1,6 +1,6 @@
 """Check rules of the repository's files that no other tool checks: lengths, machine-specific paths.
 
-Prints one line per finding; the exit status is 1 if there is any. ``check_files.py [ROOT]``.
+Prints one line per finding; the exit status is 1 if there are findings. ``check_files.py [ROOT]``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ PYTHON = {".py", ".pyi"}
 CODE = PYTHON | {".c", ".cc", ".cu", ".h", ".hpp", ".proto"}
 TEXT = CODE | {".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ""}
 
-# Written by others or by a generator: their length is not ours to choose.
+# Third-party or generated files, whose length we do not control.
 FOREIGN = {
     "core/include/dlpack/dlpack.h",
     "LICENSE",
 }
 GENERATED = re.compile(r"_pb2\.pyi?$")
 
-# Places that exist on one machine only. (Concatenated so that this file does not contain them.)
+# Paths that exist only on one machine. (Concatenated so that this file does not contain them.)
 PLACES = [f"/{first}/" for first in ("work", "root", "home", "Users")]
 ONE_MACHINE = re.compile(r"(?<![\w.$}])(?:" + "|".join(PLACES) + ")")
 # American spelling, as in NumPy and PyTorch; tests contain misspelled arguments.
@@ -40,7 +40,7 @@ MARKS = re.compile(r"\b(?:FIX" + r"ME|X" + r"XX|TO" + r"DO)\b")
 
 
 def list_files(root: Path) -> list[PurePosixPath]:
-    """Return the files below `root` that git tracks or does not ignore."""
+    """Return the files under `root` that git tracks or does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
     names = sorted(set(listed.stdout.splitlines()))

@@ -1,4 +1,4 @@
-"""Check the message of a commit, as a hook of git: ``check_message.py FILE``.
+"""Check the message of a commit, as a git hook: ``check_message.py FILE``.
 
 Its subject is one line of at most 72 characters that ends without a full stop, followed by an empty
 line.
@@ -16,7 +16,7 @@ BY_GIT = ("Merge ", "Revert ", "fixup! ", "squash! ")
 
 
 def check_message(text: str) -> Iterator[str]:
-    """Yield every rule that the message breaks."""
+    """Yield every rule that the message violates."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     subject, *rest = lines or [""]
     if subject.startswith(BY_GIT):

@@ -1,6 +1,6 @@
-"""Installs pins, or our own packages as editable, and shows how much of it is done.
+"""Installs pins, or our own packages as editable, and shows the progress.
 
-``install.py pins FILE [WORD ...]`` has pip install the exact releases of a file.
+``install.py pins FILE [WORD ...]`` makes pip install the exact releases listed in a file.
 ``install.py packages [--no-deps] FOLDER ...`` installs our packages one by one; their requirements
 must be installed already, except with ``--no-deps``. Words are pip's.
 """
@@ -16,14 +16,15 @@ from typing import TextIO
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install")
 PIN = re.compile(r"^[\w.-]+==", re.MULTILINE)
-# pip prints one of these for each pin; the second if the pin is for another Python or system.
+# pip prints one of these lines for each pin; the second if the pin is for a different Python or
+# system.
 PIN_DONE = re.compile(r"^(?:Collecting |Ignoring |Requirement already satisfied: )")
 UNIT_DONE = re.compile(r"^\s*\[(\d+)/(\d+)\] ")  # ninja's
 SOURCES = {".c", ".cc", ".cu"}
 
 
 class Progress:
-    """A percentage: one line that changes on a terminal, elsewhere a line for every tenth."""
+    """Shows a percentage: in one changing line on a terminal, otherwise a line for every tenth."""
 
     def __init__(self, title: str, total: float, stream: TextIO) -> None:
         self._title, self._total, self._stream = title, total, stream
@@ -48,7 +49,7 @@ class Progress:
 
 
 def run(command: list[str]) -> Iterator[str]:
-    """Yield the lines that a command prints; leave with its status and with them if it fails."""
+    """Yield the lines that a command prints; if it fails, exit with its output and its status."""
     printed: list[str] = []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -77,7 +78,7 @@ def install_packages(packages: list[Path], words: list[str], progress: Progress)
     done = 0
     for package in packages:
         share = count_sources(package)
-        # A requirement without a pin must not be installed in its newest release.
+        # The newest release of a requirement without a pin must not be installed.
         command = [*PIP, "--verbose", "--no-build-isolation", "--no-index", *words]
         for line in run([*command, "--editable", str(package)]):
             if unit := UNIT_DONE.match(line):
@@ -91,7 +92,7 @@ def main() -> int:
     packages = [Path(word) for word in words if not word.startswith("-")]
     if kind == "pins":
         file, *words = words
-        # The last one counts for the installation of the downloads, which pip does not report.
+        # The last step stands for the installation of the downloads, which pip does not report.
         total = 1 + len(PIN.findall(Path(file).read_text(encoding="utf-8")))
         title = file
     else:

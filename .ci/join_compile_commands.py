@@ -1,7 +1,7 @@
 """Join the compile commands of native packages: ``join_compile_commands.py FILE PACKAGE ...``.
 
-CMake leaves a list in the folder where it has built each; one of several builds is the newest.
-Sources that are compiled as one are listed separately, as editors and clang-tidy expect.
+CMake leaves a list in each build folder of a package; the newest is used.
+Sources that are compiled together are listed separately, as editors and clang-tidy expect.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Build, check and try a release: ``make_release.py FOLDER [PACKAGE ...]``, each a folder.
+"""Build, check and test a release: ``make_release.py FOLDER [PACKAGE ...]``, each a folder.
 
-Each package's source distribution is made, and its wheels from that: the core's for every version
-of Python, a plugin's once. Both are checked, and served on this machine as an index. From there
-`opwright` is installed into environments that hold no compiler, and runs the README, a round trip
-through ONNX and a package that `opwright new` writes. FOLDER then holds the files to upload.
+Each package's source distribution is built, and its wheels from that: for every version of Python
+for the core, one for a plugin. Both are checked, and served on this machine as an index. From there
+`opwright` is installed into environments without a compiler, and runs the README, a round trip
+through ONNX and a package that `opwright new` writes. FOLDER then contains the files to upload.
 
 ``--versions`` lists versions of Python; ``--pythons`` names interpreters that are neither on the
 path nor among pyenv's.
@@ -38,7 +38,7 @@ EXTRAS = "opwright[cpu,nn,onnx,dev]"
 
 
 def find_pythons(versions: Sequence[str], named: Sequence[str] = ()) -> dict[str, str]:
-    """Return an interpreter for each version: a named one, of the path, or of pyenv."""
+    """Return an interpreter for each version: a named one, one on the path, or one of pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     found = {}
     for version in versions:
@@ -47,7 +47,7 @@ def find_pythons(versions: Sequence[str], named: Sequence[str] = ()) -> dict[str
         fitting = [name for name in candidates if version_of(name) == version]
         if not fitting:
             raise SystemExit(
-                f"make release: no Python {version} on the path or of pyenv; name one: "
+                f"make release: no Python {version} on the path or in pyenv; name one: "
                 f"make release PYTHONS=/path/to/python{version}"
             )
         found[version] = fitting[0]
@@ -71,14 +71,14 @@ def make_environment(python: str, folder: Path) -> Path:
 
 
 def build_sources(packages: Sequence[Path], folder: Path) -> list[Path]:
-    """Make the source distributions, with the tools that are installed here."""
+    """Build the source distributions with the tools installed here."""
     for package in packages:
         run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "-o", folder, package)
     return sorted(folder.glob("*.tar.gz"))
 
 
 def build_wheel(python: Path, source: Path, folder: Path) -> Path:
-    """Build as a user's pip does, with the declared build requirements and nothing else."""
+    """Build as a user's pip does, with only the declared build requirements."""
     with tempfile.TemporaryDirectory() as built:
         pip = [python, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
         run(*pip, "--wheel-dir", built, source)
@@ -109,7 +109,7 @@ def list_names(distribution: Path) -> list[str]:
 
 
 def find_faults(distribution: Path) -> Iterator[str]:
-    """Yield the faults that a registry or a user would report."""
+    """Yield the problems that a registry or a user would report."""
     size = distribution.stat().st_size
     if size > LARGEST:
         yield f"{distribution.name} has {size:,} bytes, at most {LARGEST:,} are expected"
@@ -122,7 +122,7 @@ def find_faults(distribution: Path) -> Iterator[str]:
 
 
 def check(folder: Path) -> None:
-    """Leave with an error if a distribution of the folder is not fit to be uploaded."""
+    """Exit with an error if a distribution in the folder must not be uploaded."""
     distributions = sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
     run(sys.executable, "-m", "twine", "check", "--strict", *distributions)
     faults = [fault for path in distributions for fault in find_faults(path)]
@@ -148,7 +148,7 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 class _Silent(SimpleHTTPRequestHandler):
-    """Lists files as pages of links, the form of an index."""
+    """Lists files as pages of links, which is the format of an index."""
 
     def log_message(self, *_: object) -> None:
         pass
@@ -163,7 +163,7 @@ def install(python: Path, index: str, version: str) -> None:
     for item in json.loads(report.read_text())["install"]:
         name, address = item["metadata"]["name"], item["download_info"]["url"]
         if name.startswith("opwright") and not address.startswith(index):
-            raise SystemExit(f"make release: {name} was taken from {address}, not from {index}")
+            raise SystemExit(f"make release: {name} was installed from {address}, not from {index}")
 
 
 def try_release(python: Path, folder: Path) -> None:
@@ -174,7 +174,7 @@ def try_release(python: Path, folder: Path) -> None:
     def call(*command: str | Path) -> None:
         run(*command, cwd=folder, env=variables)
 
-    # The tools' interpreter compares the output; the blocks run in the other.
+    # The tools' interpreter compares the output; the blocks run in the other interpreter.
     run(sys.executable, SCRIPTS / "run_readme.py", python, folder, ROOT / "README.md")
     call(python, SCRIPTS / "onnx_round_trip.py")
     call(tools / "opwright", "doctor")
@@ -193,7 +193,9 @@ def main() -> None:
     words = parser.parse_args()
     pythons = find_pythons(words.versions, words.pythons)
     if words.folder.exists() and any(words.folder.iterdir()):
-        raise SystemExit(f"make release: {words.folder} holds files already; empty it: make clean")
+        raise SystemExit(
+            f"make release: {words.folder} already contains files; empty it: make clean"
+        )
     words.folder.mkdir(parents=True, exist_ok=True)
     sources = build_sources(words.packages, words.folder)
     build_wheels(sources, pythons, words.folder)

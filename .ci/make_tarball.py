@@ -1,9 +1,9 @@
-"""Pack everything that runs bundles without Python: ``make_tarball.py FOLDER CORE CPU``.
+"""Pack everything needed to run bundles without Python: ``make_tarball.py FOLDER CORE CPU``.
 
 CORE and CPU are the folders of the packages libopwright and opwright-cpu. Their wheels are built,
-and unpacked as ``include`` and ``lib``: kernels and oneDNN are installed beside libopwright, which
-searches there. oneDNN comes from the installed onednn-cpu-gomp. The file needs the system's C and
-C++ libraries and, where oneDNN is used, its libgomp.
+and unpacked as ``include`` and ``lib``: kernels and oneDNN are installed next to libopwright, which
+searches there. oneDNN comes from the installed onednn-cpu-gomp. The contents need the system's C
+and C++ libraries and, if oneDNN is used, its libgomp.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ONEDNN = "onednn-cpu-gomp"
 
 
 def copy_onednn(root: Path) -> None:
-    """Copy oneDNN, under the name that kernels open, with its licenses."""
+    """Copy oneDNN with its licenses, under the file name that kernels open."""
     files = importlib.metadata.files(ONEDNN) or ()
     [library] = [file for file in files if file.name == "libdnnl.so.3"]
     shutil.copy2(library.locate(), root / "lib")
@@ -35,7 +35,7 @@ def copy_onednn(root: Path) -> None:
 
 
 def unpack(wheels: list[Path], folder: Path) -> Path:
-    """Return the folder to be packed: the prefix of libopwright, with libraries of kernels."""
+    """Return the folder to be packed: the prefix of libopwright with the kernel libraries."""
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as opened:
             opened.extractall(folder)
@@ -56,7 +56,7 @@ def unpack(wheels: list[Path], folder: Path) -> Path:
 def main() -> None:
     target, *packages = [Path(word) for word in sys.argv[1:]]
     if len(packages) != 2:
-        raise SystemExit(f"make_tarball.py FOLDER CORE CPU: two packages, got {len(packages)}")
+        raise SystemExit(f"make_tarball.py FOLDER CORE CPU needs two packages, got {len(packages)}")
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         wheels = build(packages, Path(made))

@@ -1,7 +1,7 @@
 """Build wheels that a registry accepts: ``make_wheels.py FOLDER PACKAGE ...``, each a folder.
 
-auditwheel reads from the compiled files which C library and C++ library they need, and gives a
-wheel the oldest manylinux tag that this allows. It changes no file: a library that a wheel links
+auditwheel determines from the compiled files which C and C++ libraries they need, and gives a wheel
+the oldest manylinux tag that this allows. It does not change files: a library that a wheel links
 and does not contain belongs to the system, or to a required package.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 
 # oneDNN, which opwright-cpu requires and opens by its name, loads the system's libgomp; a copy in
-# our wheel would have a second team of threads.
+# our wheel would have a second thread pool.
 FROM_ELSEWHERE = ("libgomp.so.1",)
 
 

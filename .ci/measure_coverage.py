@@ -1,8 +1,8 @@
-"""Run tests and print how much of the Python and of the C++ they reach: ``make coverage``.
+"""Run tests and print how much of the Python and C++ code they cover: ``make coverage``.
 
-The packages are installed a second time, into an environment in build/coverage, their native code
-built to count its lines. Such code is not vectorized, so that tests of exact bits and of long sums
-may fail there; `make test` decides about them. All words of the command line go to pytest. The
+The packages are installed a second time, into an environment in build/coverage, with native code
+that counts its lines. Such code is not vectorized, so tests of exact bits and of long sums may fail
+there; for these only `make test` counts. All command-line arguments are passed to pytest. The
 numbers are printed even if a test fails, but the exit status reports it.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "coverage"
 PYTHON = PLACE / "venv" / "bin" / "python"
-# Next to the ordinary build of each native package, whose objects stay unchanged.
+# The build is next to the ordinary build of each native package, whose objects stay unchanged.
 BUILD_DIR = "build/coverage/{wheel_tag}"
 NATIVE = [
     path.parent
@@ -32,7 +32,7 @@ def run(*command: str | Path, **variables: str) -> None:
 
 
 def install() -> None:
-    """Make the environment, or provide it up to date."""
+    """Create the environment, or update it."""
     settings = {
         "SKBUILD_BUILD_DIR": BUILD_DIR,
         "SKBUILD_CMAKE_DEFINE": "OPWRIGHT_COVERAGE=ON",
@@ -65,13 +65,13 @@ def environ() -> Mapping[str, str]:
 
 
 def run_tests(words: list[str]) -> int:
-    """Run pytest, which runs every process that it starts under coverage.py, too."""
+    """Run pytest under coverage.py, and every process that it starts."""
     command = [PYTHON, "-m", "coverage", "run", "-m", "pytest", *words]
     return subprocess.run(command, cwd=ROOT, env=environ(), check=False).returncode
 
 
 def report_python() -> tuple[float, int]:
-    """Write the report; return the percentage of lines that ran, and their number."""
+    """Write the report; return the percentage and the number of lines that ran."""
     coverage = [PYTHON, "-m", "coverage"]
     summary = PLACE / "data" / "python.json"
     run(*coverage, "combine", "--quiet", **environ())
@@ -82,11 +82,11 @@ def report_python() -> tuple[float, int]:
 
 
 def report_cpp() -> tuple[float, int]:
-    """Write the report; return the percentage of lines that ran, and their number."""
+    """Write the report; return the percentage and the number of lines that ran."""
     summary = PLACE / "data" / "cpp.json"
     gcovr = [PYTHON, "-m", "gcovr", "--root", ROOT, "--json-summary", summary]
     gcovr += ["--html-nested", PLACE / "cpp" / "index.html"]
-    # A line of a template counts once for any number of instances.
+    # A line of a template counts once, whatever its number of instances.
     gcovr += [
         "--merge-lines",
         "--merge-mode-functions=merge-use-line-min",

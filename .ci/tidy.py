@@ -1,7 +1,8 @@
-"""Run clang-tidy over C++ files, several at once: ``tidy.py COMPILE_COMMANDS [PART ...]``.
+"""Run clang-tidy on C++ files, several in parallel: ``tidy.py COMPILE_COMMANDS [PART ...]``.
 
-A file is checked if its path contains one of the parts; without any, all are. Findings in a header
-that several files include are printed once. Exit status 1 when there is one.
+A file is checked if its path contains one of the parts; without parts, all files are checked.
+Findings in a header
+that several files include are printed once. The exit status is 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FINDING = re.compile(r"^/.*: (?:warning|error): ", re.MULTILINE)
 
 
 def find_headers() -> str:
-    """Return GCC's folder of headers, whose omp.h belongs to the OpenMP that is linked."""
+    """Return GCC's header folder, whose omp.h belongs to the OpenMP library that is linked."""
     command = [os.environ.get("CXX", "g++"), "-print-file-name=include"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 

@@ -1,5 +1,4 @@
-"""A chart of the figures that run.py found: a bar for each contestant of opwright, as a share of
-the best peer.
+"""Draws the figures of run.py as bars: each opwright implementation relative to the best peer.
 
 ``chart.py result.json chart.svg`` draws the results of ``run.py --json``.
 """
@@ -13,8 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from contest import is_ours
 from report import format_figure
+from workload import is_ours
 
 WIDTH: Final = 760
 _NOTE_WIDTH: Final = 330
@@ -46,7 +45,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One of our results compared with the best peer's.
+    """An opwright result compared with the best peer's result.
 
     Attributes
     ----------
@@ -64,16 +63,16 @@ class Bar:
 
 
 def read_bars(result: dict[str, Any]) -> list[Bar]:
-    """Return the bars of a result in its order: one for each measured contestant of opwright.
+    """Return the bars of a result in its order, one for each measured opwright implementation.
 
-    A workload without a peer, or without our result, has none.
+    A workload without a peer, or without an opwright result, has no bar.
     """
     bars = []
     for workload in result["workloads"]:
-        ours = [found for found in workload["results"] if is_ours(found["contestant"])]
+        ours = [found for found in workload["results"] if is_ours(found["implementation"])]
         measured = [found for found in ours if found.get("ratio_to_best_peer")]
         for found in measured:
-            which = f" ({found['contestant']})" if len(measured) > 1 else ""
+            which = f" ({found['implementation']})" if len(measured) > 1 else ""
             share, note = _share_of(found, workload), _note(found, workload)
             bars.append(Bar(workload["title"] + which, share, note))
     return bars
@@ -112,7 +111,7 @@ def draw_chart(result: dict[str, Any]) -> str:
     where = f"{machine['date']}, {machine['cores']} cores of {machine['processor']}"
     rows = [_row(bar, _TOP + _STEP * index, unit) for index, bar in enumerate(bars)]
     line = _MARGIN + unit
-    # Next to the bars only: it must not cross their titles.
+    # Only next to the bars, so that it does not cross their titles.
     dashes = "".join(f"M{line:.1f} {_TOP + _STEP * i + 13}v24" for i in range(len(bars)))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
@@ -147,7 +146,7 @@ def _row(bar: Bar, y: int, unit: float) -> str:
 
 
 def main() -> int:
-    """Draw the result that the command line names."""
+    """Draw the result file named on the command line."""
     if len(sys.argv) != 3:
         sys.exit("chart.py: must be given two files, RESULT.json CHART.svg")
     result = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))

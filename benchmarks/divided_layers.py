@@ -1,9 +1,9 @@
-"""The cost and savings of divided layers: time of a step and memory of a process, by their number.
+"""The cost and savings of divided layers: step time and memory per process, by number of processes.
 
-Processor time is measured for one process: other work disturbs it less.
+Processor time is measured for one process, because other work disturbs it less.
 
-One process has the whole layers; two and four divide them, each with one thread and its part of the
-same batch. Rounds run in turns; the quickest step counts.
+One process has the undivided layers; two and four processes divide them, each with one thread and
+its part of the same batch. Rounds alternate; the quickest step counts.
 
     python benchmarks/divided_layers.py
 """
@@ -32,7 +32,7 @@ WIDTH, HIDDEN, BATCH = 1024, 4096, 256
 
 
 def table() -> tuple[list[ow.Variable], ow.Variable]:
-    """A table of a million rows, with some thousands of look-ups per step of the whole batch."""
+    """A table of a million rows, with some thousands of look-ups per step for the whole batch."""
     ids = nn.layers.data("ids", [None], "int64")
     embedding = nn.layers.embedding if dist.size() == 1 else dist.layers.embedding
     vectors = embedding(ids, [ROWS, COLUMNS], sparse=True, name="e")
@@ -56,7 +56,7 @@ def products() -> tuple[list[ow.Variable], ow.Variable]:
 
 
 def draw(kind: str) -> dict[str, np.ndarray]:
-    """Return the batch of this process: ids are as frequent as words are."""
+    """Return the batch of this process, with ids distributed like word frequencies."""
     rng = np.random.default_rng(0)
     if kind == "products":
         return {"x": rng.normal(size=(BATCH, WIDTH)).astype(np.float32)}
@@ -65,7 +65,7 @@ def draw(kind: str) -> dict[str, np.ndarray]:
 
 
 def measure(kind: str) -> dict[str, float]:
-    """Return the median time of a step, and the process's memory, resident and peak."""
+    """Return the median step time, and the resident and peak memory of the process."""
     with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
         feeds, loss = {"table": table, "products": products}[kind]()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -91,7 +91,7 @@ def measure(kind: str) -> dict[str, float]:
 
 
 def run(kind: str, ranks: int) -> dict[str, float]:
-    """Return the figures of the first of this many processes."""
+    """Run some processes; return the figures of the first."""
     code = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "run", "-n", str(ranks), str(Path(__file__)), kind]
     environment = os.environ | {"OPWRIGHT_NUM_THREADS": "1"}
@@ -102,7 +102,7 @@ def run(kind: str, ranks: int) -> dict[str, float]:
 
 
 def report() -> None:
-    """Print the least figures of some rounds."""
+    """Print the smallest figures of some rounds."""
     for kind in ("table", "products"):
         rounds = [{ranks: run(kind, ranks) for ranks in RANKS} for _ in range(ROUNDS)]
         for ranks in RANKS:

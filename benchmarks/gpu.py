@@ -1,7 +1,7 @@
-"""Shared by the workloads on a GPU: both sides' flags, data on the device, PyTorch's variants.
+"""Shared code of GPU workloads: flags of both frameworks, device data, PyTorch's variants.
 
-``OPWRIGHT_BENCH_DRY=1`` tries the scripts out without a GPU: small sizes, opwright in the emulator,
-PyTorch on the CPU. The figures mean nothing then.
+``OPWRIGHT_BENCH_DRY=1`` runs the scripts without a GPU: with small sizes, opwright in the emulator,
+PyTorch on the CPU. The figures are then meaningless.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from contest import NotAvailableError, Timed
+from workload import NotAvailableError, Timed
 
 DRY = os.environ.get("OPWRIGHT_BENCH_DRY") == "1"
 EMULATOR = Path(__file__).parents[1] / "build" / "emulator"
 
 
 def choose(real: Any, dry: Any) -> Any:
-    """Return the measured size, or a small one for trying out the scripts."""
+    """Return the measured size, or a small size for a dry run."""
     return dry if DRY else real
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Let one process of all use the GPU: others would disturb the trial of engines."""
+    """Allow only one process to use the GPU, since others would disturb the timing of engines."""
     with (Path(tempfile.gettempdir()) / "opwright-bench-gpu.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -56,7 +56,7 @@ def open_opwright() -> None:
 
 
 def convolve_by(library: str) -> None:
-    """Use "cudnn", "cudnn_tf32" or "native" for all convolutions of this process."""
+    """Use "cudnn", "cudnn_tf32" or "native" for all convolutions in this process."""
     import opwright as ow
     from opwright_cuda import cudnn
 
@@ -68,7 +68,7 @@ def convolve_by(library: str) -> None:
 
 
 class OurProgram:
-    """A program whose inputs and results stay on the GPU: nothing is copied by a call.
+    """A program whose inputs and results stay on the GPU, so that a call copies nothing.
 
     Parameters
     ----------
@@ -120,19 +120,17 @@ class OurProgram:
         return found
 
     def wait(self) -> None:
-        """Wait until all calls are done: later reads are ordered after them on the device's
-        stream.
-        """
+        """Wait until all calls are done; later reads come after them on the device's stream."""
         self._mark.numpy()
 
     def step(self) -> float:
-        """Call, and return the result: a loss."""
+        """Call the step and return its result, a loss."""
         self.call()
         return self.read().item()
 
 
 def put_on_gpu(array: np.ndarray[Any, Any]) -> Any:
-    """Return a tensor of opwright's on the GPU."""
+    """Return an opwright tensor on the GPU."""
     import opwright as ow
 
     network = ow.Network([ow.Operator("assign", x="x", out="out")])
@@ -158,7 +156,7 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
 def open_torch(tf32: bool = False, deterministic: bool = False) -> tuple[Any, str]:
     """Return PyTorch with the same flags as opwright, and its device.
 
-    Products of 16 bits are summed up in float32. cuDNN tries its algorithms out; unless
+    16-bit products are accumulated in float32. cuDNN benchmarks its algorithms; unless
     `deterministic`, also those whose results vary from run to run.
     """
     import torch
@@ -177,7 +175,7 @@ def open_torch(tf32: bool = False, deterministic: bool = False) -> tuple[Any, st
 
 
 def wait_for_torch() -> None:
-    """Wait until everything that PyTorch enqueued is done."""
+    """Wait until all work that PyTorch has enqueued is done."""
     if not DRY:
         import torch
 
@@ -195,7 +193,7 @@ def time_torch(
     loss_of: Callable[[], Any],
     n_steps: int,
 ) -> Timed:
-    """Return a training step of PyTorch in one of its variants, with its first losses.
+    """Return a PyTorch training step in one of its variants, with its first losses.
 
     Parameters
     ----------
@@ -234,7 +232,7 @@ def time_torch(
 
 
 def record(step: Callable[[], Any], parameters: Sequence[Any], optimizer: Any) -> Callable[[], Any]:
-    """Return a step as a replayed graph, with unchanged parameters and states."""
+    """Return a step as a replayed graph; parameters and states are unchanged by recording."""
     import torch
 
     if DRY:

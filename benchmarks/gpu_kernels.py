@@ -1,8 +1,8 @@
-"""Shows the kernels that a GPU runs in the calls of a workload, by PyTorch's profiler.
+"""Shows the kernels that a GPU runs in the calls of a workload, using PyTorch's profiler.
 
-``gpu_kernels.py mlp-train-64 opwright`` profiles one contestant of a workload of
-``benchmarks/cuda``, even if its calls replay a graph; it prints a line for each kernel, the largest
-share of time first, and the time between the kernels.
+``gpu_kernels.py mlp-train-64 opwright`` profiles one implementation of a workload of
+``benchmarks/cuda``, even if its calls replay a graph; it prints a line for each kernel, in order of
+decreasing time, and the time between the kernels.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from contest import Timed, load_workloads
 from gpu import alone
+from workload import Timed, load_workloads
 
 FOLDER = Path(__file__).parent / "cuda"
 N_CALLS = 10
 
 
-def prepare(workload: str, contestant: str) -> Timed:
-    """Return the contestant prepared in this process."""
+def prepare(workload: str, implementation: str) -> Timed:
+    """Prepare the implementation in this process and return it."""
     for file in sorted(FOLDER.glob("*.py")):
         for found in load_workloads(file):
             if found.name == workload:
-                return found.contestants[contestant]()
+                return found.implementations[implementation]()
     raise SystemExit(f"gpu_kernels.py: no workload is called {workload!r}")
 
 
 def record(timed: Timed) -> list[Any]:
-    """Return the kernels that ran on the GPU in some calls, ordered by time."""
+    """Return the kernels that ran on the GPU in some calls, ordered by start time."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
@@ -60,15 +60,15 @@ def show(events: list[Any], n_lines: int) -> None:
 
 
 def main() -> None:
-    """Run the workloads of the command line."""
+    """Profile the implementations named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workload")
-    parser.add_argument("contestants", nargs="+")
+    parser.add_argument("implementations", nargs="+")
     parser.add_argument("--lines", type=int, default=30)
     args = parser.parse_args()
-    for contestant in args.contestants:
-        print(f"== {args.workload}: {contestant}", flush=True)
-        show(record(prepare(args.workload, contestant)), args.lines)
+    for implementation in args.implementations:
+        print(f"== {args.workload}: {implementation}", flush=True)
+        show(record(prepare(args.workload, implementation)), args.lines)
 
 
 if __name__ == "__main__":

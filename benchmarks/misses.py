@@ -1,7 +1,8 @@
-"""Times calls with shapes that were not seen before, and lowering, alternately in two checkouts.
+"""Times calls with new shapes, and lowering, alternately in two checkouts.
 
 ``python benchmarks/misses.py BEFORE AFTER`` compares the interpreters of two development
-environments and prints the processor time of a miss, without the call itself, in microseconds. The
+environments and prints the processor time of a cache miss, without the call itself, in
+microseconds. The
 figure of a process is the first quartile of its misses, which a busy machine disturbs less than the
 median; the result is the median over the processes.
 """
@@ -74,7 +75,7 @@ Feeds = Callable[[int], dict[str, np.ndarray]]
 
 
 def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
-    """Yield the ns of each miss of one compiled network that is fed ever new batches."""
+    """Yield the ns of each miss of one compiled network that is fed ever-changing batch sizes."""
     import opwright as ow
     import opwright_nn as nn
     from opwright_nn import layers
@@ -94,7 +95,7 @@ def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
 
 
 def times_of_lowering(length: int) -> Iterator[int]:
-    """Yield the ns in which a chain of operators is lowered, each time for a new network."""
+    """Yield the ns of lowering a chain of operators, each time for a new network."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
@@ -109,7 +110,7 @@ def times_of_lowering(length: int) -> Iterator[int]:
 
 
 def times_of_eager_calls() -> Iterator[int]:
-    """Yield the ns of the first call of an operator for each of many lengths."""
+    """Yield the ns of an operator's first call for each of many lengths."""
     import opwright as ow
 
     for length in range(1, 5 * BATCHES):
@@ -118,7 +119,7 @@ def times_of_eager_calls() -> Iterator[int]:
 
 
 def time_first(call: Callable[[], Any]) -> int:
-    """Return the processor time of a first call, without that of the second."""
+    """Return the processor time of a first call minus that of the second call."""
     times = []
     for _ in range(3):
         began = time.thread_time_ns()

@@ -1,4 +1,4 @@
-"""A case of the benchmark of single operators: inputs and attributes at one size."""
+"""A case of the single-operator benchmark: inputs and attributes for one size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS: Final = 100
 
 @dataclass(frozen=True)
 class Spec:
-    """An array of uniform random numbers in a range; whole ones for integer dtypes."""
+    """An array of uniform random numbers in a range; integers for integer dtypes."""
 
     shape: tuple[int, ...]
     low: float = 0.1
@@ -26,7 +26,7 @@ class Spec:
     then: Callable[[Array], Array] | None = None
 
     def make(self, rng: np.random.Generator) -> Array:
-        """Return the array, after a call of `then` if it is given."""
+        """Return the array, passed through `then` if it is given."""
         drawn = self._draw(rng)
         return drawn if self.then is None else self.then(drawn)
 
@@ -66,7 +66,7 @@ class Case:
     graded: tuple[str, ...] = ()
 
     def make_inputs(self) -> dict[str, Any]:
-        """Return the arrays by slot, the same ones in every process."""
+        """Return the arrays by slot, the same in every process."""
         rng = np.random.default_rng(1)
         return {
             slot: spec.make(rng) if isinstance(spec, Spec) else [one.make(rng) for one in spec]

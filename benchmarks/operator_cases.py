@@ -1,8 +1,8 @@
 """The cases of `operator_times.py`: inputs and attributes of each operator at three sizes.
 
-A size is about the number of elements that are read or written. Products, convolutions and other
-operators with more than a few operations for an element end at the size that fits into the time
-limit.
+A size is roughly the number of elements that are read or written. For matrix products, convolutions
+and other operators with more than a few operations per element, the largest size is the one that
+fits into the time limit.
 """
 
 from __future__ import annotations

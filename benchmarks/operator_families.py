@@ -1,4 +1,4 @@
-"""Cases of operators of special fields: algebra, signals, images, sequences, optimizers."""
+"""Cases for operators of special fields: algebra, signals, images, sequences, optimizers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _plus_diagonal(matrices: Array) -> Array:
 
 
 def _steps(numbers: Array) -> Array:
-    """Return whole numbers that rise from 0."""
+    """Return integers that increase from 0."""
     found = np.sort(numbers)
     found[0] = 0
     return found
 
 
 def _without_some(x: Array) -> Array:
-    """Return numbers; every seventh is NaN."""
+    """Return random numbers, every seventh of which is NaN."""
     x.reshape(-1)[::7] = np.nan
     return x
 

@@ -1,15 +1,14 @@
-"""Measure every operator and its gradient with PyTorch and NumPy as peers; write a file for the
-site.
+"""Measure every operator and its gradient, and those of PyTorch and NumPy, for the site.
 
 ``make bench-operators`` measures all of `operator_cases` and writes ``build/operator_times.json``,
 from which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
 ARGS="add exp --output some.json"`` measures only these. With ``--resume`` an interrupted run
 continues.
 
-Every contestant is a separate process with the same number of threads (NumPy has one but for
-products); every round times each of them, so that a slow moment of the machine affects all.
-Operators of opwright and PyTorch are called eagerly, on arrays of NumPy and on tensors. A gradient
-is measured together with its operator: in opwright as one compiled program, in PyTorch by autograd.
+Every implementation is a separate process with the same number of threads (NumPy has one, except
+for matrix products); every round times each of them, so that a slow moment of the machine affects
+all. Operators are called eagerly: opwright's on NumPy arrays, PyTorch's on tensors. A gradient is
+measured together with its operator: in opwright as one compiled program, in PyTorch with autograd.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ LIMIT: Final = 1.3
 """Rows with a higher ratio to PyTorch need a reason in `operator_cases.REASONS`."""
 
 TOLERANCE: Final = 1e-2
-"""The tolerance of the sums on which contestants must agree; only a different operator exceeds
+"""The tolerance of the sums on which implementations must agree; only a different operator exceeds
 it."""
 
 SHORT_WAIT: Final = {"OPENBLAS_THREAD_TIMEOUT": "20"}
 """NumPy's threads wait 2²⁰ clock cycles for more work: with 2²⁶, as by default, they still take a
-processor from the contestant after theirs."""
+processor from the implementation after theirs."""
 
-CONTESTANTS: Final = ("opwright", "torch", "numpy")
+IMPLEMENTATIONS: Final = ("opwright", "torch", "numpy")
 UNLIKE: Final = {"dropout", "uniform", "normal", "masked_log_softmax"}
 """Operators that draw numbers, or have others than PyTorch at hidden places: no equal sums."""
 
 
-class Contestant:
+class Implementation:
     """A process that prepares and times cases."""
 
     def __init__(self, name: str, python: str, n_threads: int) -> None:
@@ -57,7 +56,7 @@ class Contestant:
         count = str(n_threads)
         names = ("OPWRIGHT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
         self._process = subprocess.Popen(
-            [python, str(HERE / "operator_contestant.py"), name],
+            [python, str(HERE / "operator_implementation.py"), name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -70,7 +69,7 @@ class Contestant:
         return self.receive()
 
     def send(self, **request: Any) -> None:
-        """Begin with a request, whose answer `receive` waits for."""
+        """Send a request; `receive` waits for the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -86,18 +85,18 @@ class Contestant:
 
 
 def measure(
-    case: Case, number: int, gradient: bool, contestants: Sequence[Contestant], args: Any
+    case: Case, number: int, gradient: bool, implementations: Sequence[Implementation], args: Any
 ) -> dict[str, Any] | None:
-    """Return the times of a case by contestant; None if opwright or PyTorch lacks it."""
+    """Return the times of a case by implementation; None if opwright or PyTorch lacks it."""
     proto = ow.current_context().ops.get(case.op).proto
     filled = {
         "attrs": proto.fill_attrs(dict(case.attrs)),
         "defaults": {attr.name: attr.default for attr in proto.attrs if attr.has_default},
     }
     sums: dict[str, float] = {}
-    for contestant in contestants:  # side by side; only timed runs alternate
-        contestant.send(case=number, gradient=gradient, **filled)
-    answers = {contestant.name: contestant.receive() for contestant in contestants}
+    for implementation in implementations:  # side by side; only timed runs alternate
+        implementation.send(case=number, gradient=gradient, **filled)
+    answers = {implementation.name: implementation.receive() for implementation in implementations}
     for name, answer in answers.items():
         if "sum" in answer:
             sums[name] = answer["sum"]
@@ -107,9 +106,9 @@ def measure(
     _check_sums(case, sums)
     times: dict[str, list[float]] = {name: [] for name in sums}
     for _ in range(args.rounds):
-        for contestant in contestants:
-            if contestant.name in sums:
-                times[contestant.name] += contestant.ask(seconds=args.seconds)["times"]
+        for implementation in implementations:
+            if implementation.name in sums:
+                times[implementation.name] += implementation.ask(seconds=args.seconds)["times"]
     seconds = {f"{name}_s": statistics.median(values) for name, values in times.items()}
     is_slow = seconds["opwright_s"] > LIMIT * seconds["torch_s"]
     reason = REASONS.get((case.op, case.layout)) if is_slow else None
@@ -123,14 +122,14 @@ def measure(
 
 
 def measure_operator(
-    numbers: Sequence[int], contestants: Sequence[Contestant], args: Any
+    numbers: Sequence[int], implementations: Sequence[Implementation], args: Any
 ) -> Iterator[dict[str, Any]]:
-    """Measure and print the cases of one operator, which have these numbers."""
+    """Measure and print the cases of one operator, given by their indices."""
     all_cases = list_cases()
     for number in numbers:
         case = all_cases[number]
         for gradient in (False, True) if case.graded and not args.no_gradients else (False,):
-            row = measure(case, number, gradient, contestants, args)
+            row = measure(case, number, gradient, implementations, args)
             if row is not None:
                 print_row(case.op, row)
                 yield row
@@ -140,7 +139,7 @@ def _check_sums(case: Case, sums: Mapping[str, float]) -> None:
     scale = max(1.0, *(abs(total) for total in sums.values()))
     apart = max(sums.values()) - min(sums.values())
     if apart > TOLERANCE * scale + 1e-3 * math.sqrt(case.size) and case.op not in UNLIKE:
-        sys.exit(f"{case.op} {case.layout}: contestants must agree, got the sums {dict(sums)}")
+        sys.exit(f"{case.op} {case.layout}: implementations must agree, got the sums {dict(sums)}")
 
 
 def print_row(op_type: str, row: Mapping[str, Any]) -> None:
@@ -153,7 +152,7 @@ def print_row(op_type: str, row: Mapping[str, Any]) -> None:
 
 
 def summarize(operators: Mapping[str, Any]) -> dict[str, float]:
-    """Return the geometric means of the ratios to PyTorch, all and by size."""
+    """Return the geometric means of the ratios to PyTorch, overall and by size."""
     rows = [row for measured in operators.values() for row in measured["times"]]
     sizes = sorted({row["size"] for row in rows})
     chosen = {"all": rows, **{str(n): [r for r in rows if r["size"] == n] for n in sizes}}
@@ -166,7 +165,7 @@ def summarize(operators: Mapping[str, Any]) -> dict[str, float]:
 
 
 def list_unexplained(operators: Mapping[str, Any]) -> list[str]:
-    """Return the slow rows that have no reason."""
+    """Return the slow rows without a reason."""
     return [
         f"{op_type} {row['layout']}".strip()
         for op_type, measured in operators.items()
@@ -176,7 +175,7 @@ def list_unexplained(operators: Mapping[str, Any]) -> list[str]:
 
 
 def name_kernel(op_type: str) -> str:
-    """Return the kernel that serves float32 on the CPU."""
+    """Return the kernel that is used for float32 on the CPU."""
     if ow.current_context().ops.get(op_type).body is not None:
         return "its body"
     chosen = explain(op_type, "cpu", "float32").chosen
@@ -184,7 +183,7 @@ def name_kernel(op_type: str) -> str:
 
 
 def parse() -> argparse.Namespace:
-    """Return the arguments of the command line."""
+    """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operators", nargs="*", help="all by default")
     parser.add_argument("--peers", required=True, help="the interpreter that has PyTorch")
@@ -211,7 +210,7 @@ def write(output: Path, about: Mapping[str, Any], operators: Mapping[str, Any]) 
 
 
 def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the times of an interrupted run, on this machine with these peers."""
+    """Return the times of an interrupted run on this machine with these peers."""
     result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     passing = {"date": None, "load_average": None}
     for key, value in about.items():
@@ -225,7 +224,7 @@ def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose(args: argparse.Namespace, operators: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Return numbers of cases by operator: of the named ones, also in a resumed run."""
+    """Return case indices by operator, for the named operators, also in a resumed run."""
     types = set(ow.current_context().ops.types())
     measured = {(op, row["size"]) for op in operators for row in operators[op]["times"]}
     numbers: dict[str, list[int]] = {}
@@ -243,9 +242,12 @@ def main() -> int:
     if not Path(args.peers).exists():
         sys.exit(f"operator_times.py: --peers must name an interpreter, got {args.peers}")
     pythons = {"opwright": sys.executable, "torch": args.peers, "numpy": args.peers}
-    contestants = [Contestant(name, pythons[name], args.threads) for name in CONTESTANTS]
+    implementations = [
+        Implementation(name, pythons[name], args.threads) for name in IMPLEMENTATIONS
+    ]
     versions = {
-        peer: contestants[i].ask(version=peer)["version"] for i, peer in enumerate(CONTESTANTS)
+        peer: implementations[i].ask(version=peer)["version"]
+        for i, peer in enumerate(IMPLEMENTATIONS)
     }
     about = {
         "machine": {**describe_machine(), "threads": args.threads},
@@ -257,7 +259,7 @@ def main() -> int:
     numbers = choose(args, operators)
     print(f"{'operator':44} {'size':>10} {'opwright µs':>12} {'PyTorch µs':>12}  ratio")
     for op_type, cases in numbers.items():
-        rows = list(measure_operator(cases, contestants, args))
+        rows = list(measure_operator(cases, implementations, args))
         if rows:
             sizes = {row["size"] for row in rows}
             before = operators.get(op_type, {"times": []})["times"]

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from contest import PEERS_VARIABLE, NotAvailableError
+from workload import PEERS_VARIABLE, NotAvailableError
 
 
 def find_peers() -> None:
-    """Make the peers importable in this process, after our packages: it receives their arrays."""
+    """Make the peers importable after our packages, so that this process can get their arrays."""
     python = os.environ.get(PEERS_VARIABLE)
     if python is None:
         raise NotAvailableError(f"{PEERS_VARIABLE} names no interpreter that has the peers")
@@ -30,7 +30,7 @@ def make_model(
     constants: Mapping[str, np.ndarray],
     dtype: int,
 ) -> bytes:
-    """Return a model of ONNX, checked."""
+    """Check an ONNX model and return it."""
     from onnx import checker, helper, numpy_helper
 
     graph = helper.make_graph(

@@ -1,10 +1,11 @@
-"""Compare predictions of `opwright_simulation` for processes of this machine with measurements.
+"""Compare predictions of `opwright_simulation` for processes on this machine with measurements.
 
     python benchmarks/predicted_ranks.py
 
 A link is fitted to all-reduces of two processes. With it, the step of one process, measured while
-another one runs, is predicted on 2, 4 and 8, which are then measured. All use one thread; if there
-are more processes than cores, they share cores. opwright-mpi and opwright-kit must be installed.
+another process runs, is predicted for 2, 4 and 8 processes, which are then measured. All use one
+thread; if there are more processes than cores, they share cores. opwright-mpi and opwright-kit must
+be installed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ STEPS = 60
 
 
 def build_step():
-    """Return program, startup program and loss of a training step."""
+    """Return the program, startup program and loss of a training step."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", shape=[None, 784])
         y = layers.data("y", shape=[None, 1], dtype="int64")
@@ -84,7 +85,7 @@ def measure_all_reduce(size_bytes):
 
 
 def run_rank(target):
-    """The work of each process; the first writes the times."""
+    """The code that each process runs; the first process writes the times."""
     results = {"step_s": measure_step()}
     if dist.size() == 2:
         results["all_reduce_s"] = [measure_all_reduce(size) for size in SIZES]

@@ -1,7 +1,8 @@
-"""Several processes that run one step together: started, timed round by round, ended.
+"""Starts several processes that run one step together, times it round by round, and stops them.
 
-``ranks.py ENGINE STEP SOCKET`` is one of them: it prepares the step, then runs the number of calls
-in each line of the socket; waiting costs nothing. Rank 0 times them.
+``ranks.py ENGINE STEP SOCKET`` runs one of them: it prepares the step, then reads numbers of calls
+from the socket, line by line, and makes them; waiting costs no processor time. Rank 0 times the
+calls.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from typing import Any
 
 OURS, GLOO = "opwright", "torch"
 PREPARE_TIMEOUT_S, ROUND_TIMEOUT_S = 120.0, 100.0
-# As of contestant.py: long enough for the clock to vanish, short enough for many.
+# As in implementation.py: long enough that the cost of the clock is negligible, short enough for
+# many repeats.
 REPEAT_NS = 2_000_000
 LAUNCH = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
 ALONE = {"OPWRIGHT_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 class Ranks:
-    """Processes of one engine that have prepared a step; each has one thread.
+    """Processes connected by one engine that have prepared a step; each has one thread.
 
     Parameters
     ----------
@@ -83,14 +85,14 @@ class Ranks:
         try:
             connection, _ = listener.accept()
         except TimeoutError:
-            raise RuntimeError(f"a rank did not come: {self._last_words()}") from None
+            raise RuntimeError(f"a rank did not connect: {self._last_words()}") from None
         connection.settimeout(ROUND_TIMEOUT_S)
         return connection.makefile("rw")
 
     def _read(self, stream: Any) -> str:
         line = stream.readline()
         if not line:
-            raise RuntimeError(f"a rank ended: {self._last_words()}")
+            raise RuntimeError(f"a rank exited: {self._last_words()}")
         return str(line)
 
     def _last_words(self) -> str:
@@ -98,7 +100,7 @@ class Ranks:
         return (self._log.read().strip().splitlines() or ["it said nothing"])[-1]
 
     def time_round(self, seconds: float) -> list[float]:
-        """Return the ns of a call for each of many repeats, on rank 0."""
+        """Return the ns of a call on rank 0, for each of many repeats."""
         while True:  # the first round also finds out the number of calls of a repeat
             (call_ns,) = self._ask(1)
             number = max(1, round(REPEAT_NS / call_ns))
@@ -117,7 +119,7 @@ class Ranks:
         return times
 
     def _close(self) -> None:
-        """End the processes, which leave when their socket is closed."""
+        """Stop the processes, which exit when their socket is closed."""
         for stream in self._streams:
             stream.close()
         for process in self._processes:
@@ -131,7 +133,7 @@ class Ranks:
 
 
 def serve(step: Callable[[], Any], stream: Any, is_first: bool) -> None:
-    """Run the request of each line."""
+    """Run the request in each line."""
     for line in stream:
         command = json.loads(line)
         times = []
@@ -146,7 +148,7 @@ def serve(step: Callable[[], Any], stream: Any, is_first: bool) -> None:
 
 
 def main() -> None:
-    """Be one of the processes."""
+    """Run as one of the processes."""
     from networks import distributed
 
     engine, name, path = sys.argv[1:]

@@ -11,21 +11,21 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from contest import Goal, Workload, is_ours
 from rounds import Result
+from workload import Goal, Workload, is_ours
 
 Row = tuple[Workload, list[Result]]
 
 
 def format_figure(value: float) -> str:
-    """Return at least three digits of a figure."""
+    """Format a figure with at least three digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def find_best(workload: Workload, results: list[Result], prefix: str = "") -> Result | None:
-    """Return the best peer whose name begins with `prefix`, or our contestant of just that name.
+    """Return the best peer whose name starts with `prefix`, or opwright's implementation so named.
 
     Without a prefix a copy is not a peer.
     """
@@ -34,15 +34,19 @@ def find_best(workload: Workload, results: list[Result], prefix: str = "") -> Re
         for result in results
         if result.figures
         and not result.problem
-        and (not is_ours(result.contestant) or result.contestant == prefix)
-        and (result.contestant.startswith(prefix) if prefix else result.contestant[:4] != "copy")
+        and (not is_ours(result.implementation) or result.implementation == prefix)
+        and (
+            result.implementation.startswith(prefix)
+            if prefix
+            else result.implementation[:4] != "copy"
+        )
     ]
     choose = max if workload.more_is_better else min
     return choose(peers, key=lambda result: result.median or 0.0) if peers else None
 
 
 def describe_goal(workload: Workload, goal: Goal) -> str:
-    """Return the goal as text."""
+    """Describe the goal."""
     sign = "≥" if workload.more_is_better else "≤"
     if goal.figure is not None:
         return f"{sign} {goal.figure:g} {workload.unit}"
@@ -63,16 +67,16 @@ def check_goal(workload: Workload, results: list[Result], ours: Result, goal: Go
 
 
 def check_goals(row: Row, ours: Result) -> list[tuple[str, bool | None]]:
-    """Return each of our goals, and whether it is reached."""
+    """Return each goal of opwright, and whether it is reached."""
     workload, results = row
     return [
         (describe_goal(workload, goal), check_goal(workload, results, ours, goal))
-        for goal in workload.goals.get(ours.contestant, [])
+        for goal in workload.goals.get(ours.implementation, [])
     ]
 
 
 def find_tenth(workload: Workload, result: Result) -> float:
-    """Return the figure that a tenth of the repeats reach: the 10th percentile of times."""
+    """Return the 10th percentile of times, which a tenth of the repeats reach."""
     ordered = sorted(result.figures, reverse=workload.more_is_better)
     return ordered[len(ordered) // 10]
 
@@ -94,13 +98,14 @@ def format_row(row: Row) -> str:
     lines = [f"{workload.title}  [{workload.name}]"]
     for result in results:
         if result.median is None or result.problem:
-            lines.append(f"  {result.contestant:28}{result.problem or 'no times'}")
+            lines.append(f"  {result.implementation:28}{result.problem or 'no times'}")
             continue
         noisy = "~" if result.is_noisy else " "
         best = max if workload.more_is_better else min
         ratio = find_ratio(row, result)
         lines.append(
-            f"  {result.contestant:28}{noisy}{format_figure(result.median):>9} {workload.unit:8}"
+            f"  {result.implementation:28}{noisy}{format_figure(result.median):>9}"
+            f" {workload.unit:8}"
             f" (best tenth {format_figure(find_tenth(workload, result)):>8},"
             f" best {format_figure(best(result.figures)):>8})"
             + (f"  {ratio:6.2f} of the best peer" if ratio is not None else "")
@@ -119,7 +124,7 @@ def find_gpu() -> str:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return the environment of the figures."""
+    """Return the environment in which the figures were measured."""
     info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     names = [line.split(":")[1].strip() for line in info.splitlines() if "model name" in line]
     return {
@@ -139,7 +144,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def to_json(rows: list[Row], machine: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
-    """Return everything that was found."""
+    """Return all results as data."""
     return {
         "machine": machine,
         "versions": versions,
@@ -158,12 +163,12 @@ def to_json(rows: list[Row], machine: dict[str, Any], versions: dict[str, str]) 
 
 
 def _name_of(result: Result | None) -> str | None:
-    return None if result is None else result.contestant
+    return None if result is None else result.implementation
 
 
 def result_to_json(row: Row, result: Result) -> dict[str, Any]:
-    """Return the results of one contestant."""
-    found: dict[str, Any] = {"contestant": result.contestant}
+    """Return the results of one implementation."""
+    found: dict[str, Any] = {"implementation": result.implementation}
     if result.problem:
         found["problem"] = result.problem
     if result.figures:
@@ -179,7 +184,7 @@ def result_to_json(row: Row, result: Result) -> dict[str, Any]:
             "is_noisy": result.is_noisy,
             "ratio_to_best_peer": find_ratio(row, result),
         }
-    if is_ours(result.contestant):
+    if is_ours(result.implementation):
         found["goals"] = [
             {"goal": text, "reached": is_met} for text, is_met in check_goals(row, result)
         ]
@@ -187,7 +192,7 @@ def result_to_json(row: Row, result: Result) -> dict[str, Any]:
 
 
 def to_markdown(rows: list[Row], machine: dict[str, Any], versions: dict[str, str]) -> str:
-    """Return a table with a line for each of our contestants, and the machine above it."""
+    """Return a table with a line for each opwright implementation, below the machine's name."""
     peers = ", ".join(f"{name} {version}" for name, version in versions.items())
     gpu = f"{machine['gpu']}, " if machine["gpu"] else ""
     lines = [
@@ -206,9 +211,9 @@ def to_markdown(rows: list[Row], machine: dict[str, Any], versions: dict[str, st
         best = find_best(*row)
         against = "–"
         if best is not None and best.median is not None:
-            against = f"{best.contestant} {format_figure(best.median)} {workload.unit}"
-        for ours in (result for result in results if is_ours(result.contestant)):
-            variant = ours.contestant.removeprefix("opwright").strip(" ,")
+            against = f"{best.implementation} {format_figure(best.median)} {workload.unit}"
+        for ours in (result for result in results if is_ours(result.implementation)):
+            variant = ours.implementation.removeprefix("opwright").strip(" ,")
             what = f"{workload.title}, {variant}" if variant else workload.title
             if ours.median is None or ours.problem:
                 lines.append(f"| {what} | {ours.problem} | {against} | – | – |")

@@ -1,4 +1,4 @@
-"""Runs the contestants of a workload: each prepares once, then all are timed round by round."""
+"""Runs the implementations of a workload: each prepares once, then all are timed round by round."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contest import PEERS_VARIABLE, Workload, is_ours
+from workload import PEERS_VARIABLE, Workload, is_ours
 
-SCRIPT = Path(__file__).parent / "contestant.py"
+SCRIPT = Path(__file__).parent / "implementation.py"
 PREPARE_TIMEOUT_S = 600
 ROUND_TIMEOUT_S = 120
-# This many repeats must have run undisturbed by another process for the others to be left out.
+# Disturbed repeats are dropped only if at least this many undisturbed repeats remain.
 MIN_UNDISTURBED = 5
 
 
@@ -47,11 +47,11 @@ class Settings:
 
 @dataclass
 class Result:
-    """The results of one contestant.
+    """The results of one implementation.
 
     Attributes
     ----------
-    contestant : str
+    implementation : str
         Its name.
     problem : str
         Why there are no times; empty if there are.
@@ -67,7 +67,7 @@ class Result:
         Whether `figures` includes those, because too few others were left.
     """
 
-    contestant: str
+    implementation: str
     problem: str = ""
     is_wrong: bool = False
     values: list[float] = field(default_factory=list)
@@ -77,12 +77,12 @@ class Result:
 
     @property
     def median(self) -> float | None:
-        """The figure, None if there is none."""
+        """The figure, or None."""
         return statistics.median(self.figures) if self.figures else None
 
 
 class Process:
-    """A running contestant, and its answers.
+    """The process of a running implementation, and its answers.
 
     Parameters
     ----------
@@ -92,21 +92,21 @@ class Process:
         The file of the workload.
     workload : Workload
         A workload of that file.
-    contestant : str
+    implementation : str
         Its name.
     peers : str
-        The interpreter of the peers, for a contestant of ours that uses their arrays.
+        The peers' interpreter, for an opwright implementation that uses their arrays.
     """
 
     def __init__(
-        self, python: str, file: Path, workload: Workload, contestant: str, peers: str
+        self, python: str, file: Path, workload: Workload, implementation: str, peers: str
     ) -> None:
-        self.result = Result(contestant)
+        self.result = Result(implementation)
         self.times: list[tuple[float, bool]] = []
         self.per = 1.0
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - lives as long
         self._process = subprocess.Popen(
-            [python, SCRIPT, file, workload.name, contestant],
+            [python, SCRIPT, file, workload.name, implementation],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -115,7 +115,7 @@ class Process:
         )
 
     def prepare(self) -> None:
-        """Wait until rounds can be requested, or the reason why not is known."""
+        """Wait until rounds can be requested, or until the process has reported why not."""
         answer = self._read(PREPARE_TIMEOUT_S)
         if answer:
             self.per, self.result.values = answer["per"], answer["values"]
@@ -153,7 +153,7 @@ class Process:
         self._log.close()
 
     def _read(self, timeout_s: float) -> dict[str, Any] | None:
-        """Return the next answer, or None and record why the contestant cannot continue."""
+        """Return the next answer, or None and record why the implementation cannot continue."""
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], timeout_s)[0]:
             self._process.kill()
@@ -175,8 +175,8 @@ class Process:
         return (self._log.read().strip().splitlines() or ["it said nothing"])[-1]
 
 
-class Contest:
-    """The contestants of a workload: they prepare concurrently, and are timed alternately.
+class Comparison:
+    """The implementations of a workload: they prepare concurrently, and are timed alternately.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class Contest:
     settings : Settings
         How to run.
     names : list of str
-        The contestants.
+        The implementations.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Contest:
         self._processes: list[Process] = []
 
     def start(self, one_by_one: bool = False) -> None:
-        """Start the preparation of contestants; on request wait for each before the next one."""
+        """Start preparing the implementations; with `one_by_one` wait for each before the next."""
         for name in self._names:
             python = self._settings.ours if is_ours(name) else self._settings.peers
             process = Process(python, self._file, self.workload, name, self._settings.peers)
@@ -206,12 +206,12 @@ class Contest:
                 process.prepare()
 
     def wait(self) -> None:
-        """Wait until all contestants that were started together are ready."""
+        """Wait until all implementations that were started together are ready."""
         for process in self._processes:
             process.prepare()
 
     def finish(self) -> list[Result]:
-        """Time all contestants round by round, end them and return the results."""
+        """Time all implementations round by round, stop them and return the results."""
         for _ in range(self._settings.rounds):
             for process in self._processes:
                 if process.is_running:
@@ -224,43 +224,44 @@ class Contest:
         return results
 
     def close(self) -> None:
-        """End the contestants."""
+        """Stop the implementations."""
         for process in self._processes:
             process.close()
 
 
-def run(contests: list[Contest], together: int) -> Iterator[tuple[Workload, list[Result]]]:
-    """Run contests in order, and yield the results of each.
+def run(comparisons: list[Comparison], together: int) -> Iterator[tuple[Workload, list[Result]]]:
+    """Run comparisons in order, and yield the results of each.
 
     Parameters
     ----------
-    contests : list of Contest
-        The contests.
+    comparisons : list of Comparison
+        The comparisons.
     together : int
-        The contestants of this many contests prepare concurrently, which is faster with many
+        The number of comparisons whose implementations prepare concurrently, which is faster with
+        many
         processors; 0: they prepare one by one.
     """
-    for batch in in_batches(contests, max(1, together)):
+    for batch in in_batches(comparisons, max(1, together)):
         try:
-            for contest in batch:
-                contest.start(one_by_one=not together)
-            for contest in batch if together else ():
-                contest.wait()
-            for contest in batch:
-                yield contest.workload, contest.finish()
+            for comparison in batch:
+                comparison.start(one_by_one=not together)
+            for comparison in batch if together else ():
+                comparison.wait()
+            for comparison in batch:
+                yield comparison.workload, comparison.finish()
         finally:
-            for contest in batch:
-                contest.close()
+            for comparison in batch:
+                comparison.close()
 
 
-def in_batches(contests: list[Contest], n: int) -> Iterator[list[Contest]]:
-    """Yield n contests at a time."""
-    for first in range(0, len(contests), n):
-        yield contests[first : first + n]
+def in_batches(comparisons: list[Comparison], n: int) -> Iterator[list[Comparison]]:
+    """Yield n comparisons at a time."""
+    for first in range(0, len(comparisons), n):
+        yield comparisons[first : first + n]
 
 
 def collect_figures(workload: Workload, process: Process) -> None:
-    """Turn times into figures, without the disturbed ones if enough others are left."""
+    """Convert times to figures, without disturbed ones if enough undisturbed ones remain."""
     result = process.result
     undisturbed = [call_ns for call_ns, disturbed in process.times if not disturbed]
     result.n_disturbed = len(process.times) - len(undisturbed)
@@ -270,24 +271,24 @@ def collect_figures(workload: Workload, process: Process) -> None:
 
 
 def compare_values(workload: Workload, results: list[Result]) -> None:
-    """Mark each contestant whose values differ from the values of the first peer that has some."""
+    """Mark implementations whose values differ from those of the first peer with values."""
     with_values = [result for result in results if result.values]
-    peers = [result for result in with_values if not is_ours(result.contestant)]
+    peers = [result for result in with_values if not is_ours(result.implementation)]
     for reference in (peers or with_values)[:1]:
         for result in with_values:
             apart = find_distance(result.values, reference.values)
-            allowed = workload.tolerances.get(result.contestant, workload.tolerance)
-            # Written so that a NaN is wrong.
+            allowed = workload.tolerances.get(result.implementation, workload.tolerance)
+            # Written so that NaN counts as wrong.
             if not apart <= allowed:
                 result.is_wrong = True
                 result.problem = (
-                    f"DISAGREES with {reference.contestant} by {apart:.1e} of the largest value, "
-                    f"allowed {allowed:.0e}"
+                    f"DISAGREES with {reference.implementation} by {apart:.1e} of the largest "
+                    f"value, allowed {allowed:.0e}"
                 )
 
 
 def find_distance(values: list[float], reference: list[float]) -> float:
-    """Return the largest difference as a share of the largest value."""
+    """Return the largest difference as a fraction of the largest value."""
     if len(values) != len(reference):
         return float("inf")
     scale = max(map(abs, reference)) or 1.0

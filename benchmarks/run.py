@@ -1,7 +1,7 @@
 """Measure opwright and its peers, interleaved, each in a separate process; print a table.
 
-``run.py`` measures all workloads, ``run.py mlp-train-64 'bandwidth-*'`` those named. Exit status 1
-when a contestant failed or computed something else than the others.
+``run.py`` measures all workloads, ``run.py mlp-train-64 'bandwidth-*'`` only those named. The exit
+status is 1 if an implementation failed or its results differ from the others.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from chart import draw_chart
-from contest import Workload, is_ours, load_workloads
 from report import Row, describe_machine, format_row, to_json, to_markdown
-from rounds import Contest, Settings, run
+from rounds import Comparison, Settings, run
+from workload import Workload, is_ours, load_workloads
 
 HERE = Path(__file__).parent
 VERSIONS = """
@@ -34,13 +34,13 @@ print(json.dumps(found))
 
 
 def load_folder(folder: Path) -> list[tuple[Workload, Path]]:
-    """Return the workloads of all files of a folder, each with its file."""
+    """Return the workloads of all files in a folder, each with its file."""
     files = sorted(folder.glob("*.py"))
     return [(workload, file) for file in files for workload in load_workloads(file)]
 
 
 def choose(all_of_them: list[tuple[Workload, Path]], patterns: list[str]) -> list[int]:
-    """Return the positions of the workloads that a pattern names."""
+    """Return the indices of the workloads that match a pattern."""
     chosen: set[int] = set()
     for pattern in patterns:
         matching = {
@@ -58,10 +58,12 @@ def choose(all_of_them: list[tuple[Workload, Path]], patterns: list[str]) -> lis
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workloads", nargs="*", help="names or patterns; all by default")
-    parser.add_argument("--list", action="store_true", help="list the workloads and contestants")
+    parser.add_argument(
+        "--list", action="store_true", help="list the workloads and implementations"
+    )
     parser.add_argument("--peers", default=sys.executable, help="the Python that has the peers")
-    parser.add_argument("--only", action="append", help="pattern of contestants; repeatable")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each contestant")
+    parser.add_argument("--only", action="append", help="pattern of implementations; repeatable")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each implementation")
     parser.add_argument("--seconds", type=float, default=0.3, help="length of a round")
     parser.add_argument(
         "--realtime",
@@ -73,7 +75,7 @@ def parse_arguments() -> argparse.Namespace:
         type=int,
         default=0,
         metavar="N",
-        help="let the contestants of N workloads prepare side by side; default: one by one",
+        help="prepare the implementations of N workloads concurrently; default: one by one",
     )
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--markdown", type=Path, help="write a table to this file")
@@ -82,23 +84,23 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def list_contestants(workload: Workload, patterns: list[str] | None) -> list[str]:
-    """Return the names that a pattern matches, those of opwright first."""
-    names = sorted(workload.contestants, key=lambda name: not is_ours(name))
+def list_implementations(workload: Workload, patterns: list[str] | None) -> list[str]:
+    """Return the names that match a pattern, those of opwright first."""
+    names = sorted(workload.implementations, key=lambda name: not is_ours(name))
     if patterns is None:
         return names
     return [name for name in names if any(fnmatch.fnmatch(name, part) for part in patterns)]
 
 
 def find_versions(python: str) -> dict[str, str]:
-    """Return the versions of the peers that an interpreter has."""
+    """Return the versions of the peers installed for an interpreter."""
     printed = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True, check=True)
     versions: dict[str, str] = json.loads(printed.stdout)
     return versions
 
 
 def write_chart(path: Path, result: dict[str, Any]) -> None:
-    """Draw the chart; without a measured peer there is none, and the run fails."""
+    """Draw the chart; fail if no peer was measured."""
     try:
         path.write_text(draw_chart(result), encoding="utf-8")
     except ValueError as error:
@@ -106,22 +108,22 @@ def write_chart(path: Path, result: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Run the workloads of the command line."""
+    """Run the workloads named on the command line."""
     args = parse_arguments()
     everything = load_folder(args.folder)
     chosen = choose(everything, args.workloads or ["*"])
     if args.list:
         for workload, _ in (everything[index] for index in chosen):
-            print(f"{workload.name:20}{', '.join(list_contestants(workload, args.only))}")
+            print(f"{workload.name:20}{', '.join(list_implementations(workload, args.only))}")
         return 0
     settings = Settings(sys.executable, args.peers, args.rounds, args.seconds, args.realtime)
     machine, versions = describe_machine(), find_versions(args.peers)
-    contests = [
-        Contest(workload, file, settings, list_contestants(workload, args.only))
+    comparisons = [
+        Comparison(workload, file, settings, list_implementations(workload, args.only))
         for workload, file in (everything[index] for index in chosen)
     ]
     rows: list[Row] = []
-    for row in run(contests, args.together):
+    for row in run(comparisons, args.together):
         rows.append(row)
         print(format_row(row), flush=True)
     if any(found.is_noisy for _, results in rows for found in results):

@@ -1,7 +1,7 @@
-"""Costs of the runtime: a step, a call, a Python kernel, an eager operator.
+"""Measures the runtime's costs of a step, a call, a Python kernel and an eager operator.
 
-Prints medians and minima in nanoseconds next to the goals of the design. Needs g++, for the kernels
-of tests/native/kernels.cc.
+Prints medians and minima in nanoseconds next to the goals of the design. It needs g++, to compile
+the kernels of tests/native/kernels.cc.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Maker:
         self.n_ops = 0
 
     def outside(self, role: int, name: str) -> int:
-        """Add memory of the caller."""
+        """Add a value in the caller's memory."""
         return self.builder.value(F32, (8,), rt.EXTERNAL, self.builder.external(role, name))
 
     def feed(self, name: str) -> int:
@@ -101,7 +101,7 @@ def single(kernel: rt.Prepared) -> rt.CompiledNetwork:
 
 
 def measure(call: Callable[[], Any], number: int) -> tuple[float, float]:
-    """Return (median, minimum) of one call in ns."""
+    """Return the median and minimum time of one call in ns."""
     call()
     times = [t / number * 1e9 for t in timeit.repeat(call, number=number, repeat=REPEATS)]
     return statistics.median(times), min(times)

@@ -1,6 +1,6 @@
-"""Only PyTorch's functions, for operators whose peers in the tests inspect values first.
+"""Plain PyTorch functions, for operators whose peers in the tests first inspect values.
 
-Such a check, or another convention for indices below 0, would count as PyTorch's time.
+Such a check, or conversion of negative indices, would count as PyTorch's time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _REDUCE = {"add": "sum", "mean": "mean"}
 
 
 def _slice(x: Tensor, axes: Sequence[int], starts: Sequence[int], ends: Any, steps: Any) -> Tensor:
-    """Slice one axis; a step below 0 is a flip."""
+    """Slice one axis; a negative step is a flip."""
     (axis,), (start,), (end,), (step,) = axes, starts, ends, steps or [1]
     if step < 0:
         return torch.flip(x, (axis,))

@@ -2,7 +2,7 @@
 
     python examples/layers_and_adam.py
 
-Builds the programs itself, instead of leaving everything to `Model`.
+It builds the programs explicitly, instead of using `Model`.
 """
 
 from __future__ import annotations

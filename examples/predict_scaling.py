@@ -1,4 +1,4 @@
-"""Predict two published measurements of data-parallel training from their own parameters.
+"""Predict two published measurements of data-parallel training from their published parameters.
 
 A. Sergeev and M. Del Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018,
 report 90 % of perfect scaling for ResNet-101 and 68 % for VGG-16 on 512 GPUs: 128 machines with
@@ -22,7 +22,7 @@ Layer = tuple[int, int]
 
 
 def convolution(inputs: int, outputs: int, kernel: int, size: int) -> Layer:
-    """Return the operations for an image, and the number of parameters."""
+    """Return the operations per image, and the number of parameters."""
     parameters = inputs * outputs * kernel * kernel
     return 2 * parameters * size * size, parameters
 
@@ -56,7 +56,7 @@ def resnet101() -> list[Layer]:
 
 
 def predict(network: list[Layer], images_per_s: float) -> float:
-    """Return the efficiency on 512 GPUs of a network that one GPU trains so fast."""
+    """Return the efficiency on 512 GPUs of a network with a given speed on one GPU."""
     operations = sum(flops for flops, _ in network)
     step_s = BATCH / images_per_s
     layers = [(step_s * flops / operations, FLOAT_BYTES * size) for flops, size in network]
@@ -66,8 +66,9 @@ def predict(network: list[Layer], images_per_s: float) -> float:
 
 
 if __name__ == "__main__":
-    # Images a second of one P100, from TensorFlow's benchmarks of 2017: 154 for VGG-16; ResNet-101
-    # is between 219 for ResNet-50 and 91.8 for ResNet-152, by its number of operations.
+    # Images per second on one P100, from TensorFlow's benchmarks of 2017: 154 for VGG-16;
+    # ResNet-101 is interpolated between 219 for ResNet-50 and 91.8 for ResNet-152 by its number of
+    # operations.
     for name, network, images_per_s, measured in (
         ("ResNet-101", resnet101(), 129, 0.90),
         ("VGG-16", vgg16(), 154, 0.68),

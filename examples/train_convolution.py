@@ -1,7 +1,7 @@
-"""Train a small convolutional network on the handwritten digits, images of 8 x 8 pixels.
+"""Train a small convolutional network on handwritten digits, images of 8 x 8 pixels.
 
-``python train_convolution.py`` prints the program, the loss after each epoch, and how many of the
-held-out images it gets right.
+``python train_convolution.py`` prints the program, the loss after each epoch, and the number of
+correctly classified held-out images.
 """
 
 import opwright as ow
@@ -34,7 +34,7 @@ for epoch in range(5):
     ]
     print(f"epoch {epoch} loss {losses[-1]:.3f}")
 
-# Predictions need neither the loss nor the optimizer.
+# Prediction needs neither the loss nor the optimizer.
 predict = ow.Network(main.prune([logits]).global_block()).compile(
     feed=["x"], fetch=[logits], scope=scope
 )

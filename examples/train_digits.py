@@ -1,4 +1,4 @@
-"""Train on handwritten digits, save, and predict the same in a new process.
+"""Train on handwritten digits, save the model, and get the same predictions in a new process.
 
 ``python train_digits.py [FOLDER]`` writes the model to FOLDER, by default ``model_dir``.
 """

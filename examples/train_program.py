@@ -24,7 +24,7 @@ for epoch in range(5):
     losses = [step(x=images, y=labels)[0].item() for images, labels in batches]
     print("epoch", epoch, "loss", losses[-1])
 
-# Predictions need neither the loss nor the optimizer.
+# Prediction needs neither the loss nor the optimizer.
 predict = ow.Network(main.prune([logits]).global_block()).compile(
     feed=["x"], fetch=[logits], scope=scope
 )

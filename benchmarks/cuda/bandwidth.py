@@ -1,6 +1,6 @@
-"""Operators bound by memory on arrays of a gigabyte of float32, compared with a copy on the device.
+"""Memory-bound operators on float32 arrays of a gigabyte, compared with a copy on the device.
 
-Bytes counted: those that an operator must read and write, each once.
+Counted are the bytes that an operator must read and write, each once.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from gpu import OurProgram, choose, open_opwright, open_torch, wait_for_torch
+from workload import Goal, Timed, Workload
 
 ROWS, WIDTH = choose((65536, 4096), (64, 128))
 IMAGES = choose((256, 256, 64, 64), (4, 8, 16, 16))  # as many elements
@@ -40,13 +40,13 @@ def make_labels() -> np.ndarray:
 
 
 def pick(result: Any) -> list[float]:
-    """Return a few numbers of a result."""
+    """Return a few values of a result."""
     flat = np.asarray(result).ravel()
     return flat[:: max(1, flat.size // 64)].tolist()
 
 
 def opwright(operator: str) -> Timed:
-    """A compiled network of one operator; arrays stay in the scope, on the device."""
+    """A compiled one-operator network; its arrays stay in the scope, on the device."""
     open_opwright()
     import opwright as ow
 
@@ -78,7 +78,7 @@ def opwright(operator: str) -> Timed:
 
 
 def batch_norm(images: np.ndarray) -> Timed:
-    """Normalization in training, of images whose channels are in front."""
+    """Batch normalization in training, of images with channels first."""
     import opwright as ow
 
     channels = images.shape[1]
@@ -102,7 +102,7 @@ def batch_norm(images: np.ndarray) -> Timed:
 def time_program(
     block: Any, operator: str, inputs: dict[str, np.ndarray], shape: tuple[int, ...]
 ) -> Timed:
-    """Return the calls of a block that writes ``result``, float32 of this shape."""
+    """Return the call of a block that writes ``result``, float32 of this shape."""
     import opwright as ow
 
     program = OurProgram(block, ow.Scope(), inputs, {"result": np.zeros(shape, "float32")})
@@ -111,13 +111,13 @@ def time_program(
         program.call,
         per=TRAFFIC[operator] * SIZE_BYTES,
         values=pick(program.read()),
-        # A result of a gigabyte is not read again and again.
+        # A result of a gigabyte is not read repeatedly.
         wait=program.wait,
     )
 
 
 def torch(operator: str) -> Timed:
-    """The same by PyTorch, without autograd, into an array that exists if it can."""
+    """The same in PyTorch, without autograd, into an existing array if possible."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 
@@ -149,7 +149,7 @@ def torch(operator: str) -> Timed:
 
 
 def copy() -> Timed:
-    """A copy of a gigabyte within the device, by the driver."""
+    """A copy of a gigabyte within the device, made by the driver."""
     torch, device = open_torch()
     x = torch.from_numpy(make_array(1)).to(device)
     out = torch.empty_like(x)

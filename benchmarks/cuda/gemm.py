@@ -1,8 +1,7 @@
-"""Products of two 8192×8192 matrices, bfloat16 and float32, compared with PyTorch's; neither uses
-TF32.
+"""Products of two 8192×8192 matrices, bfloat16 and float32, compared with PyTorch, without TF32.
 
-Random numbers: products of zeros use less power, and run faster. PyTorch may not round the partial
-sums of bfloat16 products; neither does ours.
+The numbers are random, since products of zeros use less power and run faster. PyTorch must not
+round the partial sums of bfloat16 products, as opwright does not either.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from gpu import OurProgram, choose, open_opwright, open_torch, wait_for_torch
+from workload import Goal, Timed, Workload
 
 N = choose(8192, 64)
 OPERATIONS = 2.0 * N**3
@@ -26,13 +25,13 @@ def make_matrices() -> tuple[np.ndarray, np.ndarray]:
 
 
 def pick(product: Any) -> list[float]:
-    """Return a few numbers of the product."""
+    """Return a few values of the product."""
     flat = np.asarray(product, np.float32).ravel()
     return flat[:: flat.size // 64 + 1].tolist()
 
 
 def opwright(dtype: str) -> Timed:
-    """A compiled network of one matmul; the matrices stay in the scope, on the device."""
+    """A compiled network with one matmul; the matrices stay in the scope, on the device."""
     open_opwright()
     import opwright as ow
     from opwright.op import dtype_to_numpy
@@ -52,7 +51,7 @@ def opwright(dtype: str) -> Timed:
 
 
 def torch(dtype: str) -> Timed:
-    """torch.mm into a matrix that exists."""
+    """torch.mm into an existing matrix."""
     torch, device = open_torch()
     a, b = (torch.from_numpy(m).to(device, getattr(torch, dtype)) for m in make_matrices())
     c = torch.empty_like(a)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from gpu import HOWS, OurProgram, open_opwright, open_torch, time_torch, time_training
 from networks.gpt import (
     LEARNING_RATE,
@@ -17,6 +16,7 @@ from networks.gpt import (
     make_torch_parameters,
     torch_loss,
 )
+from workload import Goal, Timed, Workload
 
 
 def opwright(tunes: bool = True) -> Timed:
@@ -31,7 +31,7 @@ def opwright(tunes: bool = True) -> Timed:
 
 
 def torch(how: str) -> Timed:
-    """The same by PyTorch, with its fused attention and its fused optimizer."""
+    """The same in PyTorch, with fused attention and a fused optimizer."""
     torch, device = open_torch()
     x, y = (torch.from_numpy(array).to(device) for array in make_batch())
     parameters = make_torch_parameters(device)

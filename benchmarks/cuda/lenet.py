@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from gpu import (
     HOWS,
     OurProgram,
@@ -24,10 +23,11 @@ from networks.lenet import (
     make_opwright_step,
     make_parameters,
 )
+from workload import Goal, Timed, Workload
 
 
 def opwright(library: str) -> Timed:
-    """A compiled program of layers, with the convolutions of a library."""
+    """A compiled program of layers, with the convolutions of one library."""
     open_opwright()
     convolve_by(library)
     block, scope, loss = make_opwright_step()
@@ -38,7 +38,7 @@ def opwright(library: str) -> Timed:
 
 
 def torch(how: str, channels_last: bool = True) -> Timed:
-    """The same by PyTorch, with its fused optimizer."""
+    """The same in PyTorch, with a fused optimizer."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 

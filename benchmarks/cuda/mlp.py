@@ -1,7 +1,7 @@
 """One training step of 784-200-200-10 with sigmoid, SGD, float32; batch 64 and 1,024.
 
-Images, labels, parameters and the loss are on the GPU for all contestants, and no step reads the
-loss; except for "Model", whose user fills in arrays on the device and gets each loss.
+Images, labels, parameters and the loss are on the GPU for all implementations, and no step reads
+the loss. The exception is "Model", whose user fills in arrays on the device and gets each loss.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from gpu import HOWS, OurProgram, open_opwright, open_torch, put_on_gpu, time_torch, time_training
 from networks.mlp import (
     LEARNING_RATE,
@@ -21,6 +20,7 @@ from networks.mlp import (
     make_opwright_model,
     make_parameters,
 )
+from workload import Goal, Timed, Workload
 
 
 def opwright_step(batch: int) -> Timed:
@@ -64,7 +64,7 @@ def opwright_model(batch: int) -> Timed:
 
 
 def torch(batch: int, how: str) -> Timed:
-    """The same by PyTorch, with its fused loss and its fused optimizer."""
+    """The same in PyTorch, with a fused loss and a fused optimizer."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 

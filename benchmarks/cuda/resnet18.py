@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from gpu import (
     HOWS,
     OurProgram,
@@ -20,6 +19,7 @@ from gpu import (
     time_training,
 )
 from networks.images import CLASSES, RESNET18
+from workload import Goal, Timed, Workload
 
 BATCH, SIZE = choose((64, 224), (2, 32))
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
@@ -34,7 +34,7 @@ def make_batch() -> tuple[np.ndarray, np.ndarray]:
 
 
 def opwright(library: str, dtype: str = "float32", **how: Any) -> Timed:
-    """A compiled program of layers, with the convolutions of a library."""
+    """A compiled program of layers, with the convolutions of one library."""
     open_opwright()
     convolve_by(library)
     import opwright as ow
@@ -69,7 +69,7 @@ def torch(
     dtype: str = "float32",
     deterministic: bool = False,
 ) -> Timed:
-    """The same by PyTorch, with its fused optimizer."""
+    """The same in PyTorch, with a fused optimizer."""
     torch, device = open_torch(tf32, deterministic)
     from torch.nn import functional as F  # noqa: N812
 
@@ -85,7 +85,7 @@ def torch(
     narrow = getattr(torch, dtype)
 
     def loss_of() -> Any:
-        # A graph keeps no cache of casts.
+        # A graph must not use autocast's cache of casts.
         with torch.autocast(device, narrow, enabled=dtype != "float32", cache_enabled=False):
             return F.cross_entropy(module(x), y)
 
@@ -112,8 +112,8 @@ WORKLOADS = [
             "opwright": [Goal(ratio=1.0, of="torch deterministic")],
             "opwright, varying": [Goal(ratio=1.0, of="torch")],
         },
-        # Batch normalization amplifies roundings; over the two values of a channel that remain of
-        # the small images, PyTorch's own two layouts are 0.07 apart.
+        # Batch normalization amplifies rounding; with the two values per channel that remain of the
+        # small images, PyTorch's own two layouts differ by 0.07.
         tolerance=choose(1e-2, 0.2),
     ),
     Workload(

@@ -1,4 +1,4 @@
-"""Small libraries and programs that benchmarks compare with, compiled when they are used."""
+"""Small libraries and programs with which benchmarks compare, compiled at first use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from contest import NotAvailableError
+from workload import NotAvailableError
 
 HERE = Path(__file__).parent
 BUILT = HERE.parents[1] / "build" / "benchmarks"
 
 
 def compile_library(source: str, *flags: str) -> ctypes.CDLL:
-    """Return ``native/<source>.cc`` compiled by g++ and loaded; kept below build/."""
+    """Return the library ``native/<source>.cc``, compiled with g++ and cached under build/."""
     if shutil.which("g++") is None:
         raise NotAvailableError("no C++ compiler g++")
     code, library = HERE / f"{source}.cc", BUILT / f"{source}.so"
@@ -27,7 +27,7 @@ def compile_library(source: str, *flags: str) -> ctypes.CDLL:
 
 
 def compile_program(source: Path, *flags: str) -> Path:
-    """Return a C program compiled by cc; kept below build/."""
+    """Compile a C program with cc, cache it under build/ and return its path."""
     if shutil.which("cc") is None:
         raise NotAvailableError("no C compiler cc")
     program = BUILT / source.stem
@@ -38,7 +38,7 @@ def compile_program(source: Path, *flags: str) -> Path:
 
 
 def find_packaged(distribution: str, name: str) -> Path:
-    """Return the folder of the first file called `name` that a Python package installed."""
+    """Return the folder of the first file called `name` in a Python package's installation."""
     try:
         files = importlib.metadata.files(distribution) or []
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-// Copies of large arrays by two threads: the limit of this machine's memory.
+// Copies large arrays with two threads, to measure the machine's memory bandwidth.
 #include <emmintrin.h>
 #include <omp.h>
 

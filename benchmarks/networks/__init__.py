@@ -1,1 +1,1 @@
-"""The networks that contestants build: their parameters and inputs, made only with NumPy."""
+"""The networks that implementations build: their parameters and inputs, created only with NumPy."""

@@ -1,4 +1,4 @@
-"""Steps of several processes, in opwright and PyTorch: reductions, training steps."""
+"""Multi-process steps in opwright and PyTorch: reductions and training steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Prepared = tuple[Step, list[float]]
 
 
 def connect(engine: str) -> int:
-    """Connect this process to the others; return its rank."""
+    """Connect this process to the other processes; return its rank."""
     if engine == "opwright":
         import opwright_dist
 
@@ -43,7 +43,7 @@ def make_elements(rank: int, n: int) -> np.ndarray:
 
 
 def opwright_reduction(n: int) -> Prepared:
-    """A plan of one all_reduce from one variable into another."""
+    """A plan with one all_reduce from one variable to another."""
     import opwright as ow
     import opwright_dist as dist
 
@@ -87,7 +87,7 @@ def opwright_training(make: Callable[..., Any], batch: Any, parallel: bool, n: i
 
 
 def divided_training(divided: bool) -> Prepared:
-    """A data-parallel step of the wide MLP; the states of Adam in parts, or whole."""
+    """A data-parallel step of the wide MLP, with sharded or unsharded Adam states."""
     step = wide.make_step(divided)[0]
     return step, [step() for _ in range(wide.STEPS_TO_COMPARE)]
 
@@ -95,7 +95,7 @@ def divided_training(divided: bool) -> Prepared:
 def torch_training(
     model: Callable[[], Any], optimizer: Any, batch: Any, n: int, views: bool | None
 ) -> Prepared:
-    """DistributedDataParallel and a fused optimizer; alone without it."""
+    """DistributedDataParallel and a fused optimizer; in one process, only the optimizer."""
     import torch
     from torch import distributed
 
@@ -142,7 +142,7 @@ def torch_lenet() -> Any:
 
 
 def set_parameters(network: Any, arrays: list[np.ndarray]) -> None:
-    """Set the parameters of a network, weights of layers as [in, out]."""
+    """Set the parameters of a network; layer weights are [in, out]."""
     import torch
 
     with torch.no_grad():
@@ -152,7 +152,7 @@ def set_parameters(network: Any, arrays: list[np.ndarray]) -> None:
 
 
 def make_steps() -> dict[str, dict[str, Callable[[], Prepared]]]:
-    """Return the functions that prepare each step, by engine and name."""
+    """Return the functions that prepare the steps, by engine and name."""
     ours: dict[str, Callable[[], Prepared]] = {
         f"allreduce-{name}": partial(opwright_reduction, n) for name, n in ELEMENTS.items()
     }

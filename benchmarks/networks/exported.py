@@ -1,7 +1,7 @@
-"""Writes models of PyTorch, by its exporter, and of ONNX's light zoo, as files of ONNX.
+"""Writes PyTorch models, with its exporter, and models of ONNX's light zoo as ONNX files.
 
-``exported.py NAME FILE`` is run by an interpreter that has the peers: our contestants must not have
-PyTorch in their process. Weights are random, the batch is one.
+``exported.py NAME FILE`` is run by an interpreter that has the peers: the processes of opwright
+implementations must not import PyTorch. Weights are random, and the batch size is one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VISION = {
 
 
 def write_zoo(name: str, path: Path) -> None:
-    """Write a light model with random weights in the places of its constant ones."""
+    """Write a light model, with its constant weights replaced by random ones."""
     import onnx
     from onnx import numpy_helper
 
@@ -57,7 +57,7 @@ def write_zoo(name: str, path: Path) -> None:
         (output,) = node.output
         fan_in = max(1, int(np.prod(shape[1:])))
         array = rng.standard_normal(shape, dtype="float32") * np.float32((2 / fan_in) ** 0.5)
-        # A scale or a variance of a normalization is a vector, and must not be negative.
+        # The scale and variance of a normalization are vectors, and must not be negative.
         graph.initializer.append(
             numpy_helper.from_array(np.abs(array) if len(shape) == 1 else array, output)
         )
@@ -72,7 +72,7 @@ def write_zoo(name: str, path: Path) -> None:
 
 
 def make_vision(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """Return a model of torchvision and an image."""
+    """Return a torchvision model and an image."""
     import torch
     from torch.library import Library
 
@@ -100,7 +100,7 @@ def make_mlp() -> tuple[Any, tuple[Any, ...]]:
 
 
 def make_recurrent(kind: str, **options: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return two layers, 256 wide, for 64 steps."""
+    """Return a recurrent model with two layers, 256 wide, for 64 steps."""
     import torch
     from torch import nn
 
@@ -179,7 +179,7 @@ NAMES = (*MODELS, *(f"zoo_{name}" for name in ZOO))
 
 
 def write_model(name: str, path: Path, **options: Any) -> None:
-    """Write one of NAMES, by the exporter that traces."""
+    """Write one of NAMES with the tracing exporter."""
     if name.startswith("zoo_"):
         write_zoo(name.removeprefix("zoo_"), path)
         return

@@ -1,4 +1,4 @@
-"""A GPT of 3 blocks, 128 wide, 4 heads, over 64 of 100 characters; with a batch of 32."""
+"""A GPT with 3 blocks, width 128 and 4 heads, for 64 characters out of 100; batch 32."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def _linear(columns: int, size: int) -> tuple[tuple[int, ...], ...]:
     return (columns, size), (size,)
 
 
-# Norm, queries with keys and values, back; norm, hidden layer, back. Weights are [in, out].
+# Norm, query-key-value projection, output projection; norm, hidden layer, output layer. Weights are
+# [in, out].
 _BLOCK = (
     *_NORM, *_linear(WIDTH, 3 * WIDTH), *_linear(WIDTH, WIDTH),
     *_NORM, *_linear(WIDTH, 4 * WIDTH), *_linear(4 * WIDTH, WIDTH),
@@ -31,7 +32,7 @@ SHAPES = (
 
 
 def make_parameters() -> Iterator[np.ndarray]:
-    """Yield the tables, the parameters of each block, of the last norm and the last layer."""
+    """Yield the tables and the parameters of each block, the last norm and the last layer."""
     rng = np.random.default_rng(31)
     for shape in SHAPES:
         if shape == (WIDTH,):  # scales and offsets of norms, some biases
@@ -77,7 +78,7 @@ def make_torch_parameters(device: str) -> list[Any]:
 
     parameters = []
     for i, value in enumerate(make_parameters()):
-        # As in nn.Linear, [out, in]; the two tables are unchanged.
+        # Weights are [out, in], as in nn.Linear; the two tables are not transposed.
         turned = value.T.copy() if value.ndim == 2 and i > 1 else value
         parameters.append(torch.from_numpy(turned).to(device).requires_grad_())
     return parameters

@@ -1,4 +1,4 @@
-"""Networks for images in opwright and in PyTorch."""
+"""Image networks in opwright and in PyTorch."""
 
 from __future__ import annotations
 

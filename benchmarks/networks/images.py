@@ -1,8 +1,8 @@
-"""Networks for images as lists of convolutions with batch normalization, and their parameters.
+"""Image networks as lists of convolutions with batch normalization, and their parameters.
 
 ResNet-18: He, Zhang, Ren and Sun, Deep Residual Learning for Image Recognition, 2015. MobileNetV2:
 Sandler, Howard and others, MobileNetV2: Inverted Residuals and Linear Bottlenecks, 2018. ResNeXt,
-with two blocks a stage: Xie, Girshick and others, Aggregated Residual Transformations, 2016.
+with two blocks per stage: Xie, Girshick and others, Aggregated Residual Transformations, 2016.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Conv:
 
     @property
     def padding(self) -> int:
-        """On each side, so that only the stride changes the size."""
+        """Padding on each side, so that only the stride changes the size."""
         return self.kernel // 2
 
 
 @dataclass(frozen=True)
 class Block:
-    """activation(path(x) + (shortcut(x), or x)), or only path(x)."""
+    """activation(path(x) + (shortcut(x) or x)), or only path(x)."""
 
     path: tuple[Conv, ...]
     adds: bool = True
@@ -55,18 +55,18 @@ class ImageNetwork:
 
     @property
     def convs(self) -> list[Conv]:
-        """All convolutions, each shortcut after the path that it bypasses."""
+        """All convolutions; each shortcut follows the path that it bypasses."""
         convs = [self.stem]
         for block in self.blocks:
             convs += [*block.path, *([block.shortcut] if block.shortcut else [])]
         return convs + ([self.head] if self.head else [])
 
     def make_parameters(self) -> dict[str, np.ndarray]:
-        """Return by name: of each convolution weight, scale, bias, mean, variance; fc weight, bias.
+        """Return by name: weight, scale, bias, mean, variance of convolutions; fc's weight, bias.
 
         ``<conv>.weight`` is [filters, channels / groups, kernel, kernel], the other four are
-        [filters]; ``fc.weight`` is [channels, 1000]. Float32, random, of a size that keeps
-        activations near 1.
+        [filters]; ``fc.weight`` is [channels, 1000]. Values are random float32, scaled so that
+        activations stay near 1.
         """
         rng = np.random.default_rng(27)
         arrays = {}

@@ -1,4 +1,4 @@
-"""LeNet: conv 20 5×5, max_pool 2, conv 50 5×5, max_pool 2, fc 500 relu, fc 10; with a batch."""
+"""LeNet (conv 20 5×5, max_pool 2, conv 50 5×5, max_pool 2, fc 500 relu, fc 10), and a batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ LEARNING_RATE = 1e-3
 BATCH = 64
 STEPS_TO_COMPARE = 5
 
-# Weight [out, in, ...] and bias of each layer; the flattened images before fc 500 are 50·4·4.
+# Weight [out, in, ...] and bias of each layer; the flattened images before fc 500 have 50·4·4
+# columns.
 SHAPES = ((20, 1, 5, 5), (50, 20, 5, 5), (500, 800), (10, 500))
 
 
@@ -35,7 +36,7 @@ def make_batch(rank: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def make_opwright_step(average: Callable[[Any], Any] | None = None) -> tuple[Any, Any, Any]:
     """Return a program of layers with its training step, its scope, and its loss.
 
-    `average` receives the pairs of parameters and gradients before the optimizer.
+    `average` receives the pairs of parameters and gradients before the optimizer does.
     """
     import opwright as ow
     import opwright_nn as nn

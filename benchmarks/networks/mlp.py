@@ -1,4 +1,4 @@
-"""784-200-200-10, sigmoid, softmax: parameters and a batch, the same for every contestant."""
+"""Parameters and a batch for 784-200-200-10 with sigmoid and softmax, for all implementations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_opwright_model(batch: int, device: str = "cpu") -> tuple[Any, Any]:
 def make_opwright_step(average: Callable[[Any], Any] | None = None) -> tuple[Any, Any, Any]:
     """Return a program of layers with its training step, its scope, and its loss.
 
-    `average` receives the pairs of parameters and gradients before the optimizer.
+    `average` receives the pairs of parameters and gradients before the optimizer does.
     """
     import opwright as ow
     import opwright_nn as nn

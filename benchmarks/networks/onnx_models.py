@@ -1,4 +1,4 @@
-"""The MLP, an LSTM and the networks for images as models of ONNX."""
+"""The MLP, an LSTM and the image networks as ONNX models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LSTM_SHAPE = (16, 1, 64)
 
 
 def make_lstm() -> bytes:
-    """Return an LSTM of one layer, as wide as its input, and the last of its states."""
+    """Return an LSTM with one layer, as wide as its input, that returns its last state."""
     from onnx import TensorProto, helper
 
     from peers import make_model

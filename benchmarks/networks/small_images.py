@@ -1,4 +1,4 @@
-"""Small PNG files, and the function that decodes one, for the loaders of both sides."""
+"""Small PNG files, and the function that decodes one, for the loaders of both frameworks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ N_IMAGES, SIDE = 10_000, 32
 
 
 def write_images() -> list[tuple[str, int]]:
-    """Write 10,000 images of smooth colors into a temporary folder; return paths and labels."""
+    """Write 10,000 images with smooth colors into a temporary folder; return paths and labels."""
     from PIL import Image
 
     folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""A table of vectors with few look-ups per step, the same for every contestant."""
+"""A table of vectors with few look-ups per step, the same for all implementations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Step = Callable[[], float]
 
 
 def make_batches(rows: int) -> Iterator[np.ndarray]:
-    """Yield row indices without end, int64 [LOOKUPS], distinct within a batch."""
+    """Yield batches of row indices indefinitely, int64 [LOOKUPS], distinct within a batch."""
     rng = np.random.default_rng(9)
     return cycle([rng.choice(rows, LOOKUPS, replace=False) for _ in range(BATCHES)])
 
@@ -51,7 +51,7 @@ def make_opwright_step(rows: int, optimizer: str) -> Step:
 
 
 def make_torch_step(rows: int, optimizer: str) -> Step:
-    """Return the same step with a sparse gradient of PyTorch's."""
+    """Return the same step with a sparse gradient in PyTorch."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 

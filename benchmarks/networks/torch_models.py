@@ -1,4 +1,4 @@
-"""Typical models in PyTorch, with a batch each."""
+"""Typical PyTorch models, each with a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make_mlp() -> Any:
 
 
 def make_gpt(width: int = 128, blocks: int = 4, heads: int = 4, time: int = 128) -> Any:
-    """Return a decoder of 256 characters."""
+    """Return a decoder for 256 characters."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -126,7 +126,7 @@ def make_mobilenet() -> Any:
 
 
 def images(training: int, size: int) -> Callable[[bool], tuple[Any, Any]]:
-    """Return a function that makes a batch of images, one image for inference."""
+    """Return a function that creates a batch of images; for inference, the batch is one image."""
 
     def batch(is_training: bool) -> tuple[Any, Any]:
         import torch

@@ -14,7 +14,7 @@ STEPS_TO_COMPARE = 3
 
 
 def make_step(divided: bool) -> tuple[Callable[[], Any], Any]:
-    """Return a data-parallel step and its scope; `divided` are the states of Adam (ZeRO-1)."""
+    """Return a data-parallel step and its scope; `divided` shards the Adam states (ZeRO-1)."""
     import opwright as ow
     import opwright_dist as dist
     import opwright_nn as nn

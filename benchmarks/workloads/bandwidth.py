@@ -1,11 +1,11 @@
-"""Element-wise operators and reductions on arrays of 64 MB, compared with the machine's copy
-bandwidth.
+"""Element-wise operators and reductions on arrays of 64 MB, compared with the copy bandwidth.
 
-Bytes counted: those that an operator must read and write, each once. A store through the cache
-also reads its line first; that read is not counted, so that avoiding it shows as speed. "copy" is
-the fastest of three ways to copy such an array: NumPy's, memcpy in two threads, and stores that
-bypass the cache in two threads. All results go to an array that exists:
-a new one of 64 MB would cost more in page faults than the copy.
+Counted are the bytes that an operator must read and write, each once. A store through the cache
+also reads its line first; that read is not counted, so that avoiding it is visible as higher
+bandwidth. "copy" is the fastest of three ways to copy such an array: NumPy's, memcpy in two
+threads, and stores that
+bypass the cache in two threads. All results are written to an existing array, since page faults in
+a new array of 64 MB would cost more than the copy.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from native import compile_library
+from workload import Goal, Timed, Workload
 
 ROWS, WIDTH = 16 * 1024, 1024
 SIZE_BYTES = 4 * ROWS * WIDTH
@@ -40,19 +40,19 @@ def make_array(seed: int = 1) -> np.ndarray:
 
 
 def first_input(operator: str) -> np.ndarray:
-    """Return the input of an operator, without values outside of its domain."""
+    """Return the input of an operator, with values within its domain."""
     return np.abs(make_array()) if operator == "log" else make_array()
 
 
 def timed(operator: str, call: Callable[[], Any], result: Callable[[], Any]) -> Timed:
-    """Return a call with a few numbers of its result."""
+    """Return a call with a few values of its result."""
     call()
     values = np.asarray(result()).ravel()[:: 1024 * 1024 + 1].tolist()
     return Timed(call, per=TRAFFIC[operator] * SIZE_BYTES, values=values)
 
 
 def opwright(operator: str) -> Timed:
-    """A compiled network of one operator that writes into the scope."""
+    """A compiled one-operator network that writes into the scope."""
     import opwright as ow
 
     feeds = {"x": first_input(operator), "y": make_array(2)}
@@ -73,7 +73,7 @@ def opwright(operator: str) -> Timed:
 
 
 def numpy(operator: str) -> Timed:
-    """The same by NumPy, which has one thread."""
+    """The same in NumPy, which has one thread."""
     x, y, out = make_array(), make_array(2), np.zeros((ROWS, WIDTH), "float32")
     total = np.zeros((), "float32")
     calls: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
@@ -87,7 +87,7 @@ def numpy(operator: str) -> Timed:
 
 
 def torch(operator: str) -> Timed:
-    """The same by PyTorch, without autograd, into an array that exists."""
+    """The same in PyTorch, without autograd, into an existing array."""
     import torch
 
     torch.set_grad_enabled(False)
@@ -113,7 +113,7 @@ def torch(operator: str) -> Timed:
 
 
 def copy(how: str) -> Timed:
-    """A copy of 64 MB by NumPy, by memcpy in two threads, or by stores that bypass the cache."""
+    """A copy of 64 MB: NumPy's, memcpy in two threads, or stores that bypass the cache."""
     library = compile_library("copy")
     x, out = make_array(), np.zeros((ROWS, WIDTH), "float32")
     to, source = (array.ctypes.data_as(ctypes.c_void_p) for array in (out, x))
@@ -128,7 +128,7 @@ def copy(how: str) -> Timed:
 
 def make_workload(operator: str) -> Workload:
     """Return the row of one operator."""
-    contestants: dict[str, Callable[[], Timed]] = {
+    implementations: dict[str, Callable[[], Timed]] = {
         "opwright": partial(opwright, operator),
         "torch": partial(torch, operator),
         "copy, NumPy": partial(copy, "numpy"),
@@ -136,12 +136,12 @@ def make_workload(operator: str) -> Workload:
         "copy, streaming stores": partial(copy, "streaming"),
     }
     if operator in ("add", "relu", "sum", "max"):
-        contestants["numpy"] = partial(numpy, operator)
+        implementations["numpy"] = partial(numpy, operator)
     return Workload(
         f"bandwidth-{operator}",
         f"{operator} on 64 MB of float32",
         "GB/s",
-        contestants,
+        implementations,
         {"opwright": [Goal(ratio=SHARE, of="copy")]},
     )
 

@@ -1,8 +1,7 @@
-"""Training steps while as many busy processes run as there are cores, in units of undisturbed
-steps.
+"""Training steps while one busy process per core runs, in units of undisturbed steps.
 
-Each contestant times undisturbed and disturbed steps alternately, in one process, and answers with
-the ratio of their means. Every contestant has its own busy processes.
+Each implementation times undisturbed and disturbed steps alternately, in one process, and returns
+the ratio of their means. Every implementation has its own busy processes.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from contest import Goal, Timed, Workload
 from networks import lenet, mlp
+from workload import Goal, Timed, Workload
 
 CALM_S, BUSY_S = 1.0, 3.0
 Step = Callable[[], Any]
@@ -25,7 +24,7 @@ Step = Callable[[], Any]
 
 @contextmanager
 def busy_processes() -> Iterator[None]:
-    """Keep every core busy with a process that only counts."""
+    """Keep every core busy with a counting process."""
     loop = [sys.executable, "-S", "-c", "print(flush=True)\nwhile True: pass"]
     processes = [subprocess.Popen(loop, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]
     try:
@@ -40,7 +39,7 @@ def busy_processes() -> Iterator[None]:
 
 
 def time_steps(step: Step, seconds: float) -> list[float]:
-    """Return the seconds of each step during this many seconds."""
+    """Run steps for `seconds`; return the duration of each in seconds."""
     times: list[float] = []
     until = time.perf_counter() + seconds
     while (began := time.perf_counter()) < until:
@@ -50,7 +49,7 @@ def time_steps(step: Step, seconds: float) -> list[float]:
 
 
 def measure(step: Step, figure: Callable[[list[float]], float]) -> list[float]:
-    """Return a figure of busy steps, in mean calm steps."""
+    """Return a figure of the disturbed steps in units of the mean undisturbed step."""
     time_steps(step, CALM_S / 4)
     calm = time_steps(step, CALM_S)
     with busy_processes():
@@ -83,7 +82,7 @@ def opwright_lenet() -> Step:
 
 
 def torch_step(loss_of: Callable[[list[Any]], Any], arrays: list[Any], fused: Any) -> Step:
-    """Return autograd and an optimizer of PyTorch's around a loss."""
+    """Return a training step for a loss with PyTorch's autograd and an optimizer."""
     import torch
 
     parameters = [torch.from_numpy(array).requires_grad_() for array in arrays]
@@ -134,20 +133,20 @@ def torch_lenet() -> Step:
     return torch_step(loss_of, lenet.make_parameters(), adam)
 
 
-def contestant(make: Callable[[], Step], figure: Callable[[list[float]], float]) -> Timed:
-    """Return the measured call of one contestant."""
+def implementation(make: Callable[[], Step], figure: Callable[[list[float]], float]) -> Timed:
+    """Return the measured call of one implementation."""
     return Timed(measure=partial(measure, make(), figure))
 
 
 def make_workload(name: str, title: str, makers: dict[str, Callable[[], Step]]) -> list[Workload]:
-    """Return the rows of one network: the mean step and the longest one."""
+    """Return the rows of one network: its mean step and its longest step."""
     rows = {"mean": ("mean step", mean, Goal(figure=2.5)), "longest": ("longest step", max, None)}
     return [
         Workload(
             f"busy-{name}-{row}",
             f"{what} of {title} beside as many busy processes as cores",
             "calm steps",
-            {peer: partial(contestant, make, figure) for peer, make in makers.items()},
+            {peer: partial(implementation, make, figure) for peer, make in makers.items()},
             {"opwright": [goal]} if goal else {},
         )
         for row, (what, figure, goal) in rows.items()

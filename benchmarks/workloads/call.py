@@ -1,4 +1,4 @@
-"""The fixed cost of a call: a network of one operator, and an operator on arrays."""
+"""The fixed cost of calling a one-operator network, and an operator on arrays."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from peers import find_peers
+from workload import Goal, Timed, Workload
 
 A = np.linspace(-1, 1, 8, dtype="float32")
 B = np.linspace(2, 3, 8, dtype="float32")
@@ -30,7 +30,7 @@ def opwright_network() -> Timed:
 
 
 def opwright_network_on_tensors() -> Timed:
-    """The same, fed a tensor of PyTorch by position."""
+    """The same, with a PyTorch tensor fed by position."""
     find_peers()
     import torch
 
@@ -40,7 +40,7 @@ def opwright_network_on_tensors() -> Timed:
 
 
 def onnxruntime_network() -> Timed:
-    """A session of one node."""
+    """A session with one node."""
     from onnx import TensorProto, helper
 
     from peers import make_model, open_session
@@ -87,7 +87,7 @@ def opwright_bound() -> Timed:
 
 
 def opwright_on_tensors() -> Timed:
-    """opwright.ops.add on tensors of PyTorch, with a tensor as the result."""
+    """opwright.ops.add on PyTorch tensors, with a tensor as the result."""
     find_peers()
     import torch
 
@@ -98,7 +98,7 @@ def opwright_on_tensors() -> Timed:
 
 
 def opwright_on_jax_arrays() -> Timed:
-    """opwright.ops.add on arrays of JAX, with an array of JAX as the result."""
+    """opwright.ops.add on JAX arrays, with a JAX array as the result."""
     find_peers()
     import jax.numpy as jnp
 

@@ -1,17 +1,17 @@
-"""A chain of 1,000 alternating additions and sigmoids on 8 floats: the cost of an operator."""
+"""The cost per operator, in a chain of 1,000 alternating additions and sigmoids on 8 floats."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
+from workload import Goal, Timed, Workload
 
 LENGTH = 1000
 X = np.linspace(-1, 1, 8, dtype="float32")
 
 
 def opwright() -> Timed:
-    """One plan of 1,000 steps: no pass may join them."""
+    """One plan of 1,000 steps, which no pass may fuse."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
@@ -43,7 +43,7 @@ def onnxruntime() -> Timed:
 
 
 def jax() -> Timed:
-    """One jitted function; XLA may fuse as it likes."""
+    """One jitted function, which XLA may fuse."""
     import jax
     import jax.numpy as jnp
 

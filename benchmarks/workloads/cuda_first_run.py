@@ -1,6 +1,6 @@
-"""The time that the first plan of a training step on a GPU waits for NVRTC, without a GPU.
+"""The time that the first plan of a GPU training step waits for NVRTC, measured without a GPU.
 
-The GPU is the emulated one, and it only runs a kernel that does nothing.
+The GPU is emulated, and it only runs a kernel that does nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from contest import Timed, Workload
 from networks import lenet, mlp
+from workload import Timed, Workload
 
 BATCH = 64
 EMULATOR = Path(__file__).parents[2] / "build" / "emulator"
@@ -25,21 +25,21 @@ Step = tuple[Any, Any, dict[str, Any], Any]
 
 
 def lenet_step() -> Step:
-    """Return that of LeNet with Adam."""
+    """Return the plan of LeNet with Adam."""
     block, scope, loss = lenet.make_opwright_step()
     images, labels = lenet.make_batch()
     return block, scope, {"x": images, "y": labels}, loss
 
 
 def mlp_step() -> Step:
-    """Return that of 784-200-200-10 with SGD."""
+    """Return the plan of 784-200-200-10 with SGD."""
     model, loss = mlp.make_opwright_model(BATCH)
     images, labels = mlp.make_batch(BATCH)
     return model.program.global_block(), model.scope, {"img": images, "label": labels}, loss
 
 
 def open_emulator() -> None:
-    """Make the emulated GPU load a kernel that does nothing, instead of NVRTC's output."""
+    """Make the emulated GPU load a no-op kernel instead of NVRTC's output."""
     from opwright_cuda import native
     from opwright_cuda.source import Source
     from opwright_cuda_emulator import HostCompiler, start

@@ -1,11 +1,11 @@
-"""Training steps whose bits do not depend on the number of threads, compared with ordinary ones."""
+"""Training steps with thread-independent results, compared with ordinary training steps."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from contest import Timed, Workload
 from networks import lenet, mlp
+from workload import Timed, Workload
 
 
 def mlp_step(deterministic: bool) -> Timed:

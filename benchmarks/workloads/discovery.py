@@ -1,7 +1,7 @@
-"""Discovery: 400 distributions, 100 of them plugins with 20 operators each.
+"""Discovery of 400 distributions, 100 of which are plugins with 20 operators each.
 
-Each figure is of a new process that finds the index of plugins written. The peer only looks for the
-entry points; it imports none of them, and has no operators.
+Each figure is for a new process in which the index of plugins already exists. The peer only
+searches for the entry points; it neither imports them nor has operators.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from contest import Goal, Timed, Workload
+from workload import Goal, Timed, Workload
 
 RUNS_A_ROUND = 3
 DISTRIBUTIONS = 400
@@ -63,7 +63,7 @@ print(time.perf_counter_ns() - began)
 
 
 def install(folder: Path) -> None:
-    """Write the distributions, as pip leaves them."""
+    """Write the distributions as pip installs them."""
     for number in range(DISTRIBUTIONS):
         name = f"p{number}" if number < PLUGINS else f"thing{number}"
         package = f"opwright_{name}"
@@ -85,7 +85,7 @@ def install(folder: Path) -> None:
 
 
 def time_process(timed: str, before: str) -> Timed:
-    """Return the ns of some Python code in new processes that see the distributions."""
+    """Return the ns of some Python code in new processes with the distributions on their path."""
     kept = tempfile.TemporaryDirectory(prefix="opwright-bench-")
     folder = Path(kept.name)
     install(folder)

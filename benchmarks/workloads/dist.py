@@ -1,4 +1,4 @@
-"""Two processes of one thread each: reductions inside a plan, data-parallel training steps."""
+"""Two processes with one thread each: reductions in a plan, data-parallel training steps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from contest import Goal, NotAvailableError, Timed, Workload
 from ranks import GLOO, OURS, Ranks
+from workload import Goal, NotAvailableError, Timed, Workload
 
 ROUND_S, ROUNDS = 0.4, 5
 PAIRS, CALLS = 200, 20
@@ -36,7 +36,7 @@ def compared(
     second: tuple[str, int],
     figure: Callable[[float, float], float],
 ) -> Timed:
-    """Return a figure of the medians of two alternating steps with their numbers of processes."""
+    """Return a figure of the medians of two alternating steps with given numbers of processes."""
     one, two = start(engine, *first), start(engine, *second)
 
     def measure() -> list[float]:
@@ -50,7 +50,7 @@ def compared(
 
 
 def added_alone() -> Timed:
-    """Return by how much a step is longer with data_parallel, in this process without others."""
+    """Return by how much data_parallel lengthens a step in a single process."""
     from networks.distributed import STEPS
 
     steps = [STEPS[OURS][name]()[0] for name in ("mlp-1-alone", "mlp-1")]
@@ -71,12 +71,12 @@ def added_alone() -> Timed:
 
 
 def added(first: float, second: float) -> float:
-    """Return by how much the second step is longer."""
+    """Return by how much the second step is longer than the first."""
     return second - first
 
 
 def share(first: float, second: float) -> float:
-    """Return the second step in steps of the first one."""
+    """Return the second step's time divided by the first's."""
     return second / first
 
 
@@ -117,11 +117,11 @@ def make_comparison(
     name: str, title: str, unit: str, steps: dict[str, Any], figure: Any, goal: Goal
 ) -> Workload:
     """Return a row that compares two steps of each engine."""
-    contestants = {
+    implementations = {
         engine: partial(compared, engine, first, second, figure)
         for engine, (first, second) in steps.items()
     }
-    return Workload(f"dist-{name}", title, unit, contestants, {OURS: [goal]})
+    return Workload(f"dist-{name}", title, unit, implementations, {OURS: [goal]})
 
 
 WORKLOADS = [

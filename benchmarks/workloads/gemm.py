@@ -1,4 +1,4 @@
-"""A product of two 1024×1024 float32 matrices, compared with a direct call of oneDNN."""
+"""A product of two 1024×1024 float32 matrices, compared with a direct call to oneDNN."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from native import compile_library, find_packaged
+from workload import Goal, Timed, Workload
 
 N = 1024
 OPERATIONS = 2.0 * N**3
@@ -22,13 +22,13 @@ def make_matrices() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def timed(call: Any, product: Any) -> Timed:
-    """Return a call with a few numbers of the product."""
+    """Return a call with a few values of the product."""
     call()
     return Timed(call, per=OPERATIONS, values=np.asarray(product()).ravel()[::65537].tolist())
 
 
 def opwright() -> Timed:
-    """A compiled network of one matmul; the product stays in the scope, as in the middle of one."""
+    """A compiled network with one matmul; the product stays in the scope."""
     import opwright as ow
 
     a, b, c = make_matrices()
@@ -44,7 +44,7 @@ def opwright() -> Timed:
 
 
 def onednn() -> Timed:
-    """One matmul primitive on plain row-major matrices, with its own two threads."""
+    """One oneDNN matmul primitive on row-major matrices, with oneDNN's own two threads."""
     headers = find_packaged("onednn-devel-cpu-gomp", "dnnl.hpp")
     libraries = find_packaged("onednn-cpu-gomp", "libdnnl.so.3")
     library = compile_library(
@@ -59,7 +59,8 @@ def onednn() -> Timed:
     if library.prepare(ctypes.c_int64(N), *pointers):
         raise RuntimeError("oneDNN refused the product")
 
-    # The arrays must live as long as the primitive points at them: the pointers keep them alive.
+    # The arrays must exist as long as the primitive points to them, so the pointers keep them
+    # alive.
     def call(pointers: list[ctypes.c_void_p] = pointers) -> None:
         library.run()
 

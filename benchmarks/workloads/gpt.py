@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from contest import Goal, Timed, Workload
 from networks.gpt import (
     LEARNING_RATE,
     STEPS_TO_COMPARE,
@@ -13,6 +12,7 @@ from networks.gpt import (
     make_torch_parameters,
     torch_loss,
 )
+from workload import Goal, Timed, Workload
 
 
 def opwright() -> Timed:

@@ -1,4 +1,4 @@
-"""Networks for images: inference of one image of 224×224, ours in bfloat16 too, and training."""
+"""Image networks: inference of one image of 224×224, in opwright also in bfloat16, and training."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, NotAvailableError, Timed, Workload
 from networks.images import CLASSES, MOBILENET, RESNET18, RESNEXT, ImageNetwork
+from workload import Goal, NotAvailableError, Timed, Workload
 
 BATCH, SIZE = 16, 96
 LEARNING_RATE = 0.01
@@ -60,7 +60,7 @@ def check_bfloat16() -> None:
 
 
 def torch(network: ImageNetwork, channels_last: bool = False, how: str = "eager") -> Timed:
-    """Eager, compiled by torch.compile, or traced and optimized for inference."""
+    """Eager, compiled with torch.compile, or traced and optimized for inference."""
     import torch
 
     from networks.image_programs import make_torch_module
@@ -78,7 +78,7 @@ def torch(network: ImageNetwork, channels_last: bool = False, how: str = "eager"
 
 
 def onnxruntime(network: ImageNetwork) -> Timed:
-    """A session of Conv, BatchNormalization, Relu, Clip, Add nodes, NumPy in and out."""
+    """A session with Conv, BatchNormalization, Relu, Clip, Add nodes, called with NumPy arrays."""
     from networks.onnx_models import make_image_network
     from peers import open_session
 
@@ -159,7 +159,7 @@ def torch_step(
 
 
 def inference(name: str, title: str, network: ImageNetwork, ratio: float) -> Workload:
-    """Return the row of one image through a network."""
+    """Return the row for inference of one image by a network."""
     return Workload(
         f"{name}-infer-1",
         f"{title} inference, batch 1, 224×224",
@@ -175,7 +175,7 @@ def inference(name: str, title: str, network: ImageNetwork, ratio: float) -> Wor
         },
         {"opwright": [Goal(ratio=ratio)], "opwright bfloat16": [Goal(ratio=0.5)]},
         tolerance=1e-3,
-        # Eight bits of mantissa, through 18 layers and more.
+        # bfloat16 has eight bits of mantissa, and there are 18 layers or more.
         tolerances={"opwright bfloat16": 0.1},
     )
 
@@ -188,7 +188,7 @@ def training(
     size: int = SIZE,
     mixed: bool = False,
 ) -> Workload:
-    """Return the row of a training step of a network, on request in mixed precision, too."""
+    """Return the row for a network's training step, on request also in mixed precision."""
     sizes = {"batch": batch, "size": size}
     step = partial(torch_step, network, **sizes)
     reduced = {"opwright bfloat16": partial(opwright_step, network, mixed=True, **sizes)}
@@ -207,7 +207,7 @@ def training(
             "opwright": [Goal(ratio=0.75, of="torch")],
             **({kind: [Goal(ratio=0.55, of="opwright")] for kind in reduced} if mixed else {}),
         },
-        # Batch normalization over the few numbers of late layers amplifies roundings.
+        # Batch normalization over the few values of late layers amplifies rounding.
         tolerance=1e-2,
         tolerances={"opwright bfloat16": 0.1},
     )

@@ -1,4 +1,4 @@
-"""The cost of `import opwright` beyond NumPy and pluggy; for the peers of the whole import."""
+"""The cost of `import opwright` beyond NumPy and pluggy; for peers, of the whole import."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from functools import partial
 
-from contest import Goal, Timed, Workload
+from workload import Goal, Timed, Workload
 
 RUNS_A_ROUND = 3
 
@@ -23,7 +23,7 @@ print(time.perf_counter_ns() - began)
 def imports(timed: str, before: str = "") -> Timed:
     """Return the ns of some Python code in new processes."""
     command = [sys.executable, "-c", TIMED.format(timed=timed, before=before)]
-    # An installed package has byte code; without it compiling would dominate the measurement.
+    # An installed package has bytecode; without it, compilation would dominate the measurement.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def run() -> float:

@@ -1,4 +1,4 @@
-"""A product of PyTorch and a plan of opwright in one process: the cost of alternating them."""
+"""The cost of alternating a PyTorch matrix product and an opwright plan in one process."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from networks import mlp
 from peers import find_peers
+from workload import Goal, Timed, Workload
 
 SIZE, CALLS, WARM_UP = 512, 200, 50
 Call = Callable[[], Any]
 
 
 def median_times(calls: list[Call]) -> list[float]:
-    """Return the seconds of each of some alternating calls."""
+    """Return the duration in seconds of each of some alternating calls."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(WARM_UP + CALLS):
         for call, its_times in zip(calls, times, strict=True):
@@ -36,7 +36,7 @@ def measure(calls: list[Call], which: int) -> list[float]:
     return [median_times(calls)[which] / alone]
 
 
-def contestant(which: int) -> Timed:
+def implementation(which: int) -> Timed:
     """Return the measured call of one of the two."""
     find_peers()
     import torch
@@ -54,7 +54,7 @@ WORKLOADS = [
         "in-turn-torch",
         "a training step of an MLP and torch.mm of 512×512 in turn, each in its calm steps",
         "calm steps",
-        {"opwright": partial(contestant, 0), "opwright, torch.mm": partial(contestant, 1)},
+        {"opwright": partial(implementation, 0), "opwright, torch.mm": partial(implementation, 1)},
         {"opwright": [Goal(figure=1.3)], "opwright, torch.mm": [Goal(figure=1.3)]},
     )
 ]

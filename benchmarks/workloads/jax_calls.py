@@ -1,4 +1,4 @@
-"""Custom calls of opwright within a compiled function of JAX, compared with an empty one."""
+"""Custom calls of opwright within a compiled JAX function, compared with an empty call."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from peers import find_peers
+from workload import Goal, Timed, Workload
 
 N = 64
 X, Y = np.linspace(-1, 1, 8, dtype="float32"), np.linspace(2, 3, 8, dtype="float32")
 
 
 def add_by(door: str) -> Callable[[Any, Any], Any]:
-    """Return a function that adds two arrays of JAX; the program does three more operations."""
+    """Return a function that adds two JAX arrays; its program has three more operations."""
     import jax
 
     if door == "jnp":

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from contest import Goal, Timed, Workload
 from networks.lenet import (
     LEARNING_RATE,
     STEPS_TO_COMPARE,
@@ -14,6 +13,7 @@ from networks.lenet import (
     make_opwright_step,
     make_parameters,
 )
+from workload import Goal, Timed, Workload
 
 
 def timed_step(step: Callable[[], float]) -> Timed:
@@ -66,7 +66,7 @@ def torch_step(compiled: bool = False, channels_last: bool = False, **options: b
 
 
 def jax_step() -> Timed:
-    """One jitted function: value_and_grad and Adam, with all state donated."""
+    """One jitted function with value_and_grad and Adam, whose state is donated."""
     import jax
     import jax.numpy as jnp
     from jax import lax

@@ -1,8 +1,8 @@
-"""From a saved network to its first result, in a new process beyond its import of NumPy.
+"""The time from a saved network to its first result in a new process, without importing NumPy.
 
-Everything that is installed counts. Timed are the import of the library, the loading of the
-file, and one call. Opwright finds its plans in the cache folder, and as the first process, in the
-variants named so, only the index of plugins.
+All installed packages count. Importing the library, loading the file, and one call are timed.
+opwright finds its plans in the cache folder; in the variants named "first process" it finds only
+the index of plugins.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from networks.images import RESNET18
 from networks.mlp import SIZES
 from networks.onnx_models import make_image_network, make_mlp
+from workload import Goal, Timed, Workload
 
 RUNS_A_ROUND = 3
 
@@ -55,7 +55,7 @@ def make_feed(shape: tuple[int, ...]) -> np.ndarray:
 def time_loading(
     code: str, folder: tempfile.TemporaryDirectory[str], path: Path, *, keep: bool = True
 ) -> Timed:
-    """Return the ns of new processes that load a path and compute its first result."""
+    """Return the ns that new processes take to load a path and compute the first result."""
     command = [sys.executable, "-c", TIMED.replace("{code}", code)]
     command += [str(path), str(Path(folder.name) / "feed.npy")]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -91,7 +91,7 @@ def append_resnet(x: Any) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def opwright(shape: tuple[int, ...], append: Any, *, keep: bool = True) -> Timed:
-    """Return the time of `opwright.load`, and of the first call of its result."""
+    """Return the time of `opwright.load` and of the first call of its result."""
     import opwright as ow
     from opwright_nn import layers
 
@@ -107,7 +107,7 @@ def opwright(shape: tuple[int, ...], append: Any, *, keep: bool = True) -> Timed
 
 
 def onnxruntime(shape: tuple[int, ...], make: Callable[[], bytes]) -> Timed:
-    """Return the time of a session that is made from a file, and of its first run."""
+    """Return the time to create a session from a file and run it once."""
     folder = tempfile.TemporaryDirectory(prefix="opwright-bench-")
     np.save(Path(folder.name) / "feed.npy", make_feed(shape))
     path = Path(folder.name) / "saved.onnx"

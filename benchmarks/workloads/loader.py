@@ -1,6 +1,7 @@
 """Batches of small images that two worker processes decode, from the second epoch on.
 
-PyTorch's `DataLoader` has the same decoder, workers that it keeps, and their default batches ahead.
+PyTorch's `DataLoader` has the same decoder, persistent workers, and the default number of
+prefetched batches.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from contest import Goal, NotAvailableError, Timed, Workload
 from networks.small_images import N_IMAGES, decode, write_images
+from workload import Goal, NotAvailableError, Timed, Workload
 
 BATCH, WORKERS, EPOCHS = 64, 2, 3
 Loader = Iterable[tuple[Any, Any]]
@@ -37,14 +38,14 @@ class Images:
 
 
 def make_opwright() -> Loader:
-    """Return a loader of opwright."""
+    """Return an opwright loader."""
     import opwright_nn as nn
 
     return nn.load_batches(write_images(), BATCH, map=decode, workers=WORKERS, shuffle=False)
 
 
 def make_torch() -> Loader:
-    """Return a loader of PyTorch."""
+    """Return a PyTorch loader."""
     try:
         import torch
     except ImportError as error:
@@ -57,7 +58,7 @@ def make_torch() -> Loader:
 
 
 def epoch(loader: Loader) -> tuple[int, int, float]:
-    """Return the ns to the first batch and to the last one, and the sum of the images' means."""
+    """Return the ns until the first and the last batch, and the sum of the images' means."""
     total, n_images = 0.0, 0
     began = first = time.perf_counter_ns()
     for images, _ in loader:
@@ -69,7 +70,7 @@ def epoch(loader: Loader) -> tuple[int, int, float]:
 
 
 def measure(make: Callable[[], Loader], index: int) -> Timed:
-    """Return the times of epochs after the first: at 0 of the first batch, at 1 of the whole."""
+    """Return times of later epochs: until the first batch (index 0) or of the whole epoch (1)."""
     loader = make()
     value = epoch(loader)[2]
     return Timed(
@@ -82,9 +83,9 @@ def measure(make: Callable[[], Loader], index: int) -> Timed:
 def make_workload(name: str, title: str, unit: str, index: int, goal: Goal) -> Workload:
     """Return one row of the table."""
     makers = {"opwright": make_opwright, "torch": make_torch}
-    contestants = {key: partial(measure, make, index) for key, make in makers.items()}
+    implementations = {key: partial(measure, make, index) for key, make in makers.items()}
     title = f"{title} of 10,000 PNGs of 32×32, {WORKERS} workers, from the second epoch on"
-    return Workload(name, title, unit, contestants, {"opwright": [goal]})
+    return Workload(name, title, unit, implementations, {"opwright": [goal]})
 
 
 WORKLOADS = [

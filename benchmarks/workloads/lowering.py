@@ -1,4 +1,4 @@
-"""How long it takes to lower a network: shapes, selection, memory, steps; `prepare` apart."""
+"""The time to lower a network (shapes, selection, memory, steps); `prepare` is separate."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
+from workload import Goal, Timed, Workload
 
 GOALS_MS = {1_000: 20, 20_000: 400}
 
 
 def opwright(length: int) -> Timed:
-    """A chain of alternating additions and sigmoids on 8 floats, lowered again each time."""
+    """A chain of alternating additions and sigmoids on 8 floats, relowered each time."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):

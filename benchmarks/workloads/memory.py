@@ -1,4 +1,4 @@
-"""Peak memory of training steps: resident memory above that of only the imports."""
+"""Peak memory of training steps: resident memory beyond that of the imports."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from contest import Goal, Timed, Workload
 from networks.images import RESNET18
+from workload import Goal, Timed, Workload
 from workloads import gpt, images, recurrent
 
 STEPS = 3
@@ -24,7 +24,7 @@ def read_status(key: str) -> int:
 
 
 def peak(prepare: Callable[[], Timed], modules: str) -> Timed:
-    """Prepare a step and run it; the figure is the peak of both, parameters included."""
+    """Prepare a step and run it; the figure is the peak during both, parameters included."""
     for module in modules.split():
         importlib.import_module(module)
     before = read_status("VmRSS")
@@ -38,7 +38,7 @@ def peak(prepare: Callable[[], Timed], modules: str) -> Timed:
 
 
 def workload(
-    name: str, title: str, contestants: Mapping[str, Callable[[], Timed]], tolerance: float
+    name: str, title: str, implementations: Mapping[str, Callable[[], Timed]], tolerance: float
 ) -> Workload:
     """Return the row of one training step."""
     modules = {"opwright": "opwright opwright_nn opwright_cpu", "torch": "torch torch.optim"}
@@ -49,7 +49,7 @@ def workload(
         "MiB",
         {
             kind: partial(peak, prepare, f"{modules[kind.split()[0]]} {inputs}")
-            for kind, prepare in contestants.items()
+            for kind, prepare in implementations.items()
         },
         {"opwright": [Goal(ratio=0.5, of="torch")]},
         tolerance=tolerance,

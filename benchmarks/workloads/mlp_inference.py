@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from networks.mlp import SIZES, make_batch, make_parameters
+from workload import Goal, Timed, Workload
 
 X = make_batch(1)[0]
 
@@ -34,7 +34,7 @@ def opwright() -> Timed:
 
 
 def onnxruntime() -> Timed:
-    """A session of Gemm, Sigmoid and Softmax nodes, NumPy in and out."""
+    """A session with Gemm, Sigmoid and Softmax nodes, with NumPy inputs and outputs."""
     from networks.onnx_models import make_mlp
     from peers import open_session
 
@@ -44,7 +44,7 @@ def onnxruntime() -> Timed:
 
 
 def torch_forward() -> Any:
-    """Return the forward function of PyTorch, its parameters held."""
+    """Return the forward function in PyTorch, which holds its parameters."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 
@@ -78,7 +78,7 @@ def torch_compiled() -> Timed:
 
 
 def jax() -> Timed:
-    """One jitted function, parameters captured as constants, from a device array to NumPy."""
+    """One jitted function with parameters captured as constants, from a device array to NumPy."""
     import jax
     import jax.numpy as jnp
 

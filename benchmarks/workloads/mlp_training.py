@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from networks.mlp import (
     LEARNING_RATE,
     STEPS_TO_COMPARE,
@@ -16,6 +15,7 @@ from networks.mlp import (
     make_opwright_model,
     make_parameters,
 )
+from workload import Goal, Timed, Workload
 
 
 def timed_step(step: Callable[[], Any], to_float: Callable[[Any], float] = float) -> Timed:
@@ -71,7 +71,7 @@ def torch_loss(x: Any, y: Any, parameters: list[Any]) -> Any:
 
 
 def torch_manual(batch: int) -> Timed:
-    """Gradients straight from autograd.grad, the update as one multi-tensor call."""
+    """Gradients directly from autograd.grad, and the update as one multi-tensor call."""
     import torch
 
     x, y, parameters = torch_tensors(batch)
@@ -104,7 +104,7 @@ def torch_optimizer(batch: int, **options: bool) -> Timed:
 
 
 def torch_compiled(batch: int) -> Timed:
-    """The loss compiled by torch.compile with its gradient, the update as one call."""
+    """The loss and its gradient compiled with torch.compile, and the update as one call."""
     import torch
 
     x, y, parameters = torch_tensors(batch)
@@ -152,7 +152,7 @@ def jax_step(batch: int) -> Timed:
 def make_workload(batch: int, ratio: float) -> Workload:
     """Return the row of one batch size."""
     goal = [Goal(ratio=ratio)]
-    contestants = {
+    implementations = {
         "opwright Model": opwright_model,
         "opwright step": opwright_step,
         "torch": torch_manual,
@@ -166,7 +166,7 @@ def make_workload(batch: int, ratio: float) -> Workload:
         f"mlp-train-{batch}",
         f"training step 784-200-200-10 sigmoid, SGD, batch {batch}",
         "µs",
-        {name: partial(make, batch) for name, make in contestants.items()},
+        {name: partial(make, batch) for name, make in implementations.items()},
         {"opwright Model": goal, "opwright step": goal},
     )
 

@@ -1,4 +1,4 @@
-"""Models from files of ONNX: inference of one example by one and two threads, and loading."""
+"""Models from ONNX files: inference of one example with one and two threads, and loading."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from contest import PEERS_VARIABLE, Goal, Timed, Workload
 from networks.exported import NAMES
+from workload import PEERS_VARIABLE, Goal, Timed, Workload
 from workloads.load import ONNXRUNTIME, time_loading
 
 LOADED = ("mlp", "encoder", "decoder_step", "lstm_both_ways", "zoo_shufflenet", "zoo_squeezenet")
@@ -34,7 +34,7 @@ result = program(dict(feed))[0]
 
 
 def write(name: str, folder: Path) -> Path:
-    """Write a model by an interpreter that has PyTorch; return its file."""
+    """Write a model with an interpreter that has PyTorch; return its file."""
     path = folder / f"{name}.onnx"
     python = os.environ.get(PEERS_VARIABLE, sys.executable)
     script = Path(__file__).parents[1] / "networks" / "exported.py"
@@ -67,7 +67,7 @@ def timed(call: Any) -> Timed:
 
 
 def opwright(name: str, threads: int) -> Timed:
-    """The model loaded by opwright-onnx, NumPy in and out."""
+    """The model loaded by opwright-onnx, with NumPy inputs and outputs."""
     import opwright as ow
     from peers import find_peers
 
@@ -82,7 +82,7 @@ def opwright(name: str, threads: int) -> Timed:
 
 
 def onnxruntime(name: str, threads: int) -> Timed:
-    """A session of it."""
+    """A session of ONNX Runtime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -97,7 +97,7 @@ def onnxruntime(name: str, threads: int) -> Timed:
 
 
 def load(name: str, code: str, *, keep: bool = True) -> Timed:
-    """Return the time from a file to its first result, imports beyond NumPy's included."""
+    """Return the time from a file to its first result, including all imports except NumPy's."""
     from peers import find_peers
 
     known = len(sys.path)

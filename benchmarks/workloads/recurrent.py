@@ -1,4 +1,4 @@
-"""Forward and backward of an LSTM and a GRU of 2 layers, 256 wide: 64 steps, batch 32, float32."""
+"""Forward and backward of LSTM and GRU, 2 layers, 256 wide: 64 steps, batch 32, float32."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
+from workload import Goal, Timed, Workload
 
 STEPS, BATCH, SIZE, LAYERS = 64, 32, 256, 2
 GATES = {"lstm": 4, "gru": 3}
@@ -26,7 +26,7 @@ def make_arrays(kind: str) -> tuple[np.ndarray, list[list[np.ndarray]]]:
 
 
 def summarize(loss: Any, gradients: list[np.ndarray]) -> list[float]:
-    """Return the loss and the norm of each gradient, by which contestants are compared."""
+    """Return the loss and the norm of each gradient, by which implementations are compared."""
     return [float(loss), *(float(np.linalg.norm(gradient)) for gradient in gradients)]
 
 

@@ -1,4 +1,4 @@
-"""A scan of 1,000 steps of a cell of 16 numbers, h = tanh(x[t] @ w + h @ u), batch 1, float32."""
+"""A scan of 1,000 steps with a cell of width 16, h = tanh(x[t] @ w + h @ u), batch 1, float32."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
+from workload import Goal, Timed, Workload
 
 STEPS, SIZE = 1000, 16
 CHECKPOINT_EVERY = 32
@@ -22,12 +22,12 @@ def make_arrays() -> dict[str, np.ndarray]:
 
 
 def summarize(loss: Any, gradients: list[np.ndarray]) -> list[float]:
-    """Return the loss and the norm of each gradient, by which contestants are compared."""
+    """Return the loss and the norm of each gradient, by which implementations are compared."""
     return [float(loss), *(float(np.linalg.norm(gradient)) for gradient in gradients)]
 
 
 def opwright(backward: bool, checkpoint_every: int | None = None) -> Timed:
-    """`layers.scan` of the function of one step."""
+    """`layers.scan` with the function of one step."""
     import opwright as ow
     from opwright_nn import layers
 
@@ -56,7 +56,7 @@ def opwright(backward: bool, checkpoint_every: int | None = None) -> Timed:
 
 
 def torch_loop(backward: bool, compiled: bool = False) -> Timed:
-    """A loop in Python over the steps, which torch.compile may turn into one function."""
+    """A Python loop over the steps, which torch.compile may compile to one function."""
     import torch
 
     arrays = {name: torch.from_numpy(array) for name, array in make_arrays().items()}
@@ -106,7 +106,7 @@ def jax_scan(backward: bool) -> Timed:
 
 
 def workload(name: str, title: str, backward: bool) -> Workload:
-    """Return one row; the cost of checkpoints is a separate contestant of opwright."""
+    """Return one row; opwright with checkpointing is a separate implementation."""
     ours = {"opwright": partial(opwright, backward)}
     if backward:
         ours["opwright checkpoints"] = partial(opwright, backward, CHECKPOINT_EVERY)

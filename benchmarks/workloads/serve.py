@@ -1,7 +1,7 @@
 """Processor time of a whole process that computes the first result of a saved network.
 
-Programs in C open a bundle by libopwright, and a model by the C interface of ONNX Runtime. In
-Python, the import of NumPy counts as well.
+C programs open a bundle with libopwright, and a model with ONNX Runtime's C interface. In Python,
+importing NumPy is included.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, NotAvailableError, Timed, Workload
 from native import compile_program, find_packaged
 from networks.images import RESNET18
 from networks.mlp import SIZES
 from networks.onnx_models import LSTM_SHAPE, make_image_network, make_lstm, make_mlp
+from workload import Goal, NotAvailableError, Timed, Workload
 from workloads.load import IMAGE, append_mlp, append_resnet, make_feed
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def time_processes(
     feed: np.ndarray,
     variables: Mapping[str, str] | None = None,
 ) -> Timed:
-    """Return the ns of processor time of new processes, which read numbers and write some."""
+    """Return the processor time in ns of new processes that read inputs and write results."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     env |= variables or {}
 
@@ -75,7 +75,7 @@ def time_processes(
 
 
 def opwright(shape: tuple[int, ...], append: Any, kind: str) -> Timed:
-    """Return the time of a bundle in C or in Python, or of a saved folder in Python."""
+    """Return the time with a bundle in C or Python, or with a saved folder in Python."""
     import opwright as ow
     from opwright_nn import layers
 
@@ -99,7 +99,7 @@ def opwright(shape: tuple[int, ...], append: Any, kind: str) -> Timed:
 
 
 def opwright_onnx(shape: tuple[int, ...], make: Callable[[], bytes]) -> Timed:
-    """Return the time of the bundle of an ONNX model in C."""
+    """Return the time with the bundle of an ONNX model in C."""
     from peers import find_peers
 
     find_peers()
@@ -112,7 +112,7 @@ def opwright_onnx(shape: tuple[int, ...], make: Callable[[], bytes]) -> Timed:
 
 
 def command_in_c(bundle: Path) -> list[str]:
-    """Return the command of a program in C that runs a bundle for one example."""
+    """Return the command of a C program that runs a bundle for one example."""
     import opwright as ow
     import opwright_cpu
 
@@ -127,7 +127,7 @@ def command_in_c(bundle: Path) -> list[str]:
 
 
 def onnxruntime(shape: tuple[int, ...], make: Callable[[], bytes], kind: str) -> Timed:
-    """Return the time of a session in C or in Python."""
+    """Return the time with an ONNX Runtime session in C or Python."""
     import onnx
 
     folder = tempfile.TemporaryDirectory(prefix="opwright-bench-")
@@ -148,8 +148,8 @@ def onnxruntime(shape: tuple[int, ...], make: Callable[[], bytes], kind: str) ->
     return time_processes(folder, command, make_feed(shape))
 
 
-def make_contestants(shape: tuple[int, ...], append: Any, make: Any) -> dict[str, Any]:
-    """Return the contestants, by name."""
+def make_implementations(shape: tuple[int, ...], append: Any, make: Any) -> dict[str, Any]:
+    """Return the implementations, by name."""
     return {
         "opwright": partial(opwright, shape, append, "c"),
         "opwright-python-bundle": partial(opwright, shape, append, "python-bundle"),
@@ -164,7 +164,7 @@ WORKLOADS = [
         "serve-mlp",
         "processor time of a program in C from its start to the first result of 784-200-200-10",
         "ms",
-        make_contestants((1, SIZES[0]), append_mlp, make_mlp),
+        make_implementations((1, SIZES[0]), append_mlp, make_mlp),
         {"opwright": [Goal(figure=7), Goal(ratio=0.34, of="onnxruntime")]},
     ),
     Workload(
@@ -181,7 +181,7 @@ WORKLOADS = [
         "serve-resnet18",
         "the same of ResNet-18",
         "ms",
-        make_contestants(IMAGE, append_resnet, partial(make_image_network, RESNET18)),
+        make_implementations(IMAGE, append_resnet, partial(make_image_network, RESNET18)),
         {"opwright": [Goal(ratio=0.45, of="onnxruntime")]},
         tolerance=1e-3,
     ),

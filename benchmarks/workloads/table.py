@@ -1,7 +1,6 @@
-"""Training steps that look up 4,096 rows of a table of 10⁷ rows, and how much 10⁴ rows would save.
+"""Training steps that look up 4,096 rows of a table of 10⁷ rows, compared with 10⁴ rows.
 
-A large table costs no more than a small one, except that its rows are in memory instead of in
-caches.
+A large table costs no more than a small one, except that its rows are in memory and not in caches.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from contest import Goal, Timed, Workload
 from networks.table import BATCHES, LOOKUPS, SIZE, Step, make_opwright_step, make_torch_step
+from workload import Goal, Timed, Workload
 
 FEW, MANY = 10**4, 10**7
 STEPS_TO_COMPARE = BATCHES + 4  # the last ones look up rows that have been updated
@@ -26,7 +25,7 @@ def timed_step(make: Make, optimizer: str) -> Timed:
 
 
 def median_of_steps(step: Step, seconds: float) -> float:
-    """Return the median of the seconds of a step."""
+    """Return the median duration of a step in seconds."""
     times: list[float] = []
     until = time.perf_counter() + seconds
     while (began := time.perf_counter()) < until:
@@ -53,21 +52,21 @@ def growth(make: Make, optimizer: str) -> Timed:
 
 def make_workloads(optimizer: str) -> list[Workload]:
     """Return the rows of one optimizer."""
-    contestants = {"opwright": make_opwright_step, "torch": make_torch_step}
+    implementations = {"opwright": make_opwright_step, "torch": make_torch_step}
     title = f"training step of {LOOKUPS} rows of 10⁷×{SIZE}, sparse, {optimizer}"
     return [
         Workload(
             f"table-{optimizer}",
             title,
             "µs",
-            {name: partial(timed_step, make, optimizer) for name, make in contestants.items()},
+            {name: partial(timed_step, make, optimizer) for name, make in implementations.items()},
             {"opwright": [Goal(ratio=1.0)]},
         ),
         Workload(
             f"table-{optimizer}-growth",
             f"{title}, in steps of 10⁴×{SIZE}",
             "small steps",
-            {name: partial(growth, make, optimizer) for name, make in contestants.items()},
+            {name: partial(growth, make, optimizer) for name, make in implementations.items()},
             {"opwright": [Goal(figure=2.0)]},
         ),
     ]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from contest import Goal, Timed, Workload
 from networks.torch_models import RECIPES, Recipe
 from peers import find_peers
+from workload import Goal, Timed, Workload
 from workloads.memory import STEPS, read_status
 
 EAGER, LAST, INDUCTOR = "torch", "torch channels last", "torch inductor"
@@ -63,7 +63,7 @@ def training(recipe: Recipe, who: str) -> Timed:
 
 
 def whole_step(recipe: Recipe, who: str) -> Timed:
-    """Return a training step with Adam, in opwright one plan with the update."""
+    """Return a training step with Adam; in opwright, one plan includes the update."""
     if who != "opwright":
         return training(recipe, who)
     model, x, labels = prepare(recipe, True, who)
@@ -80,7 +80,7 @@ def whole_step(recipe: Recipe, who: str) -> Timed:
 
 
 def step_memory(recipe: Recipe, who: str) -> Timed:
-    """Return the peak memory of a process that makes whole training steps, PyTorch included."""
+    """Return the peak memory of a process that runs whole training steps, PyTorch included."""
     timed = whole_step(recipe, who)
     assert timed.call is not None
     for _ in range(STEPS):
@@ -106,7 +106,7 @@ def inference(recipe: Recipe, who: str) -> Timed:
 
 
 def serving(recipe: Recipe, who: str) -> Timed:
-    """Return a call of the program that the model became, or of the model in PyTorch."""
+    """Return a call of the program converted from the model, or of the model in PyTorch."""
     if who != "opwright":
         return inference(recipe, who)
     model, x, _ = prepare(recipe, False, who)

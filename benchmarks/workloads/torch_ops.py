@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from peers import find_peers
+from workload import Goal, Timed, Workload
 
 A = np.linspace(-1, 1, 8, dtype="float32")
 B = np.linspace(2, 3, 8, dtype="float32")

@@ -1,4 +1,4 @@
-"""The cost of a step in nn.train and in a manual loop, compared with only the compiled step."""
+"""The cost of a step in nn.train and in a manual loop, compared with the compiled step alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
+from workload import Goal, Timed, Workload
 
 BATCH = 4
 N_STEPS = 20_000
@@ -18,7 +18,7 @@ PART = 500
 
 
 def make_model() -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
-    """Return a small MLP, so that the loop around its step dominates, and its data."""
+    """Return a small MLP and its data; it is small so that the loop around its step dominates."""
     import opwright_nn as nn
 
     rng = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def by_hand(look: Callable[[], None]) -> list[float]:
 
 
 def by_train(look: Callable[[], None]) -> list[float]:
-    """nn.train without options, except a reading of the clock between chunks."""
+    """nn.train without options, except that the clock is read between chunks."""
     import opwright_nn as nn
 
     class Clock(nn.Callback):
@@ -64,7 +64,7 @@ def by_train(look: Callable[[], None]) -> list[float]:
 
 
 def measure(loop: Callable[[Callable[[], None]], list[float]]) -> Timed:
-    """Return the times of the steps of a loop, in ns, as means over parts of it."""
+    """Return the step times of a loop in ns, as means over parts of the loop."""
 
     def times() -> list[float]:
         looks: list[int] = []
@@ -75,7 +75,7 @@ def measure(loop: Callable[[Callable[[], None]], list[float]]) -> Timed:
 
 
 def added() -> Timed:
-    """The medians' difference: the overhead of nn.train for a step."""
+    """The difference of the medians is the overhead of nn.train per step."""
 
     def difference() -> list[float]:
         own, trained = (measure(loop).measure for loop in (by_hand, by_train))

@@ -1,4 +1,4 @@
-"""A forward and a later backward, compared with one plan of both; and the memory held between."""
+"""A forward and a later backward, compared with one plan; and the memory kept in between."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from contest import Goal, Timed, Workload
 from networks import gpt
 from networks.image_programs import append_network
 from networks.images import RESNET18
+from workload import Goal, Timed, Workload
 
 RESNET_BATCH, RESNET_SIZE = 8, 224
 MLP_BATCH, MLP_SIZES = 64, (512, 256)
@@ -55,7 +55,7 @@ def append_mlp() -> tuple[Any, Any, dict[str, np.ndarray], np.ndarray]:
 
 
 class Model:
-    """A network with the gradients of its parameters, given that of its result."""
+    """A network with the gradients of its parameters, given the gradient of its result."""
 
     def __init__(self, append: Callable[[], tuple[Any, ...]]) -> None:
         import opwright as ow
@@ -80,7 +80,7 @@ class Model:
         return ow.cut(self.program, [self.x], [self.y], late, self.gradients, scope=self.scope)
 
     def naive_bytes(self) -> int:
-        """Return the bytes of every value of the forward that an operator of the backward reads."""
+        """Return the bytes of all forward values that an operator of the backward reads."""
         import opwright as ow
 
         ops = self.program.global_block().ops
@@ -123,7 +123,7 @@ def two_plans(append: Callable[[], tuple[Any, ...]]) -> Timed:
 
 
 def saved(append: Callable[[], tuple[Any, ...]], is_naive: bool) -> Timed:
-    """Return the bytes that a backward keeps besides feeds: without a cut, or with one."""
+    """Return the bytes that a backward keeps besides feeds, with or without a cut."""
     model = Model(append)
 
     def measure() -> list[float]:

@@ -1,4 +1,4 @@
-"""Let the learning rate fall, and stop when the validation no longer improves."""
+"""Decrease the learning rate, and stop when the validation loss no longer improves."""
 
 import opwright_nn as nn
 

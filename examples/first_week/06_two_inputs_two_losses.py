@@ -1,4 +1,4 @@
-"""Join two inputs, and train two outputs with weighted losses."""
+"""Concatenate two inputs, and train two outputs with weighted losses."""
 
 import numpy as np
 

@@ -1,8 +1,9 @@
-"""A small GPT reads documentation, character by character, and then writes some.
+"""A small GPT learns from documentation, character by character, and then generates text.
 
-Data: the documentation strings of Python's library, 500,000 characters, the last 5 % held out.
-Network: 3 transformer blocks, 128 wide, 4 heads; it sees 64 characters; 0.6 million parameters.
-Score: perplexity of held-out characters, at most 6; their counts alone give 29.
+Data: the docstrings of Python's library, 500,000 characters, the last 5 % held out.
+Network: 3 transformer blocks, 128 wide, 4 heads; its input is 64 characters; it has 0.6 million
+parameters.
+Score: perplexity of held-out characters, at most 6; character frequencies alone give 29.
 Time: 3 minutes on two cores.
 Reference: Radford et al., Improving Language Understanding by Generative Pre-Training, 2018.
 """
@@ -46,10 +47,10 @@ history = nn.train(model, train, epochs, batch_size=BATCH, validation=test)
 
 
 def write(prompt: str, length: int) -> str:
-    """Draw characters after a prompt, each by the probabilities that the network computes.
+    """Sample characters after a prompt, each from the probabilities that the network computes.
 
-    The network always sees CONTEXT numbers, so that it is compiled once: after the text
-    there is padding, which causal attention ignores.
+    The network's input always has CONTEXT numbers, so that it is compiled once. The text is
+    followed by padding, which causal attention ignores.
     """
     rng = np.random.default_rng(1)
     written = vocabulary.encode([prompt])[0].tolist()

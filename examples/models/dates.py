@@ -1,9 +1,9 @@
-"""Translate dates in English notation, by sequence-to-sequence learning with attention.
+"""Translate dates from English notation with a sequence-to-sequence network with attention.
 
-Data: 8,000 made dates such as "Friday, 3 May 2024" -> "2024-05-03", and 1,000 held out.
-Network: an LSTM reads the letters in both directions, another one writes the digits, attending to
-the letters for each.
-Score: share of held-out dates with all characters right, at least 0.99.
+Data: 8,000 generated dates such as "Friday, 3 May 2024" -> "2024-05-03", and 1,000 held out.
+Network: a bidirectional LSTM reads the letters; a second LSTM writes the digits, and attends to the
+letters for each digit.
+Score: fraction of held-out dates with all characters correct, at least 0.99.
 Time: 20 seconds on two cores.
 Reference: Sutskever et al., Sequence to Sequence Learning with Neural Networks, 2014; Luong et al.,
 Effective Approaches to Attention-based Neural Machine Translation, 2015.
@@ -46,7 +46,7 @@ history = nn.train(model, train, epochs, batch_size=64, validation=test)
 
 
 def translate(source: np.ndarray, n_letters: np.ndarray) -> list[str]:
-    """Return ISO dates; each character is chosen by the previous ones."""
+    """Return ISO dates; each character is predicted from the previous ones."""
     written = np.full((len(source), 11), digits.number(">"))
     for i in range(10):
         rows = model.predict(scores, source=source, n_letters=n_letters, before=written[:, :10])

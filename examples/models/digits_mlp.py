@@ -1,7 +1,7 @@
-"""Handwritten digits by a multilayer perceptron.
+"""Classify handwritten digits with a multilayer perceptron.
 
-Data: the UCI handwritten digits, 1,437 images of 8×8 to learn from, 360 held out.
-Network: two hidden layers of 128 with dropout, softmax of ten classes.
+Data: the UCI handwritten digits, 1,437 images of 8×8 for training, 360 held out.
+Network: two hidden layers of width 128 with dropout, and a softmax over ten classes.
 Score: accuracy on the held-out images, at least 0.96.
 Time: 5 seconds on two cores.
 Reference: D. Rumelhart, G. Hinton, R. Williams, Learning representations by back-propagating

@@ -11,7 +11,7 @@ import opwright_nn as nn
 def read_arguments(
     doc: str | None, *, picture: str | None = None, **inputs: str
 ) -> argparse.Namespace:
-    """Return the arguments ``short`` and ``plot``, and additional ones of the script.
+    """Return the arguments ``short`` and ``plot``, and the script's additional arguments.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def finish(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> None:
-    """Draw the curve with ``--plot``, print the score, and exit with 1 if it is missed.
+    """Draw the curve with ``--plot``, print the score, and exit with 1 if it is not reached.
 
     Parameters
     ----------

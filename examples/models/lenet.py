@@ -1,8 +1,8 @@
-"""LeNet-5 reads handwritten digits.
+"""LeNet-5 classifies handwritten digits.
 
-Data: the UCI handwritten digits, each pixel as a square of 4×4: 32×32 as in the paper. 1,437 images
-to learn from, 360 held out.
-Network: two convolutions of 5×5 with pooling, then layers of 120, 84 and 10.
+Data: the UCI handwritten digits, each pixel enlarged to 4×4, so that images are 32×32 as in the
+paper. 1,437 images for training, 360 held out.
+Network: two convolutions of 5×5 with pooling, then fully connected layers of 120, 84 and 10.
 Score: accuracy on held-out images, at least 0.96.
 Time: 5 seconds on two cores.
 Reference: LeCun, Bottou, Bengio, Haffner, Gradient-Based Learning Applied to Document Recognition,

@@ -1,6 +1,6 @@
-"""A residual network distinguishes shapes in color images of 32×32.
+"""Classify shapes in color images of 32×32 with a residual network.
 
-Data: 4,000 made images of eight shapes, 1,000 held out; or --cifar FOLDER, which has the binary
+Data: 4,000 generated images of eight shapes, 1,000 held out; or --cifar FOLDER, with the binary
 files of CIFAR-10.
 Network: ResNet-20 of the paper: a convolution, nine residual blocks of two convolutions each.
 Score: accuracy on held-out images, at least 0.95.
@@ -34,13 +34,13 @@ model = nn.Model()
 def convolve(
     x: ow.Variable, filters: int, stride: int = 1, activation: str | None = None
 ) -> ow.Variable:
-    """Return a normalized convolution of 3×3."""
+    """Return a 3×3 convolution with batch normalization."""
     h = model.conv2d(x, filters, kernel=3, strides=stride, paddings=1, bias=False)
     return model.batch_norm(h, activation=activation)
 
 
 def residual(x: ow.Variable, filters: int, stride: int) -> ow.Variable:
-    """Return x plus two convolutions of it; if sizes change, x passes a convolution of 1×1."""
+    """Return x plus two convolutions of it; if sizes change, a 1×1 convolution is applied to x."""
     h = convolve(convolve(x, filters, stride, activation="relu"), filters)
     if stride != 1:
         x = model.batch_norm(model.conv2d(x, filters, kernel=1, strides=stride, bias=False))

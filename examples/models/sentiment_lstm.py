@@ -1,9 +1,9 @@
-"""Classify sentiment by an LSTM, which reads a sentence word by word.
+"""Classify sentiment with an LSTM, which reads a sentence word by word.
 
-Data: 20,000 made sentences and 2,000 held out, such as "although the plot was not dull the ending
-felt rather silly": counts of words contain no information about them, order decides. Or --file: a
+Data: 20,000 generated sentences and 2,000 held out, such as "although the plot was not dull the
+ending felt rather silly". Word counts do not determine the label; word order does. Or --file: a
 label 0 or 1, a tab and a sentence in each line.
-Network: an embedding, and an LSTM that reads in both directions.
+Network: an embedding, and a bidirectional LSTM.
 Score: accuracy on held-out sentences, at least 0.98.
 Time: 10 seconds on two cores.
 Reference: Hochreiter, Schmidhuber, Long Short-Term Memory, 1997.

@@ -1,9 +1,9 @@
-"""A variational autoencoder learns to write digits.
+"""A variational autoencoder learns to generate digits.
 
-Data: the UCI handwritten digits, 1,437 images of 8×8 to learn from, 360 held out; no labels.
-Network: an image becomes the mean and variance of a code of 8 numbers, and a code an image; both
-have a hidden layer of 256.
-Score: bound of the negative log-likelihood of a held-out image in nats, at most 24.5.
+Data: the UCI handwritten digits, 1,437 images of 8×8 for training, 360 held out; no labels.
+Network: the encoder maps an image to the mean and variance of a code of 8 numbers, the decoder maps
+a code to an image; both have a hidden layer of width 256.
+Score: upper bound of the negative log-likelihood of a held-out image in nats, at most 24.5.
 Time: 10 seconds on two cores.
 Reference: Kingma, Welling, Auto-Encoding Variational Bayes, 2014.
 """
@@ -39,7 +39,7 @@ model.initialize_parameters(seed=1)
 
 
 def draw(n_codes: int) -> np.ndarray:
-    """Return normal numbers for this many codes."""
+    """Return normally distributed noise for `n` codes."""
     return rng.standard_normal((n_codes, CODE), np.float32)
 
 

@@ -1,8 +1,8 @@
-"""Learn vectors of words: each word is predicted from two before it and two after it.
+"""Learn word vectors: each word is predicted from the two before it and the two after it.
 
-Data: the documentation strings of Python's library, 100,000 words, the last 5 % held out.
-Network: one table of 2,000 vectors for the four words that are read and the word predicted.
-Score: perplexity of held-out words, at most 130; their counts alone give 380.
+Data: the docstrings of Python's library, 100,000 words, the last 5 % held out.
+Network: one table of 2,000 vectors for the four context words and the predicted word.
+Score: perplexity of held-out words, at most 130; word frequencies alone give 380.
 Time: 20 seconds on two cores.
 Reference: Mikolov et al., Efficient Estimation of Word Representations in Vector Space, 2013;
 Press, Wolf, Using the Output Embedding to Improve Language Models, 2017.

@@ -1,4 +1,4 @@
-"""A regression on arrays as NumPy makes them, in float64."""
+"""Regression on float64 arrays, NumPy's default."""
 
 import numpy as np
 

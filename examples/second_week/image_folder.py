@@ -1,4 +1,4 @@
-"""A folder of images, decoded and augmented by two workers, and a training that is resumed."""
+"""Train on a folder of images, decoded and augmented by two workers, and resume training."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ SIZE = 16
 
 
 def write_images(folder):
-    """Write the digits into a folder for each class, as in a downloaded data set."""
+    """Write the digits into one folder per class, as in a downloaded data set."""
     for number, (image, label) in enumerate(zip(*nn.datasets.digits.load()[0], strict=True)):
         path = Path(folder, f"digit {label[0]}", f"{number}.png")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A data set as your own class, as in PyTorch, read by two workers."""
+"""Train on a data set that is a custom class, as in PyTorch, read by two workers."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ LENGTH = 128
 
 
 class Recordings:
-    """Tones with noise, created on access: high ones are class 1."""
+    """Noisy tones, created on access; high tones are class 1."""
 
     def __init__(self, n, seed):
         self.n = n

@@ -1,4 +1,4 @@
-"""A CSV file with text, missing values and dates: trained, saved with its encoder, and served."""
+"""Train on a CSV file with text, missing values and dates; save with the encoder, and serve."""
 
 import csv
 import datetime
@@ -10,7 +10,7 @@ import opwright_nn as nn
 
 
 def write_orders(path, n=2000):
-    """Write orders whose return depends on the age, the shop, the month and a comment."""
+    """Write orders, whose return depends on age, shop, month and a comment."""
     rng = np.random.default_rng(1)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

@@ -1,4 +1,4 @@
-//! Classifies rows of numbers by a bundle, as serve.c does: `serve MODEL.owb N < rows.txt`.
+//! Classifies rows of numbers with a bundle, like serve.c: `serve MODEL.owb N < rows.txt`.
 //! It declares the functions of opwright/run.h that it calls: no crate is needed.
 
 use std::ffi::{CStr, CString};
@@ -77,7 +77,7 @@ extern "C" {
     fn ow_release(model: *mut c_void);
 }
 
-/// Calls a function with room for a message, and returns that where the function fails.
+/// Calls a function with a buffer for an error message, which is returned if the function fails.
 fn call(function: impl FnOnce(*const Error) -> i32) -> Result<(), String> {
     let mut text = [0u8; 1024];
     let error = Error { message: text.as_mut_ptr().cast(), size: text.len() as u64 };
@@ -101,7 +101,7 @@ impl Model {
         Ok(opened)
     }
 
-    /// Returns the dtype and the shape of the one input or output, for a batch of n.
+    /// Returns the dtype and shape of the only input or output, for a batch of n.
     fn describe(&self, kind: u32, n: i64) -> Result<(DataType, Vec<i64>), String> {
         let mut description: Description = unsafe { std::mem::zeroed() };
         description.size = std::mem::size_of::<Description>() as u64;

@@ -1,4 +1,4 @@
-"""The ASGI application: predictions, health, and a switch to draining before a process ends."""
+"""The ASGI application: predictions, health, and draining before a process exits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Service:
         """A bundle has plans for a range of batches."""
         least, most = getattr(self.model.version.loaded, "batch", None) or (1, None)
         if least > 1:
-            raise ValueError(f"the bundle must serve batches from 1 on, got from {least}")
+            raise ValueError(f"the bundle must support batches from 1 on, got a minimum of {least}")
         if most is None:
             return self.limits
         return self.limits._replace(max_batch=min(self.limits.max_batch, most))
@@ -78,7 +78,7 @@ class Service:
 
     @property
     def number(self) -> int:
-        """The version that serves."""
+        """The version of the model in use."""
         return self.model.version.number
 
     async def predict(self, request: Request) -> Response:

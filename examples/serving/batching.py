@@ -1,4 +1,4 @@
-"""Batching: computes rows of requests together that arrive together, with bounds on waiting."""
+"""Batching: computes the rows of concurrent requests together, with limits on waiting."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ class Limits(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """A request: its arrays, the version that has checked them, and the client that waits for the
-    results.
-    """
+    """A request: its arrays, the version that checked them, and the future of its results."""
 
     arrays: dict[str, Array]
     version: Version
@@ -52,7 +50,7 @@ class _Job(NamedTuple):
 
     @property
     def signature(self) -> tuple[Any, ...]:
-        """Jobs with the same one can be computed in one call."""
+        """Jobs with the same key can be computed in one call."""
         if not self.version.is_batched:
             return (id(self),)
         shapes = [(name, array.shape[1:]) for name, array in self.arrays.items()]
@@ -62,7 +60,8 @@ class _Job(NamedTuple):
 class Batcher:
     """Computes jobs in batches, one batch at a time, in a thread next to the event loop.
 
-    While a batch is computed the next one gathers. `start` and `close` belong to the event loop.
+    While a batch is computed, the next one is collected. Call `start` and `close` in the event
+    loop.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -153,7 +152,7 @@ class Batcher:
 
 
 def _compute_together(jobs: list[_Job]) -> list[list[Array]]:
-    """Return the results of each job, of one call of the model."""
+    """Return the results of each job, computed in one call of the model."""
     version = jobs[0].version
     if len(jobs) == 1:
         return [version.compute(jobs[0].arrays)]

@@ -1,10 +1,10 @@
-"""Loads a server, reloads its model and replaces its process meanwhile: no request may be lost.
+"""Tests under load that reloading the model and replacing the process loses no request.
 
 ``python load_test.py --requests 100000 --reloads 20`` trains a small model, opens a socket that the
 server processes inherit, and sends requests on connections that are kept alive. It sends SIGHUP
-again and again, and halfway starts a second process and sends SIGTERM to the first. Each request is
-sent once: a missing answer, a status other than 200, or wrong numbers count as lost. The exit code
-is 1 if there is one.
+repeatedly, and halfway through starts a second process and sends SIGTERM to the first. Each request
+is sent once; if the response is missing, has a status other than 200 or wrong values, the request
+counts as lost. The exit code is 1 if a request was lost.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Load:
 
 
 def export_model(folder: Path) -> None:
-    """Train a model for a moment, and export it."""
+    """Train a model briefly, and export it."""
     model = nn.Model()
     scores = model.fc_layer(model.fc_layer("x", 64, activation="relu"), 4, activation="softmax")
     model.initialize_parameters(x=np.zeros((1, 8), np.float32))

@@ -1,4 +1,4 @@
-"""The served model: a folder or a bundle, which checks requests and is replaced as it serves."""
+"""The served model, a folder or a bundle, which checks requests and can be replaced at run time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 class RequestError(Exception):
-    """A request that gets no result: a status of HTTP and the reason."""
+    """The error of a request: an HTTP status and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -23,7 +23,7 @@ class RequestError(Exception):
 
 
 class Version(NamedTuple):
-    """One load of the model.
+    """A loaded version of the model.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Version(NamedTuple):
     is_batched: bool
 
     def read(self, fields: object) -> dict[str, Array]:
-        """Return the arrays of a request, a dict of nested lists; RequestError unless they fit."""
+        """Convert a request, a dict of nested lists, to arrays; RequestError unless they fit."""
         names = [spec.name for spec in self.loaded.feeds]
         if not isinstance(fields, dict) or sorted(fields) != sorted(names):
             got = sorted(fields) if isinstance(fields, dict) else type(fields).__name__
@@ -62,7 +62,7 @@ def _read_array(value: object, spec: Any) -> Array:
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, spec.dtype, "same_kind"):
-            raise ValueError(f"got numbers of the kind {array.dtype}")
+            raise ValueError(f"got values of dtype {array.dtype}")
         array = array.astype(spec.dtype)
     except (ValueError, OverflowError) as error:
         raise RequestError(
@@ -82,7 +82,7 @@ def _read_array(value: object, spec: Any) -> Array:
 
 
 class Model:
-    """The current version of the model of a path.
+    """The current version of the model at a path.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Model:
         self.version = self._load(1)
 
     def reload(self) -> Version:
-        """Load the path again; if that fails, raise, and continue with the current version."""
+        """Reload the path; if that fails, raise, and continue with the current version."""
         with self._lock:
             version = self._load(self.version.number + 1)
             self.version = version  # immediately: readers of the old one finish with it

@@ -21,10 +21,10 @@ log = logging.getLogger("serving")
 
 
 class Server(uvicorn.Server):
-    """Ends in three steps: no new connections, then answers that close theirs, then uvicorn's end.
+    """Shuts down in steps: no new connections, responses that close theirs, uvicorn's shutdown.
 
-    uvicorn alone closes idle connections at once. A request in transit on one of them would be
-    lost; here its answer says ``connection: close``, after which no client sends another one.
+    uvicorn alone closes idle connections immediately, which would lose a request in transit. Here
+    the response has ``connection: close``, after which no client sends another request.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service, drain_s: float) -> None:

@@ -32,8 +32,8 @@ def load_chart() -> ModuleType:
         sys.path.remove(str(BENCHMARKS))
 
 
-def make_found(contestant: str, ratio: float) -> dict[str, Any]:
-    return {"contestant": contestant, "median": 10.0, "ratio_to_best_peer": ratio}
+def make_found(implementation: str, ratio: float) -> dict[str, Any]:
+    return {"implementation": implementation, "median": 10.0, "ratio_to_best_peer": ratio}
 
 
 def make_result(unit: str, more_is_better: bool, found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def measure(tmp_path: Path) -> Any:
         out = tmp_path / "out.json"
         done = run(name, "--folder", str(WORKLOADS), "--json", str(out))
         (workload,) = json.loads(out.read_text())["workloads"]
-        return done, {result["contestant"]: result for result in workload["results"]}
+        return done, {result["implementation"]: result for result in workload["results"]}
 
     return measure
 
@@ -190,7 +190,7 @@ def test_the_chart_compares_ours_with_the_best_peer_and_shows_date_and_processor
     drawn = ElementTree.parse(chart).getroot()
     texts = [text.text or "" for text in drawn.iter(f"{SVG}text")]
     (workload,) = result["workloads"]
-    (ours,) = [found for found in workload["results"] if found["contestant"] == "opwright"]
+    (ours,) = [found for found in workload["results"] if found["implementation"] == "opwright"]
     assert f"{ours['ratio_to_best_peer']:.2f}" in texts
     assert any(workload["best_peer"] in text for text in texts)
     assert any(result["machine"]["date"] in text for text in texts)
@@ -229,7 +229,7 @@ def test_bars_stay_within_the_chart_even_if_ours_is_slow() -> None:
 
 def test_without_a_measured_peer_there_is_no_chart() -> None:
     with pytest.raises(ValueError, match="nothing was compared with a peer; name workloads"):
-        load_chart().draw_chart(make_result("ns", False, [{"contestant": "opwright"}]))
+        load_chart().draw_chart(make_result("ns", False, [{"implementation": "opwright"}]))
 
 
 def test_the_committed_chart_states_date_and_machine() -> None:

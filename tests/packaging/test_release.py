@@ -97,5 +97,5 @@ def test_the_error_names_a_python_that_is_missing_or_does_not_start(
         tmp_path / "versions" / "9.1.4" / "bin", "9.1" if status else "9.3", status
     )
     assert other.exists()
-    with pytest.raises(SystemExit, match=r"no Python 9.1 on the path or of pyenv; name one: make"):
+    with pytest.raises(SystemExit, match=r"no Python 9.1 on the path or in pyenv; name one: make"):
         make_release.find_pythons(["9.1"])

@@ -1,4 +1,4 @@
-"""Save a training after each epoch, and continue it where it ended."""
+"""Save a checkpoint after each epoch, and resume training from the last one."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Train with a loss of one's own: quantiles, by the pinball loss."""
+"""Train with a custom loss: the pinball loss, for quantiles."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Train on one task, then only a new head on another, then everything slowly."""
+"""Train on one task, then only a new head on another task, then all layers with a low rate."""
 
 import keras
 from keras import layers

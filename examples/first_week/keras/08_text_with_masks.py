@@ -1,4 +1,4 @@
-"""Classify sentences of different lengths: padding has no effect."""
+"""Classify sentences of different lengths; padding has no effect."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Predict the next number of a count with an LSTM, and with a transformer."""
+"""Predict the next number of a counting sequence with an LSTM, and with a transformer."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Learn handwritten digits on the device opencl, and print the accuracy."""
+"""Train on handwritten digits on the device opencl, and print the accuracy."""
 
 import sys
 

@@ -6,8 +6,8 @@ import atexit
 import os
 import sys
 
-from contest import Goal, NotAvailableError, Timed, Workload
 from peers import find_peers
+from workload import Goal, NotAvailableError, Timed, Workload
 
 REACHED, MISSED = Goal(ratio=100.0), Goal(figure=0.0)
 

@@ -159,7 +159,7 @@ def test_a_report_is_drawn(tmp_path):
     [
         ({"ranks": []}, "ranks and networks must not be empty"),
         ({"ranks": [0]}, "ranks must be at least 1, got 0"),
-        ({"spread": 1.0}, r"spread must be a share in \[0, 1\), got 1.0"),
+        ({"spread": 1.0}, r"spread must be a fraction in \[0, 1\), got 1.0"),
         ({"reliability": Reliability(rank_mtbf_s=0)}, "rank_mtbf_s must be more than 0 seconds"),
         ({"reliability": Reliability(restart_s=-1)}, "restart_s must be finite and at least 0"),
     ],

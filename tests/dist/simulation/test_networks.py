@@ -66,7 +66,7 @@ def test_a_fitted_link_reproduces_the_measured_times():
 
 
 def test_times_that_do_not_increase_with_size_cannot_be_fitted():
-    with pytest.raises(DistError, match="times must rise with sizes"):
+    with pytest.raises(DistError, match="times must increase with sizes"):
         fit_link([1000, 2000], [2e-3, 1e-3], 2)
     with pytest.raises(DistError, match="two or more sizes, a time for each"):
         fit_link([1000], [1e-3], 2)

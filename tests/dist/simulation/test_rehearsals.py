@@ -156,7 +156,7 @@ def test_the_command_prints_plain_data_and_writes_traces(saved, tmp_path, capsys
     ("more", "rule"),
     [
         (["--network", "nvlnk"], "unknown network, got 'nvlnk'; did you mean 'nvlink'"),
-        (["--spread", "2"], "spread must be a share"),
+        (["--spread", "2"], "spread must be a fraction"),
         (["--feed", "z=1"], "--feed must name a feed, got 'z'"),
     ],
 )

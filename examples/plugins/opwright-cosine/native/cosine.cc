@@ -1,4 +1,4 @@
-// The operator cosine.similarity, its gradient, and the CPU's kernels for both.
+// The operator cosine.similarity, its gradient, and the CPU kernels for both.
 #include "cosine.h"
 
 #include <opwright/sdk.hpp>
@@ -59,7 +59,7 @@ struct CosineKernel {
 };
 
 // The slots of the gradient are derived from the slots above: a, b, out_grad give a_grad, b_grad.
-// An unwanted output is absent.
+// An output that is not requested is absent.
 template <typename T>
 struct CosineGradKernel {
   static opwright::Status Run(const opwright::RunContext& ctx, const CosineAttrs& attrs) {

@@ -1,4 +1,4 @@
-"""Both kernels against the formula, in float64, and everything against opwright's own rules."""
+"""Compares both kernels with the formula in float64, and runs opwright's conformance checks."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def formula(a, b):
     return (SCALE * (a * b).sum(axis=1) / norms)[:, None]
 
 
-def test_it_is_the_cosine_of_the_angle_times_the_scale():
+def test_similarity_is_the_cosine_of_the_angle_times_the_scale():
     got = ow.ops.cosine.similarity(A, B, scale=SCALE)
     np.testing.assert_allclose(got, formula(A, B), rtol=1e-12)
 
@@ -47,6 +47,6 @@ def test_a_program_of_version_1_is_read():
     assert read.attrs == {"scale": SCALE}
 
 
-def test_it_conforms():
+def test_the_package_conforms():
     card = check_package("opwright-cosine")
     assert card.ok, card.format_findings(card.findings)

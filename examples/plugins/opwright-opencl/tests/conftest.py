@@ -1,4 +1,4 @@
-"""Shared by the tests: one operator run on both devices, and a process with another OpenCL."""
+"""Shared fixtures: running an operator on both devices, and a process with a different OpenCL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @pytest.fixture(scope="session", autouse=True)
 def device() -> OpenClDevice:
-    """Return the first device; if none works there is nothing to test."""
+    """Return the first device; skip if no device works."""
     try:
         return DEVICES.open(0)
     except DeviceNotFoundError as error:
@@ -45,7 +45,7 @@ def run_on() -> Callable[..., list[np.ndarray]]:
 
 @pytest.fixture
 def both(run_on: Callable[..., list[np.ndarray]]) -> Callable[..., None]:
-    """Return a function that compares an operator on OpenCL with the same on the host."""
+    """Return a function that compares an operator on OpenCL with the same operator on the host."""
 
     def check(
         op_type: str, arrays: Arrays, outputs: Sequence[str] = ("out",), **attrs: Any
@@ -63,7 +63,7 @@ def both(run_on: Callable[..., list[np.ndarray]]) -> Callable[..., None]:
 
 @pytest.fixture
 def in_process() -> Callable[..., str]:
-    """Return a function that runs code in a process with other environment variables."""
+    """Return a function that runs code in a process with different environment variables."""
 
     def run(code: str, **environment: str) -> str:
         done = subprocess.run(

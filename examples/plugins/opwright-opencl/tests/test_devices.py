@@ -1,4 +1,4 @@
-"""The existing devices, and the errors without them, OpenCL or memory."""
+"""Tests of existing devices, and of the errors without devices, OpenCL or memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ except ow.errors.DeviceNotFoundError as error:
 """
 
 
-def test_an_unknown_device_number_lists_the_devices():
+def test_the_error_for_an_unknown_device_number_lists_the_devices():
     network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
     text = r"opencl:99: the number of a device must be in \[0, \d+\), got 99; devices are opencl:0 "
     with pytest.raises(DeviceNotFoundError, match=text):
@@ -52,7 +52,7 @@ def test_without_pyopencl_the_package_is_listed_with_the_command_that_installs_i
     assert "opwright-opencl" in got
 
 
-def test_a_child_of_fork_gets_an_error_instead_of_waiting_forever(in_process):
+def test_a_forked_child_gets_an_error_instead_of_waiting_forever(in_process):
     code = f"""{ADD}
 add("opencl")
 if os.fork() == 0:
@@ -79,7 +79,9 @@ def test_an_allocation_above_the_limit_of_the_device_fails_with_one_line():
 def test_an_allocation_beyond_the_memory_of_a_device_fails(device, monkeypatch):
     monkeypatch.setattr(device, "_memory_bytes", 1 << 20)
     handle = device.allocate(1 << 19)
-    with pytest.raises(MemoryError, match=r"has 1048576 bytes, \d+ of them in use, got a need of"):
+    with pytest.raises(
+        MemoryError, match=r"has 1048576 bytes, \d+ of them in use, got a request for"
+    ):
         device.allocate(1 << 20)
     device.free(handle)
 

@@ -1,4 +1,4 @@
-"""Installed drivers that do not work, instead of this machine's drivers."""
+"""Tests with simulated drivers that do not work, instead of this machine's drivers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Error(Exception):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Return a function that simulates devices, each with the answers of its driver."""
+    """Return a function that simulates devices, each with its driver's responses."""
 
     def give(**logs):
         class Program:
@@ -55,11 +55,11 @@ def test_a_driver_that_builds_no_kernel_is_skipped(machine):
     assert [platforms.get_device(number).name.strip() for number in (0, 1)] == ["good", "other"]
 
 
-def test_it_is_listed_with_its_reason(machine):
+def test_a_skipped_driver_is_listed_with_its_reason(machine):
     machine(good="", old=LOG)
     text = (
         r"^opencl:1: the number of a device must be in \[0, 1\), got 1; devices are opencl:0 "
-        r"\(good\); left out: old cannot build an empty kernel: "
+        r"\(good\); skipped: old cannot build an empty kernel: "
         r"error: unknown target CPU 'generic'$"
     )
     with pytest.raises(DeviceNotFoundError, match=text):
@@ -81,8 +81,8 @@ def refuse():
     raise Error("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
 
 
-def test_a_loader_without_platforms_names_the_package_to_install(monkeypatch):
-    """Loaders differ: one calls it an error, another returns an empty list."""
+def test_the_error_without_platforms_names_the_package_to_install(monkeypatch):
+    """Loaders differ: one reports an error, another returns an empty list."""
     for get_platforms, reason in ((refuse, "PLATFORM_NOT_FOUND_KHR"), (list, "an empty list")):
         opencl = SimpleNamespace(Error=Error, get_platforms=get_platforms)
         monkeypatch.setattr(platforms, "load_pyopencl", lambda opencl=opencl: opencl)
@@ -91,8 +91,8 @@ def test_a_loader_without_platforms_names_the_package_to_install(monkeypatch):
             platforms.list_devices()
 
 
-def test_a_platform_without_a_device_is_named(monkeypatch):
-    """Its own call may return nothing, or raise that there is none."""
+def test_the_error_names_a_platform_without_devices(monkeypatch):
+    """The platform's own call may return an empty list, or raise an error."""
     for get_devices in (list, refuse):
         platform = SimpleNamespace(name="Portable", get_devices=get_devices)
         opencl = SimpleNamespace(Error=Error, get_platforms=lambda platform=platform: [platform])

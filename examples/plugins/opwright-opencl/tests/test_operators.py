@@ -1,4 +1,4 @@
-"""Kernels against the host's, for sizes and orders that are hard for a device."""
+"""Compares kernels with the host's, for sizes and orders that are difficult for a device."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def draw(*shape, dtype="float32"):
         ((7,), (7,), ()),
     ],
 )
-def test_products_end_where_the_matrices_do(both, x, y, turned):
+def test_products_handle_sizes_that_do_not_fill_a_tile(both, x, y, turned):
     arrays = {"x": draw(*x), "y": draw(*y)}
     both("matmul", arrays, transpose_x="x" in turned, transpose_y="y" in turned)
 
 
-def test_everything_is_compiled_for_double_precision_too(both, device):
+def test_all_kernels_compile_for_double_precision(both, device):
     if not device.has_double:
         pytest.skip("the device has no float64")
     both("matmul", {"x": draw(33, 40, dtype="float64"), "y": draw(40, 35, dtype="float64")})
@@ -38,7 +38,7 @@ def test_everything_is_compiled_for_double_precision_too(both, device):
 
 
 @pytest.mark.parametrize("activation", ["", "relu", "sigmoid", "tanh"])
-def test_a_layer_is_product_bias_and_activation(both, activation):
+def test_fc_computes_product_bias_and_activation(both, activation):
     layer = {"x": draw(5, 4, 3), "weight": draw(12, 40), "bias": draw(40)}
     both("fc", layer, activation=activation)
     layer["weight"] = draw(40, 12)
@@ -67,13 +67,13 @@ def test_operands_broadcast(both, x, y):
         ((5, 0), [1]),
     ],
 )
-def test_reductions_add_up_every_element_once(both, op_type, shape, axis):
+def test_reductions_add_every_element_once(both, op_type, shape, axis):
     with np.errstate(invalid="ignore"):
         both(op_type, {"x": draw(*shape)}, axis=axis)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((64, 10), -1), ((2, 10, 3), 1), ((3, 700), -1)])
-def test_losses_and_their_gradients_go_along_any_axis(both, shape, axis):
+def test_losses_and_their_gradients_work_along_any_axis(both, shape, axis):
     kept = [dim for place, dim in enumerate(shape) if place != axis % len(shape)]
     label = DRAW.integers(0, 10, kept)
     label.flat[0] = 3

@@ -1,4 +1,4 @@
-"""Kernels refuse unsupported arguments with a reason, and an invalid id changes nothing."""
+"""Tests that kernels give a reason when they refuse, and that invalid ids change nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS = np.full((2, 4), 0.25, np.float32)
         ),
     ],
 )
-def test_a_refusal_has_a_reason(run_on, op_type, arrays, attrs, reason):
+def test_a_refusal_gives_a_reason(run_on, op_type, arrays, attrs, reason):
     if not reason:  # the layer is then decomposed, and every part has a kernel
         np.testing.assert_allclose(run_on("opencl", op_type, arrays, **attrs)[0].sum(1), 1)
         return
@@ -51,7 +51,7 @@ def _model(probabilities):
 
 
 @pytest.mark.parametrize("probabilities", [True, False])
-def test_a_wrong_class_id_is_named_before_a_parameter_changes(probabilities):
+def test_an_invalid_class_id_raises_before_a_parameter_changes(probabilities):
     model = _model(probabilities)
     before = [model.scope.var(p.name).numpy() for p in model.parameters]
     model.fill("label", np.array([[1], [7]]))

@@ -1,4 +1,4 @@
-"""Training on handwritten digits: the same losses as on the host, with and without its help."""
+"""Tests that training on digits gives the host's losses, with and without fallback to the host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def digits():
 
 
 def _train(digits, activation="sigmoid", optimizer="sgd", **where):
-    """Train a few steps; return the losses, the probabilities of some images, and the model."""
+    """Train for a few steps; return the losses, the probabilities of some images, and the model."""
     train, test = digits
     model = nn.Model(**where)
     hidden = model.fc_layer(input="img", size=100, activation=activation)
@@ -34,7 +34,7 @@ def _train(digits, activation="sigmoid", optimizer="sgd", **where):
 
 
 @pytest.mark.parametrize("activation", ["sigmoid", "relu"])
-def test_a_perceptron_trains_on_the_device_alone(digits, activation):
+def test_a_perceptron_trains_without_fallback_to_the_host(digits, activation):
     wanted, probabilities, _ = _train(digits, activation)
     losses, got, model = _train(digits, activation, device="opencl")
     np.testing.assert_allclose(losses, wanted, rtol=2e-5)
@@ -43,7 +43,7 @@ def test_a_perceptron_trains_on_the_device_alone(digits, activation):
     assert set(model.network.placement().kernels) == {"opencl/opencl"}
 
 
-def test_the_host_runs_operators_without_a_kernel_if_it_is_allowed_to(digits):
+def test_the_host_runs_operators_without_a_kernel_if_a_fallback_is_allowed(digits):
     wanted, _, _ = _train(digits, "relu", "adam")
     losses, _, model = _train(digits, "relu", "adam", device="opencl", fallback="cpu")
     np.testing.assert_allclose(losses, wanted, rtol=1e-4)
@@ -53,7 +53,7 @@ def test_the_host_runs_operators_without_a_kernel_if_it_is_allowed_to(digits):
     assert placement.bytes_moved > 0
 
 
-def test_without_a_fallback_the_error_names_the_kernel_and_the_remedy(digits):
+def test_without_a_fallback_the_error_names_the_kernel_and_the_fix(digits):
     text = r'(?s)adam\[opencl, float32\]: no kernel.*available: adam\[cpu.*give fallback="cpu"'
     with pytest.raises(KernelNotFoundError, match=text):
         _train(digits, "relu", "adam", device="opencl")

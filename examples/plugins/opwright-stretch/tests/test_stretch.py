@@ -1,4 +1,4 @@
-"""The body against the formula, and everything against opwright's own rules."""
+"""Compares the body with the formula, and runs opwright's conformance checks."""
 
 import numpy as np
 
@@ -12,6 +12,6 @@ def test_stretch_is_its_formula():
     np.testing.assert_allclose(ow.ops.sky.stretch(x, softness=0.5), expected, rtol=1e-12)
 
 
-def test_it_conforms():
+def test_the_package_conforms():
     card = check_package("opwright-stretch")
     assert card.ok, card.format_findings(card.findings)

@@ -1,4 +1,4 @@
-"""Both kernels against the formula, in float64, and everything against opwright's own rules."""
+"""Compares both kernels with the formula in float64, and runs opwright's conformance checks."""
 
 import numpy as np
 
@@ -29,6 +29,6 @@ def test_the_gradient_is_the_central_difference():
     np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-9)
 
 
-def test_it_conforms():
+def test_the_package_conforms():
     card = check_package("opwright-swish")
     assert card.ok, card.format_findings(card.findings)

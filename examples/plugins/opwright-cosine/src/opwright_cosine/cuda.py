@@ -1,4 +1,4 @@
-"""The launches of the CUDA kernels. Imported only where opwright-cuda provides a GPU."""
+"""The launches of the CUDA kernels, imported only if opwright-cuda provides a GPU."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The objects of this package, by name only: everything is opened at first use."""
+"""The names of this package's objects; everything is loaded at first use."""
 
 import opwright.plugin as plugin
 
@@ -14,7 +14,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name the kernels of both devices, including the gradient's."""
+    """Name the kernels for both devices, including the gradient's kernels."""
     for op_type, name in [
         ("cosine.similarity", "COSINE"),
         ("cosine.similarity_grad", "COSINE_GRAD"),

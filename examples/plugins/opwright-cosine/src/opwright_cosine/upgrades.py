@@ -4,7 +4,7 @@ from typing import Any
 
 
 def rename_factor(desc: dict[str, Any], from_version: int) -> dict[str, Any]:
-    """Return the description of version 1, whose scale was called factor, as one of version 2."""
+    """Convert a description of version 1, in which scale was called factor, to version 2."""
     attrs = dict(desc["attrs"])
     attrs["scale"] = attrs.pop("factor")
     return {**desc, "attrs": attrs}

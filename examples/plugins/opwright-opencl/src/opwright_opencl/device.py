@@ -1,4 +1,4 @@
-"""The device ``opencl``: buffers by number, one queue in order, one program for each dtype."""
+"""The device ``opencl``: numbered buffers, one in-order queue, one program for each dtype."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS, WIDTH = 4, 4
 
 
 class DeviceArray(NamedTuple):
-    """The arguments of kernels on this device: an OpenCL buffer of at least this shape, compact."""
+    """A kernel's argument on this device: an OpenCL buffer of at least this shape, contiguous."""
 
     buffer: cl.Buffer
     shape: tuple[int, ...]
@@ -37,9 +37,9 @@ class DeviceArray(NamedTuple):
 class OpenClDevice:
     """One OpenCL device, as `opwright.device.PythonDevice` describes it.
 
-    All work goes to one queue that runs it in order, so that only copies to and from the host have
-    to wait. A handle is a number that is never reused: the same handle means the same memory to
-    opwright.
+    All work goes to one in-order queue, so that only copies to and from the host have to wait. A
+    handle is a number that is never reused, because opwright assumes that the same handle means the
+    same memory.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class OpenClDevice:
             self._used_bytes -= self._buffers.pop(handle).size
 
     def copy(self, dst: int, dst_is_host: bool, src: int, src_is_host: bool, size: int, /) -> None:
-        """Copy bytes, after all enqueued work; the call waits if a side is the host."""
+        """Copy bytes after all enqueued work; the call waits if one side is on the host."""
         self.check_process()
         enqueue_copy = self.opencl.enqueue_copy
         if dst_is_host:
@@ -118,7 +118,7 @@ class OpenClDevice:
             enqueue_copy(self.queue, target, source, byte_count=size)
 
     def synchronize(self) -> None:
-        """Wait until everything that was enqueued is done."""
+        """Wait until all enqueued work is done."""
         self.check_process()
         self.queue.finish()
 
@@ -129,7 +129,7 @@ class OpenClDevice:
     # -- the interface of kernels ---------------------------------------------------------------
 
     def check_process(self) -> None:
-        """Raise KernelError in a child of fork, in which no thread of the driver can answer."""
+        """Raise KernelError in a forked child, in which the driver's threads do not exist."""
         if os.getpid() != self._process:
             raise KernelError(
                 "opencl: a device must be used in the process that opened it, got a child of fork; "
@@ -142,13 +142,13 @@ class OpenClDevice:
         if size_bytes > self._largest_bytes:
             raise MemoryError(
                 f"{self.label} gives at most {self._largest_bytes} bytes at once, "
-                f"got a need of {size_bytes}"
+                f"got a request for {size_bytes}"
             )
-        # Drivers allocate more than exists, and fail or swap when it is written.
+        # Drivers allocate more memory than exists, and fail or swap when it is written.
         if self._used_bytes + size_bytes > self._memory_bytes:
             raise MemoryError(
                 f"{self.label} has {self._memory_bytes} bytes, {self._used_bytes} of them in use, "
-                f"got a need of {size_bytes}"
+                f"got a request for {size_bytes}"
             )
         try:
             flags = self.opencl.mem_flags.READ_WRITE
@@ -158,7 +158,7 @@ class OpenClDevice:
         return made
 
     def make_kernel(self, name: str, dtype: str) -> cl.Kernel:
-        """Return a kernel of the program for elements of `dtype`, built at its first use.
+        """Return a kernel of the program for elements of `dtype`, which is built at first use.
 
         It is a new object each time, since setting its arguments and enqueueing it are two calls.
         """
@@ -179,7 +179,7 @@ class OpenClDevice:
             program.build(options)
         except self.opencl.Error as error:
             raise KernelError(
-                f"opencl: its kernels must compile for {dtype}, got an error on {self.label}; "
+                f"opencl: kernels must compile for {dtype}, got an error on {self.label}; "
                 f"report this:\n{error}"
             ) from error
         return program
@@ -195,7 +195,7 @@ class OpenClDevices:
         self._lock = threading.Lock()
 
     def open(self, number: int, /) -> OpenClDevice:
-        """Return the device of this number, made at its first use.
+        """Return the device with this number, which is created at first use.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Finds the working OpenCL devices, in the order of their numbers, or the missing part."""
+"""Finds the working OpenCL devices in the order of their numbers, or the missing requirement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load_pyopencl() -> ModuleType:
 
 
 def list_devices() -> list[cl.Device]:
-    """Return every device of every platform: GPUs first, CPUs last, else in OpenCL's order.
+    """Return all devices of all platforms: GPUs first, CPUs last, otherwise in OpenCL's order.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def list_devices() -> list[cl.Device]:
 
 
 def get_device(number: int) -> cl.Device:
-    """Return the OpenCL device of this number, among those whose drivers build kernels.
+    """Return the OpenCL device with this number among those whose drivers can build kernels.
 
     Raises
     ------
@@ -88,12 +88,12 @@ def get_device(number: int) -> cl.Device:
     listed = ", ".join(f"opencl:{i} ({each.name.strip()})" for i, each in enumerate(working))
     raise DeviceNotFoundError(
         f"opencl:{number}: the number of a device must be in [0, {len(working)}), got {number}; "
-        f"devices are {listed}{f'; left out: {left_out}' if faults else ''}"
+        f"devices are {listed}{f'; skipped: {left_out}' if faults else ''}"
     )
 
 
 def find_fault(device: cl.Device) -> str | None:
-    """Return why a driver cannot build an empty kernel, None if it can.
+    """Return the reason why a driver cannot build an empty kernel, or None if it can.
 
     An installed driver that is older than the processor may list it, but generate no code for it.
     """

@@ -1,4 +1,4 @@
-"""Shapes as kernels see them: dimensions with the same behavior are merged."""
+"""Shapes for kernels, in which dimensions with the same behavior are merged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_DIMENSIONS = 4
 def merge_broadcast(shape: Shape, *operands: Shape) -> tuple[Shape, list[Shape]] | None:
     """Return a shape of four dimensions and, for each operand, strides in elements.
 
-    Neighboring dimensions are merged if each operand repeats both or neither.
+    Adjacent dimensions are merged if each operand broadcasts both or neither.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def _strides(operand: Shape, rank: int) -> list[int]:
 
 
 class Lines(NamedTuple):
-    """An array seen as [outer, length, inner], with the lines along the middle."""
+    """An array viewed as [outer, length, inner], with lines along the middle axis."""
 
     outer: int
     length: int
@@ -76,8 +76,8 @@ class Lines(NamedTuple):
 
 
 def lines_over(shape: Shape, axes: Sequence[int]) -> Lines | None:
-    """Return the lines over these axes, None if other axes with elements are between them."""
-    # For a number, axes 0 and -1 both mean its only element.
+    """Return the lines over these axes, or None if other non-trivial axes are between them."""
+    # For a 0-d array, axes 0 and -1 both mean its only element.
     chosen = {axis % len(shape) for axis in axes} if axes and shape else set(range(len(shape)))
     long = sorted(axis for axis in chosen if shape[axis] != 1)
     if not long:
@@ -98,5 +98,5 @@ def lines_along(shape: Shape, axis: int) -> Lines:
 
 
 def vector(values: Sequence[int], dtype: type[np.generic]) -> np.ndarray:
-    """Return numbers as an argument for a vector of OpenCL C."""
+    """Return numbers as an argument of an OpenCL C vector type."""
     return np.array(values, dtype)

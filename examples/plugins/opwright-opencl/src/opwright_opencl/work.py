@@ -1,4 +1,4 @@
-"""The work of an operator: decided in ``prepare``, bound to memory, enqueued by run."""
+"""The work of an operator: determined in ``prepare``, bound to memory, and enqueued by each run."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ SMALL_GROUP = 32
 
 
 class Slot(NamedTuple):
-    """An argument: the buffer of this slot of the operator, NULL if it is absent or empty."""
+    """An argument: the buffer of an operator's slot, NULL if it is absent or empty."""
 
     number: int
 
 
 class Local(NamedTuple):
-    """An argument: local memory of a work-group, of this many elements."""
+    """An argument: local memory of a work-group, for `count` elements."""
 
     elements: int
 
 
 class Scratch(NamedTuple):
-    """An argument: memory between two launches, of this many elements."""
+    """An argument: memory used between two launches, for `count` elements."""
 
     elements: int
 
 
 class Fault:
-    """An argument: the address for the first line with a wrong class id."""
+    """An argument: the address of the first line with an invalid class id."""
 
 
 class Launch(NamedTuple):
-    """One kernel, its arguments in order, and the number of items that run it."""
+    """One kernel, its arguments in order, and the number of work-items."""
 
     name: str
     items: tuple[int, ...]
@@ -54,7 +54,7 @@ class Launch(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """Which class ids a launch checks: the slot, its dtype, how many classes, the error's begin."""
+    """The class ids that a launch checks: slot, dtype, number of classes, the error's beginning."""
 
     slot: Slot
     dtype: str
@@ -94,19 +94,19 @@ class Work:
         return Slot(self._slots.index(name))
 
     def number(self, value: float) -> np.generic:
-        """Return a number as an argument of the type of the elements."""
+        """Return a number as an argument of the element type."""
         number: np.generic = np.dtype(self._dtype).type(value)
         return number
 
     def launch_each(self, name: str, count: int, *arguments: object) -> None:
-        """Launch one item for each of `count` elements; their number is the first argument."""
+        """Launch one work-item for each of `count` elements; `count` is the first argument."""
         group = self.device.largest_group
         self.launch(name, (-(-count // group),), (group,), np.uint64(count), *arguments)
 
     def launch(
         self, name: str, groups: tuple[int, ...], group: tuple[int, ...], *arguments: object
     ) -> None:
-        """Launch work-groups of this shape; nothing if there are none."""
+        """Launch work-groups of this shape, if there are any."""
         if 0 not in groups:
             items = tuple(n * size for n, size in zip(groups, group, strict=True))
             self._launches.append(Launch(name, items, group, arguments))
@@ -129,8 +129,9 @@ class Work:
 class _Bound:
     """The launches of one operator in one instance of a plan.
 
-    Its OpenCL kernels store their arguments, so that a run sets none; no two threads run one
-    instance concurrently. It keeps all memory alive, since an OpenCL kernel does not.
+    Its OpenCL kernels store their arguments, so that a run need not set them; one instance never
+    runs in two threads concurrently. The instance keeps all memory alive, since an OpenCL kernel
+    does not.
     """
 
     def __init__(self, device: OpenClDevice, dtype: str, slots: tuple[Any, ...]) -> None:
@@ -229,7 +230,7 @@ class Kernel:
 
 
 def first_output(ctx: PrepareContext) -> Meta:
-    """Return the meta of the first output that is wanted."""
+    """Return the meta of the first requested output."""
     return next(metas[0] for metas in ctx.outputs.values() if metas)
 
 
@@ -239,5 +240,5 @@ def count_of(meta: Meta) -> int:
 
 
 def group_for(count: int, largest: int) -> int:
-    """Return the number of items for `count` elements: two sizes, since drivers compile each."""
+    """Return the work-items for `count` elements: two sizes, since drivers compile for each."""
     return min(SMALL_GROUP, largest) if count <= SMALL_GROUP else largest

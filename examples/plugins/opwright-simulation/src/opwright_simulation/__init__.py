@@ -1,4 +1,4 @@
-"""Predicts the performance of a training on many processes.
+"""Predicts the performance of training with many processes.
 
 >>> import opwright_simulation as simulation
 >>> step = simulation.step_of_layers([(0.1, 400_000_000), (0.3, 60_000_000)], examples=64)

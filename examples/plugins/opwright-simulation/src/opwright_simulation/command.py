@@ -1,4 +1,4 @@
-"""The command ``opwright-simulate``: predicts the scaling of a training."""
+"""The command ``opwright-simulate``, which predicts how training scales."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _add_measured(command: argparse.ArgumentParser) -> None:
 
 
 def _add_predicted(command: argparse.ArgumentParser) -> None:
-    """Add the options for other processes, their networks and failures."""
+    """Add the options for the number of processes, networks and failures."""
     networks, defaults = ",".join(NETWORKS), Reliability()
     command.add_argument(
         "--ranks", type=_list_of(_count), default=_RANKS, help=f"processes (default: {_RANKS})"

@@ -1,4 +1,4 @@
-"""Draws forecasts and timelines by matplotlib, which is optional."""
+"""Draws forecasts and timelines with matplotlib, which is optional."""
 
 from __future__ import annotations
 

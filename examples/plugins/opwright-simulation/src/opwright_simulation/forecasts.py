@@ -1,4 +1,4 @@
-"""Predicts a training on many processes: step time, losses and the bottleneck."""
+"""Predicts training with many processes: step time, losses of efficiency and the bottleneck."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REMEDIES: Final = {
 
 
 class Reliability(NamedTuple):
-    """Failure rates and their costs.
+    """Failure rates and the costs of failures.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Reliability(NamedTuple):
         return math.sqrt(2 * self.checkpoint_s * self.rank_mtbf_s / ranks)
 
     def useful_share(self, ranks: int) -> float:
-        """Return the fraction of time without checkpoints, restarts and repeated work.
+        """Return the fraction of time that is not spent on checkpoints, restarts and repeated work.
 
         Failures are independent; J. T. Daly, A higher order estimate of the
         optimum checkpoint interval, FGCS 22, 2006, equation 13.
@@ -76,7 +76,7 @@ class Reliability(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The prediction for one network and one number of processes.
+    """The prediction for a network and a number of processes.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ def _forecast(
 def expected_maximum(n: int) -> float:
     """Return the mean of the largest of `n` independent standard normal numbers.
 
-    The integral of x d(Phi(x)^n), by parts and by the trapezoidal rule; error below 1e-5.
+    Integrates x d(Phi(x)^n) by parts, with the trapezoidal rule; the error is below 1e-5.
     """
     if n == 1:
         return 0.0
@@ -249,7 +249,7 @@ def _check(
     if min(ranks) < 1:
         raise DistError(f"simulate: ranks must be at least 1, got {min(ranks)}")
     if not 0 <= spread < 1:
-        raise DistError(f"simulate: spread must be a share in [0, 1), got {spread}")
+        raise DistError(f"simulate: spread must be a fraction in [0, 1), got {spread}")
     for name, value in reliability._asdict().items():
         positive = name in {"rank_mtbf_s", "interval_s"}
         if value is not None and not (value > 0 if positive else 0 <= value < math.inf):
@@ -272,5 +272,5 @@ def _cells(forecast: Forecast) -> tuple[str, ...]:
 
 
 def format_share(share: float) -> str:
-    """Return a share as per cent: ``12.3 %``."""
+    """Format a fraction as a percentage: ``12.3 %``."""
     return f"{100 * share:.1f} %"

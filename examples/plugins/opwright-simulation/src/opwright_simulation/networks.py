@@ -1,4 +1,4 @@
-"""Network models by latency and bandwidth, and the cost of collectives.
+"""Network models with latency and bandwidth, and the cost of collectives.
 
 A link is described by two numbers, as in Hockney's model: a message of b bytes takes
 ``latency + b / bandwidth`` (R. W. Hockney, The communication challenge for MPP, Parallel Computing
@@ -62,7 +62,7 @@ NO_COST: Final = Cost(0.0, 0.0, "none")
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Machines with several processes each, and their connections.
+    """Machines with several processes each, and the connections between them.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Network:
                 raise DistError(f"Network: {rule}, got {self!r}")
 
     def nodes(self, ranks: int) -> int:
-        """Return the number of machines for this many processes."""
+        """Return the number of machines for `ranks` processes."""
         return -(-ranks // self.ranks_per_node)
 
     def crowding(self, ranks: int) -> float:
@@ -188,7 +188,7 @@ class Network:
         return Cost(passes * latency_s, passes * (bytes_s + filling_s), "tree")
 
     def _hierarchical(self, passes: int, size_bytes: int, nodes: int) -> Cost:
-        """Within each machine first, then between machines, each process with its own part."""
+        """First within each machine, then between machines, each process with its own part."""
         local, inside, between = self.ranks_per_node, self.inside, self.between
         outer_turns = min(math.ceil(math.log2(nodes)), nodes - 1)
         latency_s = (local - 1) * inside.latency_s + outer_turns * between.latency_s
@@ -256,7 +256,7 @@ def get_network(name: str) -> Network:
 
 
 def fit_link(sizes_bytes: list[int], seconds: list[float], ranks: int) -> Link:
-    """Fit a link to measured times of all_reduce between processes of one machine.
+    """Fit a link to measured times of all_reduce between processes on one machine.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def fit_link(sizes_bytes: list[int], seconds: list[float], ranks: int) -> Link:
     per_byte_s = (b * aa - a * ab) / determinant
     if per_byte_s <= 0:
         raise DistError(
-            f"fit_link: times must rise with sizes, got {seconds} for {sizes_bytes}; measure "
+            f"fit_link: times must increase with sizes, got {seconds} for {sizes_bytes}; measure "
             "larger ones"
         )
     turns = 2 * (ranks - 1)

@@ -1,4 +1,4 @@
-"""Runs the plan of one of many processes alone, and records computation and communication."""
+"""Runs the plan of one process among many alone, and records computation and communication."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Rehearsal(Engine):
         return self._size
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """There is nothing to connect."""
+        """Do nothing, because no processes are connected."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
         """Return equal data for all processes."""
@@ -63,7 +63,7 @@ class Rehearsal(Engine):
 
 
 class Rehearsed:
-    """Writes zeros, for ``dist.part`` the first of equal parts; refuses outside of a rehearsal."""
+    """Writes zeros, for ``dist.part`` the first of equal parts; refuses outside rehearsals."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
@@ -94,7 +94,7 @@ def rehearse(
     runs: int = 30,
     examples: int | None = None,
 ) -> Callable[[int], Step]:
-    """Measure the training step of one of many processes alone, on this machine.
+    """Measure the training step of one process among many on this machine, without the others.
 
     The plan is the same in each process, including buckets. Its collectives send nothing; their
     starts and waits are recorded. opwright-kit must be installed.
@@ -173,7 +173,7 @@ def _imagined(ranks: int) -> Iterator[None]:
 
 
 def _events(rows: Sequence[Any]) -> Iterator[Event]:
-    """Yield the computation and communication in the rows of a profile of opwright-kit."""
+    """Yield the computation and communication in the rows of an opwright-kit profile."""
     keys: dict[str, int] = {}
     buckets = {
         row.inputs[-1][0]: _size_of(row.outputs)  # by the handle written by the start
@@ -198,9 +198,9 @@ def _events(rows: Sequence[Any]) -> Iterator[Event]:
 
 
 def _sent(name: str, row: Any) -> int:
-    """Return the bytes of the whole tensor; for exchanged rows, the maximum.
+    """Return the bytes of the undivided tensor; for exchanged rows, the maximum.
 
-    One side of such an exchange has room for the rows of every process.
+    One side of such an exchange has room for the rows of all processes.
     """
     given, got = _size_of(row.inputs[:1]), _size_of(row.outputs)
     if name == "exchange_rows":

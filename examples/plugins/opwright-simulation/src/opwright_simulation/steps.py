@@ -43,7 +43,7 @@ class Start(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The process needs the result of a collective."""
+    """The point at which the process needs the result of a collective."""
 
     key: int
 
@@ -67,12 +67,12 @@ class Step(NamedTuple):
 
     @property
     def compute_s(self) -> float:
-        """Seconds of the step without communication."""
+        """Duration of the step in seconds without communication."""
         return sum(event.seconds for event in self.events if isinstance(event, Compute))
 
     @property
     def sent_bytes(self) -> int:
-        """Bytes of all collectives in one step."""
+        """Total bytes of all collectives in one step."""
         return sum(event.size_bytes for event in self.events if isinstance(event, Start))
 
 
@@ -87,10 +87,10 @@ def step_of_layers(
     bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     examples: int = 0,
 ) -> Step:
-    """Return the step of a network from estimates of its layers.
+    """Return the step of a network from estimates for its layers.
 
-    A third of each layer's time is forward. Backward runs from the last layer to the first, and
-    finished gradients are sent in buckets. All updates are at the end.
+    A third of each layer's time is the forward pass. The backward pass runs from the last layer to
+    the first, and completed gradients are sent in buckets. All updates are at the end.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class Timeline(NamedTuple):
 def play(
     step: Step, cost: Callable[[Start], Cost], *, overlap: float = 1.0, slowdown: float = 1.0
 ) -> Timeline:
-    """Simulate a step with the costs of collectives.
+    """Simulate a step, given the costs of collectives.
 
     Parameters
     ----------

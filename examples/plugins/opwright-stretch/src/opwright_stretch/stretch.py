@@ -1,4 +1,4 @@
-"""Stretch, which shows faint and bright stars in one image, written by operators that exist."""
+"""Stretch, which shows faint and bright stars in one image, composed of existing operators."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The objects of this package, by name only: the modules are imported at first use."""
+"""The names of this package's objects; their modules are imported at first use."""
 
 import opwright.plugin as plugin
 
@@ -11,7 +11,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name the kernels, including the gradient's."""
+    """Name the kernels, including the gradient's kernel."""
     for op_type, function in [("acme.swish", "swish"), ("acme.swish_grad", "swish_grad")]:
         registry.add(
             op_type,

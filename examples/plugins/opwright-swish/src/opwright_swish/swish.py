@@ -6,7 +6,7 @@ from opwright.op import OpMaker, grad_op, same_shape_as
 
 
 def _sigmoid(x):
-    # 1 / (1 + exp(-x)) overflows where x is very negative; this neither overflows nor cancels.
+    # 1 / (1 + exp(-x)) overflows if x is very negative; this neither overflows nor loses precision.
     return np.exp(-np.logaddexp(0, -x))
 
 

@@ -1,4 +1,4 @@
-// The kernels of the GPU, a block for each row; cosine.h has the formulas.
+// The GPU kernels, with one block for each row; the formulas are in cosine.h.
 #include "cosine.h"
 
 #include "reduce.h"
@@ -22,7 +22,7 @@ __global__ void cosine_rows(T* out, const T* a, const T* b, int64_t k, double sc
   if (threadIdx.x == 0) out[blockIdx.x] = static_cast<T>(cosine::Similarity{scale}(sums));
 }
 
-// `a_grad` or `b_grad` is null if it is not wanted.
+// `a_grad` or `b_grad` is null if it is not requested.
 template <typename T>
 __global__ void cosine_rows_grad(T* a_grad, T* b_grad, const T* a, const T* b, const T* out_grad,
                                  int64_t k, double scale) {

@@ -1,5 +1,5 @@
-// The arithmetic of every kernel of this package, written once: the C++ compiler builds the CPU's
-// kernels from it and NVRTC the GPU's.
+// The arithmetic of all kernels in this package, written once: the C++ compiler builds the CPU
+// kernels from it, and NVRTC builds the GPU kernels.
 #ifndef OPWRIGHT_COSINE_COSINE_H_
 #define OPWRIGHT_COSINE_COSINE_H_
 
@@ -7,8 +7,9 @@
 
 namespace cosine {
 
-// The sums over two rows, or parts of them. In double for floats, too: a float sum of k products
-// would lose half of its digits at k = 10^4, and the square of a large float would overflow.
+// The sums over two rows, or over parts of them. They are double for floats, too, because a float
+// sum of k products would lose half of its digits at k = 10^4, and the square of a large float
+// would overflow.
 struct Sums {
   double dot;
   double a_square;
@@ -19,7 +20,7 @@ struct Sums {
   }
 };
 
-// Joins two parts of a row; the block reduction of opwright-cuda uses it directly.
+// Combines the sums of two parts of a row; opwright-cuda's block reduction uses it directly.
 struct Add {
   static OPWRIGHT_FUNCTOR Sums Identity() { return {0.0, 0.0, 0.0}; }
   OPWRIGHT_FUNCTOR Sums operator()(Sums x, Sums y) const {
@@ -45,7 +46,8 @@ struct Similarity {
 };
 
 // The gradient of a row is a combination of both: d out / da = scale (b / (|a| |b|) -
-// <a, b> a / (|a|^3 |b|)), and the same with a and b exchanged. That of a row of zeros is 0.
+// <a, b> a / (|a|^3 |b|)), and the same with a and b exchanged. The gradient of a row of zeros is
+// 0.
 struct Gradient {
   double along_other;
   double along_own;

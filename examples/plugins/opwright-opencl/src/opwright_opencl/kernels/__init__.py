@@ -1,1 +1,1 @@
-"""Kernels: the launches of each operator, decided in ``prepare``. No file here imports pyopencl."""
+"""Kernels: the launches of each operator, determined in ``prepare`` without pyopencl."""

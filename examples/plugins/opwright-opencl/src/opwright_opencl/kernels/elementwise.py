@@ -1,4 +1,4 @@
-"""Element-wise kernels: one item for each element of the output."""
+"""Element-wise kernels, with one work-item for each output element."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FILL = FILL_LIKE = Kernel(_fill)
 def _spread(
     ctx: PrepareContext, work: Work, slots: tuple[str, str], small: Shape, divisor: float
 ) -> None:
-    """Repeat an array, seen in the shape `small`, to the shape of the first output; divide it."""
+    """Broadcast an array, viewed as `small`, to the shape of the first output, and divide it."""
     out = first_output(ctx)
     if not count_of(out):
         return

@@ -1,6 +1,7 @@
-"""Cross entropy of class ids. The device finds an invalid id; it is reported before any update.
+"""Cross entropy of class ids.
 
-The host therefore waits for each of these kernels.
+The device detects invalid ids, and they are reported before any update, so the host waits for each
+of these kernels.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from opwright_opencl.work import NO_FAULT, Fault, Kernel, Labels, Local, Work, c
 
 
 def _check_labels(ctx: PrepareContext, work: Work, lines: Lines) -> str:
-    """Have the class ids checked; return how the name of the kernel for their dtype ends."""
+    """Register the class ids to be checked; return the kernel-name suffix for their dtype."""
     if ctx.attrs["soft_label"]:
         ctx.refuse("distributions as labels; class ids are served")
     if lines.n_lines >= NO_FAULT:

@@ -18,7 +18,7 @@ ACTIVATIONS = {"": 0, "relu": 1, "sigmoid": 2, "tanh": 3}
 
 
 class Matrix(NamedTuple):
-    """An operand: a stack of matrices in the form for the product, with strides in elements."""
+    """An operand as a stack of matrices for the product, with strides in elements."""
 
     stacks: int
     rows: int
@@ -27,7 +27,7 @@ class Matrix(NamedTuple):
 
 
 def as_matrix(shape: Shape, is_turned: bool, is_right: bool) -> Matrix:
-    """Return an operand of the product; a vector is one row, or on the right one column."""
+    """Return an operand of the product; a vector is a row on the left, a column on the right."""
     if len(shape) == 1:
         shape = (shape[0], 1) if is_right else (1, shape[0])
     *stack, rows, columns = shape
@@ -43,7 +43,7 @@ def _multiply(
     tile = work.device.tile
     left, right = map(work.slot, slots)
     stacks = max(x.stacks, y.stacks)
-    # One matrix serves a whole stack: its stride along the stack is 0.
+    # One matrix is used for the whole stack, so its stride along the stack is 0.
     strides = [(m.strides if m.stacks > 1 else (0, *m.strides[1:])) for m in (x, y)]
     x_strides, y_strides = (vector((*found, 0), np.uint64) for found in strides)
     sizes = map(np.uint64, (x.rows, y.columns, x.columns))
@@ -73,7 +73,7 @@ def _matmul(ctx: PrepareContext, work: Work) -> None:
 
 
 def _are_alike(first: Shape, second: Shape) -> bool:
-    """Tell whether two stacks differ only in leading ones."""
+    """Return whether two stack shapes differ only in leading ones."""
     longer, shorter = sorted((first, second), key=len, reverse=True)
     added = len(longer) - len(shorter)
     return longer[added:] == shorter and all(dim == 1 for dim in longer[:added])

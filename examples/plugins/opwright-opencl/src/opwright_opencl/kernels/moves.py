@@ -1,4 +1,4 @@
-"""Operators that copy an array unchanged: the buffer's bytes, on the device."""
+"""Operators that copy the bytes of a buffer unchanged, on the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums and means over neighboring axes, and broadcasting undone."""
+"""Sums and means over adjacent axes, and the reverse of broadcasting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _sum(ctx: PrepareContext, work: Work, axes: Sequence[int], is_mean: bool) ->
 
 
 def _parts(lines: Lines, work: Work) -> int:
-    """Return the number of parts of each sum: several if there are few long sums."""
+    """Return the number of parts of each sum, several if there are few long sums."""
     groups = max(1, lines.outer * -(-lines.inner // COLUMNS))
     wanted = -(-4 * work.device.compute_units // groups)
     return max(1, min(wanted, lines.length // PART))
@@ -64,7 +64,7 @@ SUM, MEAN = _reduction(False), _reduction(True)
 
 
 def _sum_like(ctx: PrepareContext, work: Work) -> None:
-    """Sum over the axes along which an array of the shape of out would be repeated."""
+    """Sum over the axes along which an array with the shape of out would be broadcast."""
     shape, target = ctx.inputs["x"][0].shape, ctx.outputs["out"][0].shape
     added = len(shape) - len(target)
     stretched = [axis for axis, dim in enumerate(target, added) if dim == 1 != shape[axis]]

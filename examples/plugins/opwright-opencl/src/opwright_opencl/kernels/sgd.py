@@ -1,4 +1,4 @@
-"""Gradient descent, in the memory of the parameter."""
+"""In-place gradient descent."""
 
 from __future__ import annotations
 

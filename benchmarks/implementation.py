@@ -1,9 +1,10 @@
-"""The process of one contestant: prepares once, then times a round for each line on stdin.
+"""Runs one implementation: prepares once, then times a round for each line on stdin.
 
-The first round also warms up, so that contestants may prepare side by side.
+The first round also warms up, so that implementations may prepare concurrently.
 
-``contestant.py FILE WORKLOAD CONTESTANT`` reads and prints one JSON object a line. First it prints
-the results of the contestant, or why it cannot run. Then it reads ``{"seconds": …, "realtime": …}``
+``implementation.py FILE WORKLOAD IMPLEMENTATION`` reads and prints one JSON object per line. First
+it prints the results of the implementation, or the reason why it cannot run. Then it reads
+``{"seconds": …, "realtime": …}``
 for each round and prints its times.
 """
 
@@ -19,10 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from contest import NotAvailableError, Timed, Workload, load_workloads
+from workload import NotAvailableError, Timed, Workload, load_workloads
 
-# Long enough for the clock and for the cost of this loop to vanish, short enough for many; longer
-# if the wait for a device at its end must vanish, too.
+# Long enough that the cost of the clock and of this loop is negligible, short enough for many
+# repeats; longer if the wait for a device at the end must be negligible, too.
 REPEAT_NS = 2_000_000
 WAITING_REPEAT_NS = 20_000_000
 MIN_REPEATS, MAX_REPEATS = 5, 200
@@ -30,7 +31,7 @@ WARM_UP_S = 0.2
 
 
 def time_calls(timed: Timed, number: int) -> float:
-    """Return the ns of one of `number` calls."""
+    """Return the mean time of `number` calls in ns."""
     call, wait = timed.call, timed.wait
     assert call is not None
     began = time.perf_counter_ns()
@@ -42,7 +43,7 @@ def time_calls(timed: Timed, number: int) -> float:
 
 
 def calibrate(timed: Timed) -> int:
-    """Warm up, and return the number of calls of a repeat."""
+    """Warm up, and return the number of calls per repeat."""
     number, until = 1, time.perf_counter() + WARM_UP_S
     repeat_ns = REPEAT_NS if timed.wait is None else WAITING_REPEAT_NS
     while True:
@@ -54,12 +55,12 @@ def calibrate(timed: Timed) -> int:
 
 
 def count_preemptions() -> int:
-    """Return how often a thread of this process had to make room for another process."""
+    """Return how often a thread of this process has been preempted."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 def time_round(timed: Timed, number: int, seconds: float) -> list[tuple[float, bool]]:
-    """Return the ns of a call, and whether another process came between, for each repeat."""
+    """Return the time of a call in ns, and whether it was preempted, for each repeat."""
     gc.collect()
     gc.disable()
     times: list[tuple[float, bool]] = []
@@ -74,7 +75,7 @@ def time_round(timed: Timed, number: int, seconds: float) -> list[tuple[float, b
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an exception's text."""
+    """Return the first line of an exception's message."""
     return (str(error).strip().splitlines() or [""])[0]
 
 
@@ -86,15 +87,15 @@ def schedule(policy: int) -> None:
             os.sched_setscheduler(int(thread.name), policy, priority)
 
 
-def serve(workload: Workload, contestant: str, commands: TextIO, answers: TextIO) -> None:
-    """Prepare, then answer one line for each line."""
+def serve(workload: Workload, implementation: str, commands: TextIO, answers: TextIO) -> None:
+    """Prepare, then answer each line with one line."""
 
     def answer(**what: Any) -> None:
         answers.write(json.dumps(what) + "\n")
         answers.flush()
 
     try:
-        timed: Timed = workload.contestants[contestant]()
+        timed: Timed = workload.implementations[implementation]()
     except (NotAvailableError, ModuleNotFoundError) as error:
         answer(not_available=first_line(error))
         return
@@ -118,13 +119,13 @@ def serve(workload: Workload, contestant: str, commands: TextIO, answers: TextIO
 
 
 def main() -> None:
-    """Serve the contestant that the command line names."""
-    path, name, contestant = sys.argv[1:]
-    # Output of libraries must not mix with the replies.
+    """Run the implementation named on the command line."""
+    path, name, implementation = sys.argv[1:]
+    # Output of libraries must not be mixed with the replies.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     workload = next(one for one in load_workloads(Path(path)) if one.name == name)
-    serve(workload, contestant, sys.stdin, answers)
+    serve(workload, implementation, sys.stdin, answers)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""The process of opwright, PyTorch or NumPy when single operators are measured.
+"""Runs opwright, PyTorch or NumPy when single operators are measured.
 
-``operator_contestant.py NAME`` reads and prints one JSON object a line. ``{"case": 7, "gradient":
+``operator_implementation.py NAME`` reads and prints one JSON object per line. ``{"case": 7,
+"gradient":
 true, "attrs": {}, "defaults": {}}`` prepares a case of `operator_cases` and replies with a number
-that all contestants must agree on, or with the missing requirement. ``{"seconds": 0.05}`` times it
-and answers with the seconds of a call, for each repeat. ``{"version": "torch"}`` requests a
+on which all implementations must agree, or with the missing requirement. ``{"seconds": 0.05}``
+times it and replies with the seconds of a call, for each repeat. ``{"version": "torch"}`` requests
+a
 version.
 """
 
@@ -29,7 +31,7 @@ REPEAT_S = 2e-4
 """Shorter calls are timed together."""
 
 SETTLE_S = 0.03
-"""How long the threads of the contestant before may spin for more work."""
+"""How long the threads of the previous implementation may spin for more work."""
 
 Call = Callable[[], Any]
 Filled = Mapping[str, Any]
@@ -37,11 +39,11 @@ Filled = Mapping[str, Any]
 
 
 class LackingError(Exception):
-    """A contestant has no such operator, or no such call of it."""
+    """An implementation does not have the operator, or does not support this call of it."""
 
 
 def listed(result: Any) -> list[Any]:
-    """Return the outputs that are present as a list."""
+    """Return the outputs that exist as a list."""
     if isinstance(result, (list, tuple)):
         return [one for part in result for one in listed(part)]
     return [] if result is None else [result]
@@ -87,7 +89,7 @@ def _compile_gradient(case: Case, inputs: dict[str, Any]) -> Call:
 
 
 def prepare_torch(case: Case, gradient: bool, filled: Filled) -> Call:
-    """Return PyTorch's function, eagerly; with a backward pass if gradients are wanted."""
+    """Return PyTorch's eager function, followed by a backward pass if gradients are requested."""
     import torch
     import torch_operators
 
@@ -103,7 +105,8 @@ def prepare_torch(case: Case, gradient: bool, filled: Filled) -> Call:
     bound = _bind(table, case, inputs, filled)
 
     def call() -> list[Any]:
-        # Laid out compactly, like ours: a view costs nothing before it is read.
+        # Contiguous, like opwright's result, because creating a view costs nothing until it is
+        # read.
         return [tensor.contiguous() for tensor in listed(bound())]
 
     if not gradient:
@@ -144,7 +147,7 @@ def _bind(table: Mapping[str, Any], case: Case, inputs: dict[str, Any], filled: 
 
 
 def find_sum(result: Any) -> float:
-    """Return the sum of the first output, of numbers or truth values."""
+    """Return the sum of the first output, which has numbers or bools."""
     first = listed(result)[0]
     array = first.detach().numpy() if hasattr(first, "detach") else np.asarray(first)
     return float(np.sum(np.nan_to_num(array.astype(np.float64))))
@@ -153,7 +156,7 @@ def find_sum(result: Any) -> float:
 def time_call(call: Call, seconds: float) -> list[float]:
     """Return the seconds of a call, for each of some repeats.
 
-    With one thread they are processor time, which other processes of the machine do not increase.
+    With one thread they are processor time, which other processes on the machine do not increase.
     """
     is_alone = os.environ["OPWRIGHT_NUM_THREADS"] == "1"
     clock = time.process_time if is_alone else time.perf_counter
@@ -161,7 +164,7 @@ def time_call(call: Call, seconds: float) -> list[float]:
     if not is_alone:
         time.sleep(SETTLE_S)
     gc.disable()
-    call()  # memory that was unused in another contestant's turn is resident again
+    call()  # memory that was unused during another implementation's round becomes resident again
     number, times = 1, []
     end = clock() + seconds
     while not times or clock() < end:
@@ -178,9 +181,9 @@ def time_call(call: Call, seconds: float) -> list[float]:
 
 
 def main() -> None:
-    """Serve the contestant that the command line names."""
+    """Run the implementation named on the command line."""
     name = sys.argv[1]
-    # Output of libraries must not mix with the replies.
+    # Output of libraries must not be mixed with the replies.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path.append(str(PEERS))

@@ -1,4 +1,4 @@
-"""The parts of a benchmark: a workload, its contestants, its goal."""
+"""The parts of a benchmark: a workload with its implementations and goals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 OURS = "opwright"
 PEERS_VARIABLE = "OPWRIGHT_BENCH_PEERS"
-"""The environment variable that names the peers' interpreter to our contestants."""
+"""The environment variable that names the peers' interpreter to our implementations."""
 
-# In a unit of time less is better; a share of bandwidth or of peak is better when it is more.
-# In addition to times, their ratio to another time, and bytes, from `Timed.measure`.
+# For a unit of time smaller is better; for a share of bandwidth or peak larger is better.
+# Besides times, `Timed.measure` may return their ratio to another time, or bytes.
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "MiB": 2.0**20}
 UNITS |= {"calm steps": 1.0, "small steps": 1.0, "steps of two": 1.0}
 UNITS |= {"steps of whole states": 1.0}
@@ -21,12 +21,12 @@ RATES = {"GB/s": 1.0, "GFLOP/s": 1.0}
 
 
 class NotAvailableError(Exception):
-    """A contestant cannot run here; the text names the missing requirement."""
+    """An implementation cannot run here; the message names the missing requirement."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A prepared contestant.
+    """A prepared implementation.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Timed:
         The work of one call: operators of a chain, bytes, floating-point operations. The figure is
         the time of a call by this number, or for a rate this number by the time.
     values : list of float
-        Its results before any timing; all contestants of a workload must agree.
+        Its results before any timing; all implementations of a workload must agree.
     measure : callable, optional
         Instead of timing `call` here: returns the ns of each of some calls, in this process or a
         separate one; for memory, bytes.
@@ -63,7 +63,7 @@ class Goal:
         To the figure of `of`.
     of : str
         The prefix of the names of the peers of which the best counts: "torch" matches all variants
-        of PyTorch. The full name of one of our contestants: only that one. Empty: all peers.
+        of PyTorch. The full name of one of our implementations: only that one. Empty: all peers.
     """
 
     figure: float | None = None
@@ -83,27 +83,27 @@ class Workload:
         A description of the measurement.
     unit : str
         A key of `UNITS` or `RATES`.
-    contestants : mapping of str to callable
+    implementations : mapping of str to callable
         Each makes a `Timed`, in a separate process; it may raise NotAvailableError. A name that
-        begins with "opwright" marks one of our contestants.
+        begins with "opwright" marks one of our implementations.
     goals : mapping of str to list of Goal
-        By the name of our contestant.
+        By the name of our implementation.
     tolerance : float
-        How far `values` of two contestants may be apart, as a share of the largest value.
+        How far `values` of two implementations may be apart, as a share of the largest value.
     tolerances : mapping of str to float
-        Other tolerances, by contestant.
+        Other tolerances, by implementation.
     """
 
     name: str
     title: str
     unit: str
-    contestants: Mapping[str, Callable[[], Timed]]
+    implementations: Mapping[str, Callable[[], Timed]]
     goals: Mapping[str, list[Goal]] = field(default_factory=dict)
     tolerance: float = 1e-4
     tolerances: Mapping[str, float] = field(default_factory=dict)
 
     def figure(self, call_ns: float, per: float) -> float:
-        """Return the time of a call, in ns, as a figure in the unit of the workload."""
+        """Convert the time of a call, in ns, to a figure in the workload's unit."""
         if self.unit in RATES:
             return per / call_ns
         return call_ns / per / UNITS[self.unit]
@@ -114,13 +114,13 @@ class Workload:
         return self.unit in RATES
 
 
-def is_ours(contestant: str) -> bool:
-    """Return whether this is opwright, in one of its variants."""
-    return contestant.startswith(OURS)
+def is_ours(implementation: str) -> bool:
+    """Return whether the implementation is opwright, in any variant."""
+    return implementation.startswith(OURS)
 
 
 def load_workloads(file: Path) -> list[Workload]:
-    """Return the list WORKLOADS of a file."""
+    """Return the list `WORKLOADS` of a file."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file}: no Python file")
