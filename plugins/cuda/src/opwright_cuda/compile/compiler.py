@@ -108,8 +108,7 @@ def compile_all(
     with ExitStack() as stack:
         threads = _start_beside(compiler, n_beside, work, stack)
         work.do(compiler)
-        for thread in threads:
-            thread.join()
+        _join(threads)
         work.do(compiler)  # returned instances
     if work.lost is not None:
         warnings.warn(

@@ -96,7 +96,13 @@ def _stft_body(b: BodyContext) -> None:
     b.set_output("out", out.name)
 
 
-def _add_attrs(maker: OpMaker) -> OpMaker:
+def _transform(op_type: str, comment: str, x: str, out: str) -> OpMaker:
+    """Begin an operator on the frames of a signal."""
+    maker = OpMaker(op_type).add_comment(comment)
+    maker.add_input("x", x).dtypes(*WIDE)
+    maker.add_input("window", "[n], at most n_fft numbers, centered; absent: ones")
+    maker.same_dtype_as("x").as_optional()
+    maker.add_output("out", f"{out}, dtype of x").same_dtype_as("x")
     maker.add_attr("n_fft", int, "length of a frame").required().between(1, 2**30)
     maker.add_attr("hop_length", int, "distance between frames; 0: a quarter of n_fft")
     maker.default(0).at_least(0)
@@ -110,22 +116,20 @@ def _add_attrs(maker: OpMaker) -> OpMaker:
     return maker.default(True)
 
 
-def _stft_maker() -> OpMaker:
-    maker = OpMaker("stft").add_comment(
+STFT = (
+    _transform(
+        "stft",
         "Short-time Fourier transform, out[..., k, frame] = sum(window[i] * x[..., frame * "
         "hop_length + i] * exp(-2 * pi * j * k * i / n_fft)), as torch.stft: pairs of real and "
-        "imaginary part. With center, x is first padded by n_fft // 2 at both ends."
+        "imaginary part. With center, x is first padded by n_fft // 2 at both ends.",
+        "[n] or [batch, n]",
+        "[..., frequencies, frames, 2]",
     )
-    maker.add_input("x", "[n] or [batch, n]").dtypes(*WIDE)
-    maker.add_input("window", "[n], at most n_fft numbers, centered; absent: ones")
-    maker.same_dtype_as("x").as_optional()
-    maker.add_output("out", "[..., frequencies, frames, 2], dtype of x").same_dtype_as("x")
-    _add_attrs(maker)
-    maker.add_attr("pad_mode", str, "padding of x").default("reflect")
-    return maker.one_of("reflect", "constant", "edge")
-
-
-STFT = _stft_maker().build(infer_shape=_stft_shape, body=_stft_body)
+    .add_attr("pad_mode", str, "padding of x")
+    .default("reflect")
+    .one_of("reflect", "constant", "edge")
+    .build(infer_shape=_stft_shape, body=_stft_body)
+)
 
 
 def _signal_length(ctx: InferContext | BodyContext, frames: int) -> int:
@@ -213,20 +217,17 @@ def _added(b: BodyContext, frames: Expression, size: int | str) -> Expression:
     return images.then("squeeze", axis=[1, 2])
 
 
-def _istft_maker() -> OpMaker:
-    maker = OpMaker("istft").add_comment(
+ISTFT = (
+    _transform(
+        "istft",
         "The inverse of stft, as torch.istft: frames are transformed back, multiplied by the "
         "window, overlapped and added, and divided by the sum of the squared windows if that is "
         "above 1e-11. Without onesided, frequencies above n_fft // 2 are those of a real signal, "
-        "and not read."
+        "and not read.",
+        "[..., frequencies, frames, 2], real and imaginary parts",
+        "[..., length]",
     )
-    maker.add_input("x", "[..., frequencies, frames, 2], real and imaginary parts").dtypes(*WIDE)
-    maker.add_input("window", "[n], at most n_fft numbers, centered; absent: ones")
-    maker.same_dtype_as("x").as_optional()
-    maker.add_output("out", "[..., length], dtype of x").same_dtype_as("x")
-    _add_attrs(maker)
-    maker.add_attr("length", int, "length of out; absent: the length that the frames cover")
-    return maker.at_least(1)
-
-
-ISTFT = _istft_maker().build(infer_shape=_istft_shape, body=_istft_body)
+    .add_attr("length", int, "length of out; absent: the length that the frames cover")
+    .at_least(1)
+    .build(infer_shape=_istft_shape, body=_istft_body)
+)
