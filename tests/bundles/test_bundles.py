@@ -144,7 +144,7 @@ def test_an_invalid_tensor_is_refused_before_it_is_read(
 def test_batch_and_feeds_must_match_the_program(tmp_path: Path) -> None:
     network, compiled, _ = make("mlp")
     for feeds, batch, rule in (
-        ({"y": [1]}, None, "feeds must name feeds, got 'y'"),
+        ({"y": [1]}, None, "each name in feeds must be a feed, got 'y'"),
         ({"x": [None, 20]}, None, r"write batch=\(1, 64\)"),
         ({"x": [None, 20]}, (4, 2), r"got \(4, 2\)"),
         ({"x": [2, -1]}, (1, 2), r"got \[2, -1\]"),

@@ -27,7 +27,7 @@ for _ in range(2):
 
 @pytest.fixture
 def hostile(acme, compiler, table):
-    """The plugin whose kernels break the rule that `fault` names, and a nonzero operator."""
+    """A plugin with an operator nonzero, whose kernels break the rule given by `fault`."""
     extra = '    registry.add("nonzero", device="cpu", dtypes=["float64"], kernel=LIBRARY)\n'
     library = compiler.build("hostile.c")
     acme.use(library, table + extra)

@@ -191,7 +191,7 @@ BAD_CONV = [
 
 
 @pytest.mark.parametrize(("arguments", "error", "rule"), BAD_CONV)
-def test_the_error_names_a_bad_argument_of_conv2d_and_nothing_changes(
+def test_the_error_names_a_bad_argument_of_conv2d_and_the_program_is_unchanged(
     programs, snapshot, arguments, error, rule
 ):
     values = {"input": make_x(), "filters": 6, "kernel": 3} | arguments

@@ -1,4 +1,4 @@
-"""A reduced loss is a scalar, and a single layer in a summary of the network."""
+"""Losses reduced to a scalar, which a summary of the network shows as one layer."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class NativeKernel:
 
         `packable` are the flat arguments that the plan reads from the scope and never writes,
         `unread` the arguments that nothing reads. With `deterministic`, `n_threads` is the same on
-        every machine, so that results are, too. The types of attributes come from the OpProto, or,
+        every machine, and so are results. The types of attributes come from the OpProto, or,
         with `typed_by_value`, from the values. The attribute `untyped` has its value, but the type
         0, so a kernel that checks types fails when it reads it. RefusedError has the kernel's
         reason; KernelError if prepare fails for another reason.

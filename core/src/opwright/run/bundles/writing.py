@@ -130,7 +130,7 @@ class _Lowering:
     ) -> None:
         template = source.template
         if template.given.written or template.given.shape_only:
-            raise ProgramError("bundle: must be compiled without writes and shape_only, got one")
+            raise ProgramError("bundle: writes and shape_only must not be given, got one")
         if not template.target.device.is_host:
             raise ProgramError(
                 f"bundle: must be compiled for the CPU, got {template.target.device}; compile it "
@@ -139,7 +139,9 @@ class _Lowering:
         known = [spec.name for spec in source.feeds]
         for name in feeds:
             if name not in known:
-                raise FeedError(f"bundle: feeds must name feeds, got {name!r}{hint(name, known)}")
+                raise FeedError(
+                    f"bundle: each name in feeds must be a feed, got {name!r}{hint(name, known)}"
+                )
         self._source: CompiledSource = source
         self._scope = scope
         self._shapes = [_shape_of(spec, feeds.get(spec.name)) for spec in source.feeds]

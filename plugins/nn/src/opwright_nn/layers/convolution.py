@@ -252,7 +252,7 @@ class ConvolutionLayer:
     ) -> ow.Variable:
         """Append the operator, a squeeze if `squeezed` is an axis, and the activation.
 
-        `attrs` has further attributes, which override those from the arguments.
+        `attrs` are additional attributes, which override those from the arguments.
         """
         attrs = {
             "strides": self.strides,

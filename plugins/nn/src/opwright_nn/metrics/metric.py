@@ -89,7 +89,7 @@ class Mean(Metric):
         value : array
             Numbers of any shape.
         weight : float, at least 0
-            The weight of each, such as the number of rows if the last batch is smaller.
+            The weight of each value, such as the number of rows if the last batch is smaller.
         """
         factor = checks.check_float(self._who, "weight", weight, at_least=0.0)
         numbers = checks.check_numbers(self._who, "value", value).astype(np.float64)

@@ -14,7 +14,7 @@ from opwright_nn.schedule import Rate, Schedule
 
 
 class LearningRate:
-    """The learning rate of optimizers: set once by the constructor, later a variable.
+    """The learning rate of an optimizer, which becomes a variable of its program.
 
     Parameters
     ----------
