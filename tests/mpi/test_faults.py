@@ -184,7 +184,7 @@ with tempfile.TemporaryDirectory() as folder:
     done = run(script, 1)
     assert "a process can have one MPI library, got" in done.stdout, done.stdout + done.stderr
     assert "libmpi.so.40 in addition to" in done.stdout
-    assert "or name it by OPWRIGHT_MPI_LIBRARY" in done.stdout
+    assert "or set OPWRIGHT_MPI_LIBRARY to it" in done.stdout
 
 
 def test_a_library_that_does_not_support_the_launcher_is_refused(run) -> None:

@@ -39,8 +39,8 @@ def find_library() -> str:
     if other is not None:
         raise DistError(
             f"opwright-mpi: a process can have one MPI library, got {other} in addition to {path}; "
-            f"import nothing that loads the former, or set {LIBRARY_VARIABLE} to it if it has MPI's "
-            "standard interface"
+            f"import nothing that loads the former, or set {LIBRARY_VARIABLE} to it if it has "
+            "MPI's standard interface"
         )
     return path
 
