@@ -149,7 +149,7 @@ def _find_docstrings(name: str) -> list[str]:
     if path is None or path.suffix != ".py" or not path.is_file():
         raise AttributeValueError(
             f"text.read_docstrings: modules must have their source installed, got {name!r}, which "
-            "has none; leave it out, or install Python with its library's source"
+            "has none; omit it, or install Python with its library's source"
         )
     with tokenize.open(path) as file:
         tree = ast.parse(file.read())
