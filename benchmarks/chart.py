@@ -115,11 +115,12 @@ def draw_chart(result: dict[str, Any]) -> str:
     dashes = "".join(f"M{line:.1f} {_TOP + _STEP * i + 13}v24" for i in range(len(bars)))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="opwright beside its peers">\n'
+        f'viewBox="0 0 {WIDTH} {height}" role="img" '
+        'aria-label="opwright compared with its peers">\n'
         f"<style>\n{_STYLE}</style>\n"
         f'<rect class="paper" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8"/>\n'
-        f'<text class="title" x="{_MARGIN}" y="28">Time of opwright, as a share of the best '
-        "peer's</text>\n"
+        f'<text class="title" x="{_MARGIN}" y="28">Time of opwright relative to the best '
+        "peer</text>\n"
         f'<text class="faint" x="{_MARGIN}" y="48">shorter is better; the dashed line is the best '
         "peer</text>\n"
         f"{''.join(rows)}"
@@ -127,7 +128,8 @@ def draw_chart(result: dict[str, Any]) -> str:
         f'<text class="faint" x="{line:.1f}" y="{_TOP - 14}" text-anchor="middle">1</text>\n'
         f'<text class="faint" x="{_MARGIN}" y="{bottom + 18}">{escape(where)}; medians by make '
         "bench</text>\n"
-        f'<text class="faint" x="{_MARGIN}" y="{bottom + 36}">beside {escape(peers)}</text>\n'
+        f'<text class="faint" x="{_MARGIN}" y="{bottom + 36}">compared with '
+        f"{escape(peers)}</text>\n"
         "</svg>\n"
     )
 

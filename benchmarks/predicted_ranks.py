@@ -133,7 +133,7 @@ def main():
     print(f"link: {1e6 * link.latency_s:.1f} us, {link.bytes_per_s / 1e9:.1f} GB/s; {cores} cores")
     print(f"one process alone: {format_seconds(step.compute_s)}")
     step = slow_down(step, measured[2]["compute_s"] / step.compute_s)
-    print(f"beside another one: {format_seconds(step.compute_s)}")
+    print(f"while another process runs: {format_seconds(step.compute_s)}")
     for forecast in simulation.simulate(step, RANKS, [network]).forecasts:
         real_s = measured[forecast.ranks]["step_s"]
         predicted, real = map(format_seconds, (forecast.step_s, real_s))

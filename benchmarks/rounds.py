@@ -29,7 +29,7 @@ class Settings:
     Attributes
     ----------
     ours, peers : str
-        The Python interpreters of opwright and of everybody else.
+        The Python interpreters of opwright and of the peers.
     rounds : int
         The number of rounds.
     seconds : float

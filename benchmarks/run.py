@@ -79,7 +79,9 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--markdown", type=Path, help="write a table to this file")
-    parser.add_argument("--chart", type=Path, help="draw ours beside the best peer into this SVG")
+    parser.add_argument(
+        "--chart", type=Path, help="draw opwright compared with the best peer into this SVG"
+    )
     parser.add_argument("--folder", type=Path, default=HERE / "workloads", help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -59,7 +59,7 @@ def predict(folder: Path) -> None:
     _, test = nn.datasets.digits.load(seed=1)
     predicted = model.predict(prob, img=test.images)
     if not np.array_equal(predicted, np.load(folder / "predicted.npy")):
-        raise SystemExit("train_digits: the loaded model predicts something else")
+        raise SystemExit("train_digits: the loaded model gives different predictions")
     print("a new process loads it and predicts the same")
 
 

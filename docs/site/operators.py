@@ -29,7 +29,7 @@ LONGEST_SUMMARY = 110
 INTRODUCTION = """\
 Each is a function of `opwright.ops`, for arrays and for variables of a program. These pages show
 the descriptions of the operators, as does `opwright ops NAME`."""
-SPEED = "[Their times beside PyTorch](speed.md) are measured."
+SPEED = "[Their times compared with PyTorch](speed.md) are measured."
 
 SLOT_TITLES = ("slot", "meaning", "rules")
 BLOCKS = "It runs blocks of a program: [Write a loop](../write_a_loop.md) has examples."

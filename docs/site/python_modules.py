@@ -36,7 +36,7 @@ MODULES: Final = {
     "opwright_nn.datasets": "Data sets, and readers of files.",
     "opwright_nn.datasets.augment": "Images that are changed at random.",
     "opwright_nn.schedule": "Learning rates that change from step to step.",
-    "opwright_nn.checkpoint": "Checkpoints of trainings, and weights of other frameworks.",
+    "opwright_nn.checkpoint": "Training checkpoints, and weights from other frameworks.",
     "opwright_dist": "Several processes: groups, collectives, data-parallel training.",
     "opwright_ray": "Training on a Ray cluster.",
 }

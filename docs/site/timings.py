@@ -60,7 +60,7 @@ def make_page(timings: Mapping[str, Any]) -> str:
     titles = ("operator", "float32 elements", "run", "opwright", "PyTorch", "ratio")
     parts = [
         "---\norphan: true\n---",
-        "# Operators beside PyTorch",
+        "# Operators compared with PyTorch",
         introduction,
         draw(rows),
         table(("size", "geometric mean of the ratios"), means),
@@ -152,7 +152,7 @@ def _how(timings: Mapping[str, Any]) -> str:
     threads = machine["threads"]
     how = "processor time of one thread each" if threads == 1 else f"{threads} threads each"
     return (
-        f"beside PyTorch {timings['torch']} and NumPy {timings['numpy']}: by turns, "
+        f"compared with PyTorch {timings['torch']} and NumPy {timings['numpy']}: by turns, "
         f"{how}, the median of many calls, on {machine['date']} "
         f"on {escape(machine['processor'])}."
     )

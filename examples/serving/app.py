@@ -72,9 +72,9 @@ class Service:
         try:
             version = await run_in_threadpool(self.model.reload)
         except Exception:
-            log.exception("the model cannot be loaded again; version %d serves on", self.number)
+            log.exception("the model cannot be reloaded; version %d stays in use", self.number)
         else:
-            log.info("version %d serves now", version.number)
+            log.info("version %d is now in use", version.number)
 
     @property
     def number(self) -> int:
@@ -129,7 +129,7 @@ class Service:
         return JSONResponse(content)
 
     async def live(self, _: Request) -> Response:
-        """Whether the process serves."""
+        """Whether the process accepts requests."""
         return JSONResponse({"live": True})
 
     async def ready(self, _: Request) -> Response:

@@ -48,9 +48,9 @@ def render() -> str:
     words, _, _ = PAGE.read_text().partition(BEGIN)
     return (
         f"{words}{BEGIN}\n"
-        "### Other bits with another number of threads\n\n"
+        "### Different results with a different number of threads\n\n"
         f"{listed(lambda entry: entry.by_threads)}\n"
-        "### Other bits from run to run\n\n"
+        "### Different results from run to run\n\n"
         f"{listed(lambda entry: not entry.deterministic)}"
     )
 

@@ -105,7 +105,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "divides by n, as NumPy; `correction=1` for n - 1",
     ),
     Difference(
-        "division of whole numbers by `//`",
+        "division of integers with `//`",
         "ops.floor_divide(i(-7), i(2))",
         "torch.tensor([-7]) // 2",
         "i(-7) // 2",
@@ -113,7 +113,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "rounds down, as Python does",
     ),
     Difference(
-        "a whole number `//` 0",
+        "an integer `//` 0",
         "ops.floor_divide(i(1), i(0))",
         "torch.tensor([1]) // 0",
         "i(1) // 0",
@@ -126,7 +126,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "(torch.tensor([7]) / 2).dtype",
         "(i(7) / i(2)).dtype",
         "int64, rounded towards 0",
-        "fractions of whole numbers are float32, the dtype of parameters (decision 0149)",
+        "quotients of integers are float32, the dtype of parameters (decision 0149)",
     ),
     Difference(
         "mean of int64",
@@ -222,7 +222,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "torch.masked.logsumexp(torch.tensor([1, 2]).char(), 0, mask=t(0, 0) > 0)",
         "",
         "",
-        "the logarithm of 0; whole numbers are cast before",
+        "the logarithm of 0; integers are cast first",
     ),
     Difference(
         "dtype of `einsum` of int8 where one operand alone is added up",
@@ -238,7 +238,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "torch.polygamma(3, t(-1, -inf))",
         "",
         "",
-        "0 and whole numbers below are poles, and far left there is no limit",
+        "0 and negative integers are poles, and there is no limit at -inf",
     ),
     Difference(
         "`mish(-inf)`",
