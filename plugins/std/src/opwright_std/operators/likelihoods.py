@@ -7,25 +7,12 @@ import math
 from opwright.op import (
     BodyContext,
     InferContext,
-    OpMaker,
 )
 from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.numerics.broadcasting import require_broadcast
-from opwright_std.numerics.dtypes import FLOATS
-from opwright_std.operators.mse import same_shapes
+from opwright_std.operators.mse import pointwise_loss, same_shapes
 
-
-def _loss(op_type: str, comment: str, x: str) -> OpMaker:
-    return (
-        OpMaker(op_type)
-        .add_comment(comment)
-        .add_input("x", f"float, any shape: {x}")
-        .dtypes(*FLOATS)
-        .add_input("label", "shape and dtype of x: the observations")
-        .same_dtype_as("x")
-        .add_output("out", "shape and dtype of x")
-        .same_dtype_as("x")
-    )
+_OBSERVATIONS = "shape and dtype of x: the observations"
 
 
 def _gaussian_shape(ctx: InferContext) -> None:
@@ -44,11 +31,12 @@ def _gaussian_nll(b: BodyContext) -> Expression:
 
 
 GAUSSIAN_NLL = (
-    _loss(
+    pointwise_loss(
         "gaussian_nll",
         "Negative log-likelihood of a normal distribution, out = (ln(v) + (x - label)**2 / v) / 2 "
         "with v the variance, at least eps; full adds ln(2 pi) / 2.",
-        "means",
+        "float, any shape: means",
+        _OBSERVATIONS,
     )
     .add_input("variance", "broadcasts to x")
     .same_dtype_as("x")
@@ -77,12 +65,13 @@ def _poisson_nll(b: BodyContext) -> Expression:
 
 
 POISSON_NLL = (
-    _loss(
+    pointwise_loss(
         "poisson_nll",
         "Negative log-likelihood of a Poisson distribution, out = exp(x) - label * x for "
         "log-rates x, or x - label * ln(x + eps) for rates; full adds Stirling's approximation of "
         "ln(label!) where label > 1.",
-        "logarithms of rates, or rates",
+        "float, any shape: logarithms of rates, or rates",
+        _OBSERVATIONS,
     )
     .add_attr("log_input", bool, "whether x contains logarithms")
     .default(True)

@@ -14,24 +14,19 @@ from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.class_ids import require_label
 from opwright_std.numerics.dtypes import FLOATS, INDICES
-from opwright_std.operators.mse import same_shapes
+from opwright_std.operators.mse import pointwise_loss, same_shapes
 
 
 def _soft_margin(b: BodyContext) -> Expression:
     return (-(read(b, "label") * read(b, "x"))).then("softplus")
 
 
-SOFT_MARGIN_LOSS = (
-    OpMaker("soft_margin_loss")
-    .add_comment("Logistic loss of a score and a sign, out = ln(1 + exp(-label * x)).")
-    .add_input("x", "float, any shape: scores")
-    .dtypes(*FLOATS)
-    .add_input("label", "shape and dtype of x: 1 or -1")
-    .same_dtype_as("x")
-    .add_output("out", "shape and dtype of x")
-    .same_dtype_as("x")
-    .build(infer_shape=same_shapes, body=in_float32(_soft_margin))
-)
+SOFT_MARGIN_LOSS = pointwise_loss(
+    "soft_margin_loss",
+    "Logistic loss of a score and a sign, out = ln(1 + exp(-label * x)).",
+    "float, any shape: scores",
+    "shape and dtype of x: 1 or -1",
+).build(infer_shape=same_shapes, body=in_float32(_soft_margin))
 
 
 def _multi_margin_shape(ctx: InferContext) -> None:

@@ -38,17 +38,25 @@ def mse_grad(
         np.negative(x_grad, out=label_grad)
 
 
-MSE = (
-    OpMaker("mse")
-    .add_comment("Element-wise squared error, out = (x - label)**2, without a mean.")
-    .add_input("x", "float, any shape")
-    .dtypes(*FLOATS)
-    .add_input("label", "shape and dtype of x")
-    .same_dtype_as("x")
-    .add_output("out", "shape and dtype of x")
-    .same_dtype_as("x")
-    .build(
-        infer_shape=same_shapes,
-        gradient=grad_op("mse_grad", needs=["x", "label"], body=losses_gradients.mse),
+def pointwise_loss(
+    op_type: str, comment: str, x: str = "float, any shape", label: str = "shape and dtype of x"
+) -> OpMaker:
+    """Begin an element-wise loss of x and a label."""
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", x)
+        .dtypes(*FLOATS)
+        .add_input("label", label)
+        .same_dtype_as("x")
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
     )
+
+
+MSE = pointwise_loss(
+    "mse", "Element-wise squared error, out = (x - label)**2, without a mean."
+).build(
+    infer_shape=same_shapes,
+    gradient=grad_op("mse_grad", needs=["x", "label"], body=losses_gradients.mse),
 )

@@ -8,7 +8,8 @@ import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, no_gradient
 from opwright_std.numerics.dtypes import FLOATS, Array
-from opwright_std.operators.nms import Resizable, suppress
+from opwright_std.operators.nms import suppress
+from opwright_std.operators.nonzero import Resizable
 
 
 class _Rule(NamedTuple):

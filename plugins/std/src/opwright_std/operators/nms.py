@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, dims_match, format_shape, no_gradient
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
-
-
-class Resizable(Protocol):
-    """An output whose shape the kernel determines."""
-
-    def resize(self, shape: tuple[int, ...]) -> Array:
-        """Set the shape and return the array to write."""
+from opwright_std.operators.nonzero import Resizable
 
 
 def _areas(boxes: Array, border: float) -> Array:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import OpMaker, grad_op, same_again
+from opwright.op import grad_op, same_again
 from opwright_std.compositions import losses as losses_gradients
-from opwright_std.numerics.dtypes import FLOATS, Array
-from opwright_std.operators.mse import same_shapes
+from opwright_std.numerics.dtypes import Array
+from opwright_std.operators.mse import pointwise_loss, same_shapes
 
 
 def _write_both(grad: Array, x_grad: Array | None, label_grad: Array | None) -> None:
@@ -156,25 +156,12 @@ def kl_div_grad(
     np.multiply(derivative, out_grad, out=label_grad)
 
 
-def _loss(op_type: str, comment: str, label: str = "shape and dtype of x") -> OpMaker:
-    return (
-        OpMaker(op_type)
-        .add_comment(comment)
-        .add_input("x", "float, any shape")
-        .dtypes(*FLOATS)
-        .add_input("label", label)
-        .same_dtype_as("x")
-        .add_output("out", "shape and dtype of x")
-        .same_dtype_as("x")
-    )
-
-
-L1 = _loss("l1", "Absolute error, out = |x - label|, element-wise.").build(
+L1 = pointwise_loss("l1", "Absolute error, out = |x - label|, element-wise.").build(
     infer_shape=same_shapes, gradient=grad_op("l1_grad", needs=["x", "label"], gradient=same_again)
 )
 
 HUBER = (
-    _loss(
+    pointwise_loss(
         "huber",
         "Squared error near the label and absolute error far from it, d = |x - label|, out = "
         "d**2 / 2 where d <= delta, and delta * (d - delta / 2) elsewhere. Huber, 1964.",
@@ -189,7 +176,7 @@ HUBER = (
 )
 
 SMOOTH_L1 = (
-    _loss(
+    pointwise_loss(
         "smooth_l1",
         "Smooth absolute error, d = |x - label|, out = d**2 / (2 * beta) where d < "
         "beta, and d - beta / 2 elsewhere: huber / beta. Girshick, 2015.",
@@ -203,22 +190,22 @@ SMOOTH_L1 = (
     )
 )
 
-HINGE = _loss(
+HINGE = pointwise_loss(
     "hinge",
     "Hinge loss, out = max(0, 1 - x * label), element-wise. "
     "The gradient is 0 beyond the margin. Cortes and Vapnik, 1995.",
-    "shape and dtype of x: 1 or -1",
+    label="shape and dtype of x: 1 or -1",
 ).build(
     infer_shape=same_shapes,
     gradient=grad_op("hinge_grad", needs=["x", "label"], body=losses_gradients.hinge),
 )
 
 LOG_LOSS = (
-    _loss(
+    pointwise_loss(
         "log_loss",
         "Binary cross entropy, out = -label * log(x + epsilon) - (1 - label) * log(1 - x + "
         "epsilon), element-wise. For scores, sigmoid_cross_entropy_with_logits is more accurate.",
-        "shape and dtype of x: probabilities of label 1 in [0, 1]",
+        label="shape and dtype of x: probabilities of label 1 in [0, 1]",
     )
     .add_attr("epsilon", float, "added to each probability")
     .default(1e-4)
@@ -230,12 +217,12 @@ LOG_LOSS = (
 )
 
 KL_DIV = (
-    _loss(
+    pointwise_loss(
         "kl_div",
         "Terms of the Kullback-Leibler divergence from log-probabilities x to label, out = "
         "label * (log(label) - x), 0 where label is 0; with log_label out = exp(label) * (label - "
         "x). The divergence is the sum.",
-        "shape and dtype of x: probabilities, or their logarithms",
+        label="shape and dtype of x: probabilities, or their logarithms",
     )
     .add_attr("log_label", bool, "whether label contains logarithms")
     .default(False)
