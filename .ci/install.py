@@ -1,12 +1,14 @@
 """Installs pins, or our own packages as editable, and shows the progress.
 
 ``install.py pins FILE [WORD ...]`` makes pip install the exact releases listed in a file.
-``install.py packages [--no-deps] FOLDER ...`` installs our packages one by one; their requirements
-must be installed already, except with ``--no-deps``. Words are pip's.
+``install.py packages [--no-deps] FOLDER ...`` installs our packages one by one and byte-compiles
+their sources; their requirements must be installed already, except with ``--no-deps``. Words are
+pip's.
 """
 
 from __future__ import annotations
 
+import compileall
 import re
 import subprocess
 import sys
@@ -74,6 +76,15 @@ def count_sources(package: Path) -> int:
     return 1 + sum(path.suffix in SOURCES for path in (package / "native").rglob("*"))
 
 
+def compile_sources(package: Path) -> None:
+    """Write the byte code of a package's Python sources, where it is missing or outdated.
+
+    pip does this for wheels only. Where PYTHONDONTWRITEBYTECODE is set, each process would compile
+    the sources of editable packages again: 70 ms before the result of a small model.
+    """
+    compileall.compile_dir(package / "src", quiet=1)
+
+
 def install_packages(packages: list[Path], words: list[str], progress: Progress) -> None:
     done = 0
     for package in packages:
@@ -83,6 +94,7 @@ def install_packages(packages: list[Path], words: list[str], progress: Progress)
         for line in run([*command, "--editable", str(package)]):
             if unit := UNIT_DONE.match(line):
                 progress.show(done + share * int(unit[1]) / int(unit[2]))
+        compile_sources(package)
         done += share
         progress.show(done)
 

@@ -78,6 +78,22 @@ def test_progress_of_ninja_is_weighted_by_the_sources_of_the_package(
     assert percents == [12, 25, 62, 100]
 
 
+def test_sources_of_packages_are_byte_compiled_where_processes_write_no_byte_code(
+    module: ModuleType, fake_pip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    source = tmp_path / "package" / "src" / "probe" / "room" / "part.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("VALUE = 1\n")
+    progress = module.Progress("installing", 1, io.StringIO())
+    module.install_packages([tmp_path / "package"], [], progress)
+    byte_code = Path(importlib.util.cache_from_source(str(source)))
+    assert byte_code.is_file()
+    written = byte_code.stat().st_mtime_ns
+    module.install_packages([tmp_path / "package"], [], progress)
+    assert byte_code.stat().st_mtime_ns == written
+
+
 def test_each_pin_is_in_force_independently_of_pip(
     module: ModuleType, fake_pip: Path, tmp_path: Path
 ) -> None:
