@@ -8,6 +8,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "reduction/eight_elements.h"
 
 namespace opwright_cpu {
 namespace reducer {
@@ -16,9 +17,10 @@ namespace reducer {
 // summed separately, so that long columns lose less precision.
 constexpr int64_t kStrip = 2048;
 constexpr int64_t kStripRows = 256;
+
 // Reduces rows to one row, `out`, eight at a time, so that `out` is read and written less often.
 template <typename T, typename Rule, typename In>
-OPWRIGHT_CPU_INLINE void FoldRows(const In* x, int64_t n_rows, int64_t stride, int64_t width,
+OPWRIGHT_CPU_CLONES void FoldRows(const In* x, int64_t n_rows, int64_t stride, int64_t width,
                                   T* __restrict__ out) {
   for (int64_t c = 0; c < width; ++c) out[c] = Rule::Of(x[c]);
   int64_t row = 1;
@@ -26,12 +28,8 @@ OPWRIGHT_CPU_INLINE void FoldRows(const In* x, int64_t n_rows, int64_t stride, i
     const In* p = x + row * stride;
     for (int64_t c = 0; c < width; ++c) {
       const In* q = p + c;
-      const auto two = [q, stride](int64_t i) OPWRIGHT_CPU_TERM {
-        return Rule::Combine(Rule::Of(q[i * stride]), Rule::Of(q[(i + 1) * stride]));
-      };
-      const T first = Rule::Combine(two(0), two(2));
-      const T second = Rule::Combine(two(4), two(6));
-      out[c] = Rule::Combine(out[c], Rule::Combine(first, second));
+      const auto at = [q, stride](int64_t i) OPWRIGHT_CPU_TERM { return q[i * stride]; };
+      out[c] = Rule::Combine(out[c], EightElements<T, Rule, In>::Combine(at));
     }
   }
   for (; row < n_rows; ++row) {
@@ -40,15 +38,20 @@ OPWRIGHT_CPU_INLINE void FoldRows(const In* x, int64_t n_rows, int64_t stride, i
   }
 }
 
+// Apart from FoldRows: one for all types of elements with the same results.
+template <typename T, typename Rule>
+OPWRIGHT_CPU_CLONES void JoinRows(const T* x, int64_t width, T* __restrict__ out) {
+  for (int64_t c = 0; c < width; ++c) out[c] = Rule::Combine(out[c], x[c]);
+}
+
 template <typename T, typename Rule, typename In>
-OPWRIGHT_CPU_CLONES void FoldStrip(const In* x, int64_t n_rows, int64_t stride, int64_t width,
+OPWRIGHT_CPU_INLINE void FoldStrip(const In* x, int64_t n_rows, int64_t stride, int64_t width,
                                    T* out) {
+  FoldRows<T, Rule>(x, std::min(n_rows, kStripRows), stride, width, out);
   T block[kStrip];
-  for (int64_t row = 0; row < n_rows; row += kStripRows) {
-    FoldRows<T, Rule>(x + row * stride, std::min(n_rows - row, kStripRows), stride, width,
-                      row == 0 ? out : block);
-    if (row == 0) continue;
-    for (int64_t c = 0; c < width; ++c) out[c] = Rule::Combine(out[c], block[c]);
+  for (int64_t row = kStripRows; row < n_rows; row += kStripRows) {
+    FoldRows<T, Rule>(x + row * stride, std::min(n_rows - row, kStripRows), stride, width, block);
+    JoinRows<T, Rule>(block, width, out);
   }
 }
 

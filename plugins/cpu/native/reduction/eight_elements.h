@@ -1,0 +1,94 @@
+// How a reduction of columns joins eight rows: integers and truth values in types narrower than the
+// result, so that a vector has more of them and is converted once instead of eight times.
+#ifndef OPWRIGHT_CPU_REDUCTION_EIGHT_ELEMENTS_H_
+#define OPWRIGHT_CPU_REDUCTION_EIGHT_ELEMENTS_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "common/clones.h"
+#include "reduction/blocks.h"
+
+namespace opwright_cpu::reducer {
+
+// The integer of 32 or 64 bits, and of the same sign, that is at least twice as wide; `T` for one
+// of 64 bits. GCC chooses vectors of 16 bits by itself where these are enough, and single elements
+// of 16 bits would have to be extended again.
+template <typename T, typename In>
+using TwiceAsWide = std::conditional_t<
+    sizeof(In) < 4, std::conditional_t<std::is_signed_v<In>, int32_t, uint32_t>,
+    std::conditional_t<sizeof(In) == 4, std::conditional_t<std::is_signed_v<In>, int64_t, uint64_t>,
+                       T>>;
+
+// Pairs, pairs of pairs, and both halves: at(i) is element i of eight.
+template <typename T, typename Rule, typename In, typename = void>
+struct EightElements {
+  template <typename At>
+  static OPWRIGHT_CPU_INLINE T Combine(const At& at) {
+    const auto two = [&at](int64_t i) OPWRIGHT_CPU_TERM {
+      return Rule::Combine(Rule::Of(at(i)), Rule::Of(at(i + 1)));
+    };
+    const T first = Rule::Combine(two(0), two(2));
+    const T second = Rule::Combine(two(4), two(6));
+    return Rule::Combine(first, second);
+  }
+};
+
+template <typename T, typename In>
+using IfWidened = std::enable_if_t<std::is_integral_v<In> && (sizeof(T) > sizeof(In))>;
+
+// Twice as many bits hold the sum of eight.
+template <typename T, typename In>
+struct EightElements<T, Sum<T>, In, IfWidened<T, In>> {
+  template <typename At>
+  static OPWRIGHT_CPU_INLINE T Combine(const At& at) {
+    using Wide = TwiceAsWide<T, In>;
+    return static_cast<T>(EightElements<Wide, Sum<Wide>, Wide>::Combine(at));
+  }
+};
+
+// Twice as many bits hold the product of two, four times as many that of four.
+template <typename T, typename In>
+struct EightElements<T, Prod<T>, In, IfWidened<T, In>> {
+  using Two = TwiceAsWide<T, In>;
+  using Four = std::conditional_t<sizeof(In) == 1, Two, TwiceAsWide<T, Two>>;
+  using Eight = TwiceAsWide<T, Four>;
+
+  template <typename At>
+  static OPWRIGHT_CPU_INLINE T Combine(const At& at) {
+    const auto two = [&at](int64_t i) OPWRIGHT_CPU_TERM {
+      return Prod<Two>::Combine(static_cast<Two>(at(i)), static_cast<Two>(at(i + 1)));
+    };
+    const auto four = [&two](int64_t i) OPWRIGHT_CPU_TERM {
+      return Prod<Four>::Combine(static_cast<Four>(two(i)), static_cast<Four>(two(i + 2)));
+    };
+    return static_cast<T>(
+        Prod<Eight>::Combine(static_cast<Eight>(four(0)), static_cast<Eight>(four(4))));
+  }
+};
+
+// Whether any is zero or nonzero, in integers as wide as an element; of 64 bits these are no
+// faster.
+template <bool kAll, typename In>
+struct EightElements<uint8_t, Truth<kAll>, In, std::enable_if_t<(sizeof(In) < 8)>> {
+  using Flag = std::conditional_t<sizeof(In) == 1, uint8_t,
+                                  std::conditional_t<sizeof(In) == 2, uint16_t, uint32_t>>;
+
+  static OPWRIGHT_CPU_INLINE Flag FlagOf(In x) {
+    if constexpr (!kAll && std::is_integral_v<In>) return static_cast<Flag>(x);
+    return static_cast<Flag>((x == In(0)) == kAll ? 1 : 0);
+  }
+
+  template <typename At>
+  static OPWRIGHT_CPU_INLINE uint8_t Combine(const At& at) {
+    const auto two = [&at](int64_t i) OPWRIGHT_CPU_TERM {
+      return static_cast<Flag>(FlagOf(at(i)) | FlagOf(at(i + 1)));
+    };
+    const auto any = static_cast<Flag>((two(0) | two(2)) | (two(4) | two(6)));
+    return static_cast<uint8_t>((any != 0) != kAll ? 1 : 0);
+  }
+};
+
+}  // namespace opwright_cpu::reducer
+
+#endif  // OPWRIGHT_CPU_REDUCTION_EIGHT_ELEMENTS_H_
