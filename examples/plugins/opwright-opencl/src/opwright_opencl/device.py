@@ -20,7 +20,7 @@ OPENCL = 4  # DLPack's kDLOpenCL
 SOURCES = ("formulas", "elementwise", "reduction", "softmax", "matmul")
 CTYPES = {"float32": "float", "float64": "double"}
 LARGEST_GROUP = 256
-"""More items in a work-group are no faster, and some devices refuse them."""
+"""More work-items per work-group are not faster, and some devices refuse them."""
 
 ROWS, WIDTH = 4, 4
 """Rows and columns of a product that one item makes."""

@@ -106,7 +106,7 @@ def step_of_layers(
     Raises
     ------
     DistError
-        If there is no layer, or a number is negative.
+        If there are no layers, or a value is negative.
     """
     if not layers or min(map(min, layers)) < 0 or update_s < 0 or bucket_bytes < 1:
         raise DistError(

@@ -1,5 +1,5 @@
-// One item for each element of the output. Only the item that writes elements reads them, so that
-// an output may share an input's memory.
+// One work-item for each output element. Only the work-item that writes an element reads it, so
+// that an output may share an input's memory.
 #define UNARY(NAME, FORMULA)                                                      \
   __kernel void NAME(const ulong n, __global const T* xs, __global T* outs) {     \
     const size_t i = get_global_id(0);                                            \
@@ -27,7 +27,7 @@ GRADIENT(relu_grad, out <= 0 ? (T)0 : out_grad)
 GRADIENT(sigmoid_grad, out_grad * (1 - out) * out)
 GRADIENT(tanh_grad, out_grad * (1 - out * out))
 
-// Two forms of each: for operands of one shape, and for broadcasting ones.
+// Two forms of each: for operands of equal shape, and for broadcast operands.
 #define BINARY(NAME, FORMULA)                                                              \
   __kernel void NAME(const ulong n, __global const T* xs, __global const T* ys,            \
                      __global T* outs) {                                                   \
@@ -62,7 +62,7 @@ __kernel void fill(const ulong n, __global T* outs, const T value) {
   if (i < n) outs[i] = value;
 }
 
-// x repeated to a larger shape, each element divided.
+// x broadcast to a larger shape, with each element divided.
 __kernel void spread(const ulong n, __global const T* xs, __global T* outs, const uint4 shape,
                      const uint4 x_strides, const T divisor) {
   const size_t i = get_global_id(0);

@@ -1,5 +1,5 @@
-// Formulas that several kernels share. T, the type of the elements, is set when the program is
-// built; everything is compiled once for each T.
+// Formulas that several kernels share. T, the element type, is defined when the program is built;
+// everything is compiled once for each T.
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -7,13 +7,14 @@
 // NaN is not below 0 and passes, as in NumPy's maximum.
 T relu_of(const T x) { return x <= 0 ? (T)0 : x; }
 
-// For very negative x exp(-x) is infinite, and the quotient 0, as it should be.
+// For very negative x, exp(-x) is infinite and the quotient is 0, which is correct.
 T sigmoid_of(const T x) { return (T)1 / ((T)1 + exp(-x)); }
 
 T tanh_of(const T x) { return tanh(x); }
 
-// Position in an array of element `index` of an output of up to four dimensions. A stride of 0
-// repeats the array along that dimension. 32 bits: divisions of 64 take several times as long.
+// The offset in an array for element `index` of an output with up to four dimensions. A stride of 0
+// broadcasts the array along that dimension. Indices have 32 bits, because 64-bit divisions take
+// several times as long.
 uint place_of(uint index, const uint4 shape, const uint4 strides) {
   uint place = index % shape.w * strides.w;
   index /= shape.w;
@@ -22,8 +23,8 @@ uint place_of(uint index, const uint4 shape, const uint4 strides) {
   return place + index % shape.y * strides.y + index / shape.y * strides.x;
 }
 
-// The sum, or the largest, of one value from each item along a work-group whose size is a power of
-// two, in an order that is always the same; every item gets it. `scratch` has one T for each.
+// The sum, or the maximum, of one value from each work-item of a work-group whose size is a power
+// of two, in a fixed order; every work-item gets the result. `scratch` has one T for each.
 T sum_of_group(const T value, __local T* scratch) {
   const size_t me = get_local_id(0);
   scratch[me] = value;

@@ -1,8 +1,8 @@
-// out = activation(x @ y + bias) for stacks of matrices. A work-group makes TILE by TILE elements,
-// each of its items ROWS by WIDTH of them. It advances along the depth in tiles that it copies to
-// local memory, so that an element is read from global memory once for TILE products, and sums are
-// in registers: ROWS + WIDTH reads of local memory serve ROWS * WIDTH products. Drivers for CPUs
-// turn the vectors into SIMD instructions.
+// out = activation(x @ y + bias) for stacks of matrices. A work-group computes TILE by TILE
+// elements, each of its work-items ROWS by WIDTH of them. It advances along the depth in tiles that
+// it copies to local memory, so that an element is read from global memory once for TILE products.
+// Sums are in registers, so ROWS + WIDTH reads of local memory suffice for ROWS * WIDTH products.
+// Drivers for CPUs compile the vectors to SIMD instructions.
 #define PASTE(A, B) A##B
 #define VECTOR_NAME(T, N) PASTE(T, N)
 #define VECTOR VECTOR_NAME(T, WIDTH)
@@ -11,7 +11,7 @@
 #define PITCH (TILE + WIDTH)  // columns of a tile are then in different banks
 
 // A tile of a matrix whose elements are at row * row_stride + column * column_stride, with zeros
-// beyond its ends. Neighboring items read neighboring addresses, for both layouts of the matrix.
+// beyond its ends. Adjacent work-items read adjacent addresses, for both layouts of the matrix.
 void load_tile(__local T* tile, __global const T* matrix, const size_t first_row,
                const size_t first_column, const size_t rows, const size_t columns,
                const size_t row_stride, const size_t column_stride) {
@@ -36,7 +36,7 @@ T activate(const T x, const int activation) {
   }
 }
 
-// `bias` may be null. The strides are of stack, row and column.
+// `bias` may be null. The strides are those of stack, row and column.
 __kernel void matmul(const ulong rows, const ulong columns, const ulong depth,
                      __global const T* xs, const ulong4 x_strides, __global const T* ys,
                      const ulong4 y_strides, __global const T* bias, __global T* outs,

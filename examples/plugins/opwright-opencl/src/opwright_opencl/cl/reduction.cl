@@ -1,6 +1,6 @@
-// Sums over the middle of [outer, length, inner]. A work-group has `columns` neighboring places of
-// inner, so that its items read adjacent elements, and advances along a part of the length by
-// local_size / columns at a time; `parts` results for one sum are added up by a second launch.
+// Sums over the middle axis of [outer, length, inner]. A work-group has `columns` adjacent
+// positions of inner, so that its work-items read adjacent elements, and advances along a part of
+// the length by local_size / columns at a time; a second launch adds the `parts` results of a sum.
 __kernel void sum_lines(__global const T* xs, __global T* outs, const ulong length,
                         const ulong inner, const ulong columns, const ulong parts,
                         const ulong chunk, const T divisor, __local T* scratch) {

@@ -11,8 +11,8 @@ T largest_of_line(__global const T* line, const ulong length, const ulong inner,
   return largest_of_group(largest, scratch);
 }
 
-// The total of exp(x - largest), whose terms are written to `powers` unless that is null. fmax
-// ignores NaN, but not this sum: a line with NaN has a total of NaN.
+// The sum of exp(x - maximum), whose terms are written to `powers` unless it is null. fmax ignores
+// NaN, but this sum does not, so a line with NaN has a sum of NaN.
 T total_of_line(__global const T* line, __global T* powers, const ulong length,
                 const ulong inner, const T largest, __local T* scratch) {
   T total = 0;
@@ -49,7 +49,7 @@ __kernel void softmax_grad(__global const T* outs, __global const T* out_grads,
   }
 }
 
-// `fault` stores the first line with an invalid class id. The host looks at it. `softmax` may be
+// `fault` stores the first line with an invalid class id, which the host reads. `softmax` may be
 // null.
 #define SOFTMAX_LOSS(NAME, ID)                                                                  \
   __kernel void NAME(__global const T* logits, __global const ID* labels, __global T* outs,     \
