@@ -69,16 +69,18 @@ def known_meta(w: BodyContext | GradientContext, slot: str = "x") -> Meta:
 
 def fraction_of_axes(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
-    shape, dtype = ctx.input("x")
-    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
-    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")), fraction_dtype(dtype))
+    _set_reduced(ctx, fraction_dtype(ctx.input("x").dtype))
 
 
 def reduced_axes(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
+    _set_reduced(ctx)
+
+
+def _set_reduced(ctx: InferContext, dtype: str | None = None) -> None:
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
-    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
+    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")), dtype)
 
 
 def _extremum_shape(ctx: InferContext) -> None:
@@ -134,10 +136,7 @@ def sum_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> N
 
 def _sum_meta(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
-    x = ctx.input("x")
-    axes = normalize_axes(ctx, ctx.attr("axis"), len(x.shape), scalar=True)
-    shape = reduced_shape(x.shape, axes, ctx.attr("keepdims"))
-    ctx.set_output("out", shape, accumulated_dtype(x.dtype))
+    _set_reduced(ctx, accumulated_dtype(ctx.input("x").dtype))
 
 
 def accumulation(op_type: str, comment: str) -> OpMaker:
