@@ -1,4 +1,4 @@
-"""The memory of gradient plans, in addition to the values that they must save."""
+"""Gradient plans need little memory besides the values that they must save."""
 
 from __future__ import annotations
 

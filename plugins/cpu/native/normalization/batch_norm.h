@@ -22,7 +22,7 @@ namespace opwright_cpu {
 // Number of rows that are summed separately, so that long columns lose less precision.
 constexpr int64_t kRows = 64;
 
-// The share of one thread: some rows of all channels, or all rows of some channels.
+// The share of one thread, which is either some rows of all channels or all rows of some channels.
 struct Extent {
   Part rows;
   Part channels;

@@ -109,8 +109,8 @@ __global__ void move_moments(LambTensors<T> tensors, double* sums, Attributes at
   sums[2 * blockIdx.x + 1] = of_direction;
 }
 
-// Computes in one block the length of the step, then the next powers, which the last launch must
-// not read.
+// Computes the step length and then the next powers, in a single block. The last launch must not
+// read the powers.
 template <typename C>
 __global__ void find_step(double* step, Lamb<C>* rule, const double* sums, int32_t n,
                           Attributes attrs, Number rate, LambPowers powers) {
