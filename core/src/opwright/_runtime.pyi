@@ -82,7 +82,7 @@ class Device:
         """Values may share memory, unless the device declares that a memory checker is active."""
     @property
     def has_arena(self) -> bool:
-        """Plans use one arena, as memory is addressable and shared; otherwise they use buffers."""
+        """Plans use one arena if memory is addressable and shared; otherwise they use buffers."""
     @property
     def alignment(self) -> int:
         """The alignment of every value in an arena, in bytes; at least 64."""

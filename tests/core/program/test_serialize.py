@@ -225,7 +225,11 @@ def edit(**changes):
         (edit(blocks__0__vars__0__name=""), FormatError, "a variable is described incorrectly"),
         (edit(blocks__0__vars__1__name="x"), FormatError, "'x' is described twice"),
         (edit(blocks__0__vars__0__dtype="float3"), FormatError, "unknown dtype, got 'float3'"),
-        (edit(blocks__1__vars__0__is_parameter=True), FormatError, "incorrectly, got 's'"),
+        (
+            edit(blocks__1__vars__0__is_parameter=True),
+            FormatError,
+            "described incorrectly, got 's'",
+        ),
         (
             lambda m: m.blocks[0].vars[0].shape.dims.append(-7),
             FormatError,

@@ -247,7 +247,7 @@ def test_a_damaged_state_is_refused(table, encoder):
         (
             lambda e, t: TableEncoder("features").fit({"features": [1]}),
             AttributeValueError,
-            "rename the column",
+            "must not be named 'features'",
         ),
         (lambda e, t: TableEncoder(missing="NA"), AttributeTypeError, "a list of texts"),
     ],

@@ -219,7 +219,7 @@ def test_the_propagation_matrix_of_a_graph_is_normalized():
         ([], [[0, 1]], ShapeError, r"labels must have 1 .* got shape \[1, 2\]"),
     ],
 )
-def test_a_graph_with_edges_to_unknown_nodes_is_refused(edges, labels, error, text):
+def test_a_graph_with_invalid_edges_or_labels_is_refused(edges, labels, error, text):
     with pytest.raises(error, match=f"^Graph: {text}"):
         Graph.of(edges, labels)
 

@@ -1,4 +1,4 @@
-"""Vocabulary: frequent words have small numbers, and encoded words can be decoded."""
+"""Vocabulary: more frequent words have smaller numbers, and encoded words can be decoded."""
 
 import numpy as np
 import pytest

@@ -103,7 +103,7 @@ def test_gradients_and_clips_are_not_scaled():
     np.testing.assert_allclose(norms[0], norms[1], rtol=1e-2)
 
 
-def test_small_gradients_do_not_underflow_only_with_a_loss_scale():
+def test_small_gradients_underflow_without_a_loss_scale_and_survive_with_it():
     def gradient(scale):
         model = nn.Model(mixed_precision=nn.mixed_precision("float16", loss_scale=scale))
         out = model.fc_layer("x", 1, bias=False, name="fc")

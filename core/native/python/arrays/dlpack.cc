@@ -203,7 +203,7 @@ bool MustBeCopied(const Device& device, const void* data) {
   return reinterpret_cast<uintptr_t>(data) % kVectorBytes != 0;
 }
 
-// Copies a tensor if it is not aligned, since a slice of an array can have any alignment.
+// Copies elements to aligned memory, since a slice of an array can have any alignment.
 std::shared_ptr<const Tensor> CopyAligned(const std::shared_ptr<Device>& device, DLDataType dtype,
                                           Shape shape, const void* data, const char* who) {
   auto tensor = MakeTensor(device, dtype, std::move(shape), who);

@@ -242,7 +242,7 @@ __attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* con
     Intake intake;
     const Detaching detaching(self->detach);
     static const std::shared_ptr<Device> host;
-    // If an argument is a number, Python reads all arguments, so that none is read twice.
+    // If one argument needs Python, such as a number, Python reads all: none may be read twice.
     const auto may_read = [](PyObject* value) { return Intake::MayRead(value); };
     const auto read = [&](PyObject* value) { return intake.Read(value, host); };
     if (ReadInputs(self->signature, args, n_args, may_read) &&

@@ -36,7 +36,7 @@ class Session {
   void Cancel() noexcept { is_cancelled_.store(true, std::memory_order_relaxed); }
   bool is_cancelled() const { return is_cancelled_.load(std::memory_order_relaxed); }
 
-  // Copies a variable that runs write into `value`. Throws kVariableNotFound.
+  // Copies to `value` the variable `name`, which runs write. Throws kVariableNotFound.
   void GetState(const std::string& name, const DLTensor& value);
   void SetState(const std::string& name, const DLTensor& value);
 

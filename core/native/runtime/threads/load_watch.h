@@ -14,8 +14,8 @@ namespace opwright {
 // repetition.
 //
 // A spinning thread is ready immediately; waking a sleeping thread takes about ten microseconds of
-// the waker's time on virtual machines. But if other processes need the processor, spinning takes
-// it from them, and the system then preempts the thread when it has work.
+// the waker's time on virtual machines. But if other threads need the processor, spinning takes it
+// from them, and the system then preempts the thread when it has work.
 //
 // An idle virtual processor may resume milliseconds late. So a job after a pause does not measure
 // the load, and measurements before the pause are discarded.

@@ -88,7 +88,7 @@ void FillRowMajorStrides(const int64_t* shape, int32_t ndim, int64_t* strides) {
   int64_t stride = 1;
   for (int32_t i = ndim - 1; i >= 0; --i) {
     strides[i] = stride;
-    // In an empty tensor strides are unused, so neither a stride of 0 nor an overflow must occur.
+    // Strides of an empty tensor are unused, but they must neither be 0 nor overflow.
     if (shape[i] > 1 && __builtin_mul_overflow(stride, shape[i], &stride)) stride = 1;
   }
 }

@@ -211,7 +211,7 @@ def _check_dependence(route: Route, targets: list[str]) -> None:
 
 
 def _is_unused(walk: Walk, key: Key) -> bool:
-    """Whether targets depend on a value without gradient only through paths without gradients."""
+    """Whether targets depend on a value without gradient only through paths that need none."""
     paths = walk.route.paths
     return not walk.reasons and not any(
         isinstance(forward.op.definition.gradient, NoGradient)

@@ -29,7 +29,7 @@ from opwright.lowering.kernels.estimate import BYTES_PER_NS, estimate_ns
 from opwright.lowering.request import LowerRequest
 
 LEAST_BYTES: Final = 1 << 12
-"""An operator is worth running again if it writes at least this many bytes."""
+"""An operator must write at least this many bytes to be worth running again."""
 
 QUICK_NS_PER_BYTE: Final = 4 / BYTES_PER_NS
 """The maximum cost in ns per byte on one thread: it may read three bytes per written byte."""

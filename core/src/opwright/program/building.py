@@ -64,7 +64,7 @@ class BlockPlace:
         return inputs, attrs
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a name, from the type for the first output and lists, or from the output."""
+        """Return a name: from the type for the first output and lists, otherwise from its slot."""
         program = self.block.program
         if slot.duplicable or (slot is proto.outputs[0] and not slot.intermediate):
             return program.unique_name(proto.type)

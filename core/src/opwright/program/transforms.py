@@ -161,7 +161,7 @@ def stop_training(program: Program) -> None:
 
 
 def find_moving_ops(block: Block) -> list[list[Operator]]:
-    """Return each operator that updates states in training (batch_norm), with its gradients."""
+    """Return each operator that updates states in training, like batch_norm, with its gradients."""
     moving = []
     for op in block.ops:
         slots = op.definition.proto.outputs

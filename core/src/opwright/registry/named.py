@@ -221,8 +221,8 @@ class PassRegistry(NamedRegistry[PassEntry]):
     def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
         """Return the passes of some phases for one device, in the order in which they run.
 
-        Within a phase, passes for this device come before passes for any device. These are then
-        ordered by plugin, opwright's own first and others by distribution, and within a plugin by
+        Within a phase, passes for this device come before passes for any device. Both are ordered
+        by plugin, opwright's own first and others by distribution, and within a plugin by
         registration.
         """
         key = (tuple(phases), device)

@@ -99,7 +99,7 @@ def step(rate: float, size: int, gamma: float = 0.1) -> Schedule:
 def cosine(rate: float, steps: int, warmup: int = 0, final: float = 0.0) -> Schedule:
     """Decrease the rate to `final` along half a cosine, after a linear warm-up.
 
-    ``final + (rate - final) * (1 + cos(pi * p)) / 2``, p in [0, 1] is the progress after warm-up.
+    ``final + (rate - final) * (1 + cos(pi * p)) / 2``; p in [0, 1] is the progress after warm-up.
     Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017.
 
     Parameters

@@ -133,7 +133,7 @@ class Folding:
 
 
 def _original(value: Value) -> Value:
-    """Return the source of a copied value; for others, the value itself."""
+    """Return the source of a copied value; for any other value, the value itself."""
     while value.op is not None and value.op.is_copy:
         value = value.op.inputs[0][0]
     return value

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def written_by(op: Operator) -> Iterable[Sequence[str]]:
-    """Return the names that an operator overwrites, slot by slot."""
+    """Return the names whose values an operator changes, slot by slot."""
     definition = op.definition
     if not definition.alias_slots or not definition.leaves_inputs(op.attrs):
         return op.outputs.values()

@@ -1,4 +1,4 @@
-"""Estimates the time of a step: as its kernel declares, or from the bytes that it moves."""
+"""Estimates the time of a step: as its kernel declares, otherwise from the bytes that it moves."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def save(
     VariableNotFoundError
         If `fetch` names no variable of the program.
     FileTakenError
-        If the folder has a file with the name of one of its links that `save` did not write.
+        If a file that `save` did not write has the name of one of the links in the folder.
     OSError
         If the files cannot be written; earlier saves can still be loaded.
 

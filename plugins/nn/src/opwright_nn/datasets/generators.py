@@ -169,7 +169,7 @@ def reversed_sequences(
     Parameters
     ----------
     n : int, at least 1
-        The number of sequences. They may repeat: ``symbols ** length`` are distinct.
+        The number of sequences. They may repeat: only ``symbols ** length`` different ones exist.
     length : int, at least 1
         The length of each sequence.
     symbols : int, at least 2

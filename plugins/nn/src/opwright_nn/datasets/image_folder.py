@@ -119,7 +119,8 @@ def decode(
     since nothing states which of their values is white.
     - Palettes and CMYK are converted to red, green and blue, and colors to gray, as by Pillow,
     without color profiles.
-    - Transparency is dropped and pixels keep their color; with `background` they are blended.
+    - Transparency is dropped and pixels keep their color; with `background` they are blended
+    with it.
 
     Parameters
     ----------

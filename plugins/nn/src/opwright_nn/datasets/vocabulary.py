@@ -15,7 +15,7 @@ from opwright_nn.datasets.padding import MAX_LENGTH
 
 
 class Vocabulary(Sequence[str]):
-    """Words, or characters, with their numbers: frequent words have smaller numbers.
+    """Words, or characters, with their numbers: more frequent words have smaller numbers.
 
     ``vocabulary[number]`` is a word, ``len(vocabulary)`` the size for an embedding. Number 0 pads
     short sequences, number 1 stands for every word that is not in the vocabulary.

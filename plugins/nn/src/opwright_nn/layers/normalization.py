@@ -181,7 +181,7 @@ def lrn(
     bias: float = 1.0,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append ``x / (bias + alpha * m) ** beta``, m is the mean square of nearby channels.
+    """Append ``x / (bias + alpha * m) ** beta``, where m is the mean square of nearby channels.
 
     Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012. It has no parameters.
 

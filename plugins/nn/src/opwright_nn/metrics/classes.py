@@ -129,7 +129,7 @@ class _Counts(Metric):
         self._true = _add(self._true, np.bincount(true, minlength=n_classes))
 
     def _share(self, of: npt.NDArray[np.floating[Any]] | npt.NDArray[np.int64]) -> float:
-        """Return the correct fraction of rows `of` a class, or the mean over classes."""
+        """Return the correct predictions of a class divided by `of`, or their mean over classes."""
         if not self._true.sum():
             return math.nan
         shares = _divide(self._right, of)

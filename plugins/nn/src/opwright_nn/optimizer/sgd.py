@@ -63,7 +63,7 @@ class Momentum(Optimizer):
 
 @declare
 class Adagrad(Optimizer):
-    """``param -= learning_rate * grad / (sqrt(s) + epsilon)``, s is the sum of squared gradients.
+    """``param -= learning_rate * grad / (sqrt(s) + epsilon)``; s is the sum of squared gradients.
 
     Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
 
@@ -121,7 +121,7 @@ class Adadelta(Optimizer):
 
 @declare
 class RMSprop(Optimizer):
-    """``param -= learning_rate * grad / (sqrt(v) + epsilon)``, v is the mean squared gradient.
+    """``param -= learning_rate * grad / (sqrt(v) + epsilon)``; v is the mean squared gradient.
 
     Tieleman and Hinton, 2012; `centered` as in Graves, Generating Sequences With Recurrent Neural
     Networks, 2013.

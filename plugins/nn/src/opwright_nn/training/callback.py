@@ -49,8 +49,8 @@ class Callback:
         """Act after the last step, also after Ctrl-C."""
 
     def finish(self, training: Training) -> None:
-        """Set values for the caller that are in no checkpoint: called after every `end`, not after
-        Ctrl-C.
+        """Set values for the caller that are in no checkpoint: called after the `end` of all
+        callbacks, not after Ctrl-C.
         """
 
     def state(self) -> dict[str, Any]:

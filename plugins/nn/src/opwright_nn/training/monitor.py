@@ -20,7 +20,8 @@ class Monitor:
     name : str, optional
         The column; by default "validation_loss", and "loss" without validation.
     mode : str, optional
-        "min" or "max"; by default "min" for names that end with "loss" or "error", or "max".
+        "min" or "max"; by default "min" for names that end with "loss" or "error",
+        otherwise "max".
     min_delta : float, at least 0
         A value counts as better only if it is better by more than this.
     """

@@ -33,7 +33,8 @@ class Source:
     names : tuple of str, optional
         The feeds of a tuple of arrays, in order; None if only dicts are accepted.
     convert : callable, optional
-        Returns a feed in the dtype of its input; called with the caller, its name and the array.
+        Returns a feed in the dtype of its input; called with `who`, the name of the
+        input and the array.
     """
 
     def __init__(
