@@ -115,7 +115,7 @@ class _Keeper:
     def start(self) -> None:
         """Write in a thread of this Context; if the machine has no thread for it, nothing is saved.
 
-        If another thread holds the lock (perhaps forever, after a fork), it is left to the next result.
+        If another thread is here (after a fork, perhaps forever), this is left to the next result.
         """
         if not self._starting.acquire(blocking=False):
             return
