@@ -31,11 +31,15 @@ from opwright_nn.arguments import suggest
         (lambda x: layers.attention(x, num_heads=2), "'num_heads'; did you mean 'heads'"),
         (lambda x: layers.relu(x, inplace=True), "'inplace'; arguments are 'input', 'name'"),
         (lambda x: nn.optimizer.SGD(lr=0.1), "'lr'; did you mean 'learning_rate'"),
+        (
+            lambda x: nn.optimizer.SGD().minimize(x, var_list=[x]),
+            "'var_list'; did you mean 'parameters'",
+        ),
         (lambda x: nn.batches((x, x), batch_size=3), "'batch_size'; did you mean 'size'"),
     ],
 )
 def test_the_error_for_an_argument_of_another_framework_suggests_ours(programs, call, rule):
-    with pytest.raises(AttributeTypeError, match=rf"^\w+: unknown argument, got {rule}"):
+    with pytest.raises(AttributeTypeError, match=rf"^[\w.]+: unknown argument, got {rule}"):
         call(layers.data("x", [None, 3]))
 
 

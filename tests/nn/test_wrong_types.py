@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.errors import AttributeTypeError, AttributeValueError, FeedError, OpwrightError
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    FeedError,
+    OpwrightError,
+    ProgramError,
+)
 from opwright_nn import layers
 
 SCALAR = np.array(3)
@@ -56,6 +64,28 @@ def test_an_array_without_axes_is_no_list(block, model):
     ]:
         with pytest.raises(AttributeTypeError, match=f"^{rule}"):
             call()
+
+
+@pytest.mark.parametrize("shape", [{2, 3}, frozenset([6]), {2: "x", 3: "y"}], ids=repr)
+def test_a_shape_is_ordered(block, shape):
+    x = layers.data("x", [2, 3])
+    for call, rule in [
+        (lambda: layers.data("z", shape), "data: shape must be a list of ints"),
+        (lambda: layers.reshape(x, shape), "reshape: shape must be a list of ints"),
+        (lambda: layers.transpose(x, shape), "transpose: axes must be a list of ints"),
+        (lambda: layers.concat({x}), "concat: input must be a list of variables"),
+        (lambda: nn.create_parameter(shape), "create_parameter: shape must be a list"),
+    ]:
+        with pytest.raises(AttributeTypeError, match=f"^{rule}"):
+            call()
+
+
+def test_the_name_of_a_layer_can_be_saved(block):
+    x = layers.data("x", [None, 3, 8, 8])
+    for append in (layers.flatten, partial(layers.max_pool2d, kernel=2), layers.relu):
+        with pytest.raises(ProgramError, match=r"a name must be .* pair, got 'a\\ud800_out'"):
+            append(x, name="a\ud800")
+    assert list(block.vars) == ["x"]
 
 
 @pytest.mark.parametrize("axis", [-3, 2, -(2**63), 2**63 - 1])

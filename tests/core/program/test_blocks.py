@@ -203,6 +203,44 @@ def test_shapes_must_be_ints(block, shape, message):
         block.create_var("v", shape)
 
 
+@pytest.mark.parametrize("shape", [{2, 3}, frozenset([2]), {2: 1}], ids=str)
+def test_a_shape_without_an_order_is_refused(block, shape):
+    with pytest.raises(ShapeError, match="v: a shape is a sequence of ints, got"):
+        block.create_var("v", shape)
+
+
+@pytest.mark.parametrize("flag", ["persistable", "stop_gradient", "is_data"])
+@pytest.mark.parametrize("value", ["yes", 1, None], ids=str)
+def test_a_flag_of_a_variable_must_be_a_bool(block, flag, value):
+    with pytest.raises(
+        AttributeTypeError, match=f"^v: {flag} must be True or False, got {value!r}"
+    ):
+        block.create_var("v", [1], **{flag: value})
+    assert "v" not in block.vars
+
+
+def test_a_flag_of_a_parameter_or_an_existing_variable_must_be_a_bool(block):
+    for flag in ("trainable", "stop_gradient"):
+        with pytest.raises(AttributeTypeError, match=f"^w: {flag} must be True or False, got 'no'"):
+            block.create_parameter("w", [1], **{flag: "no"})
+    x = block.var("x")
+    with pytest.raises(AttributeTypeError, match="^x: persistable must be True or False, got 'no'"):
+        x.persistable = "no"
+    assert x.persistable is False
+
+
+def test_the_error_for_a_mistyped_argument_suggests_the_right_one(block):
+    with pytest.raises(AttributeTypeError, match="create_var: .* did you mean 'persistable'"):
+        block.create_var("v", [1], persistible=True)
+
+
+def test_an_output_whose_name_cannot_be_saved_is_refused(block):
+    with pytest.raises(ProgramError, match=r"a name must be .* pair, got '\\ud800'; choose"):
+        block.append_op("relu", {"x": "x"}, {"out": "\ud800"})
+    assert block.ops == []
+    assert list(block.vars) == ["x"]
+
+
 @pytest.mark.parametrize("dtype", ["float3", "i4,", None, object()])
 def test_dtypes_must_have_known_names(block, dtype):
     with pytest.raises(DtypeError, match="unknown dtype, got"):

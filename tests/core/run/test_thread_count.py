@@ -12,7 +12,7 @@ import opwright as ow
 from acme_operators import COUNT
 from opwright import Context, context_guard
 from opwright.context.threads import count_from_environment
-from opwright.errors import SettingError
+from opwright.errors import AttributeTypeError, SettingError
 from opwright.packages import Package
 from opwright.runtime import use_openmp
 
@@ -38,6 +38,11 @@ def test_the_default_is_the_number_of_cpus_of_the_process():
 def test_an_invalid_environment_is_reported(text):
     with pytest.raises(SettingError, match="OPWRIGHT_NUM_THREADS: must be a number from 1 to 1024"):
         count_from_environment({"OPWRIGHT_NUM_THREADS": text})
+
+
+def test_a_mistyped_argument_is_reported_with_the_right_one():
+    with pytest.raises(AttributeTypeError, match="^set_num_threads: .*; did you mean 'n_threads'"):
+        ow.set_num_threads(n_thread=3)
 
 
 @pytest.mark.parametrize("value", [0, -2, 1025, 2**70, True, 1.0, "2", None])

@@ -16,6 +16,7 @@ from typing import Final, SupportsIndex
 from opwright import _runtime
 from opwright.cache_folder import read_switch
 from opwright.errors import SettingError
+from opwright.messages.arguments import suggest_arguments
 
 VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
 """Environment variable with the count at the start of a process."""
@@ -76,6 +77,7 @@ def count_for_plan(deterministic: bool) -> int:
     return DETERMINISTIC_THREADS if deterministic else count
 
 
+@suggest_arguments
 def set_num_threads(n_threads: SupportsIndex) -> None:
     """Set the number of threads of kernels, in every Context, from the next call on.
 

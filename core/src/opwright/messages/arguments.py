@@ -53,6 +53,13 @@ def _who(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     return owner.__name__ if is_constructor else f"{owner.__name__}.{function.__name__}"
 
 
+def check_flag(who: str, argument: str, value: object) -> bool:
+    """Return an argument that is True or False; AttributeTypeError for anything else."""
+    if not isinstance(value, bool):
+        raise AttributeTypeError(f"{who}: {argument} must be True or False, got {value!r}")
+    return value
+
+
 def check_arguments(
     who: str, signature: inspect.Signature, args: Iterable[Any], options: Mapping[str, Any]
 ) -> inspect.BoundArguments:

@@ -13,7 +13,6 @@ from opwright.messages.names import hint
 from opwright.program.building import make_operator
 from opwright.program.calls import append_call
 from opwright.program.journal import transaction
-from opwright.program.names import is_text
 from opwright.program.operator import Given, Operator, definition_of
 from opwright.program.variable import DEFAULT_DTYPE, Parameter, Variable
 
@@ -71,6 +70,7 @@ class Block:
             yield block
             block = block.parent
 
+    @suggest_arguments
     def create_var(
         self,
         name: str | None = None,
@@ -172,14 +172,7 @@ class Block:
 
     def _declare(self, variable: Variable) -> Variable:
         """Add a variable, or return the existing one with its name and an equal declaration."""
-        name: object = variable.name
-        if not isinstance(name, str) or not name:
-            raise ProgramError(f"create_var: a name is a str that is not empty, got {name!r}")
-        if not is_text(name):
-            raise ProgramError(
-                f"create_var: a name is text, got {name!r}, which has half a surrogate pair and "
-                "cannot be saved; choose another name"
-            )
+        name = variable.name
         old = self.vars.get(name)
         if old is None:
             outer = self.find_var(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from opwright.errors import ProgramError
 from opwright.program.journal import record
 
 
@@ -13,6 +14,16 @@ def is_text(name: str) -> bool:
         return name.isascii() or bool(name.encode())
     except UnicodeEncodeError:
         return False
+
+
+def check_name(name: object) -> str:
+    """Return the name of a new variable; ProgramError if it is empty or cannot be saved."""
+    if not isinstance(name, str) or not name or not is_text(name):
+        raise ProgramError(
+            "create_var: a name must be a str that is not empty and has no half of a surrogate "
+            f"pair, got {name!r}; choose another name"
+        )
+    return name
 
 
 def make_name(prefix: str, counts: dict[str, int], taken: Callable[[str], object]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self
+from collections.abc import Iterable, Mapping, Set
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from opwright.describe.dtypes import canonical_dtype
 from opwright.describe.meta import Meta
 from opwright.errors import AttributeTypeError, ProgramError, ShapeError
+from opwright.messages.arguments import check_flag
 from opwright.program.arithmetic import Arithmetic
+from opwright.program.names import check_name
 
 if TYPE_CHECKING:
     from opwright.program.block import Block
@@ -24,7 +26,7 @@ def _normalize_shape(name: str, shape: Iterable[int | None] | None) -> tuple[int
     """Return the shape as a tuple of ints, with -1 for unknown dimensions (None or -1)."""
     if shape is None:
         return None
-    if isinstance(shape, str | bytes):
+    if isinstance(shape, str | bytes | Set | Mapping):  # sets have no order
         raise ShapeError(f"{name}: a shape is a sequence of ints, got {shape!r}")
     try:
         return tuple(_normalize_dim(name, dim) for dim in shape)
@@ -74,12 +76,12 @@ class Variable(Arithmetic):
         is_data: bool = False,
     ) -> None:
         self.block = block
-        self.name = name
+        self.name = check_name(name)
         self._shape = _normalize_shape(name, shape)
         self._dtype = canonical_dtype(dtype)
-        self._persistable = persistable
-        self.stop_gradient = stop_gradient
-        self.is_data = is_data
+        self._persistable = check_flag(name, "persistable", persistable)
+        self.stop_gradient = check_flag(name, "stop_gradient", stop_gradient)
+        self.is_data = check_flag(name, "is_data", is_data)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -108,7 +110,8 @@ class Variable(Arithmetic):
 
     @persistable.setter
     def persistable(self, persistable: bool) -> None:
-        old, self._persistable = self._persistable, persistable
+        old = self._persistable
+        self._persistable = check_flag(self.name, "persistable", persistable)
         self.block.program.note_change(setattr, self, "_persistable", old)
 
     is_parameter: ClassVar[bool] = False
@@ -178,7 +181,7 @@ class Parameter(Variable):
         regularizer: Any = None,
     ) -> None:
         super().__init__(block, name, shape, dtype, persistable=True, stop_gradient=stop_gradient)
-        self._trainable = trainable
+        self._trainable = check_flag(name, "trainable", trainable)
         self.initializer = initializer
         self.optimize = optimize
         self.regularizer = regularizer
@@ -190,11 +193,7 @@ class Parameter(Variable):
 
     @trainable.setter
     def trainable(self, trainable: bool) -> None:
-        if not isinstance(trainable, bool):
-            raise AttributeTypeError(
-                f"{self.name}: trainable must be True or False, got {trainable!r}"
-            )
-        old, self._trainable = self._trainable, trainable
+        old, self._trainable = self._trainable, check_flag(self.name, "trainable", trainable)
         self.block.program.note_change(setattr, self, "_trainable", old)
 
     is_parameter = True
@@ -205,16 +204,15 @@ def list_names(items: Variable | str | Iterable[Variable | str], argument: str) 
 
     AttributeTypeError, which names the argument, for anything else.
     """
-    if isinstance(items, Variable | str):
-        items = [items]
-    elif not iterates(items):
-        _refuse_names(argument, items)
-    names = []
-    for item in items:
-        name = item.name if isinstance(item, Variable) else item
+    is_one = isinstance(items, Variable | str) or not iterates(items)
+    listed: Iterable[Any] = [items] if is_one else items
+    names = [item.name if isinstance(item, Variable) else item for item in listed]
+    for name in names:
         if not isinstance(name, str):
-            _refuse_names(argument, item)
-        names.append(name)
+            raise AttributeTypeError(
+                f"{argument} must be a list of variables or names, got {name!r} "
+                f"({type(name).__name__}); write [prob, 'loss'], for example"
+            )
     return names
 
 
@@ -225,10 +223,3 @@ def iterates(value: object) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _refuse_names(argument: str, value: object) -> NoReturn:
-    raise AttributeTypeError(
-        f"{argument} must be a list of variables or names, got {value!r} "
-        f"({type(value).__name__}); write [prob, 'loss'], for example"
-    )

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 def choose_scope(who: str, given: Any) -> Scope:
     """Return the given scope, by default the default one; AttributeTypeError for anything else."""
-    if given is None:
-        return default_scope()
-    check_scope(who, given)
-    scope: Scope = given
-    return scope
+    return default_scope() if given is None else check_scope(who, given)
 
 
 def check_fallback(who: str, fallback: Any) -> None:

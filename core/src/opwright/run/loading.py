@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from opwright._runtime import Scope
 from opwright.disk import path_of
-from opwright.errors import AttributeTypeError, ProgramError
-from opwright.messages.arguments import suggest_arguments
+from opwright.errors import ProgramError
+from opwright.messages.arguments import check_flag, suggest_arguments
 from opwright.run.bundles.opening import LoadedBundle, is_bundle
 from opwright.run.loaded import LoadedProgram
 from opwright.run.plan_cache import Place, find_place, open_cached
@@ -91,8 +91,7 @@ def load(
         If `fetch` names no variable of the program.
     """
     for name, value in (("mmap", mmap), ("trainable", trainable)):
-        if not isinstance(value, bool):
-            raise AttributeTypeError(f"load: {name} must be True or False, got {value!r}")
+        check_flag("load", name, value)
     path = path_of("load", path)
     if scope is not None and not hasattr(scope, "set_all"):
         check_scope("load", scope)

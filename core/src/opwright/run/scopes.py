@@ -6,10 +6,11 @@ from opwright._runtime import Scope
 from opwright.errors import AttributeTypeError
 
 
-def check_scope(who: str, scope: object) -> None:
-    """Raise AttributeTypeError for anything else than a scope."""
+def check_scope(who: str, scope: object) -> Scope:
+    """Return a scope; AttributeTypeError for anything else."""
     if not isinstance(scope, Scope):
         raise AttributeTypeError(
             f"{who}: scope must be a Scope, got {scope!r} ({type(scope).__name__}); create one "
             "with opwright.Scope()"
         )
+    return scope

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, Final, NoReturn, TypeGuard
 
 import numpy as np
@@ -126,7 +126,7 @@ def check_shape(who: str, value: object, *, computed: bool = False) -> tuple[Any
     """
     rule = "a list of ints of at least 0, None where a dimension is not known yet"
     fix = "write shape=[None, 64], for example"
-    if not is_listed(value):
+    if not is_ordered(value):
         _raise_type(who, "shape", rule, value, fix)
     shape: list[Any] = []
     for dim in value:
@@ -147,7 +147,7 @@ def check_ints(who: str, name: str, value: object) -> list[int]:
     single = _find_int(value)
     if single is not None:
         return [single]
-    if not is_listed(value):
+    if not is_ordered(value):
         _raise_type(who, name, "a list of ints", value, f"write {name}=[1, 2], for example")
     return [check_int(who, f"{name}[{i}]", item) for i, item in enumerate(value)]
 
@@ -276,6 +276,11 @@ def is_listed(value: object) -> TypeGuard[Iterable[Any]]:
     return not isinstance(value, np.ndarray) or value.ndim > 0
 
 
+def is_ordered(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether a value holds items in an order that the caller wrote; a set and a dict do not."""
+    return is_listed(value) and not isinstance(value, Set | Mapping)
+
+
 def check_callable(who: str, name: str, value: object) -> Callable[..., object]:
     """Return `value` if it can be called."""
     if not callable(value):
@@ -293,7 +298,7 @@ def _find_int(value: object) -> int | None:
 
 
 def _find_ints(value: object) -> list[int] | None:
-    if not is_listed(value):
+    if not is_ordered(value):
         return None
     ints = [_find_int(item) for item in value]
     return None if None in ints else [number for number in ints if number is not None]

@@ -59,7 +59,7 @@ def test_a_size_beyond_any_message_is_refused(tmp_path, model):
 
 def test_a_name_with_half_a_surrogate_pair_is_refused(tmp_path, model):
     program = model.build()
-    with pytest.raises(ProgramError, match=r"create_var: a name is text, got '\\ud800', which has"):
+    with pytest.raises(ProgramError, match=r"a name must be .* pair, got '\\ud800'; choose"):
         program.global_block().create_var("\ud800")
     program.global_block().rename_var("count", "\ud800")
     scope = model.filled(1)

@@ -24,7 +24,7 @@ def concat(input: Iterable[Input], axis: int = 0, name: str | None = None) -> ow
     name : str, optional
         The prefix of the names of its variables.
     """
-    if isinstance(input, ow.Variable | str) or not isinstance(input, Iterable):
+    if isinstance(input, ow.Variable) or not checks.is_ordered(input):
         raise AttributeTypeError(
             f"concat: input must be a list of variables, got {input!r}; write concat(input=[a, b])"
         )

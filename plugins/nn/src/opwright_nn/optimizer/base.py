@@ -133,6 +133,7 @@ class Optimizer:
             for state, value in named
         ]
 
+    @arguments.suggest
     @ow.transaction()
     def minimize(
         self,

@@ -108,7 +108,7 @@ def create_parameter(
 
 
 def _check_sizes(shape: object) -> tuple[int | Dimension, ...]:
-    if isinstance(shape, str | Dimension) or not isinstance(shape, Iterable):
+    if isinstance(shape, Dimension) or not checks.is_ordered(shape):
         raise AttributeTypeError(
             f"{_WHO}: shape must be a list of sizes, got {shape!r}; write [nn.dim(x, -1), 10]"
         )
