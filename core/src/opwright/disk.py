@@ -158,14 +158,15 @@ def is_same(status: os.stat_result, path: StrPath) -> bool:
 def check_format(path: StrPath, content: Any, name: str, newest: int, way_out: str = "") -> None:
     """Check the fields ``format`` and ``format_version`` of decoded JSON.
 
-    ValueError, LookupError or TypeError if it is not JSON of this format; FormatError if its
-    version is newer than `newest`.
+    ValueError if it is not JSON of this format; FormatError if its version is newer than `newest`.
     """
-    if content["format"] != name or type(content["format_version"]) is not int:
-        raise ValueError(f"format {content['format']!r}")
-    if content["format_version"] > newest:
+    fields = content if isinstance(content, dict) else {}
+    found, version = fields.get("format"), fields.get("format_version")
+    if found != name or type(version) is not int:
+        raise ValueError(f"format {found!r:.80}, version {version!r:.80}")
+    if version > newest:
         raise FormatError(
-            f"{path}: format version must be at most {newest}, got {content['format_version']}; "
+            f"{path}: format version must be at most {newest}, got {version}; "
             f"install a newer opwright{way_out}"
         )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from opwright.context.context import Context
-from opwright.disk import check_format, open_regular, read_small, replace_file
+from opwright.disk import check_format, open_regular, path_of, read_small, replace_file
 from opwright.errors import FileMissingError, FileTakenError, FormatError, LockError
 from opwright.lowering.request import Target
 from opwright.packages import Package
@@ -88,7 +88,7 @@ class Lock(NamedTuple):
         FormatError
             If it is too large, damaged, foreign or of a newer format.
         """
-        return _read(Path(path))
+        return _read(Path(path_of("Lock.load", path, "file")))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file of JSON, with a line for each kernel and pass.
@@ -102,7 +102,7 @@ class Lock(NamedTuple):
         OSError
             If it cannot be written; an old file is unchanged.
         """
-        _write(Path(path), self)
+        _write(Path(path_of("Lock.save", path, "file")), self)
 
     def includes(self, package: Package) -> bool:
         """Whether any kernel or pass of this version of a package is locked."""
@@ -235,27 +235,33 @@ def _read(path: Path) -> Lock:
         return _parse(path, data)
     except FormatError:
         raise
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(
-            f"{path}: damaged, or no lock of opwright, got "
-            f"{_shown(f'{type(error).__name__}: {error}')}; write it again with opwright "
-            "lock, or network.lock().save(path)"
+            f"{path}: damaged, or no lock of opwright, got {_shown(str(error))}; write it again "
+            "with opwright lock, or network.lock().save(path)"
         ) from None
 
 
 def _parse(path: Path, data: bytes | str) -> Lock:
     content = json.loads(data)
     check_format(path, content, _FORMAT, _VERSION, ", or write the lock again")
-    kernels = [LockedKernel(*_names(row, LockedKernel._fields)) for row in content["kernels"]]
-    passes = [LockedPass(*_names(row, LockedPass._fields)) for row in content["passes"]]
+    kernels = [LockedKernel(*row) for row in _rows(content, "kernels", LockedKernel._fields)]
+    passes = [LockedPass(*row) for row in _rows(content, "passes", LockedPass._fields)]
     _check_once([row[:4] for row in kernels])
     _check_once([row[:1] for row in passes])
     (device,) = _names(content, ("device",))
     return Lock(device, tuple(kernels), tuple(passes))
 
 
+def _rows(content: Any, name: str, fields: Sequence[str]) -> list[list[str]]:
+    rows = content.get(name)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{name} {rows!r:.80}")
+    return [_names(row, fields) for row in rows]
+
+
 def _names(row: Any, fields: Sequence[str]) -> list[str]:
-    names = [row[field] for field in fields]
+    names = [row.get(field) for field in fields]
     for field, name in zip(fields, names, strict=True):
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ValueError(f"{field} {name!r:.80}")

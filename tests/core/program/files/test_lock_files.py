@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 import opwright as ow
-from opwright.errors import FileMissingError, FileTakenError, FormatError
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    FileMissingError,
+    FileTakenError,
+    FormatError,
+)
 from opwright.lowering.lock import LockedKernel, LockedPass
 
 LOCK = ow.Lock(
@@ -63,7 +70,7 @@ def test_a_lock_is_replaced_and_no_other_file_is_left(path):
         ),
         (
             (LOCK.kernels[0]._replace(library="a b"),),
-            "got library .?'a b.*; lock a network of other",
+            "got library .?'a b.*; lock a network with other",
         ),
         (
             (LOCK.kernels[0]._replace(library="a" * 129),),
@@ -149,6 +156,32 @@ def test_a_damaged_or_foreign_file_is_refused(path, keys, value):
 
 
 @pytest.mark.parametrize(
+    ("keys", "value", "got"),
+    [
+        (["kernels"], None, "kernels None"),
+        (["passes"], {"a": 1}, "passes {'a': 1}"),
+        (["kernels", 1], 3, "kernels [{"),
+        (["kernels", 0, "version"], None, "version None"),
+        (["format"], None, "format None, version 1"),
+        (["format_version"], "1", "format 'opwright.lock', version '1'"),
+    ],
+)
+def test_the_error_for_a_damaged_field_has_its_name_and_value(path, keys, value, got):
+    edited(path, *keys, value=value)
+    with pytest.raises(FormatError, match=f"no lock of opwright, got {re.escape(got)}") as e:
+        ow.Lock.load(path)
+    assert "object" not in str(e.value)  # as in texts of Python's TypeErrors
+
+
+@pytest.mark.parametrize("use", [ow.Lock.load, LOCK.save])
+def test_a_path_that_no_file_can_have_is_refused(use):
+    with pytest.raises(AttributeValueError, match=r"^Lock.*: path must have .*, got 'a\\x00b'"):
+        use("a\0b")
+    with pytest.raises(AttributeTypeError, match=r"^Lock.*: path must be a str or a path, got 3"):
+        use(3)
+
+
+@pytest.mark.parametrize(
     "data",
     [b"", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": ' + b"1" * 10_000, b"{}\0"],
 )
@@ -160,7 +193,7 @@ def test_invalid_json_of_a_lock_is_refused(path, data):
 
 def test_a_reason_is_shown_without_quotes_around_it(path):
     path.write_bytes(b"")
-    with pytest.raises(FormatError, match=r"got JSONDecodeError: [^']* \(char 0\); write it again"):
+    with pytest.raises(FormatError, match=r"got Expecting value: [^']* \(char 0\); write it again"):
         ow.Lock.load(path)
 
 
