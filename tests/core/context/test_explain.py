@@ -7,7 +7,12 @@ import json
 import pytest
 
 from opwright import Context, context_guard
-from opwright.errors import DtypeError, KernelNotFoundError, OperatorNotFoundError
+from opwright.errors import (
+    AttributeTypeError,
+    DtypeError,
+    KernelNotFoundError,
+    OperatorNotFoundError,
+)
 from opwright.kernel import explain
 from swish_operators import ACME, OTHER, SWISH, swish, wrong
 
@@ -155,6 +160,12 @@ def test_invalid_arguments_raise(context):
         explain("acme.swish", "abacus", "float32", context=context)
     with pytest.raises(DtypeError, match="'flot32'; did you mean 'float32'"):
         explain("acme.swish", dtype="flot32", context=context)
+
+
+@pytest.mark.parametrize("refusals", [3, [3], "ab", [("acme", "too small")]], ids=repr)
+def test_refusals_are_pairs_of_a_kernel_and_a_text(context, refusals):
+    with pytest.raises(AttributeTypeError, match=r"^explain: refusals must be a list of \(Kernel"):
+        explain("acme.swish", context=context, refusals=refusals)
 
 
 def test_a_numpy_dtype_is_accepted(context):

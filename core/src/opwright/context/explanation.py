@@ -91,14 +91,7 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as plain data."""
-        return {
-            "op_type": self.op_type,
-            "device": self.device,
-            "dtype": self.dtype,
-            "candidates": [candidate.to_json() for candidate in self.candidates],
-            "notes": list(self.notes),
-            "otherwise": self.otherwise,
-        }
+        return {**vars(self), "candidates": [candidate.to_json() for candidate in self.candidates]}
 
     def __str__(self) -> str:
         title = key_text(self.op_type, self.device, self.dtype or "any dtype")
@@ -174,7 +167,13 @@ def explain(
     known = {*context.devices.names(), *context.kernels.devices_of(op_type)}
     if device not in known and ANY not in known:
         raise context.kernels.not_found(op_type, device, name or ANY, devices=known)
-    refused = {entry.key: f"refused: {reason}" for entry, reason in refusals}
+    try:
+        refused = {entry.key: f"refused: {reason}" for entry, reason in refusals}
+    except (AttributeError, TypeError, ValueError):
+        raise AttributeTypeError(
+            f"explain: refusals must be a list of (KernelEntry, str), got {refusals!r}; take the "
+            "entries from explain(op_type).candidates"
+        ) from None
     accepted: list[Candidate] = []
     rejected: list[Candidate] = []
     reasons = {
