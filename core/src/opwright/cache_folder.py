@@ -25,8 +25,8 @@ def find_cache_folder(environ: Mapping[str, str] | None = None) -> str | None:
     env = os.environ if environ is None else environ
     if env.get("OPWRIGHT_CACHE_DIR"):
         return os.path.abspath(env["OPWRIGHT_CACHE_DIR"])
-    if env.get("XDG_CACHE_HOME"):
-        return os.path.join(os.path.abspath(env["XDG_CACHE_HOME"]), "opwright")
+    if os.path.isabs(env.get("XDG_CACHE_HOME", "")):  # XDG ignores a relative one
+        return os.path.join(env["XDG_CACHE_HOME"], "opwright")
     home = os.path.expanduser("~")  # relative if there is none, as in some containers
     return os.path.join(home, ".cache", "opwright") if os.path.isabs(home) else None
 

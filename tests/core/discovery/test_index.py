@@ -287,6 +287,7 @@ def test_the_number_of_index_files_is_limited(tmp_path):
     [
         ({"OPWRIGHT_CACHE_DIR": "/x", "XDG_CACHE_HOME": "/y"}, "/x"),
         ({"XDG_CACHE_HOME": "/y"}, "/y/opwright"),
+        ({"XDG_CACHE_HOME": "y"}, str(Path("~/.cache/opwright").expanduser())),
         (
             {"OPWRIGHT_CACHE_DIR": "", "XDG_CACHE_HOME": ""},
             str(Path("~/.cache/opwright").expanduser()),
