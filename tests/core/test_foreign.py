@@ -121,6 +121,8 @@ class OddError(Exception):
         (SystemExit(), "OddError: <its __str__ raises SystemExit>"),
         (3, "OddError: <its __str__ raises TypeError>"),
         ("", "OddError"),
+        ("a" * 4_000, f"OddError: {'a' * 4_000}"),
+        ("a" * 100_000, f"OddError: {'a' * 4_000}... (of 100,000 characters)"),
         ("\x1b[2J\u202eone\ntwo\ud800", "OddError: \\x1b[2J\\u202eone\ntwo\\ud800"),
     ],
 )

@@ -38,10 +38,11 @@ def describe_error(error: BaseException) -> str:
 
 
 def text_of_error(error: BaseException) -> str:
-    """Return only the message, as `describe_error` does."""
+    """Return only the message, as `describe_error` does; of a long one the beginning."""
     raise_if_of_signal(error)
     try:
-        return show(str(error).strip())
+        text = show(str(error).strip())
+        return text if len(text) <= 4_000 else f"{text[:4_000]}... (of {len(text):,} characters)"
     except KeyboardInterrupt:
         raise
     except BaseException as fault:  # noqa: BLE001 - any class, as of any other code of a plugin
