@@ -36,7 +36,7 @@ def _steps(numbers: Array) -> Array:
 
 
 def _without_some(x: Array) -> Array:
-    """Return random numbers, every seventh of which is NaN."""
+    """Replace every seventh number by NaN; return the array."""
     x.reshape(-1)[::7] = np.nan
     return x
 

@@ -39,7 +39,7 @@ model.initialize_parameters(seed=1)
 
 
 def draw(n_codes: int) -> np.ndarray:
-    """Return normally distributed noise for `n` codes."""
+    """Return normally distributed noise for `n_codes` codes."""
     return rng.standard_normal((n_codes, CODE), np.float32)
 
 

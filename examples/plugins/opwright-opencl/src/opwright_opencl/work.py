@@ -29,13 +29,13 @@ class Slot(NamedTuple):
 
 
 class Local(NamedTuple):
-    """An argument: local memory of a work-group, for `count` elements."""
+    """An argument: local memory of a work-group, with room for `elements`."""
 
     elements: int
 
 
 class Scratch(NamedTuple):
-    """An argument: memory used between two launches, for `count` elements."""
+    """An argument: memory used between two launches, with room for `elements`."""
 
     elements: int
 
@@ -240,5 +240,5 @@ def count_of(meta: Meta) -> int:
 
 
 def group_for(count: int, largest: int) -> int:
-    """Return the work-items for `count` elements: two sizes, since drivers compile for each."""
+    """Return the work-group size for `count` elements, one of two, as drivers compile for each."""
     return min(SMALL_GROUP, largest) if count <= SMALL_GROUP else largest
