@@ -50,5 +50,6 @@ def test_a_file_that_computes_something_else_is_reported(monkeypatch: pytest.Mon
     monkeypatch.setattr(checking, "load", lambda model: Other())
     ((_, fault), *_) = checking.check_operator("softmax", drawn)
     assert (
-        fault == "a model must compute the same after it is written and loaded, got wrong numbers"
+        fault
+        == "a model must compute the same after it is written and loaded, got different numbers"
     )

@@ -240,7 +240,8 @@ NORM = nn.clip.ClipByGlobalNorm(1.0)
     ],
 )
 def test_operators_that_need_unsharded_gradients_are_refused(optimizer: Any, reader: str) -> None:
-    with pytest.raises(ProgramError, match=f"of 'a_w_param' must be complete for {reader}, got"):
+    rule = f"of 'a_w_param' must be complete for {reader}, got the shard"
+    with pytest.raises(ProgramError, match=rule):
         build(divided_layers, ([None, 8], "float32"), optimizer, None)
     by_value = nn.optimizer.Adam(0.1, clip=nn.clip.ClipByValue(1.0))
     build(divided_layers, ([None, 8], "float32"), by_value, None)

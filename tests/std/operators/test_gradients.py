@@ -89,7 +89,7 @@ def compute_gradients(
 
 
 class Differences(NamedTuple):
-    """Return central differences of the loss along each of the `directions` of one variable."""
+    """Central differences of the loss along each of the `directions` of one variable."""
 
     directions: list[Array]
     differences: Array

@@ -1,4 +1,4 @@
-"""Scripts in the style of PyTorch run, with the values that NumPy computes."""
+"""Scripts in the style of PyTorch run unchanged, with the values that NumPy computes."""
 
 from __future__ import annotations
 

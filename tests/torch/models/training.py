@@ -102,8 +102,8 @@ def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
     """Return whether kinks cause the excessive errors, from the errors of several draws of a model.
 
     Where rounding moves an element across the kink of a relu or a maximum, gradients jump,
-    PyTorch's in float32 included. Then some draws have no such jump,
-    and PyTorch's gradients jump as far.
+    PyTorch's in float32 included. Then some draws have no such jump, and PyTorch's gradients jump
+    as far.
     """
     worst = {name: max(d.theirs[name] for d in draws) for name in draws[0].theirs}
     return any(not d.excess(most) for d in draws) and not any(

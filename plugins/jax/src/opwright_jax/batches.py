@@ -182,7 +182,7 @@ def _check(
         return None
     if not _fits(one, all_of_them, n, is_folded):
         return None
-    # In the program of the batch, values saved for gradients must have the given shapes.
+    # In the program of the batch, saved values must have the shapes of the aligned arrays.
     if piece and [piece.block.var(v).shape for v in piece.arguments] != [m.shape for m in metas]:
         return None
     return Batched(batched, align, [(n, *meta.shape) for meta in one.fetches])

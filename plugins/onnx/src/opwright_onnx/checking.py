@@ -149,7 +149,7 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
     except OpwrightError as reason:
         return f"a written model must load, got {reason}"
     if not _is_close(ours, again):
-        return "a model must compute the same after it is written and loaded, got wrong numbers"
+        return "a model must compute the same after it is written and loaded, got different numbers"
     if not all(map(_is_known, model.graph.node)):
         return None
     try:
@@ -158,7 +158,7 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
     except Exception:  # noqa: BLE001 - the reference has no kernel for it, or a fault of its own
         return None
     if not _is_close(ours, theirs):
-        return "ONNX's reference evaluator must compute the same, got wrong numbers"
+        return "ONNX's reference evaluator must compute the same, got different numbers"
     return None
 
 

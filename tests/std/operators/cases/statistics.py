@@ -77,7 +77,7 @@ def shares(x: Array, out_grad: Array) -> Array:
 
 
 def edges() -> list[Case]:
-    """Return the cases where exponentials, squares and kinks reach their limits."""
+    """Return the cases at the limits of exponentials and squares, and at kinks."""
     far = Values([[1000.0, 999.0, 1000.0], [-1000.0, -1001.0, -INF], [INF, 1.0, 2.0]])
     wide = ("float32", "float64")
     close: dict[str, Any] = {"terms": 3, "magnitude": 0.1}

@@ -42,7 +42,7 @@ def _shard_shape(ctx: InferContext) -> None:
 
 
 def _own_shard_shape(ctx: InferContext) -> None:
-    """The shape rule of any shard, with a check: a file saved by another process has its states."""
+    """The shape rule of any shard; refuses a file with the states of the process that saved it."""
     wanted, rank = ctx.attr("rank"), find_group(ctx).rank
     if wanted not in {-1, rank}:
         raise DistError(

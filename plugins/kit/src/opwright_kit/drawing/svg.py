@@ -134,7 +134,7 @@ class _Drawing:
                 of_variable = self._graph.nodes[read.source].kind != "op"
                 # A variable's own box shows its name.
                 labels[read.type if of_variable else _typed(read.name, read.type)] = None
-        # Return unread outputs, as in a program that only initializes parameters.
+        # An unread output is shown, too, as in a program that only initializes parameters.
         if len(own) == 1 and own[0] not in self._sources:
             node = self._graph.nodes[own[0]]
             if node.kind == "op" and node.role() != "update":

@@ -51,7 +51,7 @@ def check_types(
 
 @lru_cache(maxsize=1024)
 def _read_schema(op_type: str, domain: str, opset: int) -> Any:
-    """Return whether there is a schema, and the types that each input and output may have."""
+    """Return whether there is a schema, and the type and allowed types of inputs and outputs."""
     schema = find_schema(op_type, domain, opset)
     if schema is None or schema.deprecated:
         return False, (), ()

@@ -191,7 +191,7 @@ def _make_gradient(
 
 
 def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:
-    """Whether the activation's input is recomputed from inputs and a bias: without a residual."""
+    """Whether the activation's input can be recomputed from inputs and a bias: no residual."""
     return (
         input_of(forward, "residual") is None
         and all(input_of(forward, slot) is inputs[slot] for slot in ("x", "scale"))

@@ -80,7 +80,7 @@ def freeze(value: Any) -> Any:
 
 
 def with_places(value: Any, sizes: list[Any]) -> Any:
-    """Return an attribute with placeholder strings for symbolic sizes, appended to a list."""
+    """Return an attribute with placeholder strings; append its symbolic sizes to `sizes`."""
     if isinstance(value, tuple):
         return tuple([with_places(item, sizes) for item in value])
     if isinstance(value, (torch.SymInt, torch.SymFloat)):

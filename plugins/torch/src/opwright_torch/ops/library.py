@@ -64,7 +64,7 @@ class Overloads(NamedTuple):
     returns: Any | None
 
 
-# The dispatcher is global, and so are its overloads.
+# The dispatcher is global, and so are its libraries and overloads.
 libraries: Final[dict[str, Library]] = {}
 _overloads: Final[dict[str, Overloads]] = {}
 _defining: Final = Lock()

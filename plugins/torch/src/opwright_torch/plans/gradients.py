@@ -49,7 +49,7 @@ def mark_results(ctx: Any, results: Results, job: Job) -> None:
 def append_gradients(
     job: Job, draft: Draft, targets: Sequence[ow.Variable], grads: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[int | None]]:
-    """Append the backward; return the gradients to fetch, and the index for each trained input.
+    """Append the backward; return the gradients to fetch, and each trained input's index in them.
 
     The index is None if no target depends on the input.
     """

@@ -81,7 +81,7 @@ class Region:
 
     @property
     def plans(self) -> list[Forward]:
-        """The plans, ordered by last use."""
+        """The plans, ordered by last use: the last used one is at the end."""
         return list(self._plans.values())
 
     def owned(self) -> set[int]:

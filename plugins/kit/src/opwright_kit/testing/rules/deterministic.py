@@ -20,7 +20,7 @@ from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "deterministic"
-SUMMARY = "a deterministic kernel gives identical bits in every run, with any number of threads"
+SUMMARY = "a kernel declared deterministic gives equal bits in every run, on any number of threads"
 SUBJECT = KernelSubject
 
 _RUNS: Final = 6
@@ -49,8 +49,8 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
                     yield each.find(
                         RULE,
                         subject,
-                        f"equal inputs must give equal bits, got a different {other} in a run "
-                        f"with {n_threads} thread{'s' * (n_threads > 1)}; fix the order, or "
+                        f"equal inputs must give equal bits, got a different {other} in a later "
+                        f"run with {n_threads} thread{'s' * (n_threads > 1)}; fix the order, or "
                         "declare deterministic=False",
                     )
                     break

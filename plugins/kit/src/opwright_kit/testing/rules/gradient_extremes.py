@@ -133,7 +133,7 @@ def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sampl
     """Return a place that no output depends on, whose gradient is NaN under infinity."""
     forward = derivative.forward
     if any(isinstance(value, float) and value == 0 for value in forward.attrs.values()):
-        return None  # the gradient may be multiplied by it
+        return None  # the gradient may be multiplied by an attribute that is 0
     usual, extreme = derivative.gradients(forward), derivative.gradients(forward, np.inf)
     if usual is None or extreme is None:
         return None

@@ -30,9 +30,8 @@ _TIMEOUT_S: Final = 60.0
 _SHOWN: Final = 4
 
 # The cost of core does not count: it is imported before a hook module. importlib.import_module is
-# not shown by -X importtime, __import__ is. The time that the process waited for a
-# processor (the second number of schedstat, if available) is subtracted, since it depends only on
-# other processes.
+# not shown by -X importtime, __import__ is. The time that the process waited for a processor (the
+# second number of schedstat, if available) is subtracted, since it depends only on other processes.
 _CODE: Final = """
 import sys, time, opwright.plugin
 def waited_ns():

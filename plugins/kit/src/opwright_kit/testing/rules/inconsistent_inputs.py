@@ -43,7 +43,7 @@ def concerns(subject: KernelSubject) -> bool:
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each wrong input on which a kernel accesses other memory, or should not have run."""
+    """Yield wrong inputs on which a kernel accesses memory outside its arrays, or must not run."""
     seen: set[tuple[SlotMetas, str]] = set()
     n_samples = 0
     for entry, sample in context.launches(subject.entries[:1]):

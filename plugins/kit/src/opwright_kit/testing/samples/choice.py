@@ -34,7 +34,11 @@ class SampleChoice:
         self._kinds: set[tuple[str, str]] = set()
 
     def wants(self, sample: Sample) -> bool:
-        """Return whether a sample differs from those used, and is not too large."""
+        """Return whether to use a sample.
+
+        A small one is used if its dtype and attributes are new, or few of its dtype were used; a
+        large one if fewer than `most_large` of its dtype were used.
+        """
         n_elements = count_elements(sample)
         if sample.dtype not in self._dtypes or not 0 < n_elements <= _MOST_OF_LARGE:
             return False

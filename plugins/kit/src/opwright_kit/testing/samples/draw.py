@@ -268,7 +268,7 @@ def cases(definition: OpDefinition, seed: int) -> Iterator[Case]:
         yield Case(f"random {number}", 2 + number, plain=False)
     drawn = 2 * int(np.random.default_rng(seed).integers(*_HALF_OF_DRAWN)) + 1
     for length in (*ODD_LENGTHS, drawn):
-        # Other axes have length 1 or 2, so that kernels that merge axes see this length, too.
+        # Other axes have length 1, so that kernels that merge axes see this odd length, too.
         yield Case(f"length {length}", length, others=(1, 2))
 
 
