@@ -120,7 +120,7 @@ def test_a_loop_in_a_file_that_enters_one_name_twice_is_refused() -> None:
     op.outputs["out"] = ("grown", "other")
     program.global_block().create_var("other", [2], "float64")
     op.attrs["body_init"], op.attrs["body_out"] = ("v", "v"), ("after", "after")
-    with pytest.raises(SlotError, match=r"while_loop: .*name of its own, got \['v', 'v'\]"):
+    with pytest.raises(SlotError, match=r"while_loop: .*have its own name, got \['v', 'v'\]"):
         run(program, ["grown"])
 
 
