@@ -16,7 +16,7 @@ from opwright.errors import (
     OpwrightError,
     ProgramError,
 )
-from opwright_nn import layers
+from opwright_nn import datasets, layers
 
 SCALAR = np.array(3)
 
@@ -125,6 +125,28 @@ def test_an_inference_program_is_made_of_a_program(model):
         nn.inference_program(model[0], "fc_0_out")
     with pytest.raises(AttributeTypeError, match="^inference_program: given must be a list of"):
         nn.inference_program(model[0].program, "fc_0_out", "img")
+
+
+@pytest.mark.parametrize(("path", "rule"), [("a\0b", "a path without NUL"), (3, "a string, got 3")])
+def test_a_path_is_one_that_a_file_can_have(path, rule):
+    history = nn.History()
+    for call, argument in [
+        (partial(datasets.csv.read, label="y"), "csv.read: path"),
+        (datasets.csv.read_columns, "csv.read_columns: path"),
+        (datasets.idx.read, "idx.read: path"),
+        (datasets.text.read_lines, "text.read_lines: path"),
+        (lambda path: datasets.cifar.read([path]), r"cifar.read: paths\[0\]"),
+        (datasets.image_folder.find, "image_folder.find: folder"),
+        (datasets.image_folder.decode, "image_folder.decode: path"),
+        (datasets.ratings.read_movielens, "ratings.read_movielens: folder"),
+        (history.plot, "History.plot: path"),
+        (history.write_csv, "History.write_csv: path"),
+        (history.write_tensorboard, "History.write_tensorboard: folder"),
+        (nn.TensorBoard, "TensorBoard: folder"),
+        (nn.Checkpoint, "Checkpoint: folder"),
+    ]:
+        with pytest.raises(OpwrightError, match=f"^{argument} must be {rule}"):
+            call(path)
 
 
 def test_a_folder_of_tensorboard_is_a_path():

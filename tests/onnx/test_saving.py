@@ -199,6 +199,8 @@ def test_the_folder_of_the_file_must_exist(tmp_path: Path) -> None:
     program, scope, prob = make_program()
     with pytest.raises(FileMissingError, match="save: the folder of the file must exist"):
         opwright_onnx.save(tmp_path / "none" / "model.onnx", program, scope, [prob])
+    with pytest.raises(AttributeValueError, match="save: path must have .*, got 'a.x00b'"):
+        opwright_onnx.save("a\0b", program, scope, [prob])
 
 
 def test_a_trained_model_is_written_with_its_parameters(tmp_path: Path) -> None:

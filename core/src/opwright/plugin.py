@@ -35,6 +35,7 @@ from opwright.discovery.hooks import (
     opwright_passes,
 )
 from opwright.discovery.scan import GROUP, PluginRecord, Source, scan
+from opwright.disk import path_of
 from opwright.foreign import describe_error, import_object
 from opwright.messages.arguments import check_arguments, suggest_arguments
 from opwright.messages.names import find_nearest, hint, hint_argument
@@ -76,6 +77,7 @@ __all__ = [
     "import_object",
     "is_library",
     "is_name",
+    "path_of",
     "read_trusted",
     "record_undo",
     "remove_oldest",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.errors import DeviceNotFoundError, FileTakenError, ProgramError
+from opwright.errors import AttributeValueError, DeviceNotFoundError, FileTakenError, ProgramError
 
 VOID = {"meta", "input", "br"}
 EVIL = '</script><script>alert(1)</script><img src="http://evil.example/x.png">&"\''
@@ -250,3 +250,9 @@ def test_a_failed_write_leaves_the_old_page(programs, tmp_path, monkeypatch):
         network.graph_html(path, force=True)
     assert path.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_path_that_no_file_can_have_is_refused():
+    network = ow.Network([ow.Operator("tanh", x="x", out="y")])
+    with pytest.raises(AttributeValueError, match=r"graph_html: path must have .*, got 'a\\x00b'"):
+        network.graph_html("a\0b")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, Final, NoReturn, TypeGuard
 
@@ -100,6 +101,14 @@ def check_str(who: str, name: str, value: object) -> str:
     if not value:
         _raise_value(who, name, "a string that is not empty", value, f'write {name}="..."')
     return value
+
+
+def check_path(who: str, name: str, value: object) -> str:
+    """Return a path as a string; no file has an empty one, or one with a NUL character."""
+    path = check_str(who, name, os.fspath(value) if isinstance(value, os.PathLike) else value)
+    if "\0" in path:
+        _raise_value(who, name, "a path without NUL characters", value, f'write {name}="..."')
+    return path
 
 
 def check_name(who: str, value: object) -> str | None:

@@ -13,7 +13,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError
-from opwright.plugin import suggest_arguments
+from opwright.plugin import path_of, suggest_arguments
 from opwright.vocabulary import STEP
 from opwright_onnx._version import __version__
 from opwright_onnx.dtypes import Array, array_dtype, element_type, numpy_dtype
@@ -124,8 +124,9 @@ def save(
         )
     if not isinstance(metadata, Mapping):
         raise AttributeTypeError(f"save: metadata must be a dict of str to str, got {metadata!r}")
-    if not Path(path).parent.is_dir():
-        raise FileMissingError(f"save: the folder of the file must exist, got {os.fspath(path)!r}")
+    file = Path(path_of("save", path, "file"))
+    if not file.parent.is_dir():
+        raise FileMissingError(f"save: the folder of the file must exist, got {str(file)!r}")
     writer, model = write_model(_as_loaded(program, scope, fetch), opset, metadata)
     if only_onnx and writer.own:
         found = ", ".join(f"{name} ({why})" for name, why in sorted(writer.own.items()))
@@ -133,7 +134,7 @@ def save(
             f"save: every operator must have a counterpart in ONNX with only_onnx, got {found}; "
             "without it, opwright reads the model"
         )
-    files = _write_files(Path(path), model, writer.arrays, external_data)
+    files = _write_files(file, model, writer.arrays, external_data)
     return SaveReport(opset, dict(sorted(writer.own.items())), files)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from opwright.errors import AttributeValueError
+from opwright.plugin import path_of
 from opwright_kit.drawing.boxes import SIDE_GAP, Box, Line, draw_boxes
 from opwright_kit.drawing.layers import lay_out
 from opwright_kit.drawing.svg import shorten
@@ -85,7 +86,7 @@ class LayerDrawing:
         OSError
             The file cannot be written; an existing file is unchanged.
         """
-        target = Path(path)
+        target = Path(path_of("LayerDrawing.save", path, "file"))
         if target.suffix.lower() != ".svg":
             raise AttributeValueError(
                 f"LayerDrawing.save: path must end with .svg, got {os.fspath(path)!r}; browsers "

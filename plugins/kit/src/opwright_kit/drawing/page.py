@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from opwright import Context, current_context
 from opwright.device import HOST_DEVICE, DeviceName
 from opwright.errors import ProgramError
-from opwright.plugin import suggest_arguments
+from opwright.plugin import path_of, suggest_arguments
 from opwright_kit.drawing.details import collect_details
 from opwright_kit.drawing.graph import BlockGraph, Node, build_graphs
 from opwright_kit.drawing.grouping import Layer, find_layers
@@ -94,7 +94,7 @@ def write_page(
     OSError
         If the file cannot be written; an existing file is unchanged.
     """
-    target = Path(path)
+    target = Path(path_of("Network.graph_html", path, "file"))
     check_target(target, force=force)
     graphs = build_graphs(network.ops, network.block, fetches)
     n_ops = count_operators(graphs)

@@ -64,7 +64,8 @@ def read(
             f"cifar.read: paths must be a path or a list of at least one, got {paths!r}; pass "
             '["data_batch_1.bin"], for example'
         )
-    parts = [_read_records(os.fspath(path), kind, limit) for path in listed]
+    names = [checks.check_path("cifar.read", f"paths[{i}]", path) for i, path in enumerate(listed)]
+    parts = [_read_records(name, kind, limit) for name in names]
     images = np.concatenate([part[0] for part in parts]).reshape(-1, *_SHAPE).astype(np.float32)
     images /= 255
     return Dataset(images, np.concatenate([part[1] for part in parts]).astype(np.int64))

@@ -76,7 +76,7 @@ def read(
     """
     who = "csv.read"
     checks.check_choice(who, "target", target, _TARGETS)
-    name = os.fspath(path)
+    name = checks.check_path(who, "path", path)
     columns, rows = _read_rows(who, name, header, delimiter, encoding, max_bytes)
     column = _find_column(who, name, label, columns)
     features, labels, lines = [], [], []
@@ -131,7 +131,8 @@ def read_columns(
     OSError
         The file cannot be opened.
     """
-    who, name = "csv.read_columns", os.fspath(path)
+    who = "csv.read_columns"
+    name = checks.check_path(who, "path", path)
     header, rows = _read_rows(who, name, True, delimiter, encoding, max_bytes)
     names = [column.strip() for column in header]
     if len(set(names)) < len(names):

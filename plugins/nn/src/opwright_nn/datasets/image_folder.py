@@ -73,7 +73,7 @@ def find(folder: str | os.PathLike[str]) -> Listing:
     OSError
         The folder cannot be read.
     """
-    root = Path(folder)
+    root = Path(checks.check_path("image_folder.find", "folder", folder))
     names = sorted(path.name for path in root.iterdir() if path.name[0] != "." and path.is_dir())
     if not names:
         raise FormatError(
@@ -159,7 +159,8 @@ def decode(
     scale = None if levels is None else _check_levels(who, levels)
     if background is not None:
         background = checks.check_float(who, "background", background, at_least=0.0, at_most=1.0)
-    image, black, white, opacity = _open(os.fspath(path), grayscale, scale, background, limit)
+    name = checks.check_path(who, "path", path)
+    image, black, white, opacity = _open(name, grayscale, scale, background, limit)
     if shape is not None and (image.height, image.width) != shape:
         image, opacity = (
             part and part.resize((shape[1], shape[0]), _load_pillow().Resampling.BILINEAR)

@@ -131,7 +131,7 @@ def read_movielens(folder: str | os.PathLike[str]) -> Ratings:
     OSError
         A file cannot be opened.
     """
-    where = Path(folder)
+    where = Path(checks.check_path("ratings.read_movielens", "folder", folder))
     users = {row[0]: row for row in _read(where / "users.dat", 5, (0, 2, 3))}
     films = {row[0]: row for row in _read(where / "movies.dat", 3, (0,))}
     rows = _read(where / "ratings.dat", 4, (0, 1, 2))

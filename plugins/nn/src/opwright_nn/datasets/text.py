@@ -61,8 +61,9 @@ def read_lines(
     OSError
         The file cannot be opened.
     """
-    keep_empty = checks.check_bool("text.read_lines", "keep_empty", keep_empty)
-    content = read_text("text.read_lines", os.fspath(path), encoding, max_bytes)
+    who = "text.read_lines"
+    keep_empty = checks.check_bool(who, "keep_empty", keep_empty)
+    content = read_text(who, checks.check_path(who, "path", path), encoding, max_bytes)
     lines = content.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not lines[-1]:
         lines.pop()

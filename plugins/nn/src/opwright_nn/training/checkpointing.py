@@ -66,9 +66,7 @@ class Checkpoint(Callback):
         program: ow.Program | None = None,
     ) -> None:
         who = "Checkpoint"
-        if not isinstance(folder, os.PathLike):
-            checks.check_str(who, "folder", folder)
-        self.folder = Path(folder)
+        self.folder = Path(checks.check_path(who, "folder", folder))
         self._keep = checks.check_int(who, "keep", keep, at_least=1)
         self._every_epochs = checks.check_int(who, "every_epochs", every_epochs, at_least=1)
         if every_steps is not None:

@@ -7,14 +7,13 @@ import csv
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from opwright.errors import AttributeValueError
 from opwright.plugin import hint
-from opwright_nn import arguments, fields
+from opwright_nn import arguments, checks, fields
 
 COUNTS = ("epoch", "steps")
 """Columns of integers."""
@@ -121,7 +120,8 @@ class History:
 
         Numbers are written so that they are read back exactly.
         """
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
+        name = checks.check_path("History.write_csv", "path", path)
+        with open(name, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, self.columns)
             writer.writeheader()
             writer.writerows(self.records)
@@ -137,7 +137,8 @@ class History:
         """
         from opwright_nn.training.tensorboard import EventWriter
 
-        with EventWriter(folder) as writer:
+        checked = checks.check_path("History.write_tensorboard", "folder", folder)
+        with EventWriter(checked) as writer:
             for record in self.records:
                 writer.add(record)
 

@@ -40,12 +40,12 @@ class EventWriter:
 
     Parameters
     ----------
-    folder : str or PathLike
+    folder : str
         Where the file is created; ``tensorboard --logdir folder`` shows it.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._writer = _open_writer(os.fspath(folder))
+    def __init__(self, folder: str) -> None:
+        self._writer = _open_writer(folder)
 
     def add(self, record: Mapping[str, float]) -> None:
         """Append a row of a history; its column "steps" is the axis."""
@@ -106,10 +106,8 @@ class TensorBoard(Callback):
         histograms: Iterable[ow.Variable | str] | ow.Variable | str | None = None,
         images: Mapping[str, Callable[[], Array]] | None = None,
     ) -> None:
-        self._folder = folder
+        self._folder = checks.check_path("TensorBoard", "folder", folder)
         self._patterns = histograms
-        if not isinstance(folder, os.PathLike):
-            checks.check_str("TensorBoard", "folder", folder)
         given = {} if images is None else images
         self._images = dict(checks.check_mapping("TensorBoard", "images", given, "{'x': draw}"))
         for name, function in self._images.items():
