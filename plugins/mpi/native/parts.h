@@ -32,7 +32,7 @@ struct Parts {
   int64_t part_bytes() const { return outer * run_bytes; }
   bool is_whole() const { return outer == 1; }
 
-  // Divide copies from a tensor to the memory of parts; the next function copies back.
+  // Divide copies from a tensor to the memory of parts; Join copies back.
   void Divide(const char* tensor, char* parts) const { Move(tensor, parts, true); }
   void Join(const char* parts, char* tensor) const { Move(parts, tensor, false); }
 

@@ -65,7 +65,7 @@ class SharedExchange {
   // Finishes a transfer without its owner.
   void Drop(std::unique_ptr<Transfer> transfer);
 
-  // Publishes this process's plan; the next function returns the published plans of all processes.
+  // Publishes this process's plan; ReadComparison later returns the plans of all processes.
   void PostComparison(int64_t digest, int64_t n_started);
   bool HasComparison() const;
   void ReadComparison(std::vector<int64_t>* all) const;

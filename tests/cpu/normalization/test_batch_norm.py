@@ -106,7 +106,7 @@ def test_nan_and_infinity_affect_only_their_channel() -> None:
 
 @pytest.mark.parametrize("activation", ["relu", ""])
 @pytest.mark.parametrize("shape", [(64, 3), (2, 3, 5, 7)])
-def test_a_fused_normalization_updates_the_unbiased_variance(
+def test_a_fused_normalization_moves_the_running_variance_toward_the_unbiased_variance(
     shape: tuple[int, ...], activation: str
 ) -> None:
     rows = np.random.default_rng(2).normal(3, 2, shape).astype("float32")

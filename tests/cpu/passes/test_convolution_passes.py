@@ -69,7 +69,7 @@ def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_without_more_roun
     (exact,), types_of_float32 = wide.run(None)
     (plain,), _ = net.run([])
     (fused,), types = net.run(None)
-    assert types == types_of_float32 - Counter(multiply=4)  # only float32 multiplies weights
+    assert types == types_of_float32 - Counter(multiply=4)  # only float32 scales weights
     far, near = (np.abs(out.astype("float32") - exact).max() for out in (plain, fused))
     assert near <= max(far, 2.0**-8 * np.abs(exact).max())
 
@@ -88,7 +88,7 @@ def test_bias_and_activation_are_fused(activation, bias):
     [("relu", False), ("silu", False), ("hard_swish", False), ("relu6", True)],
 )
 @pytest.mark.parametrize("filters", [3, 64])
-def test_fused_relu6_maps_nan_to_0_and_all_but_silu_of_float32_map_negative_infinity_to_nan(
+def test_fused_relu6_maps_nan_to_0_and_others_but_float32_silu_map_negative_infinity_to_nan(
     filters, activation, hides, dtype
 ):
     sums: list[Any] = []

@@ -162,7 +162,7 @@ def test_random_programs_compute_the_same_with_and_without_the_pass(
     made.assert_same(list(dict.fromkeys(fetched)))
 
 
-def test_gradients_compute_the_same_with_and_without_the_pass() -> None:
+def test_gradients_are_the_same_with_and_without_the_pass() -> None:
     made = Made()
     h = "x"
     for op in [

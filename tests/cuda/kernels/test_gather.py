@@ -63,7 +63,7 @@ def test_a_class_id_out_of_range_is_reported(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 12, 2**31 - 1, -(2**31)])
-def test_a_maximum_index_outside_of_the_image_is_reported(value: int) -> None:
+def test_a_pooling_index_outside_of_the_image_is_reported(value: int) -> None:
     index = np.array([0, value], np.int32).reshape(1, 1, 1, 2)
     grads = np.ones(index.shape, np.float32)
     inputs = {"x": np.ones((1, 1, 3, 4), np.float32), "index": index, "out_grad": grads}

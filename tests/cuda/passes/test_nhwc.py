@@ -114,9 +114,8 @@ def test_results_match_without_the_fusion_passes(dtype: str, tf32: bool) -> None
 def test_a_residual_is_transposed_with_its_addend() -> None:
     ran = train(residual, "float16")
     assert_same(ran, train(residual, "float16", ["-nhwc"]))
-    assert (
-        ran.n_turned == 1
-    )  # only x, since an image of one pixel has the same layout in both orders
+    # Only x is transposed, since an image of one pixel has the same layout in both orders.
+    assert ran.n_turned == 1
     assert "std.batch_norm_activation_grad" in ran.order
 
 

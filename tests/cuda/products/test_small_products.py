@@ -212,7 +212,7 @@ def test_the_tile_with_the_shortest_estimated_time_is_chosen(
     assert choose_tile(product_of(*sizes), H200, n_others=0).warps == 8
 
 
-def test_blocks_of_other_kernels_are_subtracted_from_the_available_multiprocessors() -> None:
+def test_the_choice_of_a_tile_accounts_for_other_blocks_in_the_same_launch() -> None:
     product = product_of(201, 200, 64)
     assert choose_tile(product, H200) == choose_tile(product, H200, n_others=0) == Tile(4, 4)
     assert choose_tile(product, H200, n_others=104) == Tile(4, 8)

@@ -14,7 +14,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Multiplications per thread from which on another thread is worth waking.
+// Minimum multiplications per thread, so that another thread is worth waking.
 constexpr int64_t kThreadWork = 64 * 1024;
 
 // Slots: as in `Slots`; out, log_sum_exp. 16-bit floats are widened block by block: queries and

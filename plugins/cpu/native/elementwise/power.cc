@@ -155,7 +155,7 @@ OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
   const T defined = out == out ? derivative : out;
   return y == T(0) ? T(0) : defined;
 }
-// Computes x**y ln(x), or 0 if x is 0, which is its limit for every positive y.
+// Computes x**y ln(x) times out_grad, or 0 if x is 0 and y is not negative: the limit for y > 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfExponent(T x, T y, T out, T out_grad) {
   const T derivative = out * out_grad * functors::Log(x);

@@ -53,7 +53,7 @@ struct GeluFcGradKernel {
   // Columns per block: their weights, gradients and gelu's results stay in the L2 cache.
   static constexpr int64_t kColumns = 256;
   static constexpr int64_t kRows = 252;
-  static constexpr int64_t kFewest = 48;  // size from which transposing the weight pays off
+  static constexpr int64_t kFewest = 48;  // rows from which transposing the weight pays off
 
   int64_t PerThread() const { return kColumns * (layer_.n + 2 * kRows); }
 

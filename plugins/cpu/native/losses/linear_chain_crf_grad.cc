@@ -9,8 +9,8 @@ namespace {
 // Sequences are added up in blocks that do not depend on the number of threads.
 constexpr int64_t kMostBlocks = 16;
 
-// Computes the share of each tag i of the previous step, and adds the shares of transitions to
-// `pairs`: from i to j it is weights[i] * exponents[i, j] * ratios[j].
+// Computes the share of each tag i of the previous step, and subtracts the shares of transitions
+// from `pairs`: from i to j it is weights[i] * exponents[i, j] * ratios[j].
 template <typename T>
 OPWRIGHT_CPU_CLONES void GoBack(const T* weights, const T* exponents, const T* ratios, int64_t tags,
                                 T* before, T* pairs) {

@@ -71,7 +71,7 @@ bool AreAlike(const MatrixShape& one, const MatrixShape& other) {
                     [](const StackAxis& a, const StackAxis& b) { return a.size == b.size; });
 }
 
-// Multiplications per part from which on another thread is worth waking.
+// Minimum multiplications per part, so that another thread is worth waking.
 constexpr int64_t kPartGrain = 64 * 1024;
 
 }  // namespace

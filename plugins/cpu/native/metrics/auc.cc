@@ -12,7 +12,7 @@ namespace opwright_cpu {
 namespace {
 
 // Returns the share of pairs of a positive and a negative row in which the positive row has the
-// higher bin.
+// higher bin; pairs in the same bin count half.
 double AreaOf(const int64_t* positives, const int64_t* negatives, int64_t n_bins) {
   opwright::functors::RocArea area = {};
   for (int64_t i = 0; i < n_bins; ++i) {

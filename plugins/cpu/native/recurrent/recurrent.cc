@@ -140,7 +140,7 @@ struct RecurrentKernel {
         ctx.has_input(4) ? ctx.input(4, static_cast<uint32_t>(i)).template data<T>() : nullptr;
     const T* weight = is_packed_ ? ctx.input(2, static_cast<uint32_t>(i)).template data<T>()
                                  : buffers.weights + d * s_.gates() * s_.size;
-    // If there is only one row, threads share the products of each step.
+    // With only one row and one direction, threads share the products of each step.
     const int32_t n_threads = s_.directions * s_.n == 1 ? ctx.n_threads() : 1;
     for (int64_t k = 0; k < s_.steps; ++k) {
       const int64_t step = d == 1 ? s_.steps - 1 - k : k;

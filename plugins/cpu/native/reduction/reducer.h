@@ -56,7 +56,7 @@ class Stages {
 
   std::vector<Stage> stages_;
   int64_t numel_ = 0;
-  int64_t partials_ = 0;  // number of results of chunks
+  int64_t partials_ = 0;  // maximum number of chunk results in a stage
   int64_t result_bytes_ = 0;
   uint64_t workspace_bytes_ = 0;
 };

@@ -75,7 +75,7 @@ def fc_sgd(draw: Draw) -> Drawn:
 
 
 def _gelu_layer(draw: Draw) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
-    """Return weights that are multiples of a vector, and the shape of the output."""
+    """Return x with enough rows for a gradient, a weight of full vectors, and out's shape."""
     inputs, outputs = 16 * draw.choice([1, 2, 5]), 16 * draw.choice([1, 3])
     leading = draw.choice([(48,), (7, 9), (3, 1, 31)])
     weight = (outputs, inputs) if draw.attrs["transpose_weight"] else (inputs, outputs)
@@ -141,7 +141,7 @@ def folded_matmul(draw: Draw) -> Drawn:
 
 
 def _lstm(draw: Draw, **attrs: Any) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
-    """Return weights, perhaps lengths, and the shapes of each layer's state and of the output."""
+    """Return x, weights, perhaps lengths; and the shapes of all layers' states and of out."""
     steps, n, size = draw.other_length(), draw.other_length(), draw.choice([1, 3, 16])
     inputs, layers = draw.other_length(), draw.choice([1, 2, 3])
     leading = (n, steps) if attrs["batch_first"] else (steps, n)
@@ -154,7 +154,7 @@ def _lstm(draw: Draw, **attrs: Any) -> tuple[dict[str, Any], tuple[int, ...], tu
 
 
 def lstm_train(draw: Draw) -> Drawn:
-    """Draw layers with or without biases, with either first axis."""
+    """Draw layers with or without biases and initial states, for inputs with either first axis."""
     made, state, _ = _lstm(draw, **draw.attrs)
     for slot in ("bias_ih", "bias_hh"):
         if draw.choice([True, False]):

@@ -121,7 +121,7 @@ class Store(Server):
             self.joined.add(peer.rank)
 
     def leave(self, peer: Peer) -> None:
-        """Record the end of a process, which had announced it or is lost."""
+        """Drop the requests of a closed connection, and record a process that had not finished."""
         for gathering in self._gatherings.values():
             for place in [p for p, (each, _) in gathering.waiting.items() if each is peer]:
                 del gathering.waiting[place]

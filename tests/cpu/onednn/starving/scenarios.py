@@ -66,7 +66,7 @@ def product() -> Work:
         _forget_kernels()
         network = ow.Network([operator])
         (out,) = network.compile(["x", "y"], ["out"])(x=x, y=y)
-        # No other kernel may replace a kernel that lacks memory, since BLAS may exit the process.
+        # No other kernel may replace one that lacks memory, since BLAS may terminate the process.
         return [out, np.array("onednn" in str(network.placement()))]
 
     return work

@@ -152,7 +152,7 @@ def _lasts(value: Value, uses: Uses, lives: dict[Buffer, tuple[int, int]], end: 
 def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> list[_Late]:
     """Return the values to recompute within a time limit, largest per unit of time first.
 
-    The candidates do not depend on each other.
+    The chosen values do not depend on each other.
     """
     before = alive.max()
     chosen: list[_Late] = []

@@ -25,7 +25,7 @@ struct ColumnTeam {
   int64_t first;   // offset of the column's first element
   int64_t begin;   // first row of this thread
   int64_t end;
-  int64_t step;  // rows to the thread's next row
+  int64_t step;  // elements from a row of this thread to its next row
   int thread;
   int size;
   int width;

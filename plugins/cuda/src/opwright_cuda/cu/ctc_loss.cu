@@ -34,7 +34,8 @@ __global__ void ctc_loss(T* out, CtcRows<T, Index> rows, bool zero_infinity, Roo
   }
 }
 
-// The next label of the same class, or -1 after the last, and whether this label is the first.
+// The next label of the same class, or -1 after the last, and whether a label is the first of its
+// class.
 struct Link {
   int32_t next;
   bool is_first;

@@ -91,8 +91,8 @@ __global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels
 }
 
 // Computes loss and gradient in one pass, given that every loss has the same gradient `loss_grad`.
-// `softmax` and `out` may be null, `x_grad` may share memory with x. A class probability below
-// epsilon is raised to epsilon and has gradient 0.
+// `softmax` and `out` may be null, `x_grad` may share memory with x. If the probability of a line's
+// class is below epsilon, it is raised to epsilon, and the gradient of the line is 0.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_and_grad_lines(T* x_grad, T* out, T* softmax, const T* x, Labels labels,

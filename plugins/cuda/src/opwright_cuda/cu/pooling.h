@@ -47,7 +47,7 @@ OW_INLINE int32_t CountOfSliding(int32_t i, const PoolAxis& axis) {
   return span.end - span.begin;
 }
 
-// Returns the range of a dilated window, including the padding after it that counts.
+// Returns the range of a dilated window, including padding if `with_padding` is true.
 OW_INLINE Span DilatedWindowAt(int32_t i, const PoolAxis& axis, bool with_padding) {
   const int32_t begin = i * axis.stride - axis.before;
   const int32_t end = begin + (axis.kernel - 1) * axis.dilation + 1;

@@ -36,7 +36,7 @@ struct Strips {
   PoolAxis w;
   int32_t n_threads;
   int32_t channels;
-  int32_t first_cell;  // first actual or virtual window begin in each column
+  int32_t first_cell;  // in gradients, the cell of the first row of pixels; otherwise 0
   Divider by_vectors;
   Divider by_columns;
   Divider by_strips;

@@ -46,8 +46,8 @@ OW_INLINE T TimesPower(T factor, T x, T y) {
   return (is_negative ? -factor : factor) * root * root;
 }
 
-// Returns y x**(y - 1), which is 0 for the constant x**0 even if x is 0. If x**y is NaN, so is the
-// derivative, although y - 1 may round to an integer.
+// Returns y x**(y - 1) times out_grad, which is 0 for the constant x**0 even if x is 0 or out_grad
+// is infinite. If x**y is NaN, so is the derivative, although y - 1 may round to an integer.
 template <typename T>
 struct PowerGradOfBase {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {
@@ -55,7 +55,7 @@ struct PowerGradOfBase {
     return y == T(0) ? T(0) : grad;
   }
 };
-// Returns x**y ln(x), or 0 if x is 0, which is its limit for every positive y.
+// Returns x**y ln(x) times out_grad, or 0 if x is 0 and y is not negative: the limit for y > 0.
 template <typename T>
 struct PowerGradOfExponent {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {

@@ -3,7 +3,7 @@
 cuBLASLt's matrices are column-major, but ours are row-major. So cuBLASLt computes the transpose,
 outT = yT xT, without moving any matrix: its A is our y, its B is our x, and its m is our n.
 
-Float32 factors are multiplied in full precision. With the option ``cuda.allow_tf32``, they are
+Float32 factors are multiplied in float32. With the option ``cuda.allow_tf32``, they are
 rounded to TF32, with 10 bits of fraction, which tensor cores multiply many times faster.
 """
 
