@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import fill
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent / "std" / "operators")]
@@ -65,6 +66,13 @@ def words(dtypes: set[str]) -> str:
     return ", ".join([*listed, *(d for d in DTYPES if d in dtypes)])
 
 
+def wrap_paragraphs(text: str) -> str:
+    """Return the text at the width of pages, without changes of its headings and tables."""
+    parts = text.split("\n\n")
+    words = [p if p.startswith(("#", "|")) else fill(p, 120, break_on_hyphens=False) for p in parts]
+    return "\n\n".join(words)
+
+
 def render() -> str:
     """Return the page's text."""
     rows: dict[str, tuple[set[str], set[str]]] = {}
@@ -76,7 +84,11 @@ def render() -> str:
         f"| `{op_type}` | {words(dtypes)} | {', '.join(sorted(libraries))} |"
         for op_type, (dtypes, libraries) in sorted(rows.items())
     ]
-    text = INTRODUCTION + "\n".join(lines) + "\n\n## Without a kernel of their own\n\n"
+    text = (
+        wrap_paragraphs(INTRODUCTION)
+        + "\n".join(lines)
+        + "\n\n## Without a kernel of their own\n\n"
+    )
     ops = ow.current_context().ops
     reasons = dict(NOT_THERE)
     for op_type in standard_types():

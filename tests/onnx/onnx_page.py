@@ -41,6 +41,10 @@ EXPORTED: Final = {
 PAGE: Final = Path(__file__).parents[2] / "docs" / "run_onnx_models.md"
 BEGIN: Final = "<!-- what follows is written by tests/onnx/onnx_page.py -->\n"
 
+EXPORTED_MODELS: Final = """\
+Models of torchvision, timm and transformers with random weights, written by both exporters of
+torch 2.13. Equal means to PyTorch, at the batch size of the export and at another one."""
+
 
 def render() -> str:
     """Return the end of the page."""
@@ -81,9 +85,7 @@ def render() -> str:
             *_cases(),
             "## Models of PyTorch",
             "",
-            "Models of torchvision, timm and transformers with random weights, written by both",
-            "exporters of torch 2.13. Equal means to PyTorch, at the batch size of the export and",
-            "at another one.",
+            textwrap.fill(EXPORTED_MODELS, 120),
             "",
             *_exported(),
         ]
