@@ -272,6 +272,14 @@ def test_a_report_of_many_failures_is_abbreviated(site):
     assert "plugins that failed to load beside these: 3; run: opwright doctor" in text
 
 
+def test_a_long_reason_is_abbreviated(site):
+    site.add("acme", "raise ValueError('a' * 100_000)\n")
+    for text in (site.command("plugins").stdout, site.command("ops", "relu").stderr):
+        assert "ValueError: aaaa" in text
+        assert "aaa... (of 100,000 characters)" in text
+        assert len(text) < 6_000
+
+
 def test_a_failed_plugin_is_skipped_by_refresh_until_it_is_fixed(site):
     package = site.add("acme", "1 / 0\n")
     answer = site.json(f"""
