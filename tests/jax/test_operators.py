@@ -106,7 +106,8 @@ def test_the_gradient_of_a_gradient_of_zeros_is_zero(case: Case) -> None:
 @over([case for case in once_cases() if case.op not in FLAT])
 def test_a_missing_second_gradient_is_reported(case: Case) -> None:
     total, values = make_sample(case, "float64").scalar()
-    with pytest.raises(GradientError, match=rf"{case.op}.* can be differentiated once"):
+    refusal = rf"{case.op}.* (can be differentiated once|it has no second gradient)"
+    with pytest.raises(GradientError, match=refusal):
         jax.grad(lambda *v: sum(g.sum() for g in jax.grad(total, tuple(range(len(v))))(*v)))(
             *values
         )
