@@ -212,7 +212,7 @@ def test_feeds_may_be_given_in_one_dict(call):
     np.testing.assert_array_equal(call({"x": X})[1], 2 * X)
     with pytest.raises(FeedError, match="unknown feed, got 'y'; names are 'x'"):
         call({"y": X})
-    with pytest.raises(FeedError, match="'x' is given in the dict, got it by name as well"):
+    with pytest.raises(FeedError, match="'x' must be given once, got it in the dict and by name"):
         call({"x": X}, x=X)
     with pytest.raises(FeedError, match="feeds must be named by text, got 3"):
         call({3: X})

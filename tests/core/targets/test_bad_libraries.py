@@ -50,7 +50,7 @@ def test_the_error_distinguishes_kinds_of_files_that_are_not_libraries(
 def test_a_truncated_file_does_not_crash_the_process(tmp_path, plain_library, kept):
     path = tmp_path / "cut.so"
     path.write_bytes(plain_library.read_bytes()[:kept])
-    fails(path, "a library must be whole, got a truncated file of")
+    fails(path, "a library must be complete, got a truncated file of")
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ PyObject* CallUnusual(NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
       if (value != Py_None) options.fetch_as = value;
     } else if (named.contains(name)) {
       Throw(ErrorKind::kFeed, "feed: ", py::repr(name).cast<std::string>(),
-            " is given in the dict, got it by name as well");
+            " must be given once, got it in the dict and by name");
     } else {
       named[name] = py::handle(value);
     }

@@ -76,7 +76,7 @@ void CheckWhole(int file, const std::string& path, const Elf64_Ehdr& header, uin
         whole && !__builtin_add_overflow(part.p_offset, part.p_filesz, &end) && end <= file_bytes;
   }
   if (!whole) {
-    Throw(ErrorKind::kPlugin, path, ": a library must be whole, got a truncated file of ",
+    Throw(ErrorKind::kPlugin, path, ": a library must be complete, got a truncated file of ",
           file_bytes, " bytes; install its package again");
   }
 }

@@ -37,7 +37,7 @@ NOT_THERE: Final = {
             *("scale", "pow_scalar", "max_pool2d", "max_pool3d"),
             *("adaptive_max_pool2d", "adaptive_max_pool3d"),
         ),
-        'the host computes whole numbers: fallback="cpu" runs it there (2026-11-28)',
+        'the host computes integers: fallback="cpu" runs it there (2026-11-28)',
     ),
     "roi_align_places": 'for gradients of the mode max: fallback="cpu" runs it (2026-11-29)',
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',

@@ -34,7 +34,7 @@ def _pow_scalar(x: Tensor, exponent: float) -> Tensor:
 
 
 def _power(x: Tensor, y: Tensor) -> Tensor:
-    require(x.is_floating_point(), "NumPy refuses or wraps powers of whole numbers differently")
+    require(x.is_floating_point(), "NumPy refuses or wraps powers of integers differently")
     return torch.pow(x, y)
 
 

@@ -75,7 +75,7 @@ def _max_pool(rank: int) -> Function:
         begins = _begins(paddings, kernel)
         require(begins is not None or not ceil_mode, "uneven paddings with ceil_mode")
         if begins is None:
-            require(x.is_floating_point(), "the lowest whole number around images")
+            require(x.is_floating_point(), "the lowest integer around images")
             padded = pad_spatial(x, paddings, -torch.inf)
             return function(padded, kernel, list(strides) or None, 0, dilations), None
         out, index = function(
@@ -100,7 +100,7 @@ def _avg_pool(rank: int) -> Function:
         divisor: int,
     ) -> Tensor:
         require(set(dilations) <= {1} and not divisor, "windows with gaps, or another divisor")
-        require(x.is_floating_point(), "means of whole numbers")
+        require(x.is_floating_point(), "means of integers")
         begins = _begins(paddings, kernel)
         if begins is not None:
             steps = list(strides) or list(kernel)

@@ -24,7 +24,7 @@ def _over_axes(function: Function) -> Function:
 
 
 def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    require(x.is_floating_point(), "means of whole numbers")
+    require(x.is_floating_point(), "means of integers")
     return x.mean(axes, keepdim=keepdims)
 
 
@@ -127,7 +127,7 @@ def _bincount(x: Tensor, length: int, weights: Tensor | None = None) -> Tensor:
 
 
 def _histogram(x: Tensor, bins: int, min: float, max: float) -> Tensor:
-    require(x.dtype in (torch.float32, torch.float64), "a histogram of whole numbers")
+    require(x.dtype in (torch.float32, torch.float64), "a histogram of integers")
     kept = x[(x >= min) & (x <= max)]
     return torch.histogram(kept.double(), bins, range=(min, max))[0].long()
 

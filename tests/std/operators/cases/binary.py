@@ -59,8 +59,8 @@ def integers(op: str, expected: Callable[..., Array], low: int = -5, **second: A
     inputs = {"x": Random((9,), low, 5), "y": Random((9,), **{"low": low, "high": 5, **second})}
     wide = {"x": Random((2, 9), low, 5), "y": Random((9,), **{"low": low, "high": 5, **second})}
     return [
-        Case(op, inputs, expected, dtypes=INTS, label="integers", no_grad="whole numbers"),
-        Case(op, wide, expected, dtypes=INTS, label="integers-row", no_grad="whole numbers"),
+        Case(op, inputs, expected, dtypes=INTS, label="integers", no_grad="integers"),
+        Case(op, wide, expected, dtypes=INTS, label="integers-row", no_grad="integers"),
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from case import FLOATS, INTS, Array, Case, Random, Values
 from cases.unary import ENDS, INF, NAN
 
-WHY = "whole numbers"
+WHY = "integers"
 
 
 def each_pair(function: Callable[[int, int], int]) -> Callable[..., Array]:

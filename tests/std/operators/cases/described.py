@@ -119,5 +119,5 @@ CASES = (
         label="empty",
     ),
     *(rows_of(f"width-{n}", [1, 0], 2, (2, n)) for n in LENGTHS),
-    rows_of("dtypes", [1, 0], 2, (2, 3), dtypes=EVERY, no_grad="whole numbers among them"),
+    rows_of("dtypes", [1, 0], 2, (2, 3), dtypes=EVERY, no_grad="integers among them"),
 )

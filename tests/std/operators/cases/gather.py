@@ -55,6 +55,6 @@ CASES = (
         dtypes=NUMBERS,
         label="dtypes",
         ulps=0,
-        no_grad="whole numbers among them",
+        no_grad="integers among them",
     ),
 )

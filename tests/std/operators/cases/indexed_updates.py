@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from case import FLOATS, INTS, Array, Case, Random, Values
 
-WHOLE = "whole numbers"
+WHOLE = "integers"
 
 
 def index_add(x: Array, index: Array, updates: Array, axis: int = 0, alpha: float = 1.0) -> Array:

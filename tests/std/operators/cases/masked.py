@@ -176,7 +176,7 @@ CASES = (
             over(REDUCTIONS[name]),
             attrs={"axis": [0, 1]},
             dtypes=INTS,
-            no_grad="whole numbers",
+            no_grad="integers",
         )
         for name in ("sum", "max", "min")
     ),
@@ -261,6 +261,6 @@ CASES = (
         {"axis": [0]},
         INTS,
         label="integers",
-        no_grad="whole numbers",
+        no_grad="integers",
     ),
 )

@@ -306,7 +306,7 @@ CASES = (
             attrs,
             dtypes=("int32", "uint8"),
             label="whole",
-            no_grad="whole numbers",
+            no_grad="integers",
         )
         for op, expected, attrs in (
             ("max_pool2d", max_pool, {"kernel": [2, 3], "paddings": [1, 0, 1, 1]}),

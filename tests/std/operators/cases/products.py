@@ -51,8 +51,8 @@ def summed(equation: str, *shapes: tuple[int, ...], **options: Any) -> Case:
 EINSUM = (
     *(summed("i,i->", (n,), (n,)) for n in LENGTHS),
     summed("ij,jk->ik", (3, 4), (4, 5), dtypes=FLOATS),
-    summed("ij,jk", (3, 4), (4, 5), dtypes=INTS, no_grad="whole numbers"),
-    summed("ij->", (3, 4), dtypes=("int32", "uint64"), no_grad="whole numbers"),
+    summed("ij,jk", (3, 4), (4, 5), dtypes=INTS, no_grad="integers"),
+    summed("ij->", (3, 4), dtypes=("int32", "uint64"), no_grad="integers"),
     summed("ba", (3, 4)),
     summed("ij->ji", (3, 4)),
     summed("ij->j", (3, 4)),

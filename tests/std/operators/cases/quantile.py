@@ -66,7 +66,7 @@ CASES = (
                 op,
                 "whole",
                 Random((3, 8), 0, 9),
-                "whole numbers",
+                "integers",
                 attrs={"axis": [1]},
                 dtypes=("int32", "uint8", "bool"),
             ),

@@ -110,7 +110,7 @@ def integers(op: str, function: Callable[[list[Any]], Any]) -> Case:
         {"axis": [1]},
         dtypes=INTS,
         label="integers",
-        no_grad="whole numbers",
+        no_grad="integers",
     )
 
 
@@ -224,7 +224,7 @@ CASES = (
         {"axis": [1]},
         dtypes=INTS,
         label="beyond-int8",
-        no_grad="whole numbers",
+        no_grad="integers",
     ),
     *reduced("mean", mean, True, FLOATS),
     Case(
@@ -234,7 +234,7 @@ CASES = (
         {"axis": [1]},
         dtypes=(*INTS, "bool"),
         label="whole",
-        no_grad="whole numbers",
+        no_grad="integers",
     ),
     *reduced("max", extremum(higher), False, FLOATS),
     integers("max", max),

@@ -129,7 +129,7 @@ def convolved(
     )
 
 
-WHOLE = {"dtypes": EVERY, "no_grad": "whole numbers among them"}
+WHOLE = {"dtypes": EVERY, "no_grad": "integers among them"}
 
 CASES = (
     *(masked(f"steps-{n}", [0, n, n // 2], "int32", attrs={"max_length": n}) for n in LENGTHS),

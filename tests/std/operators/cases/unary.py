@@ -95,7 +95,7 @@ def integers(op: str, expected: Callable[..., Array], attrs: dict[str, Any] | No
         attrs=attrs or {},
         dtypes=INTS,
         label="integers",
-        no_grad="whole numbers",
+        no_grad="integers",
     )
 
 
@@ -103,7 +103,7 @@ def fractions(op: str, expected: Callable[..., Array], low: float = -4) -> Case:
     """Return the case of integers and bool, whose results are float32."""
     inputs = {"x": Random((9,), low, 4)}
     dtypes = ("int32", "uint8", "bool")
-    return Case(op, inputs, expected, dtypes=dtypes, label="whole", no_grad="whole numbers")
+    return Case(op, inputs, expected, dtypes=dtypes, label="whole", no_grad="integers")
 
 
 ENDS = [0.0, -0.0, 1.0, -1.0, INF, -INF, NAN]

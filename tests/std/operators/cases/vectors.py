@@ -39,7 +39,7 @@ def case(op: str, x: Dims, y: Dims, label: str = "", **options: Any) -> Case:
     inputs = {"x": Random(x), "y": Random(y)}
     options = {"terms": 60, "magnitude": 12.0, "dtypes": FLOATS, **options}
     if "int32" in options["dtypes"]:
-        options["no_grad"], label = "whole numbers", f"{label}-whole"
+        options["no_grad"], label = "integers", f"{label}-whole"
     return Case(op, inputs, FUNCTIONS[op], label=label, **options)
 
 
@@ -63,7 +63,7 @@ def trace(x: Array, k: int = 0) -> Array:
 
 def along(op: str, shape: Dims, k: int = 0, dtypes: tuple[str, ...] = FLOATS) -> Case:
     label = f"{'-'.join(map(str, shape))} {k}"
-    reason = "whole numbers" if "int32" in dtypes else ""
+    reason = "integers" if "int32" in dtypes else ""
     function = diag if op == "diag" else trace
     return Case(
         op,

@@ -34,7 +34,7 @@ SCALED = (
 )
 RAISED = (
     _make("raised", "Power, out = x**exponent.")
-    .add_attr("exponent", int, "a small whole number")
+    .add_attr("exponent", int, "a small integer")
     .default(2)
     .between(1, 4)
     .build(infer_shape=same_shape_as("x"), gradient=no_gradient("only its range matters here"))

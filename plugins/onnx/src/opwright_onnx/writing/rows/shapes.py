@@ -238,7 +238,7 @@ def arange(w: Writer, op: Op) -> Any:
         if (stop - start) / step <= MAX_WRITTEN:
             return w.const(np.arange(start, stop, step), dtype)
     if not dtype.startswith("int"):
-        raise DeclinedError("its bounds must be whole numbers where a run computes them")
+        raise DeclinedError("its bounds must be integers where a run computes them")
     numbers = [
         w.cast(w.node("Reshape", b, w.ints([])), dtype) if isinstance(b, str) else w.const(b, dtype)
         for b in bounds

@@ -107,7 +107,7 @@ def lp_pool(w: Writer, op: Op) -> Any:
     attrs = read_windows(op, int(op.type[7]))
     attrs["ceil_mode"] = _rounding(w, op)
     if op.attrs["p"] != int(op.attrs["p"]):
-        raise DeclinedError("p must be a whole number")
+        raise DeclinedError("p must be an integer")
     return in_channels_first(w, op, lambda x: w.node("LpPool", x, p=int(op.attrs["p"]), **attrs))
 
 
