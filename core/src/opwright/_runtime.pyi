@@ -98,7 +98,7 @@ class Device:
         once.
         """
     def holds(self, array: object) -> bool:
-        """Tell whether an array states that it is on this device; False for the host and ndarrays.
+        """Return whether an array declares this device; False for the host and ndarrays.
 
         An array without DLPack that has the attribute of the device's arrays counts as on any
         device of this type.

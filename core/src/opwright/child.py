@@ -193,7 +193,7 @@ class Child(Channel):
             how = _DAMAGED
         except (EOFError, ConnectionError):
             pass
-        except BaseException:  # an interrupt: a late answer must not serve the next request
+        except BaseException:  # an interrupt: a late answer must not answer the next request
             self.close()
             raise
         with suppress(subprocess.TimeoutExpired):

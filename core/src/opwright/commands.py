@@ -5,7 +5,7 @@ has ``add_arguments(parser)`` and ``run(args) -> exit code``, and is imported at
 
 >>> SIZES = Command("show how large the operators are", "opwright_acme.sizes")
 
-Look up names from the command line within ``with resolving():``, so that an unknown name ends with
+Look up names from the command line within ``with resolving():``, so an unknown name ends with
 exit code 2, as any wrong usage does; findings of a command have exit code 1. Code that may crash
 or hang runs in a separate process (`Child`). A process that is started otherwise should end with
 the command (`end_with_parent`); `describe_exit` describes how it ended, and `end_without_core`

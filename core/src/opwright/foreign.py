@@ -91,7 +91,7 @@ def _handler_codes() -> set[CodeType]:
 
 
 def _is_handler(frame: FrameType) -> bool:
-    """Tell whether a frame was called with a number and the frame of its caller.
+    """Return whether a frame was called with a number and the frame of its caller.
 
     Python calls handlers in this way, even a handler that has removed itself.
     """

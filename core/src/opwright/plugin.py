@@ -1,7 +1,7 @@
 """For the authors of plugins: the hooks and their registrars.
 
 A plugin is a module, named by an entry point in the group ``opwright.plugins``. It is a table: it
-imports nothing heavy and only *names* its objects, so that discovery stays cheap and each
+imports nothing heavy and only *names* its objects, so discovery stays cheap and each
 object is imported, and each library opened, when it is first used.
 
 >>> @hookimpl

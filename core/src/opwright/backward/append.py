@@ -32,7 +32,7 @@ def append_backward(
     """Append operators that compute gradients of the sum of all targets.
 
     With `grads` they are vector-Jacobian products: the gradients of the sum of each target times
-    its given variable, added up over all elements and targets.
+    its given variable, summed over all elements and targets.
 
     The gradient of ``w`` is named ``w_grad``, with a suffix if that name is taken. The
     function may be called again, for other targets or for gradients of gradients: the calls do not

@@ -29,8 +29,8 @@ class Keeping:
     def move(self, block: Block) -> list[tuple[str, str]]:
         """Move a block out of the body; return pairs of outer array and variable of the block.
 
-        Values of the body that the block reads become elements of arrays. Values that are
-        the same in every iteration are recomputed instead: an array would repeat them. An iteration
+        Values of the body that the block reads become elements of arrays. Loop-invariant
+        values are recomputed instead, since an array would hold a copy per iteration. An iteration
         over segments is recomputed as a whole.
         """
         self._inner = block

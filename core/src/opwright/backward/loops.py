@@ -96,7 +96,7 @@ class _LoopGradient:
         self._blocked: set[str] = set()
 
     def write(self) -> InputGrads:
-        """Write the body and the scan that runs it."""
+        """Emit the body and the scan that runs it."""
         carried = self._find_carried()
         targets = [self._nexts[i] for i in carried] + [name for name, _ in self._stacked]
         if not targets:
@@ -158,7 +158,7 @@ class _LoopGradient:
             inner.add(route.versions.last_key(name), self._seeds[-1][1])
         if self._is_segment and len(self._body.ops) == 1:
             # One loop adds to the earlier sums within the iteration, in the order of
-            # a loop without segments, so that results are bitwise identical.
+            # a loop without segments, so results are bitwise identical.
             self._sums = {name: self._define_grad(name, "/sum") for name in self._captured}
             inner.sums = self._sums
         inner.run()

@@ -64,7 +64,7 @@ class ForwardOp:
 
     @property
     def first_output(self) -> str:
-        """The name of its first output, the prefix of the names of its gradients."""
+        """The name of its first output, which is the prefix of its gradient names."""
         return next(self.op.output_names())
 
     def data_reads(self) -> Sequence[Key]:

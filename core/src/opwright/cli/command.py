@@ -143,7 +143,7 @@ def _load(point: Source) -> Command:
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises where argparse would print and exit, so that there is one way to fail."""
+    """Raises where argparse would print and exit so that there is one way to fail."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **options})

@@ -218,7 +218,7 @@ def measure_index_ms(record: PluginRecord) -> float:
 
 
 def _measure(call: Callable[[], _T]) -> tuple[_T, float]:
-    """Return the result of a call, and the time in ms of the fastest of a few calls."""
+    """Call a function a few times; return its result and the shortest time in ms."""
     times_ms = []
     for _ in range(_REPEATS):
         began = time.perf_counter()

@@ -32,5 +32,5 @@ _unchanged: Final = Epoch()
 
 
 def is_unchanged() -> bool:
-    """Tell whether the default Context is current, without pins and later registrations."""
+    """Return whether the default Context is current, without pins and later registrations."""
     return guarded_context.get() is None and default_epoch.now == _unchanged.now

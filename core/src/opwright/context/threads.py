@@ -1,7 +1,7 @@
 """The number of threads of kernels: a setting of the process, because its cores are shared.
 
 Whether results may depend on that number is also a setting, for plans that do not specify it. Both
-are deliberately global. Every change advances the epochs, so that plans are lowered again. Thread
+are deliberately global. Every change advances the epochs, so plans are lowered again. Thread
 libraries do not survive a fork, so a child runs with one thread.
 """
 

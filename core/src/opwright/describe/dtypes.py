@@ -80,7 +80,7 @@ def short_dtype(dtype: str) -> str:
 
 
 def is_float(dtype: str) -> bool:
-    """Tell whether values of this canonical dtype can have a gradient."""
+    """Return whether values of this canonical dtype can have a gradient."""
     return dtype in _FLOATS
 
 

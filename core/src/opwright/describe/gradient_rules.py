@@ -36,7 +36,7 @@ class GradOp:
         self.body = body
 
     def __call__(self, g: GradientContext) -> None:
-        """Write the gradient operator and set the gradients that it computes."""
+        """Emit the gradient operator and set the gradients that it computes."""
         graded = graded_inputs(g.proto, self)
         self._check_nothing_lost(g, graded)
         inputs: dict[str, list[str]] = {slot.name: g.inputs(slot.name) for slot in g.proto.inputs}
@@ -135,7 +135,7 @@ def grad_op(
         Forward outputs of which kernels read only the shape.
     no_grad : sequence of str
         Float inputs that never have a gradient, such as state that the operator updates. Requesting
-        their gradient is refused, as is a gradient of an output that has none, so that nothing
+        their gradient is refused, as is a gradient of an output that has none, so nothing
         silently becomes zero.
     gradient : callable, optional
         The rule that differentiates the gradient operator again, such as `linear_in`.

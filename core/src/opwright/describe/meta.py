@@ -95,11 +95,11 @@ class InferContext:
         return self._inputs
 
     def has_input(self, slot: str) -> bool:
-        """Tell whether an optional input was given."""
+        """Return whether an optional input was given."""
         return bool(self.inputs(slot))
 
     def has_output(self, slot: str) -> bool:
-        """Tell whether an output is wanted; setting an unwanted one does nothing."""
+        """Return whether an output is wanted; setting an unwanted one does nothing."""
         return self.output_count(slot) > 0
 
     @property
@@ -278,12 +278,12 @@ def dims_match(a: int, b: int) -> bool:
 
 
 def shapes_match(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Tell whether two shapes have equal rank and possibly equal dimensions."""
+    """Return whether two shapes have equal rank and possibly equal dimensions."""
     return a == b or (len(a) == len(b) and all(map(dims_match, a, b)))
 
 
 def metas_match(a: Meta, b: Meta) -> bool:
-    """Tell whether two metas have equal dtypes and possibly equal shapes."""
+    """Return whether two metas have equal dtypes and possibly equal shapes."""
     return a.dtype == b.dtype and shapes_match(a.shape, b.shape)
 
 

@@ -44,7 +44,7 @@ for _type in set(AttrType) - {BLOCK}:
 class OpMaker:
     """Describes an operator: its slots, its attributes, and their constraints.
 
-    Every method returns the maker, so that calls are chained. A constraint applies to the slot or
+    Every method returns the maker, so calls are chained. A constraint applies to the slot or
     attribute added last. Mistakes raise a `RegistrationError` that names the operator. The page of
     `opwright.op` begins with an example.
 

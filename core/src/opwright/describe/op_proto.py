@@ -104,7 +104,7 @@ class OpProto(ProtoValue):
     dispatch : str or None
         The input slot or dtype attribute whose dtype selects the kernel; None: see `dispatch_slot`.
     dynamic_output : bool
-        Whether the shapes of outputs depend on values, so that the kernel resizes them.
+        Whether the shapes of outputs depend on values, so the kernel resizes them.
     dispatch_slot : str
         `dispatch`, or if that is None, the first required input, or otherwise the first dtype
         attribute; empty if none of these exists.
@@ -186,15 +186,15 @@ class OpProto(ProtoValue):
         self._set(read_slots={**self.input_slots, **more})
 
     def input(self, name: str) -> VarProto:
-        """Return an input slot by name; SlotError names the nearest if there is none."""
+        """Return an input slot by name; SlotError suggests the nearest if the name is unknown."""
         return self.get_slot(self.input_slots, name, "input")
 
     def output(self, name: str) -> VarProto:
-        """Return an output slot by name; SlotError names the nearest if there is none."""
+        """Return an output slot by name; SlotError suggests the nearest if the name is unknown."""
         return self.get_slot(self.output_slots, name, "output")
 
     def get_slot(self, slots: Mapping[str, VarProto], name: str, side: str) -> VarProto:
-        """Return one of the slots of a side; SlotError names the nearest if there is none."""
+        """Return an input or output slot; SlotError suggests the nearest if the name is unknown."""
         if name not in slots:
             near = hint_argument(str(name), slots, f"{side}s")
             raise SlotError(f"{self.type}: unknown {side}, got {name!r}{near}")
@@ -296,7 +296,7 @@ class OpProto(ProtoValue):
 
 
 def can_be_float(proto: OpProto, slot: VarProto) -> bool:
-    """Tell whether a slot can hold floats, and so have a gradient."""
+    """Return whether a slot can hold floats, and so have a gradient."""
     seen = set()
     while slot.same_as is not None and slot.name not in seen and not slot.dtypes:
         seen.add(slot.name)

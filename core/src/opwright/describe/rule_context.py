@@ -92,25 +92,25 @@ class RuleContext:
         return value
 
     def has_input(self, slot: str) -> bool:
-        """Tell whether an optional input was given."""
+        """Return whether an optional input was given."""
         return bool(self.inputs(slot))
 
     def input(self, slot: str) -> str | None:
-        """Return the name of the variable of an input slot, None if it is absent."""
+        """Return the variable name of an input slot, or None if it is absent."""
         return next(iter(self.inputs(slot)), None)
 
     def inputs(self, slot: str) -> list[str]:
-        """Return the names of the variables of an input slot, none if it is absent."""
+        """Return the variable names of an input slot; empty if it is absent."""
         if slot not in self.op.inputs:
             self.proto.input(slot)  # SlotError for an unknown one
         return list(self.op.inputs.get(slot, ()))
 
     def output(self, slot: str) -> str | None:
-        """Return the name of the variable of an output slot, None if it is absent."""
+        """Return the variable name of an output slot, or None if it is absent."""
         return next(iter(self.outputs(slot)), None)
 
     def outputs(self, slot: str) -> list[str]:
-        """Return the names of the variables of an output slot, none if it is absent."""
+        """Return the variable names of an output slot; empty if it is absent."""
         if slot not in self.op.outputs:
             self.proto.output(slot)  # SlotError for an unknown one
         return list(self.op.outputs.get(slot, ()))
@@ -210,7 +210,7 @@ class GradientContext(RuleContext):
         """Gradients set so far, by (slot, index); None: declared to be zero."""
 
     def output_grad(self, slot: str) -> str | None:
-        """Return the name of the gradient of an output, None if it is zero."""
+        """Return the gradient name of an output, or None if the gradient is zero."""
         return next(iter(self.output_grads(slot)), None)
 
     def output_grads(self, slot: str) -> list[str | None]:
@@ -220,7 +220,7 @@ class GradientContext(RuleContext):
         return grads or [None] * len(self.outputs(slot))
 
     def wants(self, slot: str, index: int = 0) -> bool:
-        """Tell whether the gradient of an input is wanted; others need not be computed."""
+        """Return whether the gradient of an input is wanted; others need not be computed."""
         flags = self._wanted.get(slot, ())
         if index >= len(flags):
             self.proto.input(slot)
@@ -228,7 +228,7 @@ class GradientContext(RuleContext):
         return bool(flags[index])
 
     def wants_any(self, slot: str) -> bool:
-        """Tell whether the gradient of any variable of a slot is wanted."""
+        """Return whether the gradient of any variable of a slot is wanted."""
         return any(self.wants(slot, index) for index in range(len(self.inputs(slot))))
 
     def set_input_grad(self, slot: str, name: str | None, index: int = 0) -> None:
@@ -304,7 +304,7 @@ class BodyContext(RuleContext):
     __slots__ = ()
 
     def has_output(self, slot: str) -> bool:
-        """Tell whether an output is wanted."""
+        """Return whether an output is wanted."""
         return bool(self.outputs(slot))
 
     def set_output(self, slot: str, name: str, index: int = 0) -> None:

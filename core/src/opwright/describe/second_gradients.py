@@ -19,7 +19,7 @@ Derivative: TypeAlias = Callable[[BodyContext], str]
 
 
 def linear_in(slot: str, **attrs: Any) -> GradientRule:
-    """Return the rule of the gradient of an operator that is linear in one input.
+    """Return the gradient rule of an operator that is linear in one input.
 
     The gradient of such a gradient is the operator itself, applied to the gradient of the input.
 
@@ -88,7 +88,7 @@ class Composition:
         self.reads = tuple(reads)
 
     def __call__(self, b: BodyContext) -> bool | None:
-        """Write the operators."""
+        """Emit the operators."""
         return self._write(b)
 
 
@@ -177,7 +177,7 @@ class _Tape:
         return names
 
     def differentiate(self, grads: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-        """Write the gradients of `names` from the gradients of the written operators.
+        """Emit the gradients of `names` from the gradients of the emitted operators.
 
         Raises GradientError if an operator on a path has no rule.
         """
@@ -230,7 +230,7 @@ class _Tape:
                 partials.setdefault(op.inputs[slot][index], []).append(name)
 
     def _close(self, partials: dict[str, list[str]], name: str) -> str | None:
-        """Return the sum of the gradients of a variable; None if there is none."""
+        """Return the sum of a variable's gradients, or None if it has no gradient."""
         listed = partials.pop(name, None)
         if listed is None:
             return None

@@ -16,7 +16,7 @@ class PythonDevice(Protocol):
     dlpack_code : int
         DLPack's DLDeviceType.
     addressable : bool
-        Whether a handle is an address that may be offset, so that a plan uses one arena;
+        Whether a handle is an address that may be offset, so a plan uses one arena;
         otherwise each value gets its own buffer.
     """
 
@@ -97,7 +97,7 @@ class ArrayPlace(NamedTuple):
 class DeviceArrays(Protocol):
     """Arrays for Python kernels on a device in a compiled library; ``arrays=`` in a hook names it.
 
-    All methods are called with the GIL held. Pointers are ints, `number` is the device's.
+    All methods are called with the GIL held. Pointers are ints, `number` is the device number.
 
     It may have three more members, for libraries without DLPack: `interface`, the name of an
     attribute by which arrays describe their memory on devices of this type, ``locate`` and

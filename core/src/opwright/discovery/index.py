@@ -1,6 +1,6 @@
-"""Keeps the registrations of plugins in a file, so that later processes import no plugin.
+"""Keeps the registrations of plugins in a file so that later processes import no plugin.
 
-There is one file for each set of installed plugins, so that environments that share a cache folder
+There is one file for each set of installed plugins, so environments that share a cache folder
 do not overwrite each other; concurrent first processes write the same content. A file that is
 stale, corrupt or cannot be written only costs time.
 

@@ -81,7 +81,7 @@ def describe_failure(package: Package, error: BaseException) -> PluginFailure:
     is_rule = isinstance(error, RegistrationError | PluginError)
     name = "" if is_rule else type(error).__name__ + (": " if text else "")
     trace = _trace_plugin(error)
-    if not trace and not is_rule:  # a SyntaxError, which shows the line by itself
+    if not trace and not is_rule:  # a SyntaxError already shows the line
         import traceback  # here and below: 1 ms, for plugins that fail
 
         trace = show("".join(traceback.format_exception_only(error)))
@@ -175,7 +175,7 @@ def _describe_invalid(error: BaseException) -> str:
 def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, ...]:
     """Return the files that the registrations may depend on, with their times and sizes.
 
-    These are the hook module, its parent packages, and the modules of their own distribution that
+    These are the hook module, its parent packages, and the modules of the same distribution that
     they imported. Empty if a file has no time, or changed while it was read.
     """
     top = module.partition(".")[0]

@@ -79,7 +79,7 @@ def _lower(request: LowerRequest, finish: Callable[[Graph], Result]) -> Result:
         _check_unread(graph, request.given.shape_only)
         result = finish(graph)
         _forget(built, ())
-        if not graph.is_body and not graph.keep_all:  # targets of other plans serve only one
+        if not graph.is_body and not graph.keep_all:  # other targets are for one plan
             inferred = request.target.inferred
             inferred.clear()
             for key, signature in graph.signatures.items():

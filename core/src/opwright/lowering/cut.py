@@ -39,8 +39,8 @@ MOST_AGAIN: Final = 0.04
 
 
 Halves = tuple[list[tuple[Graph, LowerRequest]], dict[str, int | str], dict[str, tuple[int, ...]]]
-"""Two graphs with their requests, and for each feed of the second that is not late the
-position of a fetch of the first, or the name of one of its feeds; then the late feeds' shapes."""
+"""Two graphs with their requests; the source of each non-late feed of the second graph, which is a
+fetch position or a feed name of the first; and the shapes of the late feeds."""
 
 
 def cut_graph(graph: Graph, request: LowerRequest) -> Halves:

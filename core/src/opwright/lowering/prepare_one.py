@@ -61,7 +61,7 @@ def prepare_one(
     context : Context
         Where operator and device are registered.
     device : str, optional
-        Device type; by default the kernel's, the host for a kernel of any device.
+        Device type; by default the kernel's device, or the host for a kernel of any device.
     n_threads : int
         Number of threads that the kernel may use; 0 for the number of the process.
     packable : tuple of int

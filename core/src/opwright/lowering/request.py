@@ -115,7 +115,7 @@ class Given(NamedTuple):
     metas: Mapping[str, Meta] = _NO_METAS
     role: Role = Role.FEED  # CAPTURED for a body or the rest of a cut graph
     on_device: frozenset[str] = frozenset()  # feeds on the plan's device; others are on the host
-    # Whether feeds on the device are copied into the plan's memory, so that the device can record
+    # Whether feeds on the device are copied into the plan's memory so that the device can record
     # the rest as a graph; otherwise kernels read them directly.
     copied: bool = True
     # Known elements of given values, from which shape operands are computed.
@@ -179,5 +179,5 @@ class LowerRequest(NamedTuple):
 
 
 def result_name(position: int) -> str:
-    """Return the name of the memory of a result that a body returns to its outer plan."""
+    """Return the buffer name of the body result at `position`."""
     return f"@result {position}"

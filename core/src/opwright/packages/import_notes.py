@@ -1,4 +1,4 @@
-"""Records running imports, so that later processes recognize a plugin that kills the process.
+"""Records running imports so that later processes recognize a plugin that kills the process.
 
 ``os._exit``, a crash, or a kill while an import hangs leave no chance to report anything. So a note
 is written before a plugin's module is imported or its library opened, and removed after it. A note
@@ -70,7 +70,7 @@ class ImportNotes:
 
         Warns (RuntimeWarning) if one process has ended in the middle of this import. After two, a
         separate process first tries it by calling ``function(*arguments)``. Raises PluginError if
-        that process also ends, or has ended before, so that the import is not tried again.
+        that process also ends, or has ended before, so the import is not tried again.
         """
         about = (package, subject)
         ended = [item for item in self.find_ended() if (item.package, item.subject) == about]
@@ -254,7 +254,7 @@ def _read(path: str) -> EndedImport | None:
 
 
 def _has_changed(item: EndedImport) -> bool:
-    """Tell whether a file of the package is newer than the note, and so may be fixed."""
+    """Return whether a file of the package is newer than the note, and so may be fixed."""
     import importlib.util  # only if a process has ended
 
     top = item.subject.partition("/")[0].partition(".")[0]

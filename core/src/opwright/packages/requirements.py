@@ -82,7 +82,7 @@ def find_missing_for(module: str, distribution: str) -> list[str]:
 
 
 def has_module(distribution: str, module: str) -> bool:
-    """Tell whether a top-level module is among the files of a distribution."""
+    """Return whether a top-level module is among the files of a distribution."""
     listed = ask(files, distribution) or ()
     return any(file.parts[:1] in {(module,), (f"{module}.py",)} for file in listed)
 

@@ -31,12 +31,12 @@ _LIBRARY = re.compile(r"[^\W\d]\w*(/[\w+-][\w.+-]*)*/[\w+-][\w.+-]*\.so")
 
 
 def is_library(target: object) -> bool:
-    """Tell whether a target names a compiled library: ``"opwright_acme/libacme.so"``."""
+    """Return whether a target names a compiled library: ``"opwright_acme/libacme.so"``."""
     return isinstance(target, str) and bool(_LIBRARY.fullmatch(target))
 
 
 def is_name(text: object) -> bool:
-    """Tell whether text is lower_snake and can follow a dot in Python."""
+    """Return whether text is lower_snake and can follow a dot in Python."""
     return isinstance(text, str) and bool(_NAME.fullmatch(text)) and not keyword.iskeyword(text)
 
 

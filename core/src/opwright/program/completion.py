@@ -138,7 +138,7 @@ def _count(
 
 
 class BodyInput(str):
-    """The name of an input of a composite, distinct from an output of the same name."""
+    """The name of a composite's input, distinct from an output of the same name."""
 
     __slots__ = ()
 
@@ -149,7 +149,7 @@ class BodyEmitter:
     A body reads the inputs of the composite and its own variables, and writes the outputs of the
     composite and fresh variables. Its random operators use the composite's seed and step. The
     first one has the composite's stream, and each further operator a stream derived from it, which
-    is the same whenever the body is written, so that a gradient that recomputes the body draws the
+    is the same whenever the body is written, so a gradient that recomputes the body draws the
     numbers of the forward pass.
 
     Parameters

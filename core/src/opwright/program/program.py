@@ -104,7 +104,7 @@ class Program:
 
     def _revert(self, undo: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         undo(*arguments)
-        self._generation += 1  # plans of reverted changes must not serve later ones
+        self._generation += 1  # later changes must not reuse plans of reverted ones
 
     def global_block(self) -> Block:
         """Return block 0, where parameters live."""

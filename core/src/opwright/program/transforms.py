@@ -227,7 +227,7 @@ def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str])
 
 
 def _is_seed(op: Operator) -> bool:
-    """Whether `append_backward` begins here, with the gradient of a target by itself."""
+    """Whether `append_backward` begins here, with the gradient of a target to itself."""
     if op.type not in (ASSIGN, FILL_LIKE):
         return False
     (source,), (name,) = op.input(X), op.output(OUT)

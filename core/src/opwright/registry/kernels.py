@@ -207,7 +207,7 @@ class KernelRegistry:
         libraries: dict[tuple[str, str], list[str]] = {}
         for entry in sorted(self.sort(self.entries(op_type)), key=lambda e: e.device):
             libraries.setdefault((entry.device, entry.dtype), []).append(entry.library)
-        dtypes: dict[tuple[str, str], list[str]] = {}  # dtypes that the same libraries serve
+        dtypes: dict[tuple[str, str], list[str]] = {}  # dtypes that the same libraries support
         for (device, dtype), names in libraries.items():
             dtypes.setdefault((device, ", ".join(names)), []).append(dtype)
         texts = [

@@ -246,7 +246,7 @@ class PassRegistry(NamedRegistry[PassEntry]):
 class OptionRegistry(NamedRegistry[Entry]):
     """Options by name, which kernels read in ``prepare``.
 
-    They are part of the keys of plans and prepared kernels, so that a change is never missed.
+    They are part of the keys of plans and prepared kernels, so a change is never missed.
     Environment variables must not be used for this.
     """
 

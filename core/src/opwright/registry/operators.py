@@ -78,7 +78,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         return sorted(type for type in self._registered if all or not self.is_hidden(type))
 
     def is_hidden(self, type: str) -> bool:
-        """Tell whether listings omit an operator."""
+        """Return whether listings omit an operator."""
         registered = self._registered.get(type)
         return registered is not None and registered[0].hidden
 

@@ -74,7 +74,7 @@ class CompiledSource:
         return compiled
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
-        """Raise FeedError if the argument names of a call are not those of the feeds."""
+        """Raise FeedError if the argument names of a call differ from the feed names."""
         check_feed_names(names, self._names[self._n_bound :], n_positional - self._n_bound)
 
     def read_feed(self, i: int, value: Any) -> Any:

@@ -76,7 +76,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     -------
     callable
         Its result has dtype, shape and library of the argument; for several `argnums` it is a
-        tuple. Called with variables, it appends the gradient to their block, so that ``grad``
+        tuple. Called with variables, it appends the gradient to their block, so ``grad``
         of it is the second derivative.
 
     Raises

@@ -226,7 +226,7 @@ class Network:
             Feeds that are written like persistable variables: into the caller's array, which must
             be contiguous and writable, and overlap no other feed.
         shape_only : sequence of Variable or str
-            Feeds whose elements nothing reads, such as values of which a gradient needs only the
+            Feeds whose elements nothing reads, such as values that a gradient uses only for their
             shape. They may be given as an `opwright.op.Meta`; strided NumPy arrays are not copied.
         varying : sequence of Variable or str
             Variables of the scope that change from run to run, such as parameters trained by

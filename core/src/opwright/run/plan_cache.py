@@ -1,4 +1,4 @@
-"""Plans stored in the cache folder, by content, so that later processes need no lowering.
+"""Plans stored in the cache folder, by content so that later processes need no lowering.
 
 A saved state has a record, which is text, and a bundle without weights for each combination of
 shapes. The record has feeds, results, the positions of the parameters in their file, and all files

@@ -152,7 +152,7 @@ def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
 
 
 def find_library_file(target: str, package: Package) -> str | None:
-    """Return the path of the library of an installed package, or None if it is missing.
+    """Return the path of an installed package's library, or None if it is missing.
 
     An editable install has compiled and Python files in separate folders: the folders that the
     import system knows for the package are searched first, then the files of the distribution.

@@ -40,7 +40,7 @@ class PythonLayout(NamedTuple):
 def _sort_parameters(
     signature: Signature, slots: list[str], attrs: list[str]
 ) -> dict[str, list[str]]:
-    """Return the names of the parameters of a kernel by their role in the operator."""
+    """Return a kernel's parameter names by their role in the operator."""
     roles = ("positions", "keywords", "attributes", "unknown", "args", "kwargs")
     names: dict[str, list[str]] = {role: [] for role in roles}
     for name, parameter in signature.parameters.items():

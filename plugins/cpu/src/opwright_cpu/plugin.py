@@ -33,8 +33,8 @@ PASSES: tuple[tuple[str, str, str], ...] = (
     ("fuse", "train_lstm", "lstm_grad"),
     ("memory", "recompute", ""),
 )
-"""Phase and name of each pass, and operators of which a graph must have at least one, in the
-order in which passes run; ``fuse_x`` is in ``passes.x``."""
+"""Phase and name of each pass, in execution order, and operator types of which a graph must contain
+at least one; ``fuse_x`` is in ``passes.x``."""
 
 
 RECOMPUTE_SHARE = 0.07

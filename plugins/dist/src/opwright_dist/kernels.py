@@ -116,7 +116,7 @@ def _key_rows(ids: Array, n_processes: int, size: int, padding_index: int) -> Ar
 def _find_unique(keys: Array, highest: int) -> tuple[Array, Array]:
     """Return `np.unique` with the inverse, in half its time for thousands of keys.
 
-    Each key carries its index in the low bits, so that one sort moves both.
+    Each key carries its index in the low bits, so one sort moves both.
     """
     bits = max(keys.size - 1, 1).bit_length()
     if highest.bit_length() + bits > _INT64_BITS:

@@ -29,7 +29,7 @@ def find_own_library(package: ModuleType, name: str) -> Path:
 
 
 def find_in_wheel(wheel: str, name: str) -> str | None:
-    """Return the path of a file of an installed wheel, or None."""
+    """Return the path of a file in an installed wheel, or None."""
     try:
         files = distribution(wheel).files or []
     except PackageNotFoundError:

@@ -65,7 +65,7 @@ class _Given(NamedTuple):
     n: int
 
     def align(self, values: Sequence[Any], rank: int | None, every: bool) -> list[Any]:
-        """Return values with the batch in axis 0, and of one rank, so that they broadcast.
+        """Return values with the batch in axis 0, and of one rank so that they broadcast.
 
         If `rank` is None, values keep their ranks. If `every` one gets the batch, inputs shared by
         examples are repeated: in a gradient, each example has its own.

@@ -47,7 +47,7 @@ def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, st
         for find in (_find_in_results, _find_in_gradients, _find_in_batches):
             try:
                 fault = find(use)
-            except Exception as error:  # noqa: BLE001 - what a stranger's rule raises is a finding
+            except Exception as error:  # noqa: BLE001 - an error in a third-party rule is a finding
                 fault = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
             if fault is not None:
                 yield use, f"inside JAX it must compute the same, got {fault}"

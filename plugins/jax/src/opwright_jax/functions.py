@@ -84,7 +84,7 @@ def _is_strong(value: Any) -> bool:
 
 @lru_cache(maxsize=MAX_FUNCTIONS)
 def compile_what(what: What) -> Callable[..., list[Any]]:
-    """Return a compiled function of the arrays of a computation; in a `jax.jit` it is a part."""
+    """Return a compiled function of a computation's arrays; within a `jax.jit` it is a part."""
     run = jax.jit(differentiable(what), inline=True)
     refusal = (
         f"{label(what)}: an operator of opwright has only reverse mode, got a forward-mode "

@@ -20,7 +20,7 @@ MAX_FUNCTIONS: Final = 4096
 
 
 class Kept(NamedTuple):
-    """The source of the gradients of a computation, without arrays."""
+    """The source of a computation's gradients, without arrays."""
 
     what: What
     metas: Metas
@@ -159,6 +159,6 @@ def _saved_for(kept: Kept, given: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _is_zero(grad: Any) -> bool:
-    """Whether a gradient is known to be zero, such as that of an unused result."""
+    """Whether a gradient is known to be zero, such as the gradient of an unused result."""
     is_symbolic = isinstance(grad, jax.custom_derivatives.SymbolicZero)
     return is_symbolic or grad.dtype == jax.dtypes.float0

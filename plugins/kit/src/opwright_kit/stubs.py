@@ -1,7 +1,7 @@
 """Writes the ``.pyi`` of ``opwright.ops``: the signature of every operator, for type checkers.
 
 Functions are created when they are first used, so no type checker sees them in the source. The stub
-is one file, so that it can be replaced in one step. Operators that share a prefix are methods of a
+is one file so that it can be replaced in one step. Operators that share a prefix are methods of a
 class, because they have no module that could be imported.
 """
 

@@ -20,7 +20,7 @@ from opwright_nccl.watching import LONGER, Watcher, format_ended, format_ranks
 
 _NAP_S: Final = 0.001
 _FIRST_S: Final = 0.3
-"""Delay of a process that ends because of another one, so that the launcher sees that one first."""
+"""Delay of a process that ends because of another one so that the launcher sees that one first."""
 
 
 _LOAD = ctypes.CFUNCTYPE(
@@ -202,7 +202,7 @@ class NcclEngine(Engine):
             self._abort(f"ended, and {late}")
 
     def _let_the_first_be_named(self) -> None:
-        """Wait, so that the launcher detects a process that failed before this one."""
+        """Wait so that the launcher detects a process that failed before this one."""
         with contextlib.suppress(DistError):
             _, ended = self._store.get([])
             if LOST in ended.values():

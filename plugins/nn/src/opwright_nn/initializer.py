@@ -1,7 +1,7 @@
 """Initializers: the values of a parameter before the first step, like `torch.nn.init`.
 
 Each appends one operator to the startup program. Random ones use the seed of the startup program
-and a stream that is chosen when the layer is created, so that the initial value of a parameter
+and a stream that is chosen when the layer is created, so the initial value of a parameter
 depends neither on the rest of the program nor on when its shape became known.
 """
 
@@ -35,7 +35,7 @@ class Initializer(abc.ABC):
     """Initializes a parameter; a subclass names the operator type and its attributes."""
 
     random = False
-    """Whether the operator draws random numbers, so that it has a seed, a stream and a step."""
+    """Whether the operator draws random numbers, so it has a seed, a stream and a step."""
 
     @abc.abstractmethod
     def describe(self, shape: tuple[int, ...]) -> tuple[str, dict[str, Any]]:
@@ -231,7 +231,7 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     """Return the numbers of inputs and outputs that one unit of a weight of this shape connects.
 
     ``[in, out]`` is a fully connected layer's weight, ``[out, in, kernel…]`` a convolution's (with
-    groups, `in` is that of one group, `out` of all); with one axis, both are its length; without
+    groups, `in` counts one group, `out` all groups); with one axis, both are its length; without
     axes, both are 1.
     """
     if len(shape) < 2:

@@ -1,7 +1,7 @@
 """Learning rates that change from step to step, computed by operators of the training step.
 
 A schedule can be the ``learning_rate`` of an optimizer. It stores the step number in a
-persistable variable, so that a checkpoint continues the schedule, and no plan is lowered again.
+persistable variable, so a checkpoint continues the schedule, and no plan is lowered again.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def one_cycle(
     return Schedule(partial(_cycle, low, rate, last, rise * steps, float(steps)))
 
 
-# Curves are module-level functions, so that models with a schedule can be pickled.
+# Curves are module-level functions so that models with a schedule can be pickled.
 
 
 def _constant(rate: float, t: Any) -> Any:

@@ -58,7 +58,7 @@ class Prepared(BackendRep):
 
 
 def as_bytes(array: Any) -> Any:
-    """Return the bytes of an array of a dtype that opwright lacks, and any other unchanged."""
+    """Return the bytes of an array whose dtype opwright lacks; return other arrays unchanged."""
     codes = as_codes(np.asarray(array))
     return codes.codes if isinstance(codes, Codes) else codes
 

@@ -155,7 +155,7 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
     try:
         with np.errstate(all="ignore"):
             theirs = ReferenceEvaluator(model).run(None, dict(fed))
-    except Exception:  # noqa: BLE001 - the reference has no kernel for it, or a fault of its own
+    except Exception:  # noqa: BLE001 - the reference has no kernel for it, or is itself faulty
         return None
     if not _is_close(ours, theirs):
         return "ONNX's reference evaluator must compute the same, got different numbers"

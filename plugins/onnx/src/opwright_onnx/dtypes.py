@@ -46,7 +46,7 @@ def element_type(dtype: str) -> int:
 
 
 def array_dtype(array: Array) -> str:
-    """Return our name of the dtype of an array."""
+    """Return the opwright name of an array's dtype."""
     return dtype_from_numpy(array.dtype)
 
 

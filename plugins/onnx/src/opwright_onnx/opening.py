@@ -31,7 +31,7 @@ def load(
 ) -> ow.LoadedProgram:
     """Return an ONNX model as a program with its weights.
 
-    Sizes that the model leaves open stay open: one program serves every batch size and length.
+    Sizes that the model leaves open stay open: one program handles every batch size and length.
     Values that depend only on initializers are computed once, here. Weights of the file are copied
     once, weights of a message or of other files not at all; no code of the model is run, and no
     file outside of its folder is read.
@@ -48,7 +48,7 @@ def load(
         Values of inputs that must be known when the model is loaded, such as the axes of a
         reduction. They are not feeds of the result. A sequence is a list of arrays.
     shapes : mapping of str to sequence of int or None
-        Shapes of inputs, instead of the model's; None is an open size.
+        Input shapes that replace those in the model; None is an open size.
     device, options
         As of ``Network.compile``, for calls of the result.
 

@@ -31,7 +31,7 @@ def specialize(
 ) -> tuple[ow.LoadedProgram | None, dict[str, Any], dict[str, Any]]:
     """Return a program for the values of some inputs, its feeds, and known strings.
 
-    The program is None if there are no results but strings.
+    The program is None if all results are strings.
     """
     initialized = {tensor.name for tensor in model.graph.initializer}
     inputs = [v for v in model.graph.input if v.name not in initialized]

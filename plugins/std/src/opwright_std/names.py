@@ -14,7 +14,7 @@ CURVES: Final = ("erf", "tanh", "sigmoid", "relu6", "hard_sigmoid")
 """Curves whose product with their input is an activation."""
 
 ROOTS: Final = ("sqrt", "rsqrt", "pow_scalar")
-"""Operators that write the root of a moment, and pow_scalar if its exponent is that of a root."""
+"""Operators that compute the root of a moment; pow_scalar only with the exponent of a root."""
 
 UFUNCS: Final = frozenset(
     (

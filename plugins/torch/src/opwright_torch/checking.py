@@ -41,7 +41,7 @@ def check_operator(op_type: str, uses: Iterable[Any]) -> Iterator[tuple[Any, str
         for door, run in doors:
             try:
                 fault = _compare(torch, use, run)
-            except Exception as error:  # noqa: BLE001 - what a stranger's rule raises is a finding
+            except Exception as error:  # noqa: BLE001 - an error in a third-party rule is a finding
                 fault = f"{type(error).__name__}: {_first_line(error)}"
             if fault is not None:
                 yield use, f"inside PyTorch it must compute the same {door}, got {fault}"

@@ -59,7 +59,7 @@ class Segments(NamedTuple):
         return [*parts, Part(whole, 1, rest)] if rest else parts
 
     def read(self, name: str, array: Meta, part: Part) -> Meta:
-        """Return the meta of the part of an array that an iteration reads."""
+        """Return the meta of the array segment that an iteration reads."""
         rows = (part.rows,) if name in self.names else ()
         return Meta((*rows, *array.shape[1:]), array.dtype)
 

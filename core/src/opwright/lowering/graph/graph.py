@@ -207,7 +207,7 @@ class Graph:
         return self._uses
 
     def check_uses(self) -> bool:
-        """Tell whether only edits have changed the graph; if not, clear the caches."""
+        """Return whether only edits have changed the graph; if not, clear the caches."""
         is_edited = self._uses is not None and [*self._uses.position] == self._ops
         if not is_edited:
             self.forget_uses()

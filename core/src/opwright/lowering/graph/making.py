@@ -119,7 +119,7 @@ def _check_aliases(
     inputs: Mapping[str, tuple[Value, ...]],
     outputs: Mapping[str, tuple[Value, ...]],
 ) -> Mapping[str, tuple[Value, ...]]:
-    """Refuse an in-place output whose memory is not that of its input.
+    """Refuse an in-place output that does not share the memory of its input.
 
     Return the outputs; each in-place output is replaced by the input that it overwrites.
     """

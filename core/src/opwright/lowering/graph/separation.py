@@ -20,7 +20,7 @@ def least_separation(
     sources_of: Callable[[Node], list[Node] | None],
     size_of: Callable[[Node], int],
 ) -> dict[Node, None]:
-    """Return the values to save, of the least size, so that all wanted ones can be computed.
+    """Return the values of least total size to save so that all wanted ones can be computed.
 
     `sources_of` returns the values from which a value is computed: an empty sequence for a value
     that always exists, None for a value that can only be saved. The result is a minimum cut of the

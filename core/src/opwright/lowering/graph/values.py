@@ -29,7 +29,7 @@ COPY: Final = OpDefinition(
 
 
 class Role(enum.IntEnum):
-    """The owner of the memory of an external buffer; the numbers are the same as in the runtime."""
+    """The owner of an external buffer's memory; the numbers are the same as in the runtime."""
 
     FEED = 0
     FETCH = 1
@@ -242,7 +242,7 @@ class LoweredOp:
 
     @property
     def has_effect(self) -> bool:
-        """Whether it has effects beyond its outputs, so that it must not move."""
+        """Whether it has effects beyond its outputs, so it must not move."""
         return self.definition.effect or not any(self.outputs)
 
     @property

@@ -24,7 +24,7 @@ class Arguments(NamedTuple):
 
 
 def arguments_of(op: LoweredOp, graph: Graph) -> Arguments:
-    """Return how a plan uses the arguments of an operator of a complete graph."""
+    """Return how a plan uses an operator's arguments; the graph must be complete."""
     return Arguments(find_packable(op, graph), find_unread(op, graph))
 
 

@@ -145,7 +145,7 @@ class PrepareContext:
         self.deferred: list[tuple[Complete, Any]] | None = None
 
     def refuse(self, reason: str) -> NoReturn:
-        """Decline this operator, so that the next candidate is tried: always raise `Refuse`."""
+        """Decline this operator so that the next candidate is tried: always raise `Refuse`."""
         raise Refuse(reason)
 
     def lack(self, what: str) -> NoReturn:

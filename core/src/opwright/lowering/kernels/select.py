@@ -2,7 +2,7 @@
 
 Prepared kernels of all existing plans are found in the context by (kernel, attributes, metas,
 threads, options): preparation may take milliseconds, and equal layers share it. The kernels of a
-plan use the same number of threads: that of the process, or one if the plan turns out to be short.
+plan use the same number of threads: the process-wide number, or one if the plan is short.
 For a plan expected to be short they are first prepared for one thread.
 """
 

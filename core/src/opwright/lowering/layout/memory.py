@@ -2,9 +2,9 @@
 
 Buffers that a plan owns get a *slot*: the smallest sufficient free one, else the largest free one,
 which grows. On an addressable device the slots follow each other in one arena, and large buffers
-are packed into one slot; on others each slot is a separate buffer, so that a device with opaque
+are packed into one slot; on others each slot is a separate buffer, so a device with opaque
 handles needs no pointer arithmetic. On a device that shares no memory every buffer is a slot of
-exactly its size, so that a memory checker detects overruns.
+exactly its size, so a memory checker detects overruns.
 
 The largest buffers are placed first, each at the lowest offset that is free during its
 lifetime. For a training step the block is as large as the peak of live bytes; slots, each as large
@@ -165,7 +165,7 @@ def _in_place_pairs(op: LoweredOp) -> set[tuple[int, Buffer]]:
 
 
 def _reads_once(op: LoweredOp, buffer: Buffer) -> bool:
-    """Whether memory is read by only one slot, so that its operator may overwrite it."""
+    """Whether memory is read by only one slot, so its operator may overwrite it."""
     reads = op.data_reads()
     return len(reads) == 1 or [value.buffer.root() for value in reads].count(buffer) == 1
 

@@ -265,7 +265,7 @@ class PlanAssembler:
         return _runtime.EXTERNAL, external.index, device
 
     def _shape(self, value: Value) -> int:
-        """Return the id of a value of which only the shape is read."""
+        """Return the id of a value that is used only for its shape."""
         if value.shape_id < 0:
             code = dtype_to_code(value.meta.dtype)
             value.shape_id = self._builder.value(code, value.meta.shape, _runtime.NONE, 0)

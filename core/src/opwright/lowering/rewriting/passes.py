@@ -53,7 +53,7 @@ def _run_pass(entry: PassEntry, graph: Graph) -> bool:
     try:
         entry.load()(graph)
     except (MemoryError, ProgramError):
-        raise  # not the pass's fault: the machine's, or the program's, which the pass refuses
+        raise  # not a fault of the pass: out of memory, or a program that the pass refuses
     except Exception as error:
         raise PluginError(
             f"pass {entry.name!r} of {entry.package.label} failed: {describe_error(error)}; "

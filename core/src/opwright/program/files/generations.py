@@ -62,7 +62,7 @@ def name_of(number: int) -> str:
 
 
 def list_numbers(folder: StrPath) -> list[int]:
-    """Return the numbers of the generations of a folder, the newest last."""
+    """Return the generation numbers in a folder, the newest last."""
     try:
         names = os.listdir(os.path.join(folder, GENERATIONS))
     except (FileNotFoundError, NotADirectoryError):

@@ -2,7 +2,7 @@
 
 Source: https://github.com/huggingface/safetensors, section "Format". Files are read and written
 through handles, by copying: see ``docs/decisions/0048-own-safetensors-reader.md`` for why. The
-writer checks its output with the reader, so that no file is written that the reader refuses.
+writer checks its output with the reader, so no file is written that the reader refuses.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def save(
 def list_saved(
     arrays: Arrays, data: bytes, notes: dict[str, Any]
 ) -> dict[str, Iterable[bytes | memoryview]]:
-    """Return the content of the files of a generation by name."""
+    """Return the file contents of a generation by name."""
     mark = mark_of(arrays, data)
     params = encode_params(arrays, mark)
     return list_files(data, params, Manifest(len(data), sum(map(len, params)), mark, notes))

@@ -96,7 +96,7 @@ class LoadedBundle(Called):
     path : str or PathLike
         The file.
     folders : sequence of str
-        Folders to search for libraries before those of installed plugins.
+        Folders to search for libraries before the folders of installed plugins.
 
     Raises
     ------

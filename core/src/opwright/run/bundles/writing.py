@@ -75,7 +75,7 @@ def lower_described(
 ) -> tuple[LoweredPlan, Callable[[], bytes] | None, list[str]]:
     """Return a plan, a function that describes it without weights, and its libraries.
 
-    There is no such function for a plan that writes variables or cannot be in a bundle.
+    The function is None for a plan that writes variables or cannot be in a bundle.
     """
     feeds = {name: meta.shape for name, meta in request.given.metas.items()}
     lowering, target = _Lowering(source, None, feeds, None), request.target

@@ -19,7 +19,7 @@ from opwright.errors import OperatorNotFoundError
 
 
 class MissingOperatorError(OperatorNotFoundError, AttributeError):
-    """There is no such operator; also an AttributeError, so that ``hasattr`` and editors work."""
+    """There is no such operator; also an AttributeError so that ``hasattr`` and editors work."""
 
 
 class Finder:

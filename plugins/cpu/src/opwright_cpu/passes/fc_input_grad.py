@@ -47,7 +47,7 @@ def _is_input_gradient(product: LoweredOp) -> bool:
 
 
 def _sum_of_rows(graph: Graph, grad: Value) -> LoweredOp | None:
-    """Return the operator that adds up all rows of ``grad``, if there is one."""
+    """Return the operator that sums the rows of ``grad``, if it exists."""
     for reader in graph.uses().readers(grad):
         total = output_of(reader, "out")
         if reader.type != "sum_like" or total is None or input_of(reader, "x") is not grad:

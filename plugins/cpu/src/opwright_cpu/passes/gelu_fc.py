@@ -139,7 +139,7 @@ def _weight_gradient(graph: Graph, gelu: LoweredOp, to_input: LoweredOp) -> Lowe
 
 
 def _sum_of_rows(graph: Graph, fused: LoweredOp) -> LoweredOp | None:
-    """Return the operator that adds up all rows of the gradient, if there is one."""
+    """Return the operator that sums the rows of the gradient, if it exists."""
     grad = output_of(fused, "x_grad")
     for reader in () if grad is None else graph.uses().readers(grad):
         total = output_of(reader, "out")

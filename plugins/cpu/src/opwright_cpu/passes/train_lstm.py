@@ -20,7 +20,7 @@ from opwright.rewriting import (
 )
 
 PART_ROWS = 512
-"""Rows of a part of the steps, at least: enough for the products over them."""
+"""Minimum number of rows in a chunk of steps, enough for efficient products."""
 
 KEPT = ("gates", "states", "cells")
 FORWARD_INPUTS = ("x", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "h0", "c0", "lengths")

@@ -12,7 +12,7 @@ _Extents = tuple[int, int, int, int]
 
 
 def _need_layers(ctx: InferContext) -> _Extents:
-    """Return the extents; refuse parameters that do not fit them."""
+    """Return the sizes; refuse parameters that do not match them."""
     x, weights = ctx.input("x").shape, [meta.shape for meta in ctx.inputs("weight_hh")]
     if len(x) != 3 or len(weights[0]) != 2:
         ctx.fail(

@@ -80,7 +80,7 @@ class Nvrtc:
 
 
 def _start(library: str) -> tuple[subprocess.Popen[bytes], Connection]:
-    """Start a process that serves programs; return it and the connection to it."""
+    """Start a process that compiles programs; return it and the connection to it."""
     executable = spawn.get_executable()
     if not executable or getattr(sys, "frozen", False):
         raise CompilerLostError(f"there is no Python executable, got {executable!r}")

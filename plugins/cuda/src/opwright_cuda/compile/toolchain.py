@@ -45,7 +45,7 @@ os.register_at_fork(after_in_child=_renew_locks)
 class Toolchain:
     """The kernels of this process, by source, expression and architecture.
 
-    Each instance is compiled, cached and loaded separately, so that any plan can reuse it.
+    Each instance is compiled, cached and loaded separately, so any plan can reuse it.
 
     Parameters
     ----------

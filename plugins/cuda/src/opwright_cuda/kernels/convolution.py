@@ -28,7 +28,7 @@ PART_STEPS: Final = 256
 """Minimum number of steps in one part of a sum."""
 
 PART_BLOCKS: Final = 512
-"""Blocks for the sums of a gradient, independent of the GPU, so that all GPUs add alike."""
+"""Blocks for the sums of a gradient; a fixed number, so sums do not depend on the GPU."""
 
 TILE_BLOCKS: Final = 256
 """The same for outputs, whose parts cost more to write: half of that size is not split."""

@@ -18,7 +18,7 @@ THREADS: Final = 256
 """Threads of a block, except for long lines; ``kTileThreads`` of lines.h."""
 WARP: Final = 32
 ENOUGH_BLOCKS: Final = 1024
-"""Enough blocks to keep any GPU busy; a fixed number, so that sums do not depend on the GPU."""
+"""Enough blocks to keep any GPU busy; a fixed number, so sums do not depend on the GPU."""
 FEW_ELEMENTS: Final = 2**19
 """With two each they fill the resident threads of a GPU."""
 MANY_LINES: Final = 2**15
@@ -148,7 +148,7 @@ def split(team: Team, least: int) -> Team:
     wanted = min(quotient_up(ENOUGH_BLOCKS, max(team.grid, 1)), length // least)
     if wanted < 2:
         return team
-    # A part is a multiple of a vector, so that parts are aligned if lines are.
+    # A part is a multiple of a vector, so parts are aligned if lines are.
     chunk = quotient_up(quotient_up(length, wanted), 16) * 16
     parts = quotient_up(length, chunk)
     return team._replace(grid=team.grid * parts, parts=parts, chunk=chunk)

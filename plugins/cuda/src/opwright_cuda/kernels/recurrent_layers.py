@@ -37,7 +37,7 @@ class Layers(NamedTuple):
     dtype, length_type : str
         The dtype of the states, and the C++ type of lengths.
     steps, n, inputs, size : int
-        The extents of x and of a state.
+        The sizes of x and of a state.
     n_parts, directions : int
         Directions of all layers, and of one layer.
     is_batch_first : bool
@@ -126,13 +126,13 @@ class Layers(NamedTuple):
 
     @property
     def step_types(self) -> str:
-        """The template arguments of the kernels of a step."""
+        """The template arguments of a step's kernels."""
         ctype = CTYPES[self.dtype]
         return f"{ctype}, {self.length_type}, {self.functor}<{ctype}>"
 
 
 def describe_layers(ctx: PrepareContext) -> Layers:
-    """Return the extents of an operator or of its gradient."""
+    """Return the layer sizes of an operator or of its gradient."""
     kind = ctx.op_type.removesuffix("_grad")
     x, is_batch_first = ctx.inputs["x"][0], ctx.attrs["batch_first"]
     steps, n = (x.shape[1], x.shape[0]) if is_batch_first else x.shape[:2]

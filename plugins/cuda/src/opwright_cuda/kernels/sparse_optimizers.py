@@ -1,6 +1,6 @@
 """Updates of looked-up rows of a table; other rows are neither read nor written.
 
-The slices of each row are listed and summed in order, so that each row is updated once,
+The slices of each row are listed and summed in order, so each row is updated once,
 deterministically. The list needs 8 bytes per row of the table for any number of lookups, which is a
 few percent of the table.
 """

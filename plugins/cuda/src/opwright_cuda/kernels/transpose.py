@@ -20,7 +20,7 @@ LANES, ROWS = 32, 8
 """Threads of a block; ``kLanes`` and ``kRows`` of transpose.cu."""
 
 LEAST_SIDE: Final = 8
-"""For shorter axes most of a tile would be empty, and caches serve adjacent elements anyway."""
+"""For shorter axes most of a tile would be empty, and adjacent elements are cached anyway."""
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:

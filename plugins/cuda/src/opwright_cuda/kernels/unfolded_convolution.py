@@ -43,7 +43,7 @@ SMALL_IMAGE_GRAD: Final = 256
 """Maximum windows of an image for gradients computed here."""
 
 LEAST_PART: Final = 256
-"""Minimum windows in a part of the sums of a weight gradient."""
+"""Minimum number of windows in each partial sum of a weight gradient."""
 
 TILES: Final = 4
 """Number of the gradient's tiles per multiprocessor, if it is long enough."""

@@ -249,7 +249,7 @@ class LaunchPlan:
         self._actions.append([ActionCode.PRODUCT, *numbers, *places])
 
     def operations(self, graph: OperationGraph) -> None:
-        """Add a cuDNN graph; its workspace is added to the plan's."""
+        """Add a cuDNN graph, and its workspace to the plan's workspace."""
         places = [self._place(pointer) for pointer in graph.pointers]
         allows_varying = bool(self._ctx.options[ALLOW_VARYING]) and not self._ctx.deterministic
         choice = EngineChoice(self.allows_tf32, self.tunes, allows_varying)

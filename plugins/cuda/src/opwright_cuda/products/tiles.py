@@ -14,7 +14,7 @@ from opwright_cuda.products.product import Operands, Product
 from opwright_cuda.source import own_source
 
 TILE: Final = 64
-"""Rows and columns that one block of our own kernel computes; ``SquareTile`` of tiles.h."""
+"""Rows and columns that one block of our kernel computes; ``SquareTile`` of tiles.h."""
 
 TILE_SUMS: Final = 4096
 """Elements of a tile of any shape; ``kTileSums`` of tiles.h."""

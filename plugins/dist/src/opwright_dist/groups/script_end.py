@@ -1,4 +1,4 @@
-"""Detects the end of a script, so that an engine can release or notify the other processes."""
+"""Detects the end of a script so that an engine can release or notify the other processes."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def new_group(name: str, ranks: Sequence[int]) -> Group:
 def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
     """Partition all processes into groups of one name; all call it with the same arguments.
 
-    In each process the name refers to its own group, so that all build the same program::
+    In each process the name refers to its own group, so all build the same program::
 
         dist.new_groups("tensor", [[0, 1], [2, 3]])  # these share layers
         dist.new_groups("data", [[0, 2], [1, 3]])  # and these average their gradients

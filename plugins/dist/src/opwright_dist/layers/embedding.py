@@ -58,7 +58,7 @@ def embedding(
     dtype : str or NumPy dtype
         A float dtype, of the table.
     name : str, optional
-        The prefix of the names of its variables.
+        The prefix of its variable names.
     param_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, with 1 + ⌈rows / n⌉ rows per process. The first one is zero, for ids
         without a row. By default normal with standard deviation ``columns ** -0.5``, the numbers

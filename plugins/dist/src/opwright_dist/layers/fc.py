@@ -71,7 +71,7 @@ def fc(
     num_flatten_dims : int
         As in `layers.fc`; split by rows, x has one more axis.
     name : str, optional
-        The prefix of the names of its variables.
+        The prefix of its variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, per process [width of x, size / n] or [width of x / n,
         size], and ``<name>_b_param``, [size / n] or [size]. Initial values are the same as in one

@@ -1,9 +1,9 @@
 """dist.batch_norm: batch normalization over the batch of all processes.
 
 With one process, and outside of training, it is `batch_norm`. With several, mean and variance
-cover the whole batch: the weighted mean of the means of the processes, and then of the mean
-squares of the deviations from it. The gradient is for the mean of the losses of
-the processes, each a mean over its examples, as in `data_parallel`.
+cover the whole batch: the weighted mean of the processes' means, and then of their mean squared
+deviations from it. The gradient is for the mean of the processes' losses, each a mean over its
+examples, as in `data_parallel`.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ class _Writer:
         self.axes = [0, *range(2, len(self.shape))]
 
     def apply(self, op_type: str, x: str, y: str | None = None, **attrs: Any) -> str:
-        """Write an operator of one or two inputs."""
+        """Emit an operator with one or two inputs."""
         inputs = {"x": x} if y is None else {"x": x, "y": y}
         return self.b.emit(op_type, inputs, attrs=attrs)
 
     def line_up(self, channels: str) -> str:
-        """Write the shape that aligns a channel vector with x."""
+        """Emit a reshape that aligns a channel vector with x."""
         lined_up = [1, -1, *(1 for _ in self.shape[2:])]
         return self.apply("reshape", channels, shape=lined_up)
 
     def average(self, channels: str) -> str:
-        """Write the mean over the processes, weighted by their numbers of examples."""
+        """Emit the mean over the processes, weighted by their numbers of examples."""
         attrs = {name: self.b.attr(name) for name in ("group", "unequal_rows")}
         inputs = {"x": channels, "rows": self.b.input("x")}
         return self.b.emit("dist.all_reduce", inputs, attrs={"reduce": "mean", **attrs})
 
     def correction(self) -> str:
-        """Write n / (n - 1) for the n elements of a channel of all processes."""
+        """Emit n / (n - 1), where n counts the elements of a channel over all processes."""
         ones = self.apply("fill_like", self.b.input("x") or "", value=1.0)
         own = self.apply("sum", ones, axis=self.axes)
         attrs = {"reduce": "sum", "group": self.b.attr("group")}

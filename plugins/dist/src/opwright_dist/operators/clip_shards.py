@@ -25,20 +25,20 @@ class _Clip:
         self.dtype = dtype
 
     def norm(self) -> str:
-        """Write the norm of all tensors together, float64 []."""
+        """Emit the joint norm of all tensors, float64 []."""
         squares = [self._sum_of_squares(x) for x in self.tensors]
         own = squares[0] if len(squares) == 1 else self.b.emit("add_n", {"x": squares})
         attrs = {"group": self.b.attr("group")}
         return self.b.emit("sqrt", {"x": self.b.emit("dist.all_reduce", {"x": own}, attrs=attrs)})
 
     def factor(self, norm: str) -> str:
-        """Write the factor of the tensors: exactly 1 within the bound."""
+        """Emit the scaling factor of the tensors; exactly 1 if the norm is within the bound."""
         bound = self.b.emit("fill_like", {"x": norm}, attrs={"value": self.b.attr("max_norm")})
         longest = self.b.emit("maximum", {"x": norm, "y": bound})
         return self.narrow(self.b.emit("divide", {"x": bound, "y": longest}))
 
     def narrow(self, number: str, out: str | None = None) -> str:
-        """Write a number in the dtype of the tensors."""
+        """Emit a scalar in the dtype of the tensors."""
         outputs = None if out is None else {"out": out}
         return self.b.emit("cast", {"x": number}, outputs, attrs={"dtype": self.dtype})
 

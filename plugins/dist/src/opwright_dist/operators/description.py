@@ -66,7 +66,7 @@ def find_group(ctx: InferContext) -> Group:
     Raises
     ------
     DistError
-        If there is no such group, checked by every shape rule, so that passes and kernels need not.
+        If there is no such group, checked by every shape rule, so passes and kernels need not.
     """
     return current_world().group(ctx.attr("group"), ctx.op_type)
 

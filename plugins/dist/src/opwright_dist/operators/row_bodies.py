@@ -1,6 +1,6 @@
 """Bodies of dist.route_rows and exchange_rows: compositions with dist.all_to_all.
 
-They run on devices whose engine has no kernels for rows. Shapes are static, so that a GPU can
+They run on devices whose engine has no kernels for rows. Shapes are static, so a GPU can
 record them in a graph: a process sends the maximum number of rows to every other one, which
 discards the surplus.
 """
@@ -33,7 +33,7 @@ class _Writer:
         return self.b.emit("fill", {}, attrs=attrs)
 
     def count(self, stop: int) -> str:
-        """Write the numbers from 0 to `stop`, exclusive."""
+        """Emit the integers from 0 to `stop`, exclusive."""
         return self.b.emit("arange", {}, attrs={"stop": stop})
 
     def binary(self, op_type: str, x: str, y: str | int) -> str:
@@ -57,7 +57,7 @@ class _Writer:
         return self.b.emit("gather", {"x": x, "index": index}, attrs={"axis": 0})
 
     def scatter(self, n: int, index: str, updates: str) -> str:
-        """Write n zeros with updates scattered into them."""
+        """Emit n zeros with updates scattered into them."""
         inputs = {"x": self.fill([n]), "index": index, "updates": updates}
         return self.b.emit("scatter", inputs, attrs={"axis": 0})
 
@@ -65,7 +65,7 @@ class _Writer:
         return self.b.emit("cumsum", {"x": x}, attrs={"axis": 0})
 
     def require(self, condition: str, rule: str) -> None:
-        """Write an assertion that all elements are true."""
+        """Emit an assertion that all elements are true."""
         attrs = {"message": f"{self.b.type}: {rule}"}
         self.b.emit_multi("assert_true", {"condition": condition}, attrs=attrs)
 
@@ -93,7 +93,7 @@ def route_rows_body(b: BodyContext) -> None:
 
 
 def _write_keys(write: _Writer, n: int, end: int) -> str:
-    """Write a sort key per id, by process and row; `end` for ids without a row."""
+    """Emit a sort key per id, by process and row; `end` for ids without a row."""
     b, n_processes, size = write.b, write.group.size, write.b.attr("size")
     ids = write.reshape(b.emit("cast", {"x": b.input("ids")}, attrs=_INT64), [n])
     least, most = write.binary("greater_equal", ids, 0), write.binary("less", ids, size)
@@ -107,7 +107,7 @@ def _write_keys(write: _Writer, n: int, end: int) -> str:
 
 
 def _write_counts(write: _Writer, ordered: str, number: str, n: int) -> str:
-    """Write the number of distinct keys per process, from the positions of the first ones."""
+    """Emit the number of distinct keys per process, from the positions of the first ones."""
     n_processes, size = write.group.size, write.b.attr("size")
     begins = write.binary("multiply", write.count(n_processes + 1), size)
     places = write.b.emit("searchsorted", {"x": ordered, "values": begins})
@@ -137,7 +137,7 @@ def exchange_rows_body(b: BodyContext) -> None:
 
 
 def _write_ends(write: _Writer, slot: str, n_rows: int) -> tuple[str, str]:
-    """Write the begin and end of each process's rows in the sequence of counted rows."""
+    """Emit the begin and end of each process's rows in the sequence of counted rows."""
     counts = write.b.input(slot) or ""
     ends = write.running_sum(counts)
     is_right = write.binary(
@@ -150,7 +150,7 @@ def _write_ends(write: _Writer, slot: str, n_rows: int) -> tuple[str, str]:
 
 
 def _write_sent(write: _Writer, x: str, n_rows: int, width: int) -> str:
-    """Write the next `width` rows from each process's begin."""
+    """Emit the `width` rows that start at each process's first row."""
     begins, _ = _write_ends(write, "send_counts", n_rows)
     n_processes = write.group.size
     columns = write.reshape(write.count(width), [1, width])
@@ -160,7 +160,7 @@ def _write_sent(write: _Writer, x: str, n_rows: int, width: int) -> str:
 
 
 def _write_received(write: _Writer, received: str, wanted: Shape, width: int) -> None:
-    """Write the rows counted for this process, padded with zeros."""
+    """Emit the rows counted for this process, padded with zeros."""
     b, n_processes, n_rows = write.b, write.group.size, wanted[0]
     begins, ends = _write_ends(write, "receive_counts", n_rows)
     place = write.count(n_rows)

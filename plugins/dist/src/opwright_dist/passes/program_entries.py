@@ -15,7 +15,7 @@ _LONGEST: Final = 400
 def list_entries(program: ow.Program) -> list[str]:
     """Return the description that must be equal on all processes that run a program together.
 
-    Every line states its position, so that the first difference can be named on its own.
+    Every line states its position, so the first difference can be named on its own.
     The attribute ``rank`` of an operator with the attribute ``group`` is omitted: it is the
     process's own rank.
 

@@ -18,7 +18,7 @@ class MalformedError(ValueError):
 
 
 class Peer:
-    """A connection that never blocks the thread that serves it.
+    """A connection that never blocks the thread that handles it.
 
     Parameters
     ----------

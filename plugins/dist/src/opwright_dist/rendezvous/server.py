@@ -1,7 +1,7 @@
 """A message server for the processes of one run, robust against any connection.
 
-One thread serves all connections, and never waits for one of them. A message is a line, followed by
-bytes in some protocols. Network clients present the token of the run first.
+One thread handles all connections, and never waits for any of them. A message is a line, followed
+by bytes in some protocols. Network clients present the token of the run first.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def data_parallel(
     ------
     DistError
         If the group is unknown, or `unequal_rows` is ``"weight"`` and no variable has the number of
-        examples; or the group partitions a layer, so that its processes share one batch, or
+        examples; or the group partitions a layer, so its processes share one batch, or
         processes of the group have different parts of a parameter partitioned by another group; or
         `shard_optimizer` is true, and another group partitions a parameter.
     """

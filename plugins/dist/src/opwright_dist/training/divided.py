@@ -54,7 +54,7 @@ class Division(NamedTuple):
     losses: str = "each"
 
     def whole_shape(self, shape: Shape) -> Shape:
-        """Return the shape of the whole of a part of this shape."""
+        """Return the shape of the complete array, given the shape of a part."""
         length = self.size or shape[self.axis] * self._members().size
         return (*shape[: self.axis], max(length, -1), *shape[self.axis + 1 :])
 
@@ -71,9 +71,9 @@ class Division(NamedTuple):
         return part
 
     def join(self, held: Any) -> Array | None:
-        """Return the whole in the first process of the group, None in the others.
+        """Return the complete array in the first process of the group, None in the others.
 
-        All of them call it.
+        All processes of the group must call it.
 
         Parameters
         ----------

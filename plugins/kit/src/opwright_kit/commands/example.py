@@ -86,7 +86,7 @@ class Example(NamedTuple):
         return [*lines, *_call_code(results, f"ow.ops.{proto.type}", arguments)]
 
     def _returned(self) -> list[str]:
-        """Return the names of the results of a call; none for a tuple of unknown length."""
+        """Return the result names of a call; empty for a tuple of unknown length."""
         slots = [slot for slot in self.definition.proto.outputs if not slot.intermediate]
         if any(slot.duplicable for slot in slots):
             return []
@@ -135,7 +135,7 @@ class Example(NamedTuple):
 def find_example(definition: OpDefinition, context: Context) -> Example | None:
     """Return an example that has run on the host, or has crashed there; None if there is none.
 
-    It runs in a separate process, so that a kernel that crashes ends nothing else.
+    It runs in a separate process, so a kernel that crashes ends nothing else.
 
     Raises
     ------

@@ -172,7 +172,7 @@ def _rule_in_words(definition: OpDefinition) -> list[str]:
 
 
 def describe_slot(slot: VarProto, proto: OpProto) -> list[str]:
-    """Return the properties of the variables of a slot, a few words each: ``may be absent``."""
+    """Return the properties of a slot's variables, a few words each, such as ``may be absent``."""
     words = [" | ".join(slot.dtypes)] if slot.dtypes else []
     if slot.same_as is not None:
         words.append(f"dtype of {slot.same_as}")

@@ -2,7 +2,7 @@
 
 After Brandes and Köpf, "Fast and simple horizontal coordinate assignment", 2001: places of
 neighboring rows are aligned to blocks that do not cross, and blocks are packed. Here the longest
-path determines the alignment, so that the trunk of a network and of its gradient is one straight
+path determines the alignment, so the trunk of a network and of its gradient is one straight
 column, and branches give way.
 """
 

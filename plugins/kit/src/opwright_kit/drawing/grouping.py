@@ -21,7 +21,7 @@ class Layer:
     Attributes
     ----------
     name : str
-        The prefix of the names of its variables, such as ``conv2d_1``.
+        The prefix of its variable names, such as ``conv2d_1``.
     role : str
         ``"forward"``, ``"gradient"`` or ``"update"``, the same for all.
     members : tuple of int

@@ -53,7 +53,7 @@ class DrawnLayer(NamedTuple):
 
 
 class LayerDrawing:
-    """A drawing of the layers of a network: a notebook shows it as the last line of a cell.
+    """A drawing of a network's layers; a notebook shows it as the last line of a cell.
 
     Attributes
     ----------

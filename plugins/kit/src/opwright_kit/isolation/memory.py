@@ -36,7 +36,7 @@ class SharedMemory:
         size = math.prod(shape) * dtype_to_numpy(dtype).itemsize
         self.end = offset + -(-size // ALIGNMENT) * ALIGNMENT
         if self.end > os.fstat(self.descriptor).st_size:
-            os.ftruncate(self.descriptor, 2 * self.end)  # twice, so that it rarely grows
+            os.ftruncate(self.descriptor, 2 * self.end)  # twice so that it rarely grows
         return offset
 
     def view(self, offset: int, shape: Sequence[int], dtype: str) -> NDArray[Any]:

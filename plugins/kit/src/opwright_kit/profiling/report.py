@@ -34,7 +34,7 @@ class ProfileRow:
         0 for the plan's own steps, 1 for the body of a control-flow operator, and so on. The time
         of a body is part of its operator's.
     device, library, dtype, package : str
-        The chosen kernel's, `package` with its version; empty for a step without a
+        Of the chosen kernel, `package` with its version; empty for a step without a
         kernel.
     is_python : bool
         Whether the kernel is written in Python.
@@ -95,7 +95,7 @@ class Profile:
     run_s : float
         Median of a normal run: feeds, all steps, fetches; nothing is timed inside.
     total_s : float
-        Sum of the medians of the steps, each weighted by the part of the runs that reached it.
+        Sum of the median step times, each weighted by the fraction of runs that reached the step.
     notes : tuple of str
         How this device was measured, if that matters.
     """

@@ -1,4 +1,4 @@
-"""The ABI headers that a compiled package contains, so that it builds without opwright."""
+"""The ABI headers that a compiled package contains so that it builds without opwright."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def shared_values(
     Parameters
     ----------
     program : Program
-        Contains the variables, with their shapes as far as they are known.
+        Contains the variables, with their shapes if known.
     saved : Saved
         The model in the folder.
     names : iterable of str

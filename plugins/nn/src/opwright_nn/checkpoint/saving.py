@@ -44,7 +44,7 @@ def save(
     notes: Mapping[str, Any] | None = None,
     keep: int = 3,
 ) -> None:
-    """Write everything that later steps depend on, so that `resume` continues bitwise identically.
+    """Write everything that later steps depend on so that `resume` continues bitwise identically.
 
     These are the persistable variables of the program (parameters, states of the optimizer,
     learning rate, ``@step`` of random numbers), its seed, and `state`. They are written next to

@@ -127,7 +127,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         """The position of the next batch, and what it depends on; `restore` accepts it.
 
         A dict of numbers and text: ``epoch`` and ``batch`` count from 0; the other entries describe
-        the batches, so that `restore` can detect different ones.
+        the batches so that `restore` can detect different ones.
         """
         epoch, batch = divmod(self._next, max(len(self._starts), 1))
         return {"epoch": epoch, "batch": batch, **self._describe(epoch)}
@@ -295,7 +295,7 @@ def batches(
     map_batch : callable, optional
         Transforms a batch, which is a tuple or dict of arrays: ``map_batch(batch)``, or
         ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends only on `seed`, the
-        epoch and the index of the batch, so that resumed training draws the same numbers.
+        epoch and the index of the batch, so resumed training draws the same numbers.
         With `shard` each process transforms its shard, with its own stream.
 
     Returns
@@ -344,7 +344,7 @@ def make_order(seed: int | None, epoch: int, rows: int) -> npt.NDArray[np.int64]
     """Return the order of the rows in an epoch, None without a seed."""
     if seed is None:
         return None
-    # One generator per epoch, so that epoch 7 is the same in a long and in a short run.
+    # One generator per epoch, so epoch 7 is the same in a long and in a short run.
     return np.random.default_rng((seed, epoch)).permutation(rows)
 
 

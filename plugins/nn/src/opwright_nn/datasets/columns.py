@@ -39,7 +39,7 @@ class Column(NamedTuple):
     form : str or None
         The format of dates, as for ``strptime``; None for ISO 8601.
     has_missing : bool
-        Whether a value was missing in the fit, so that missing values have their own feature.
+        Whether a value was missing in the fit, so missing values have their own feature.
     mean, deviation : float
         The mean and the standard deviation of numbers, and of dates in days.
     words : list of str

@@ -154,7 +154,7 @@ class Stream(Batches[Any]):
                     batch = collate(decoded, [i for i, _ in part] or [start])
                     yield self._finish(batch, epoch, number)
             skipped = 0
-            for _ in samples:  # the batches of drop_last, so that their number is checked
+            for _ in samples:  # the batches of drop_last so that their number is checked
                 pass
 
     def _start(self) -> Iterator[Any]:

@@ -106,7 +106,7 @@ def read_text(who: str, name: str, encoding: str, max_bytes: int) -> str:
 def read_docstrings(modules: Sequence[str] = MODULES) -> str:
     """Return English text for language models: documentation strings of Python's library.
 
-    They are read from the source files, which are not run, so that neither the platform
+    They are read from the source files, which are not run, so neither the platform
     nor ``python -OO`` changes them: every machine with the same version of Python, such as 3.11.9,
     has the same text, unless its distributor patched the library. Other versions may differ.
 

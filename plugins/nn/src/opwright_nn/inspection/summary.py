@@ -29,7 +29,7 @@ class LayerSummary:
     Attributes
     ----------
     name : str
-        The prefix of the names of its variables.
+        The prefix of its variable names.
     op_types : tuple of str
         Its operators, in order.
     output_shape : tuple of int or None

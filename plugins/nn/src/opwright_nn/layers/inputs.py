@@ -54,7 +54,7 @@ def data(
 
 
 def find_input(who: str, argument: str, value: object, dtype: str = "float32") -> ow.Variable:
-    """Return the variable of an argument of a layer.
+    """Return the variable of a layer's argument.
 
     Parameters
     ----------

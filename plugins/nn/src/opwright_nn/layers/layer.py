@@ -20,7 +20,7 @@ REDUCTIONS: Final = ("none", "mean", "sum")
 
 
 class Layer(NamedTuple):
-    """The block that a layer appends to, and the prefix of the names of its variables.
+    """The block that a layer appends to, and the prefix of its variable names.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ def append_layer(
     attrs : mapping of str to value
         Attributes; the operator checks them.
     name : str, optional
-        The unchecked prefix of the names of its variables.
+        The unchecked prefix of its variable names.
     """
     variables = find_inputs(op_type, inputs)
     layer = begin(op_type, name)

@@ -60,7 +60,7 @@ def scan(
     reverse : bool
         Begin with the last element.
     name : str, optional
-        The prefix of the names of its variables.
+        The prefix of its variable names.
     checkpoint_every : int, optional
         At least 1. For gradients, save only every `checkpoint_every`-th carry and recompute the
         others: memory for n / k + k iterations instead of n, for the time of one more forward
@@ -167,7 +167,7 @@ def while_loop(
         The largest number of iterations; a run that needs more fails. Gradients need it: their
         inputs are saved for this many iterations.
     name : str, optional
-        The prefix of the names of its variables.
+        The prefix of its variable names.
     stack : bool
         Whether ``body(carry) -> (carry, out)`` also returns an output of every iteration: a
         variable or a list of variables, whose shape is the same in all iterations.
@@ -232,7 +232,7 @@ def _taking_carry(function: Callable[..., object], first: _Given) -> Callable[..
 
 
 def _takes(function: Callable[..., object], count: int) -> bool:
-    """Tell whether a function can be called with this number of arguments."""
+    """Return whether a function can be called with this number of arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except (TypeError, ValueError):  # ValueError: a builtin without a signature

@@ -88,7 +88,7 @@ def lstm(
     bias : bool
         Whether the gates have biases.
     name : str, optional
-        The prefix of the names of its variables.
+        The prefix of its variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weights ``<name>_w_ih_param``, [4 * size, columns], and ``<name>_w_hh_param``,
         [4 * size, size], and the biases ``<name>_b_ih_param`` and ``<name>_b_hh_param``. By default
@@ -270,7 +270,7 @@ def _check_attr(who: str, name: str, value: object, unless: str = "") -> ParamAt
 
 
 def _prefix(layer: str, index: int, num_layers: int, directions: int) -> str:
-    """Return the prefix of the names of a layer's parameters."""
+    """Return the prefix of a layer's parameter names."""
     if num_layers * directions == 1:
         return layer
     return f"{layer}_{index // directions}{'_reverse' if index % directions else ''}"

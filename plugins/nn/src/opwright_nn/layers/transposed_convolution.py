@@ -68,7 +68,7 @@ def conv2d_transpose(
 ) -> ow.Variable:
     """Append the transposed convolution: each pixel adds a multiple of a window w to the output.
 
-    `layers.conv2d` with these arguments would map the output sizes back to those of x.
+    `layers.conv2d` with these arguments would map the output sizes back to the sizes of x.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def conv2d_transpose(
     dilations, groups, bias, activation, data_format
         As in `layers.conv2d`.
     name : str, optional
-        The prefix of the names of its variables.
+        The prefix of its variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weight ``<name>_w_param``, [channels, filters / groups, height, width], and the bias
         ``<name>_b_param``, [filters]. By default as in `layers.fc`.
@@ -160,7 +160,7 @@ def _transpose(
 def _append_by_images(
     layer: ConvolutionLayer, weight: ow.Variable, cut: Sequence[int], extra: Sequence[int]
 ) -> ow.Variable:
-    """Append a transposed convolution of sequences as that of images of height 1."""
+    """Append a transposed convolution of sequences, treated as images of height 1."""
     block = layer.layer.block
     is_channels_first = layer.images.data_format == "NCL"
     axis = 2 if is_channels_first else 1

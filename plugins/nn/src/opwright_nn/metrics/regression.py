@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 class _Differences(Metric):
-    """The mean of a function of the differences between predictions and targets."""
+    """Averages a function of the differences between predictions and targets."""
 
     @arguments.suggest
     def __init__(self, predictions: Source = None, targets: Source = None) -> None:

@@ -226,7 +226,7 @@ class ModelFiles(LayerMethods):
         saved = read_saved(path)
         if only is not None or not checks.check_bool(who, "strict", strict):
             return self._load_part(who, path, saved, only, strict)
-        # The learning rate of this script is used, not the saved model's.
+        # The learning rate of this script is used, not the saved one.
         ignored = () if self.optimizer is None else (self.optimizer.learning_rate.name,)
         whole = whole_program(who, self.program)
         values = fitting_values(who, path, whole, saved, ignored)

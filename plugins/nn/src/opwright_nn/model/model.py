@@ -60,7 +60,7 @@ class Model(ModelTraining):
     Parameters
     ----------
     scope : Scope, optional
-        Holds the parameters; a new scope by default, so that two models never share parameters by
+        Holds the parameters; a new scope by default, so two models never share parameters by
         accident.
     device : str
         Where steps and predictions run.

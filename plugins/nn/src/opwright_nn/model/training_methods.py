@@ -263,7 +263,7 @@ class ModelTraining(ModelFiles):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the optimizer: that of the last step, or the initial one.
+        """The learning rate of the optimizer at the last step, or the initial one.
 
         ``model.learning_rate = 0.01`` calls ``model.set_learning_rate(0.01)``.
         """
@@ -322,6 +322,6 @@ class ModelTraining(ModelFiles):
         return total, [item.name for item in losses]
 
     def _set(self, attribute: str, value: object) -> None:
-        # Recorded, so that a transaction around the call can undo it.
+        # Recorded so that a transaction around the call can undo it.
         record_undo(setattr, self, attribute, getattr(self, attribute))
         setattr(self, attribute, value)

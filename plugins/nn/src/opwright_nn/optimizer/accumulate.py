@@ -25,7 +25,7 @@ class Accumulate(Optimizer):
 
         model.optimize(nn.optimizer.Accumulate(nn.optimizer.Adam(1e-3), steps=4))
 
-    The sums and the count of the steps are persistable, so that a checkpoint can continue between
+    The sums and the count of the steps are persistable, so a checkpoint can continue between
     two updates. Clipping, regularization and schedules belong to `optimizer`, and are applied once
     per update.
 

@@ -82,6 +82,6 @@ def _append_schedule(who: str, schedule: Schedule, rate: ow.Variable) -> None:
     count = make_state(who, name, lambda: (1,), Constant(0.0), "int64")
     block = program.global_block()
     step = operators.append(block, "cast", {"x": count}, {"dtype": "float32"}, prefix=name)
-    # Written to the variables themselves, so that scopes and checkpoints contain the values.
+    # Written to the variables themselves so that scopes and checkpoints contain the values.
     block.append_op("assign", {"x": schedule.append(step)}, {"out": rate.name})
     block.append_op("increment", {"x": count}, {"out": count.name})

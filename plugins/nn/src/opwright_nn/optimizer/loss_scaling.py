@@ -26,7 +26,7 @@ _WHO: Final = "mixed_precision"
 _GOOD_STEPS: Final = "_good_steps"
 _GROWTH_STEPS: Final = "_growth_steps"
 _LEAST, _MOST = 1.0, 2.0**32
-"""Bounds of the factor, so that it does not vanish for a broken network and does not overflow."""
+"""Bounds of the factor so that it does not vanish for a broken network and does not overflow."""
 
 
 class LossScale(NamedTuple):
@@ -102,7 +102,7 @@ def _make_loss_scale(policy: MixedPrecision, first: float) -> LossScale:
     name = program.free_name("loss_scale")
     factor = make_state(_WHO, name, _one, Constant(first))
     good_steps = make_state(_WHO, f"{name}{_GOOD_STEPS}", _one, Constant(0.0), "int64")
-    growth = f"{name}{_GROWTH_STEPS}"  # here, so that updates of a copied program find it
+    growth = f"{name}{_GROWTH_STEPS}"  # here so that updates of a copied program find it
     value = {"value": float(policy.growth_steps)}
     factor.block.append_op("fill_like", {"x": good_steps}, {"out": growth}, value)
     return LossScale(factor, good_steps, factor.block.var(growth))
@@ -151,7 +151,7 @@ class Updates:
 
 
 def has_loss_scale(gradients: Iterable[ow.Variable]) -> bool:
-    """Tell whether gradients belong to a scaled loss."""
+    """Return whether gradients belong to a scaled loss."""
     return bool(_find_loss_scales(list(gradients)))
 
 

@@ -87,7 +87,7 @@ def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
 
 
 def shape_of_state(target: ow.Variable) -> tuple[int, ...]:
-    """Return the shape of a state of a parameter, or of the shard that is updated.
+    """Return the shape of a parameter's optimizer state, or of the shard that is updated.
 
     The shape of a shard is unknown until the operators that write it know their input shapes.
     """

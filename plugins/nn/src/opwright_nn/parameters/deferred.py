@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 ShapeRule = Callable[[], Shape]
 """Returns the shape of a variable, with -1 for each unknown dimension.
 
-A module-level function or a `functools.partial` of one, so that models can be pickled.
+A module-level function or a `functools.partial` of one, so models can be pickled.
 """
 
 

@@ -151,7 +151,7 @@ def _find_floats(
 def cast_to(variable: ow.Variable, dtype: str) -> ow.Variable:
     """Return the variable cast to another dtype, reusing an earlier cast if possible.
 
-    It is cast in its own block, so that a loop casts a parameter only once, not per iteration.
+    It is cast in its own block, so a loop casts a parameter only once, not per iteration.
     """
     if variable.dtype == dtype:
         return variable
@@ -275,6 +275,6 @@ def find_policy() -> MixedPrecision | None:
 
 
 def parameter_dtype(dtype: str) -> str:
-    """Return the dtype of the parameters of a layer whose input has this dtype."""
+    """Return the parameter dtype of a layer whose input has this dtype."""
     policy = find_policy()
     return _WIDE if policy is not None and dtype in _NARROW else dtype

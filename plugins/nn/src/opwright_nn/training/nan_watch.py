@@ -156,7 +156,7 @@ def _copy(training: Training, scope: ow.Scope | None = None) -> Values:
 
 
 def _is_sound(training: Training, values: Values) -> bool:
-    """Tell whether all parameters are finite."""
+    """Return whether all parameters are finite."""
     parameters = _program_of(training).parameters()
     return all(_is_finite(values[p.name]) for p in parameters if p.name in values)
 

@@ -1,4 +1,4 @@
-"""Totals: the means of the results of an epoch's steps, weighted by their rows."""
+"""Totals: the mean results of an epoch's steps, weighted by their numbers of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright_nn.parallel import Team
 
 
 class Totals:
-    """Sums in float64, added in step order, so that a resumed epoch is bitwise identical.
+    """Sums in float64, added in step order, so a resumed epoch is bitwise identical.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class Training:
     evaluate : callable, optional
         Returns additional numbers of an epoch, by column.
     columns : iterable of str
-        The columns of the history, besides those of every history.
+        The columns of the history, in addition to the columns that every history has.
     display : Display
         Shows the progress.
 

@@ -100,7 +100,7 @@ def loop(walk: Walk, n: Node, most: Value = None, condition: Value = None, *carr
 def _unroll(
     walk: Walk, body: GraphProto, most: Any, condition: Any, carried: Sequence[Value], reason: Any
 ) -> Any:
-    """Write the body once for each iteration; the number of iterations must be known."""
+    """Append the body once per iteration; the number of iterations must be known."""
     t = walk.translator
     limit = None if most is None else int(most.reshape(-1)[0])
     again: Value = np.array(True) if condition is None else condition
@@ -232,7 +232,7 @@ def _goes_on(body: GraphProto) -> bool:
 
 
 def _count(walk: Walk, body: GraphProto, turns: int, carried: Sequence[Value]) -> Any:
-    """Write a loop of a known number of iterations as a scan, which has a gradient."""
+    """Append a loop with a known number of iterations as a scan, which has a gradient."""
     t, turn = walk.translator, _make_turn(walk, body)
 
     def call(given: list[Value]) -> list[Value]:

@@ -132,7 +132,7 @@ def _transposed_pads(
 
 
 def _pool(t: Translator, n: Node, kind: str, x: Value, **options: Any) -> Any:
-    """Write a pooling over the windows of a node."""
+    """Append a pooling over the windows of a node."""
     kernel = n.attr("kernel_shape")
     steps, pads = read_windows(t, n, x, kernel)
     attrs = {**steps, "kernel": kernel, "paddings": pads, "ceil_mode": bool(n.attr("ceil_mode"))}

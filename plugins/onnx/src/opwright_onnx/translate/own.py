@@ -40,7 +40,7 @@ _KINDS: Final = {
 
 
 def name_own(op_type: str) -> tuple[str, str]:
-    """Return domain and name of the node of an operator type."""
+    """Return the node domain and name of an operator type."""
     plugin, _, name = op_type.rpartition(".")
     return PREFIX + (plugin or "std"), name
 

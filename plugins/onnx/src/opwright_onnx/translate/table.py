@@ -49,7 +49,7 @@ def _find(context: Context, epoch: int, key: str) -> Row | None:
 def all_rows(context: Context, epoch: int) -> Mapping[str, Row]:
     """Return one table; of several rows for one name, the row of the annex that sorts last is used.
 
-    `epoch` changes when packages are installed, so that the table is rebuilt.
+    `epoch` changes when packages are installed, so the table is rebuilt.
     """
     tables = [entry.load() for entry in context.annexes.entries(TOPIC)]
     return ChainMap(*reversed(tables))

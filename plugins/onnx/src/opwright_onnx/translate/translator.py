@@ -205,7 +205,7 @@ class Translator:
         return block.create_var(name, array.shape, dtype, persistable=True, stop_gradient=True)
 
     def own(self, value: Value, *others: Value) -> Value:
-        """Return a Variable with writable memory of its own, different from all `others`."""
+        """Return a Variable with separate, writable memory, different from all `others`."""
         array = self.array(value)
         if array is None:
             return value

@@ -1,4 +1,4 @@
-"""Finds the bytes of a model's weights, so that protobuf neither reads nor copies them.
+"""Finds the bytes of a model's weights, so protobuf neither reads nor copies them.
 
 A model has a field for its graph, the graph has one for each initializer, which has one for bytes:
 https://protobuf.dev/programming-guides/encoding. Other forms are left to protobuf as a whole.

@@ -96,7 +96,7 @@ class Nodes:
         return self.const(np.array(list(values), np.int64))
 
     def number(self, value: float, like: str) -> str:
-        """Return the name of a number of the dtype that a value has."""
+        """Return the name of a scalar constant with the dtype of a value."""
         dtype = self.dtypes.get(like)
         if dtype is None:
             raise DeclinedError("its dtype must be known")

@@ -1,4 +1,4 @@
-"""ONNX's types of the dtypes of its operators."""
+"""The ONNX types that correspond to the dtypes of its operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DTYPES: Final = {spelling: name for name, spelling in _SPELLINGS.items()}
 def check_types(
     op_type: str, domain: str, opset: int, dtypes: Sequence[str | None], output: str | None = None
 ) -> Mapping[int, str]:
-    """Return the dtypes of the outputs of a node, by position, if the schema decides them.
+    """Return the output dtypes of a node, by position, if the schema determines them.
 
     `output` is the dtype of the first output if the schema does not.
 

@@ -59,7 +59,7 @@ class Writer(Nodes):
         self._is_wide = False
 
     def var(self, name: str) -> ow.Variable:
-        """Return the variable of the program of a name."""
+        """Return the program's variable with this name."""
         return self.block.var(name)
 
     def get(self, name: str) -> str:
@@ -76,7 +76,7 @@ class Writer(Nodes):
         return self.get(names[0]) if names else ""
 
     def inputs(self, op: Op, slot: str) -> list[str]:
-        """Return the names in the graph of the inputs of a slot."""
+        """Return the graph names of a slot's inputs."""
         return [self.get(name) for name in op.inputs.get(slot, ())]
 
     def dtype(self, op: Op, slot: str = "x") -> str:
@@ -370,7 +370,7 @@ class Writer(Nodes):
             self._env, self.block, self.nodes, self.infos = outer
 
     def _own(self, name: str) -> str:
-        """Copy a value, so that a separate node of this graph writes each output."""
+        """Copy a value so that a separate node of this graph writes each output."""
         return str(self.node("Identity", name, dtype=self.dtypes.get(name)))
 
     def finish(self, fetch: str) -> str:

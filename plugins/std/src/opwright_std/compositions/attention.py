@@ -47,7 +47,7 @@ def _seen(b: BodyContext, x: Expression) -> Expression:
 
 
 def in_window(b: BodyContext) -> Expression | None:
-    """Write the causal and window mask, [queries, keys]; None: no key is masked."""
+    """Emit the causal and window mask, [queries, keys]; None if no key is masked."""
     before, behind = b.attr("window") or (-1, -1)
     if b.attr("causal"):
         behind = 0

@@ -10,7 +10,7 @@ from opwright.op import BodyContext, Shape
 def split_axis(
     b: BodyContext, name: str | None, shape: Shape, axis: int, parts: Sequence[int]
 ) -> str:
-    """Write a variable with one axis split into several.
+    """Emit a variable with one axis split into several.
 
     Parameters
     ----------

@@ -28,18 +28,18 @@ class Expression:
         self.name = name or ""
 
     def then(self, op_type: str, **attrs: Any) -> Expression:
-        """Write an operator of one input."""
+        """Emit an operator with one input."""
         return Expression(self._b, self._b.emit(op_type, {"x": self.name}, attrs=attrs))
 
     def each(self, op_type: str, count: int, **attrs: Any) -> list[Expression]:
-        """Write an operator of one input and `count` outputs; write nothing if `count` is 0."""
+        """Emit an operator with one input and `count` outputs; emit nothing if `count` is 0."""
         if count == 0:
             return []
         names = self._b.emit_multi(op_type, {"x": self.name}, {"out": count}, attrs)["out"]
         return [Expression(self._b, name) for name in names]
 
     def with_(self, op_type: str, y: Expression, **attrs: Any) -> Expression:
-        """Write an operator of two inputs, this and `y`."""
+        """Emit an operator with two inputs, this and `y`."""
         return Expression(
             self._b, self._b.emit(op_type, {"x": self.name, "y": y.name}, attrs=attrs)
         )

@@ -40,7 +40,7 @@ def gru_cell(b: BodyContext) -> dict[str, str]:
 
 
 def gru_cell_body(b: BodyContext) -> bool:
-    """Write a step that resets the state before the matrix product."""
+    """Emit a step that resets the state before the matrix product."""
     if b.attr("reset_after"):
         return False
     memory = _gru_memory(b)

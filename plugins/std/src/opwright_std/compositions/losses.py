@@ -70,7 +70,7 @@ def kl_div(b: BodyContext) -> str:
     x, label = read(b, "x"), read(b, "label")
     if b.attr("log_label"):
         return (label.then("exp") * (label - x)).name
-    # Where the weight is 0, the logarithm of 1 is taken, so that 0 * inf is 0.
+    # Where the weight is 0, the logarithm of 1 is taken, so 0 * inf is 0.
     logs = label.compare("equal", 0.0).choose(label.filled(1.0), label).then("log")
     return (label * (logs - x)).name
 

@@ -130,7 +130,7 @@ def _dims(b: BodyContext) -> _Dims:
 
 
 def _first(b: BodyContext, slot: str, place: int, size: int, dims: _Dims) -> Expression:
-    """Write the first states or cells of one direction of a layer."""
+    """Emit the initial states or cells of one direction of a layer."""
     if b.has_input(slot):
         return _rows(read(b, slot), place, place + 1).then("squeeze", axis=[0])
     attrs = {"shape": [dims.n, size], "value": 0.0, "dtype": dims.dtype}
@@ -138,7 +138,7 @@ def _first(b: BodyContext, slot: str, place: int, size: int, dims: _Dims) -> Exp
 
 
 def _find_valid(b: BodyContext, dims: _Dims) -> Expression | None:
-    """Write the mask of valid steps, [t, n, 1]; None: all are valid."""
+    """Emit the mask of valid steps, [t, n, 1]; None if all are valid."""
     if not b.has_input("lengths"):
         return None
     lengths = read(b, "lengths")
@@ -215,7 +215,7 @@ def _layer_output(
     dims: _Dims,
     width: int,
 ) -> Expression:
-    """Write the output of a layer: the states of its directions concatenated, 0 in the padding."""
+    """Emit a layer's output: the states of its directions concatenated, 0 in the padding."""
     if dims.steps == 0:
         attrs = {"shape": [0, dims.n, width], "value": 0.0, "dtype": dims.dtype}
         return Expression(b, b.emit("fill", {}, attrs=attrs))
@@ -246,7 +246,7 @@ def _gru(b: BodyContext) -> dict[str, Callable[[], Expression]]:
 
 
 def gru_body(b: BodyContext) -> bool:
-    """Write a GRU that resets states before the matrix product."""
+    """Emit a GRU that resets states before the matrix product."""
     if b.attr("reset_after") or _dims(b).steps == 0:
         return False
     for slot, write in _gru(b).items():
@@ -274,7 +274,7 @@ def _lstm(b: BodyContext) -> dict[str, str]:
 
 
 def lstm_body(b: BodyContext) -> None:
-    """Write an LSTM with the given operands."""
+    """Emit an LSTM with the given operands."""
     for slot, name in _lstm(b).items():
         b.set_output(slot, name)
 

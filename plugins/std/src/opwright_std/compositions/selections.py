@@ -38,7 +38,7 @@ def pick_along_axis(g: GradientContext) -> None:
 
 
 def pick_in_planes(g: GradientContext) -> None:
-    """Differentiate the gradient of maximum pooling: gather at the indices of the maxima."""
+    """Differentiate the gradient of max pooling by gathering at the pooling indices."""
     is_first = g.attr("data_format").startswith("NC")
     axes = {"start_axis": 2, "stop_axis": -1} if is_first else {"start_axis": 1, "stop_axis": -2}
     flat = [

@@ -23,7 +23,7 @@ def check_ids(who: str, ids: Array, count: int) -> None:
     """
     if ids.size == 0:
         return
-    # As unsigned numbers, negative ids are huge, so that one comparison checks both bounds.
+    # As unsigned numbers, negative ids are huge, so one comparison checks both bounds.
     unsigned = ids.view(f"u{ids.itemsize}")
     if int(unsigned.max()) >= count:
         wrong = ids[unsigned >= count][0]

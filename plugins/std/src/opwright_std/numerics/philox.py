@@ -25,7 +25,7 @@ Normal
 Parts
     A tensor may be part of a larger one: along an axis it has `own` of `all` rows, after `before`
     others. The length of the axis may be a multiple of `own`, if rows were split further. Elements
-    are then indexed in the larger tensor, so that all parts together have the words of the whole.
+    are then indexed in the larger tensor, so all parts together have the words of the whole.
 """
 
 from __future__ import annotations

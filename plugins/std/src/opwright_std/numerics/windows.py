@@ -234,7 +234,7 @@ def infer_pooled(ctx: InferContext) -> tuple[int, int, Ints]:
     dilations = spatial_attr(ctx, "dilations")
     require_elements(ctx, sizes)
     for i, padding in enumerate(paddings_attr(ctx)):
-        # Otherwise a window could cover nothing but padding.
+        # Otherwise a window could consist entirely of padding.
         side, axis = _SIDES[len(kernel)][i], i // 2
         if padding > (kernel[axis] - 1) * dilations[axis]:
             got = f"{side} {padding} for kernel={list(kernel)}"

@@ -40,7 +40,7 @@ def _taps(size: int, count: int, mode: str, align_corners: bool) -> _Taps:
     if mode == "nearest":
         first = place * size // count
         return _Taps(first, first, np.zeros(count))
-    # Positions are fractions of integers, so that only the weight is rounded.
+    # Positions are fractions of integers, so only the weight is rounded.
     if align_corners:
         over, under = place * (size - 1), max(count - 1, 1)
     else:

@@ -41,7 +41,7 @@ def _iou_body(b: BodyContext) -> None:
     areas = [area(begin, end) for begin, end in zip(begins, ends, strict=True)]
     total = b.emit("add", {"x": areas[0], "y": areas[1]})
     union = b.emit("subtract", {"x": total, "y": both})
-    # For boxes of area 0 the divisor is 1, so that their overlap is 0.
+    # For boxes of area 0 the divisor is 1, so their overlap is 0.
     none = b.emit("equal", {"x": union, "y": b.emit("fill_like", {"x": union})})
     one = b.emit("fill_like", {"x": union}, attrs={"value": 1.0})
     divisor = b.emit("where", {"condition": none, "x": one, "y": union})

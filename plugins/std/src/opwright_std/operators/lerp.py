@@ -11,7 +11,7 @@ from opwright_std.numerics.dtypes import FLOATS, Array
 
 
 def lerp(x: Array, y: Array, weight: Array, out: Array) -> None:
-    # Interpolates from the nearer end, so that a weight of 1 returns exactly y.
+    # Interpolates from the nearer end, so a weight of 1 returns exactly y.
     near = np.abs(weight) < 0.5
     np.copyto(out, np.where(near, x, y) + (y - x) * np.where(near, weight, weight - 1))
 

@@ -62,7 +62,7 @@ def linear_chain_crf(
             sums = x[:, 0] + (0 if start is None else start)
         else:
             sums = _log_sum(alpha[:, t - 1, :, None] + transition) + x[:, t]
-        # Subtracts the maximum, so that long sequences do not lose precision.
+        # Subtracts the maximum so that long sequences do not lose precision.
         top = sums.max(axis=1)
         present = t < counts
         alpha[present, t] = (sums - top[:, None])[present]

@@ -50,7 +50,7 @@ def max_pool2d(
     best[...] = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     for windows, elements in taps:
         np.maximum(best[windows], images[elements], out=best[windows])  # propagates NaN
-    # Backward, so that the first of equal elements is written last.
+    # Backward so that the first of equal elements is written last.
     for windows, elements in reversed(taps):
         new = images[elements]
         found = (new == best[windows]) | (new != new)
@@ -93,7 +93,7 @@ def _sliding_max_pool_grad(op_type: str) -> Callable[..., None]:
         dilations: Ints,
         **_: object,
     ) -> None:
-        del dilations  # index holds the positions of the maxima
+        del dilations  # index contains positions in the input
         add_to_places(index, out_grad, x_grad, data_format=data_format)
 
     return sliding_max_pool_grad

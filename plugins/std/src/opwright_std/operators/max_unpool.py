@@ -1,4 +1,4 @@
-"""The inverse of maximum pooling: maxima at their indices, zero elsewhere."""
+"""The inverse of max pooling: values are placed at their indices, with zeros elsewhere."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def max_unpool2d(
     check_ids("max_unpool2d: index", index, prod(output_size))
     maxima, places = _planes(x, data_format), _planes(index, data_format)
     planes = np.zeros((len(maxima), prod(output_size)), x.dtype)
-    # Element by element in order, so that the last of repeated indices wins.
+    # Element by element in order so that the last of repeated indices wins.
     for element in range(maxima.shape[1]):
         planes[np.arange(len(planes)), places[:, element]] = maxima[:, element]
     result = channels_first(out, data_format)

@@ -20,7 +20,7 @@ def _areas(boxes: Array, border: float) -> Array:
 def suppress(boxes: Array, threshold: float, eta: float = 1.0, border: float = 0.0) -> Array:
     """Return the indices of kept boxes, the best one first.
 
-    Areas and overlaps are computed in float64, so that the dtype does not affect the result.
+    Areas and overlaps are computed in float64, so the dtype does not affect the result.
 
     Parameters
     ----------

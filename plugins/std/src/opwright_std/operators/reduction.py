@@ -304,7 +304,7 @@ def argmin(x: Array, out: Array, *, axis: int, keepdims: bool) -> None:
 
 
 def position(op_type: str, comment: str) -> OpMaker:
-    """Start the definition of the index of an extremum."""
+    """Start the definition of an operator that returns the index of an extremum."""
     return (
         OpMaker(op_type)
         .add_comment(comment)

@@ -29,7 +29,7 @@ def _reshape_shape(ctx: InferContext) -> None:
     if copied and max(copied) >= len(shape):
         ctx.fail(f"shape copies axis {max(copied)} of a {len(shape)}-d input, got {list(target)}")
     out = [shape[axis] if axis in copied else dim for axis, dim in enumerate(target)]
-    # Copied dimensions occur on both sides and cancel, so that the batch may be unknown.
+    # Copied dimensions occur on both sides and cancel, so the batch may be unknown.
     count = numel(dim for axis, dim in enumerate(shape) if axis not in copied)
     known = numel(dim for dim in target if dim > 0)
     if count >= 0:

@@ -58,7 +58,7 @@ def _box(ctx: InferContext) -> list[int | None]:
 
 
 def _length(dim: int, start: int | None, end: int | None, step: int | None) -> int | None:
-    """Return the length of a slice of an axis; None if a bound is not known yet."""
+    """Return the length of a sliced axis, or None if a bound is not known yet."""
     if start is None or end is None or step is None:
         return None
     first, last = (0, dim) if step > 0 else (-1, dim - 1)

@@ -31,7 +31,7 @@ def along_axis_shape(ctx: InferContext) -> None:
 
 
 def shift_by_maximum(x: Array, out: Array, axis: int) -> None:
-    """Write x minus its maximum along `axis`: at most 0, so that exp cannot overflow."""
+    """Emit x minus its maximum along `axis`, which is at most 0, so exp cannot overflow."""
     # The initial value is for an empty axis; -inf - -inf is NaN on purpose and needs no warning.
     highest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     with np.errstate(invalid="ignore"):

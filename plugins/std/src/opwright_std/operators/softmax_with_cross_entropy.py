@@ -72,7 +72,7 @@ def softmax_with_cross_entropy_grad(
 
 
 def _loss_shape(ctx: InferContext) -> None:
-    """The output has the shape of the class ids; with soft_label that of logits with 1 class."""
+    """The output has the shape of the class ids, or, with soft_label, of logits with 1 class."""
     shape = ctx.input("logits").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     infer_row_loss(ctx, "logits", axis, ctx.attr("soft_label"))

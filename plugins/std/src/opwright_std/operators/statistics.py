@@ -113,7 +113,7 @@ def _logsumexp_body(b: BodyContext) -> None:
 def _logsumexp_gradient(g: GradientContext) -> None:
     """Distribute the gradient as softmax does, by exp(x - out) divided by its sum.
 
-    The rounding of out would be a relative error of exp, so that 16-bit floats recompute out in
+    The rounding of out would be a relative error of exp, so 16-bit floats recompute out in
     float32. Weights of infinite elements are NaN, all others 0.
     """
     x = g.input("x")
@@ -204,7 +204,7 @@ def _norm_gradient(g: GradientContext) -> None:
         return
     derivative = signs
     if p != 1:
-        # The power of a ratio neither overflows nor underflows, unlike that of x.
+        # The power of a ratio neither overflows nor underflows, unlike the power of x.
         share = g.emit("divide", {"x": x if p == 2 else sizes, "y": _spread(g, out)})
         derivative = _where_zero(g, x, share if p == 2 else _power(g, share, p - 1))
         derivative = derivative if p == 2 else g.emit("multiply", {"x": derivative, "y": signs})

@@ -1,4 +1,4 @@
-"""stft and istft: transforms of the frames of a signal, and the inverse."""
+"""stft and istft: the Fourier transform of each frame of a signal, and its inverse."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ RAD2DEG = _in_units("rad2deg", "Radians in degrees, out = x * 180 / pi.", 180 / 
 def _hypot(b: BodyContext) -> Expression:
     x, y = (read(b, slot).then("abs") for slot in ("x", "y"))
     larger, smaller = x.with_("maximum", y), x.with_("minimum", y)
-    # The square of a ratio neither overflows nor underflows, unlike that of x.
+    # The square of a ratio neither overflows nor underflows, unlike the square of x.
     meta = b.meta(larger.name)
     finite = larger.then("clip", max=float(np.finfo(meta.dtype if meta else "float32").max))
     share = smaller / larger.compare("equal", 0.0).choose(larger.filled(1.0), finite)

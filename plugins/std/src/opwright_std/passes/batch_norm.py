@@ -62,7 +62,7 @@ def fuse_batch_norm(graph: Graph) -> None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
-    # Visited backward, so that of two added values the later normalization fuses the sum.
+    # Visited backward, so of two added values the later normalization fuses the sum.
     for norm in reversed(norms):
         chain = _follow(graph, norm, taken)
         made = None if chain is None else _make(graph, chain)

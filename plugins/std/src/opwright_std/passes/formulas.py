@@ -248,7 +248,10 @@ def _checked(numerator: Value | None, out: Value | None) -> tuple[Value, Value] 
 def _behind(
     graph: Graph, formula: _Formula, op_type: str, out: Value, shape: tuple[int, ...]
 ) -> tuple[Value | None, Value]:
-    """Return the parameter and result of an operator that reads a value; else None and `out`."""
+    """If `out` has a single reader of type `op_type`, return its other input and its output.
+
+    Otherwise return None and `out`.
+    """
     reader = graph.uses().only_reader(out)
     if reader is None or reader.type != op_type:
         return None, out

@@ -81,7 +81,7 @@ SHRINKABLE: Final = ("relu_grad", "sigmoid_grad", "tanh_grad")
 def shrink_activation_grad(graph: Graph) -> None:
     """Swap the gradients of an activation and of the maximum pooling after it.
 
-    Maximum pooling passes its gradient to the maximum, so that the activation's derivative follows
+    Maximum pooling passes its gradient to the maximum, so the activation's derivative follows
     from the maxima, which are fewer. If windows overlap, an element may be several maxima, and only
     relu's derivative, 0 or 1, can be applied to each without additional rounding.
     """

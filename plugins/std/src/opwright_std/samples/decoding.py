@@ -20,7 +20,7 @@ def _add_lengths(draw: Draw, given: dict[str, Any], slot: str, n: int, steps: in
 
 
 def edit_distance(draw: Draw) -> Drawn:
-    """Few ids, so that some are equal; lengths within the steps."""
+    """Few ids so that some are equal; lengths within the steps."""
     n, steps, wanted = draw.other_length(), draw.length, draw.other_length()
     given: dict[str, Any] = {
         "x": draw.integers((n, steps), 0, 4, draw.dtype),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def places(draw: Draw) -> Drawn:
-    """Proposed inputs; indices of maxima are in an image."""
+    """Proposed inputs, with pooling indices inside an image."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -163,7 +163,7 @@ def priors(draw: Draw) -> Drawn:
 
 
 def classified(draw: Draw) -> Drawn:
-    """Boxes that overlap strongly, so that nms_eta has an effect, and distinct scores."""
+    """Boxes that overlap strongly so that nms_eta has an effect, and distinct scores."""
     n, classes, count = int(draw.rng.integers(1, 3)), draw.other_length(), draw.length
     attrs = dict(draw.attrs)
     if draw.label == "no rows":

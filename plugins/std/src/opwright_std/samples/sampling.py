@@ -61,7 +61,7 @@ def unfolded(draw: Draw) -> Drawn:
 
 
 def folded(draw: Draw) -> Drawn:
-    """Columns of the windows of an image."""
+    """The windows of an image as columns (im2col)."""
     windows, sizes = _windows(draw)
     counts = _count(windows, sizes)
     area = windows["kernel"][0] * windows["kernel"][1]

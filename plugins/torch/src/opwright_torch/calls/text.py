@@ -1,4 +1,4 @@
-"""Calls of PyTorch as text, so that programs with them can be saved and loaded.
+"""Calls of PyTorch as text so that programs with them can be saved and loaded.
 
 The text is JSON: ``{"inputs": [[dtype, shape], …], "calls": [[name, arguments, named], …],
 "taken": [[call, place, …], …], "results": [[dtype, shape], …]}``. An argument without a JSON form

@@ -10,7 +10,7 @@ import torch
 
 
 class View(NamedTuple):
-    """A view of a tensor's storage, in elements of its own dtype; sizes may be SymInts."""
+    """A view of a tensor's storage, in elements of the view's dtype; sizes may be SymInts."""
 
     size: tuple[Any, ...]
     stride: tuple[Any, ...]

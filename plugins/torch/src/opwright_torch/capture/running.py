@@ -38,7 +38,7 @@ _AUTOCAST = {
 
 
 class CaptureError(OpwrightError, RuntimeError):
-    """A graph that cannot be captured, so that PyTorch must run it."""
+    """A graph that cannot be captured, so PyTorch must run it."""
 
 
 class FunctionalMode(FunctionalTensorMode):

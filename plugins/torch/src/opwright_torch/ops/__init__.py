@@ -8,7 +8,7 @@ current stream.
 - **autograd**: gradients follow our rules, second ones too. An operator without a rule, or with a
   rule that can be differentiated once, raises GradientError in the backward pass. Integers and
   state, such as the running statistics of `batch_norm`, which are returned, have no gradient.
-- **random operators** draw their ``step`` from PyTorch's generator, so that ``torch.manual_seed``
+- **random operators** draw their ``step`` from PyTorch's generator, so ``torch.manual_seed``
   makes them reproducible; an explicit step takes precedence.
 - **autocast**: products run in the dtype of the region; losses, norms, and functions that lose
   precision or range in 16 bits in float32; all others promote inputs of equal dtype to the widest.

@@ -158,7 +158,7 @@ def _root(slot: VarProto) -> str:
 
 
 def _stub(tensor: torch.Tensor) -> Any:
-    """Return an array of the dtype of a tensor."""
+    """Return an array with a tensor's dtype."""
     return np.empty(0, dtype_to_numpy(dtype_name(tensor.dtype)))
 
 

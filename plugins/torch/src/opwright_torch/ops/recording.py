@@ -25,7 +25,7 @@ class Layout(NamedTuple):
     is_one: bool  # whether `run` returns a bare result
     end: int | None  # begin of the other returned outputs
     reads: tuple[int, ...]  # arguments whose elements the gradient reads
-    shapes: tuple[int, ...]  # arguments of which only the shape is needed
+    shapes: tuple[int, ...]  # arguments used only for their shape
     kept: tuple[str, ...]  # outputs that it reads
     kept_places: tuple[int, ...]
     inner: bool  # whether one of these is float and not returned, without a graph

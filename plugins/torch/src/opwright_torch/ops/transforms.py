@@ -186,7 +186,7 @@ def _is_pointwise(what: What) -> bool:
 
 
 def _align(values: Sequence[torch.Tensor], dims: Sequence[int | None]) -> list[torch.Tensor]:
-    """Move the batch to the front and pad to equal rank, so that tensors broadcast."""
+    """Move the batch to the front and pad to equal rank so that tensors broadcast."""
     rank = max(v.ndim - (d is not None) for v, d in zip(values, dims, strict=True))
     aligned = []
     for value, dim in zip(values, dims, strict=True):

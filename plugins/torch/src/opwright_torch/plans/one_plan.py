@@ -68,7 +68,7 @@ class _OneStep(torch.autograd.Function):
 
 
 def _differentiate(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
-    """Return the gradients of the arguments of the forward."""
+    """Return the gradients of the forward arguments."""
     plan, grads = ctx.plan, ctx.grads
     if grads is None:
         raise RuntimeError(FREED)

@@ -75,7 +75,7 @@ class TwoPlans(Forward):
         return results
 
     def handing(self, second: Any, sources: tuple[Any, ...], values: Sequence[Any]) -> Handing:
-        """Return the sources of the second plan's arguments; `values` are the first's."""
+        """Return the sources of the second plan's arguments; `values` are results of the first plan."""
         found = self._handings.get(id(sources))
         if found is None:
             names = dict(zip(self.draft.feeds, self.job.fed))
@@ -152,7 +152,7 @@ class _TwoSteps(torch.autograd.Function):
 
 
 def _differentiate(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
-    """Return the gradients of the arguments of the forward."""
+    """Return the gradients of the forward arguments."""
     plan, rest = ctx.plan, ctx.rest
     if rest is None:
         raise RuntimeError(FREED)

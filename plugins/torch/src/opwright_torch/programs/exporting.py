@@ -126,7 +126,7 @@ def _take_tensors(
 
 
 def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) -> torch.Tensor:
-    """Return the model's tensor of a name, whose identity reveals ties; else a constant."""
+    """Return the model's own tensor, whose identity reveals ties, or the program's constant."""
     owner, _, name = target.rpartition(".")
     try:
         value = getattr(model.get_submodule(owner), name)
@@ -169,7 +169,7 @@ def key_text(key: Any) -> str:
 
 
 def _own_results(program: ExportedProgram) -> list[str]:
-    """Copy each returned tensor, so that none shares memory; return the names."""
+    """Copy each returned tensor so that none shares memory; return the names."""
     graph = program.graph_module.graph
     paths = [
         ".".join(["output"] * (not _is_named(path)) + [*map(key_text, path)])

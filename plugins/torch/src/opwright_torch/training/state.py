@@ -71,7 +71,7 @@ class State:
         return f"optimizer.{group}.{name}"
 
     def state_name(self, index: int, name: str) -> str:
-        """Return the variable of a state of a parameter."""
+        """Return the variable of a parameter's optimizer state."""
         return f"optimizer.state.{index}.{name}"
 
     def fixed(self, group: int) -> dict[str, float]:

@@ -22,7 +22,7 @@ class Trainer:
     Parameters
     ----------
     state : State
-        The optimizer's.
+        The optimizer state.
     way : Way
         Processing of gradients before an update.
     modules : sequence of torch.nn.Module

@@ -56,7 +56,7 @@ def find_processes() -> Any:
 
 
 def sum_name(index: int) -> str:
-    """Return the variable of the sum of a parameter's gradients."""
+    """Return the variable that accumulates a parameter's gradient."""
     return f"optimizer.sum.{index}"
 
 

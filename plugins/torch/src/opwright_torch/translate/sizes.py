@@ -104,7 +104,7 @@ def _bare(value: Any) -> Any:
 
 
 def as_size(value: Any, known: Mapping[Any, int] | None = None) -> Any:
-    """Return an int if the value is one, given the `known` symbols; else a `Size`."""
+    """Return the value as an int if the `known` symbols determine it, otherwise as a `Size`."""
     if not isinstance(value, torch.SymInt):
         return int(value)
     expr = value.node.expr
@@ -128,7 +128,7 @@ def _decide(holds: Any, fails: Any) -> bool:
 
 
 def has_size(value: Any) -> bool:
-    """Tell whether an attribute has a size that is not a number."""
+    """Return whether an attribute has a symbolic size."""
     items = value if isinstance(value, (list, tuple)) else [value]
     return any(isinstance(item, Size) for item in items)
 
@@ -136,7 +136,7 @@ def has_size(value: Any) -> bool:
 def shorten(type: str, shape: Iterable[Any], like: Iterable[Any]) -> list[Any]:
     """Return the `shape` of a reshape or an expand, with sizes of the input left for it to copy.
 
-    A reshape computes one of the remaining lengths itself, so that no other computation is needed.
+    A reshape computes one of the remaining lengths itself, so no other computation is needed.
     """
     old, new = list(like), list(shape)
     shift = len(new) - len(old) if type == "expand" else 0

@@ -52,7 +52,7 @@ def find_row(operator: torch._ops.OpOverload) -> Row | None:
 def _all_rows(context: Context, epoch: int) -> dict[str, Row]:
     """Return one table; among rows of one name, the package that sorts last wins.
 
-    `epoch` changes when packages are installed, so that the table is rebuilt.
+    `epoch` changes when packages are installed, so the table is rebuilt.
     """
     tables = [entry.load() for entry in context.annexes.entries(TOPIC)]
     return dict(ChainMap(*reversed(tables)))

@@ -262,7 +262,7 @@ class Translator:
         self._env.update({node: checked for node, v in self._env.items() if v is x})
 
     def _stand_in(self, declined: Deferred) -> Any:
-        """Return Variables without a writer, so that their readers are translated."""
+        """Return Variables without a writer, so their readers are translated."""
         leaves = tree_leaves(declined.meta)
         if any(isinstance(leaf, torch.Tensor) and leaf.dtype not in NAMES for leaf in leaves):
             return declined

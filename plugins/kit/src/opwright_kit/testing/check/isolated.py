@@ -1,4 +1,4 @@
-"""Checks a distribution in a separate process, so that this one survives a crash of a kernel.
+"""Checks a distribution in a separate process, so this one survives a crash of a kernel.
 
 One process checks all subjects, one after the other: a new one for each would start Python and
 discover plugins every time. It is started, not forked, because a forked child computes with one

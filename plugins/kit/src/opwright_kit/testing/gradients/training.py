@@ -72,7 +72,7 @@ def pinned(subject: OperatorSubject) -> Context:
 
 
 def build_training(definition: OpDefinition, sample: Sample, seed: int) -> Training | None:
-    """Write the operator and its loss into a program; None if no gradient flows back."""
+    """Append the operator and its loss to a program; None if no gradient flows back."""
     block = Program().global_block()
     feeds: dict[str, Array] = {}
     targets: list[Variable] = []

@@ -1,4 +1,4 @@
-"""Guard pages: parts of the memory of a run that cannot be accessed while its kernel runs."""
+"""Guard pages: parts of a run's memory that cannot be accessed while its kernel runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GuardPages:
     Parameters
     ----------
     ranges : sequence of (int, int)
-        Begin and end of each range in the arena, multiples of the size of a page.
+        Begin and end of each range in the arena, multiples of the page size.
     """
 
     def __init__(self, ranges: Sequence[tuple[int, int]]) -> None:

@@ -77,7 +77,7 @@ class Launch:
     context : Context, optional
         Where the operator and the device are registered; default: the current one.
     device : str, optional
-        Device type to run on; by default the kernel's, the host for one of any device.
+        Device type to run on; by default the kernel's, or the host for a kernel of any device.
     n_threads : int
         Number of threads that the kernel may use.
     reuse : sequence of (str, str)
@@ -93,7 +93,7 @@ class Launch:
         How often the kernel runs in each run of the plan. The difference between the times of two
         such plans is the kernel's own, without the copies to the device and back.
     pages : {"begin", "end"}, optional
-        Where each array touches a page that cannot be accessed while the kernel runs, so that an
+        Where each array touches a page that cannot be accessed while the kernel runs, so an
         access beyond it ends the process; only on the host, and on Linux.
     apart : bool
         Whether each of these runs writes its own outputs; `run` returns the last; not for outputs

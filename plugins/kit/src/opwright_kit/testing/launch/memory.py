@@ -78,7 +78,7 @@ class Place:
     def differs(self, before: list[Array], after: list[Array]) -> bool:
         """Return whether a byte of the array changed; gaps between strided elements do not count.
 
-        Bytes are compared, so that NaN is equal to itself.
+        Bytes are compared, so NaN is equal to itself.
         """
         a, b = (np.ascontiguousarray(self.view(images)) for images in (before, after))
         return a.tobytes() != b.tobytes()

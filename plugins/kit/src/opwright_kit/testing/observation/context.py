@@ -156,12 +156,12 @@ class CheckContext:
     def references(
         self, op_type: str, dtype: str, checked: KernelEntry | None = None
     ) -> list[KernelEntry]:
-        """Return the kernels that serve as references, best first.
+        """Return the kernels that are used as references, best first.
 
         The host's kernels come first, in order of rising priority: by convention the plainest one
         has the lowest. If the host has none, kernels of another available device are used.
         If the first reference is the `checked` kernel, only kernels of other packages are used,
-        because kernels of its own package are checked against it.
+        because other kernels of its package are checked against it.
         """
         kernels = self.context.kernels
         devices = [HOST_DEVICE, *(d for d in kernels.devices_of(op_type) if d != HOST_DEVICE)]
@@ -302,7 +302,7 @@ class CheckContext:
         launch = self._launches.get(key)
         if launch is None:
             launch = self.new_launch(entry, sample, **options)
-            self._launches[key] = launch  # which keeps the sample alive, so that its id stays
+            self._launches[key] = launch  # which keeps the sample alive, so its id stays
             if len(self._launches) > _MOST_LAUNCHES:
                 self._launches.popitem(last=False)
         return launch

@@ -77,7 +77,7 @@ def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext)
     """Return whether a kernel fails because of its integers, which may be invalid positions.
 
     They are drawn without knowledge of their meaning. With zeros instead the kernel must work,
-    unless another input has no elements, so that no position is valid.
+    unless another input has no elements, so no position is valid.
     """
     arrays = [a for slot_arrays in sample.inputs.values() for a in slot_arrays]
     whole = [a for a in arrays if a.dtype.kind in "iu" and a.size]

@@ -17,7 +17,7 @@ from opwright_kit.testing.samples.draw import LARGE
 from opwright_kit.testing.samples.sample import Array, Sample, count_elements, variable_name
 
 OTHER_POISON: Final = 0x41
-"""A second byte for memory: 12 in float32, 2 million in float64, so that adding to it shows."""
+"""A second byte for memory: 12 in float32, 2 million in float64, so adding to it shows."""
 
 _REPEATS: Final = 16
 

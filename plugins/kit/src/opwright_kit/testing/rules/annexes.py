@@ -25,7 +25,7 @@ def concerns(subject: PackageSubject) -> bool:
 
 
 def check(subject: PackageSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield the findings of the functions of the topics."""
+    """Yield the findings of the annex functions."""
     annexes = context.context.annexes
     names = [(a.topic, a.subject) for record in subject.records for a in record.annexes]
     checked = [name for name in names if annexes.find(_TOPIC, name[0]) is not None]

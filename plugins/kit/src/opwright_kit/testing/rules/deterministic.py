@@ -62,7 +62,7 @@ def _compare_counts(
     """Yield the sample if another number of threads changes bits without a declaration."""
     entry = observation.entry
     if entry.device != HOST_DEVICE or entry.by_threads or not observation.repeats():
-        return  # the threads are the host's
+        return  # only the host has threads
     launches = (observation.find_like(context, n_threads=count) for count in _COUNTS)
     first, *others = (None if launch is None else launch.run().outputs for launch in launches)
     if first is None:

@@ -110,7 +110,7 @@ def _find_fault(entry: DeviceEntry, context: CheckContext) -> str | None:
 
 
 def _top_package(entry: DeviceEntry) -> str:
-    """Return the top package of the target of a device's hook."""
+    """Return the top-level package that a device's hook names as its target."""
     target = entry.target if isinstance(entry.target, str) else type(entry.target).__module__
     return target.partition(":")[0].partition(".")[0]
 

@@ -1,4 +1,4 @@
-"""A hook module is a table: it imports in 5 ms, so that many plugins cost little."""
+"""A hook module is a table: it imports in 5 ms, so many plugins cost little."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _MOST_ELEMENTS: Final = 4096
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Return whether there is more than one input, so that one may not fit another."""
+    """Return whether there is more than one input, so one may not fit another."""
     slots = subject.definition.proto.inputs
     return len(slots) > 1 or any(slot.duplicable for slot in slots)
 

@@ -1,4 +1,4 @@
-"""Positions are checked before they are used, so that no value reaches other memory.
+"""Positions are checked before they are used, so no value reaches other memory.
 
 A position may originate from a file, or from another operator. A kernel refuses an index out of
 range with an error that names the input, its range and its value; or it computes the same as a

@@ -2,7 +2,7 @@
 
 A crash ends the checking process before it can report it: `opwright check` runs the rules in a
 separate process, and reports its last action. This rule runs every sample once, before the other
-rules, so that it finds a crash first.
+rules, so it finds a crash first.
 """
 
 from __future__ import annotations

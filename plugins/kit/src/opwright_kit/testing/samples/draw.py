@@ -36,7 +36,7 @@ class Case(NamedTuple):
     plain : bool
         Whether attributes that are not fixed have their defaults.
     others : (int, int)
-        Range of the lengths of the other axes, its end excluded.
+        Range of lengths of the other axes; its end is exclusive.
     most_elements : int
         The maximum number of elements of all inputs, or of all outputs.
     rows : bool
@@ -268,7 +268,7 @@ def cases(definition: OpDefinition, seed: int) -> Iterator[Case]:
         yield Case(f"random {number}", 2 + number, plain=False)
     drawn = 2 * int(np.random.default_rng(seed).integers(*_HALF_OF_DRAWN)) + 1
     for length in (*ODD_LENGTHS, drawn):
-        # Other axes have length 1, so that kernels that merge axes see this odd length, too.
+        # Other axes have length 1 so that kernels that merge axes see this odd length, too.
         yield Case(f"length {length}", length, others=(1, 2))
 
 

@@ -137,7 +137,7 @@ class Sample:
 
 
 def variable_name(slot: str, index: int, count: int) -> str:
-    """Return the name of a variable of a slot in messages: ``"x"``, or ``"x[1]"`` of several."""
+    """Return the name of a slot's variable in messages: ``"x"``, or ``"x[1]"`` of several."""
     return slot if count == 1 else f"{slot}[{index}]"
 
 
@@ -171,7 +171,7 @@ def meta_of(array: Array) -> Meta:
 
 
 def widen(array: Array) -> Array:
-    """Return floats as float64, so that they can be compared; others unchanged."""
+    """Return floats as float64 so that they can be compared; others unchanged."""
     return array.astype(np.float64) if is_float(meta_of(array).dtype) else array
 
 

@@ -87,7 +87,7 @@ def floor_divide(w: Writer, op: Op) -> Any:
 
 
 def _by_whole(w: Writer, y: str, write: Callable[[str], str]) -> str:
-    """Write a division by integers with result 0 for divisor 0, which may crash a runtime."""
+    """Emit an integer division that returns 0 for divisor 0, which may crash a runtime."""
     if y in w.arrays and w.arrays[y].all():
         return write(y)
     # Uses sums and products, since ONNX Runtime lacks Where for narrow integers.
@@ -268,7 +268,7 @@ def running(w: Writer, op: Op) -> Any:
 
 
 def _running_product(w: Writer, op: Op, x: str) -> Any:
-    """Write a running product as a scan, for opsets that have no CumProd."""
+    """Emit a running product as a scan, for opsets that have no CumProd."""
     dtype, rank = w.dtype(op, "out"), len(w.shape(op))
     if not rank:
         raise DeclinedError("x must have an axis")

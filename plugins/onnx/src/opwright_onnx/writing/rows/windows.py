@@ -12,7 +12,7 @@ ROWS = Rows()
 
 
 def in_channels_first(w: Writer, op: Op, write: Any) -> Any:
-    """Write an operator on [n, channels, ...], for any order of axes."""
+    """Emit an operator on [n, channels, ...], for any order of axes."""
     x, layout = w.input(op, "x"), str(op.attrs.get("data_format", "NC"))
     if layout.startswith("NC"):
         return write(x)
