@@ -75,7 +75,7 @@ class TwoPlans(Forward):
         return results
 
     def handing(self, second: Any, sources: tuple[Any, ...], values: Sequence[Any]) -> Handing:
-        """Return the sources of the second plan's arguments; `values` are results of the first plan."""
+        """Return the sources of the second plan's arguments; the first plan returned `values`."""
         found = self._handings.get(id(sources))
         if found is None:
             names = dict(zip(self.draft.feeds, self.job.fed))
