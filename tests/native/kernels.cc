@@ -152,7 +152,7 @@ int32_t Less(const ow_call* call) {
 std::atomic<bool> waiting{false};
 std::atomic<bool> released{false};
 
-// Runs until another thread calls let_go; fails after a minute, so that the test cannot hang.
+// Runs until another thread calls let_go; fails after a minute so that the test cannot hang.
 int32_t Wait(const ow_call* call) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   waiting = true;

@@ -1,6 +1,6 @@
 // Writes the registrations of libraries as a Python module: list_kernels MODULE.py LIBRARY.so...
 //
-// The build runs it. The package's hooks read the module, so that discovery opens no library.
+// The build runs it. The package's hooks read the module, so discovery opens no library.
 #include <dlfcn.h>
 #include <algorithm>
 #include <cstdio>
@@ -39,7 +39,7 @@ const ow_plugin* Open(const std::string& path) {
   return plugin;
 }
 
-// The position of a dtype in a row, independent of the order of the sources.
+// The position of a dtype in a row, independent of the source order.
 size_t PlaceOf(const std::string& dtype) {
   static constexpr const char* kOrder[] = {
       "*",       "bool",    "int8",   "int16",  "int32",         "int64",

@@ -79,7 +79,7 @@ Status Group::DescribeDifference(const char* who, const Poll& poll) {
     for (std::string line; std::getline(theirs, line);) lines.push_back(line);
     return lines;
   };
-  // Compares with the first process that differs from rank 0, so that all processes report the same
+  // Compares with the first process that differs from rank 0 so that all processes report the same
   // pair.
   int other = 1;
   while (all_[static_cast<size_t>(2 * other)] == all_[0]) ++other;

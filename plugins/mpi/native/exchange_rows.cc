@@ -61,7 +61,7 @@ struct RowBuffers {
   }
 };
 
-// Inputs x, send_counts, receive_counts and like, of which only the shape is given; output out.
+// Inputs x, send_counts, receive_counts and `like`, which only provides its shape; output out.
 template <typename T>
 struct ExchangeRowsKernel {
   using Bound = RowBuffers;

@@ -29,7 +29,7 @@ constexpr auto kAnswerTime = std::chrono::milliseconds(500);
 constexpr int kSpins = 50;
 constexpr int kFewSpins = 2;
 // After waiting this long, a process sleeps between checks, since the other processes are far
-// behind.
+// from this point.
 constexpr auto kPatience = std::chrono::milliseconds(50);
 constexpr long kNapNs = 50'000;
 

@@ -1,4 +1,4 @@
-// Element-wise reduction of data from several processes in rank order, so that results depend
+// Element-wise reduction of data from several processes in rank order, so results depend
 // neither on the library nor on buckets.
 #ifndef OPWRIGHT_MPI_JOINING_H_
 #define OPWRIGHT_MPI_JOINING_H_

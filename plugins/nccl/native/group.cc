@@ -244,7 +244,7 @@ void Group::Fail(const std::string& reason) {
     comm = comm_;
   }
   if (device_ == nullptr) return;
-  // The reason is set first, so that a waiting thread can read it when its wait ends.
+  // The reason is set first so that a waiting thread can read it when its wait ends.
   Services().lose(device_, reason.c_str());
   // Abort runs in a separate thread, since it may wait for the GPU, which waits to be released.
   // NCCL work that starts afterward ends immediately.

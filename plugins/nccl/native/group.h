@@ -104,7 +104,7 @@ class Group {
   // thread may enqueue work on the usual stream.
   std::map<Stream, Stream> beside_;
   Stream usual_ = nullptr;        // stream of the first call, which does not record a graph
-  Stream spare_ = nullptr;        // created at the first call, so that capture creates nothing
+  Stream spare_ = nullptr;        // created at the first call so that capture creates nothing
   Progress* progress_ = nullptr;  // in host memory
   Address progress_address_ = 0;
   KernelHandle begin_ = nullptr;

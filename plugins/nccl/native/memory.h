@@ -18,7 +18,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // Allocates memory through NCCL, so that it can be registered; allocates nothing for 0 bytes.
+  // Allocates memory through NCCL so that it can be registered; allocates nothing for 0 bytes.
   opwright::Status Allocate(void* device, int64_t bytes);
   Address address() const { return reinterpret_cast<Address>(pointer_); }
 

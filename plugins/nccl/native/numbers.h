@@ -14,7 +14,7 @@ namespace opwright_nccl {
 // Returns the kernel's name of a reducible dtype, such as "Half" for float16.
 const char* CTypeOf(DLDataType dtype);
 
-// The number of elements of a shard is a multiple of this, so that shards are complete cache lines;
+// The number of elements of a shard is a multiple of this so that shards are complete cache lines;
 // see opwright_dist.operators.shards.
 constexpr int64_t kShardLine = 16;
 

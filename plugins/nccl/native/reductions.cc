@@ -93,7 +93,7 @@ struct ReduceBucket : CollectiveKernel {
     return Status::Ok();
   }
 
-  // The weight takes a complete cache line, so that lanes stay aligned.
+  // The weight takes a complete cache line so that lanes stay aligned.
   int64_t lane() const { return n + (is_weighted ? kShardLine : 0); }
   Address ResultOf(const Bucket& bucket) const {
     const int64_t before = kIsToAll ? 0 : n_lanes * lane() * numbers.item();

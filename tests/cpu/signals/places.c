@@ -1,5 +1,5 @@
-// Sends a signal to every thread of the process, again and again, and counts the handlers that ran
-// on another stack than their thread's.
+// Repeatedly sends a signal to every thread of the process, and counts the handlers that ran
+// outside their thread's stack.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
@@ -14,8 +14,8 @@ static const uintptr_t kStackBytes = 8 << 20;
 
 static atomic_long handled, elsewhere;
 
-// The C library has a thread's own data at the top of its stack, the system has such data at the
-// top of the first thread's.
+// The C library stores a thread's own data at the top of its stack; the system stores such data at
+// the top of the first thread's stack.
 static void Count(int number) {
   (void)number;
   const uintptr_t here = (uintptr_t)__builtin_frame_address(0);

@@ -1,6 +1,6 @@
 // Devices whose functions behave as a test requests: they fail, throw, or set no result. One device
 // returns when its work is done, one enqueues work, and one can also record it. Their addresses are
-// not the host's.
+// not addresses of the host.
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -229,7 +229,7 @@ class Recorded : public Enqueuing<opwright::GraphDevice<Queue, Mark, Work>> {
   }
 };
 
-// A device whose memory the host reads and writes, so that it needs only one kind of copies.
+// A device whose memory the host reads and writes, so it needs only one kind of copies.
 class Shared : public opwright::Device {
  public:
   explicit Shared(int32_t /*number*/) {}

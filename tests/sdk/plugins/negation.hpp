@@ -1,4 +1,4 @@
-// An operator that one file defines, another one has a kernel for, and a third one lists.
+// An operator that one file defines; a second file has a kernel for it, and a third file lists it.
 #include <opwright/sdk.hpp>
 
 struct Negate : opwright::Op<> {

@@ -1,4 +1,4 @@
-// Elementary functions without branches, so that loops over them are vectorized for the instruction
+// Elementary functions without branches, so loops over them are vectorized for the instruction
 // set that they are compiled for.
 //
 //   Exp Log Log1p Sqrt             within 1.1 ulp of the exact value (Sqrt rounds correctly)
@@ -180,7 +180,7 @@ OPWRIGHT_FUNCTOR T Log1p(T x) {
 
 OPWRIGHT_FUNCTOR double Log1pUpTo1(double x) { return Log1p(x); }
 
-// The exponent is added to the logarithm of the mantissa, so that the result is exact for powers of
+// The exponent is added to the logarithm of the mantissa, so the result is exact for powers of
 // 2.
 template <typename T>
 OPWRIGHT_FUNCTOR T Log2(T x) {
@@ -250,7 +250,7 @@ OPWRIGHT_FUNCTOR T Tanh(T x) {
 }
 
 // e**x / (1 + e**x) = p / (p + 2**-n) with e**x = 2**n * p has full relative accuracy in the left
-// tail. Both sides are scaled by 2**-shift, so that neither 2**-n overflows nor the result's
+// tail. Both sides are scaled by 2**-shift so that neither 2**-n overflows nor the result's
 // denormals are lost; from 40 on, it is 1 in either type.
 template <typename T>
 OPWRIGHT_FUNCTOR T Sigmoid(T x) {

@@ -1,5 +1,5 @@
 // Conversion of 8-bit floats to and from float by bit manipulation, rounding to nearest even,
-// without branches, so that loops are vectorized. Source: Micikevicius et al., "FP8 Formats for
+// without branches, so loops are vectorized. Source: Micikevicius et al., "FP8 Formats for
 // Deep Learning",
 // 2022. e4m3fn has no infinities, and one NaN for each sign.
 #ifndef OPWRIGHT_FUNCTORS_FLOAT8_H_
@@ -60,7 +60,7 @@ OPWRIGHT_FUNCTOR float FloatOfFloat8(uint8_t code) {
   return FloatOfBits(BitsOfFloat(value) | static_cast<uint32_t>(code & 0x80u) << 24);
 }
 
-// Rounds a double to float, to odd: if the result is inexact, its last bit is odd, so that it can
+// Rounds a double to float, to odd: if the result is inexact, its last bit is odd, so it can
 // be rounded once more without a double-rounding error.
 OPWRIGHT_FUNCTOR float OddFloatOfDouble(double value) {
   const auto nearest = static_cast<float>(value);

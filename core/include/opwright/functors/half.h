@@ -1,5 +1,5 @@
 // Conversion of 16-bit floats to and from float by bit manipulation, rounding to nearest even,
-// without branches, so that loops are vectorized on processors without conversion instructions. NaN
+// without branches, so loops are vectorized on processors without conversion instructions. NaN
 // is converted as by these instructions: float16 keeps the high bits of its payload and is quiet.
 #ifndef OPWRIGHT_FUNCTORS_HALF_H_
 #define OPWRIGHT_FUNCTORS_HALF_H_

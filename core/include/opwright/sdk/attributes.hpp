@@ -20,8 +20,8 @@ namespace detail {
 template <typename T>
 struct AlwaysFalse : std::false_type {};
 
-// Properties of an attribute by the type of its field in a struct: the type (OW_ATTR_), the type of
-// the value or of an element of the list, and whether the attribute may be absent.
+// Properties of an attribute, derived from the type of its struct field: the attribute type
+// (OW_ATTR_), the type of the value or of a list element, and whether the attribute may be absent.
 template <typename T>
 struct FieldTraits {
   using Element = T;

@@ -42,9 +42,9 @@ struct DeviceOptions {
   // The alignment of every allocation in bytes, a power of two, at least 64 on an addressable
   // device.
   uint64_t alignment = 64;
-  bool addressable = false;      // handles may be offset, so one allocation serves a plan
+  bool addressable = false;      // handles may be offset, so a plan needs one allocation
   bool host_memory = false;      // the host reads and writes its memory directly
-  bool unshared_memory = false;  // for memory checkers: each value gets an allocation of its own
+  bool unshared_memory = false;  // for memory checkers: each value gets a separate allocation
 };
 
 // The functions of every device.

@@ -31,8 +31,7 @@ struct UInt4 {
   uint8_t bits;
 };
 
-// Registers a kernel for every dtype but the four narrow ones: Kernel<AnyDtype> serves all of
-// them.
+// Registers one kernel, Kernel<AnyDtype>, for all dtypes except the four narrow ones.
 struct AnyDtype {};
 // Registers a kernel for the four narrow dtypes: Float8E4M3Fn, Float8E5M2, Int4 and UInt4.
 struct NarrowDtypes {};

@@ -215,8 +215,8 @@ struct KernelBridge {
 
 }  // namespace detail
 
-// Within Prepare: adds to the size of its result, for memory such as generated code. opwright
-// bounds the sum over all kernels that it caches.
+// To be called in Prepare: adds to the size of its result, for memory such as generated code.
+// opwright bounds the sum over all kernels that it caches.
 inline void AddHeldBytes(uint64_t bytes) noexcept { detail::HeldBytes() += bytes; }
 
 }  // namespace opwright

@@ -122,7 +122,7 @@ class Arguments {
 
 }  // namespace detail
 
-// In Prepare: shapes, dtypes and requests. All threads share the result of Prepare.
+// The context of Prepare: shapes, dtypes and requests. All threads share the result of Prepare.
 class PrepareContext {
  public:
   explicit PrepareContext(ow_prepare* prepare)
@@ -131,8 +131,8 @@ class PrepareContext {
 
   const char* op_type() const { return prepare_->op_type; }
   int32_t n_threads() const { return prepare_->n_threads; }  // the same in run
-  // Whether n_threads() is fixed so that results have the same bits on every machine: then the
-  // kernel must not use the thread count of a library of its own.
+  // Whether n_threads() is fixed so that results are bitwise identical on every machine. If so, the
+  // kernel must not use the thread count of a library that it calls.
   bool deterministic() const {
     return OW_HAS(prepare_, flags) && (prepare_->flags & OW_PREPARE_DETERMINISTIC) != 0;
   }
@@ -166,7 +166,7 @@ class PrepareContext {
   // Prevents capture of this one, though the kernel is registered as capturable.
   void ForbidCapture() { prepare_->out_flags |= OW_PREPARED_NOT_CAPTURABLE; }
 
-  // Whether the input is a persistable that the plan does not write, so that Pack is allowed.
+  // Whether the input is a persistable that the plan does not write, which allows Pack.
   bool packable(uint32_t slot, uint32_t index = 0) const {
     return (prepare_->arg_flags[args_.InputIndex(slot, index)] & OW_ARG_PACKABLE) != 0 &&
            prepare_->n_packs < prepare_->pack_capacity;
@@ -183,7 +183,7 @@ class PrepareContext {
   detail::Arguments args_;
 };
 
-// In Run: pointers. In Bind the same, except that data must not be followed yet.
+// The context of Run and Bind: arguments with data pointers, which Bind must not dereference.
 class RunContext {
  public:
   RunContext(const ow_call* call, uint32_t n_inputs)

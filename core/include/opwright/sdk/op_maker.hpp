@@ -14,7 +14,7 @@
 namespace opwright {
 namespace detail {
 
-// The value of an attribute, or of an element of a list, in serialized form.
+// The serialized value of an attribute or of a list element.
 template <typename Element, typename Given>
 AttrValue MakeElement(const Given& given) {
   if constexpr (std::is_same_v<Element, std::string>) {

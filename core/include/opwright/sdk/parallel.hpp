@@ -45,12 +45,12 @@ struct ShareCall {
 }  // namespace detail
 
 // Calls function(share) once for each share in [0, n_shares), on at most n_threads threads: the
-// caller's and the host's. Returns when all calls have returned.
+// caller's thread and threads of the host. Returns when all calls have returned.
 //
-// No share may wait for another one, since all may run in one thread, in any order. Shares that do
-// not write to the same cache line do not slow each other down. The first exception of a share is
-// rethrown here when all have returned. A host older than 1.1 has no threads: there all shares run
-// in the caller's.
+// Shares must not wait for each other, since all may run in one thread, in any order. Shares that
+// do not write to the same cache line do not slow each other down. The first exception of a share is
+// rethrown here when all have returned. A host older than 1.1 has no threads; all shares then run
+// in the caller's thread.
 //
 //   opwright::Parallel(ctx.n_threads(), n_parts, [&](int32_t part) { ... });
 template <typename Function>

@@ -322,7 +322,7 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
                          tables->AddKernels<opwright_op_##tag::Op, kernel, __VA_ARGS__>( \
                              opwright_op_##tag::Type(), device))
 
-// The same for the operator's gradient, whose attributes are the operator's.
+// As above, for the operator's gradient, which has the attributes of the operator.
 #define OPWRIGHT_REGISTER_GRADIENT_KERNEL(tag, device, kernel, ...)                      \
   OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__),                          \
                          tables->AddKernels<opwright_op_##tag::Op, kernel, __VA_ARGS__>( \

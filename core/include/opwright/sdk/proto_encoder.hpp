@@ -10,7 +10,7 @@
 namespace opwright {
 namespace detail {
 
-// Appends fields to a message. Fields must be added in ascending order, so that equal messages have
+// Appends fields to a message. Fields must be added in ascending order so that equal messages have
 // equal bytes; `String` and `Flag` omit values that are proto3's default, as proto3 does.
 class ProtoEncoder {
  public:

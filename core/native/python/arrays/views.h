@@ -30,7 +30,7 @@ struct View {
 // an error.
 bool MakeView(Instance* instance, View* view, bool keep) noexcept;
 
-// Sets an owner of the array, so that code that stored it can still read it. On failure, returns
+// Sets an owner of the array so that code that stored it can still read it. On failure, returns
 // false and sets an error.
 bool GiveOwner(Instance* instance, View* view) noexcept;
 

@@ -36,7 +36,7 @@ std::shared_ptr<Prepared> PrepareFromAddress(uintptr_t kernel_address, const py:
   request.is_deterministic = deterministic;
   request.device = device ? device : HostDevice();
   const auto* kernel = reinterpret_cast<const ow_kernel*>(kernel_address);
-  // Holds the library itself rather than its Python object, so that releasing it does not need the
+  // Holds the library itself rather than its Python object, so releasing it does not need the
   // GIL.
   auto held = py::isinstance<Library>(keep_alive)
                   ? std::shared_ptr<void>(keep_alive.cast<std::shared_ptr<Library>>())

@@ -83,7 +83,7 @@ std::shared_ptr<Device> DeviceOf(const ScopeVariable& variable) {
   return current ? current->device() : HostDevice();
 }
 
-// Writes in place if the meta allows it, so that plans that are bound to the tensor stay bound.
+// Writes in place if the meta allows it, so plans that are bound to the tensor stay bound.
 void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
          std::shared_ptr<Device> device) {
   if (!device) device = DeviceOf(*self);
@@ -94,7 +94,7 @@ void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_lik
   SetValue(PrepareValue(self, array_like, device));
 }
 
-// Shares the memory of an array instead of copying, so that writes to the variable change the
+// Shares the memory of an array instead of copying, so writes to the variable change the
 // array.
 void BorrowArray(ScopeVariable* self, const py::object& object) {
   const py::object borrowed = BorrowMemory(object.ptr(), nullptr, self->name());

@@ -69,7 +69,7 @@ void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);
 void BindEagerFunction(py::module_& module);
 void BindWatch(py::module_& module);
-// Must be called after all of them; turns a lack of memory for an instance into an error.
+// Must be called after all others; converts a lack of memory for an instance to an error.
 void GuardInstances(const py::module_& module);
 
 }  // namespace opwright

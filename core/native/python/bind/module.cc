@@ -17,7 +17,7 @@ namespace {
 
 namespace py = pybind11;
 
-// Runs work in a separate thread. Python calls signal handlers only in the main thread, so that no
+// Runs work in a separate thread. Python calls signal handlers only in the main thread, so no
 // handler can raise in the middle of registrations, which cannot be repeated.
 void RunWithoutSignals(const std::function<void()>& work) {
   std::exception_ptr failure;

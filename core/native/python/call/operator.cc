@@ -38,7 +38,7 @@ bool IsSequence(PyObject* object) {
   return PyTuple_CheckExact(object) || PyList_CheckExact(object);
 }
 
-// Converts lists to tuples, so that a later change of the list has no effect. Returns null without
+// Converts lists to tuples, so a later change of the list has no effect. Returns null without
 // an error for anything but a plain attribute.
 PyObject* Freeze(PyObject* attribute) {
   if (attribute == Py_None || PyBool_Check(attribute) || PyLong_CheckExact(attribute) ||

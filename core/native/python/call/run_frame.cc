@@ -273,7 +273,7 @@ bool WaitForFeeds(Instance* instance) {
   return false;
 }
 
-// Inlined, so that calls with a separate instance do not slow down the usual call.
+// Inlined so that calls with a separate instance do not slow down the usual call.
 __attribute__((always_inline)) inline PyObject* RunOn(const RunRequest& request, Instance* instance,
                                                       BindProblem* problem) {
   FreeRetired();

@@ -28,7 +28,7 @@ FileMap::FileMap(const std::string& path) {
   }
   bytes_ = static_cast<uint64_t>(status.st_size);
   if (bytes_ != 0) {
-    // The mapping is private and writable, so that writes of a plan from a malicious file stay in
+    // The mapping is private and writable so that writes of a plan from a malicious file stay in
     // this process and do not crash it.
     data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
   }

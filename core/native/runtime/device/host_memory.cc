@@ -38,7 +38,7 @@ void* AllocateNew(uint64_t bytes, uint64_t alignment) noexcept {
 // Returns the usable bytes of a block of the C library.
 uint64_t RoomOf(void* block) noexcept { return malloc_usable_size(block); }
 
-// Freed large blocks that are kept. A thread does not use them if they are locked, so that no
+// Freed large blocks that are kept. A thread does not use them if they are locked, so no
 // thread waits, and a forked child, in which the owner of the lock does not exist, does not hang.
 class KeptBlocks {
  public:

@@ -10,7 +10,7 @@
 namespace opwright {
 
 // A device is identified by its source (a library's table or a Python object) and its number. It
-// must keep its source alive, so that no other source has this address while the device is open.
+// must keep its source alive so that no other source has this address while the device is open.
 // This table does not own devices, so a device is closed when its last user releases it. Both
 // functions are thread-safe.
 

@@ -36,7 +36,7 @@ OpenLibraries& Libraries() {
   return *libraries;
 }
 
-// An open descriptor, so that the check and the identity concern the same file.
+// Owns a file descriptor, which ensures that the check and the identity concern the same file.
 class File {
  public:
   explicit File(const std::string& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -94,7 +94,7 @@ std::shared_ptr<Library> Library::Open(const std::string& path) {
 }
 
 void Library::OpenHandle() {
-  // RTLD_LOCAL, since two plugins may define the same name; RTLD_NOW, so that a missing symbol
+  // RTLD_LOCAL, since two plugins may define the same name; RTLD_NOW so that a missing symbol
   // fails here and not in a run. The loader would search for a name without a slash in other
   // folders.
   const std::string name = path_.find('/') == std::string::npos ? "./" + path_ : path_;

@@ -144,7 +144,7 @@ bool Instance::Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem) {
     return false;
   }
   scope_ = nullptr;  // incompletely bound until the end
-  // The version is read first, so that a concurrent change makes the next call repeat the lookup.
+  // The version is read first so that a concurrent change makes the next call repeat the lookup.
   const uint64_t version = scope->structure_version();
   for (uint32_t i = 0; i < externals_.size(); ++i) {
     if (plan_.externals[i].role != Role::kPersistable) continue;
@@ -209,7 +209,7 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
 int32_t Instance::MakeConstants() noexcept {
   const std::vector<uint32_t>& sources = plan_.constant_sources;
   for (size_t i = 0; i < sources.size(); ++i) {
-    // The version is read before the variables, so that the next run recomputes the constants after
+    // The version is read before the variables so that the next run recomputes the constants after
     // a concurrent write.
     const uint64_t version = externals_[sources[i]].variable->version();
     if (constant_versions_[i] == version) continue;
@@ -226,7 +226,7 @@ int32_t Instance::MakeConstants() noexcept {
 int32_t Instance::Pack(bool constants) noexcept {
   for (PackSlot& slot : packs_) {
     if ((slot.external == kConstant) != constants) continue;
-    // The version is read before the copy, so that the next run repacks after a concurrent write.
+    // The version is read before the copy so that the next run repacks after a concurrent write.
     const uint64_t version =
         constants ? n_times_made_ : externals_[slot.external].variable->version();
     if (slot.is_packed && slot.version == version) continue;

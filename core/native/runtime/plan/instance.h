@@ -41,7 +41,7 @@ struct BindProblem {
 
 class Instance {
  public:
-  // `parent` and `child` are the parent of an instance of a child plan, and the child in it.
+  // For a child plan's instance, `parent` is the parent instance and `child` the entry in it.
   Instance(const Plan& plan, Instance* parent, const Child* child);
   ~Instance();
   Instance(const Instance&) = delete;
@@ -78,7 +78,7 @@ class Instance {
     }
   }
   Owner OwnerOf(uint32_t value) const;
-  // The value of an argument of a step.
+  // The value of a step's argument.
   uint32_t ValueOf(const PlanStep& step, uint32_t arg) const {
     return plan_.args[step.args_begin + arg];
   }

@@ -11,7 +11,7 @@ namespace opwright {
 namespace {
 
 constexpr uint64_t kPollIntervalNs = 1'000'000;
-// The assumed duration of a body without an estimate, so that the loop regularly checks for Ctrl-C.
+// The assumed duration of a body without an estimate; it makes the loop check for Ctrl-C regularly.
 constexpr uint64_t kLeastIterationNs = 1'000;
 // The initial capacity of a growing array, in iterations.
 constexpr int64_t kFirstTurns = 16;
@@ -147,7 +147,7 @@ class Turns {
                       At(one, position), one.bytes);
   }
 
-  // Copies memory on the device of a value of the parent.
+  // Copies memory within the device of a parent value.
   int32_t CopyWithin(uint32_t value, void* destination, const void* source, uint64_t bytes) {
     if (destination == source || bytes == 0) return OW_OK;
     const uint32_t index = parent_.plan().values[value].device;

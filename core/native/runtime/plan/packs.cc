@@ -125,7 +125,7 @@ int32_t Instance::PackTogether(const std::vector<size_t>& outdated) {
   for (const size_t i : outdated) {
     PackSlot& slot = packs_[i];
     const std::shared_ptr<ScopeVariable>& variable = externals_[slot.external].variable;
-    // The version is read before the copy, so that the next run repacks after a concurrent write.
+    // The version is read before the copy so that the next run repacks after a concurrent write.
     const uint64_t version = variable->version();
     void* data = AlignedAt(block->handle(), used, PackAlignment(slot.wish));
     used += PackRoom(slot.wish);

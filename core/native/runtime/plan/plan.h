@@ -143,7 +143,7 @@ struct LoopDetail : StepDetail {
   int64_t max_iterations = -1;
   std::vector<Carried> carried;
   // Index into Instance's staging, or -1. If the next content of a carried value is in memory
-  // outside of the body, which may belong to another carried value, it is first copied there, so
+  // outside of the body, which may belong to another carried value, it is first copied there so
   // that (a, b) -> (b, a) is a swap.
   std::vector<int64_t> staging;
   std::vector<Elements> sequences;  // arrays that are read
@@ -255,7 +255,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   void Drop(Instance* instance) const noexcept;
   bool HoldsMemory() const;
 
-  // One idle instance is in an atomic slot, so that the usual call takes no lock.
+  // One idle instance is in an atomic slot, so the usual call takes no lock.
   mutable std::atomic<Instance*> hot_{nullptr};
   mutable std::atomic<int64_t> n_instances_{0};
   mutable std::mutex mutex_;

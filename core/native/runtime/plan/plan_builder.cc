@@ -14,7 +14,7 @@ PlanBuilder::PlanBuilder(const std::shared_ptr<Device>& device, const std::strin
   plan_->name = name;
   plan_->checks = checks;
   plan_->devices.push_back({device, 0, {}});
-  plan_->dims.push_back(0);  // never empty, so that no tensor's shape is NULL
+  plan_->dims.push_back(0);  // never empty, so no tensor's shape is NULL
   plan_->slot_begin.push_back(0);
 }
 

@@ -1,4 +1,4 @@
-// Code shared by structural steps: frames, signals, and numbers that the host reads.
+// Code shared by structural steps: frames, signals, and scalars that the host reads.
 #ifndef OPWRIGHT_RUNTIME_STRUCTURAL_H_
 #define OPWRIGHT_RUNTIME_STRUCTURAL_H_
 

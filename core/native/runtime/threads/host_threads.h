@@ -16,7 +16,7 @@ namespace opwright {
 class HostThreads {
  public:
   // `GOMP_parallel` of GNU's runtime, which LLVM's and Intel's export, too: calls function(data) in
-  // up to n_threads threads, one of them the caller's, and returns when all calls have returned.
+  // up to n_threads threads, including the caller's thread, and returns after all calls.
   using Parallel = void (*)(void (*function)(void* data), void* data, uint32_t n_threads,
                             uint32_t flags);
 

@@ -13,7 +13,7 @@
 namespace opwright {
 
 // Runs the shares of one job at a time. The caller's thread participates and runs every share that
-// no other thread has begun, so that a job always ends, even if no other thread gets a processor.
+// no other thread has begun, so a job always ends, even if no other thread gets a processor.
 //
 // A job that is started while the team runs another job, or within a share, runs only in its
 // caller's thread, since the processors are busy.
@@ -34,14 +34,14 @@ class Team {
   // Calls function(data, share) once for each share in [0, n_shares), on at most n_threads threads,
   // in any order; returns when all calls have returned. `function` must not throw, and no share may
   // wait for another share. More than 65,535 shares run in the caller's thread. Each thread begins
-  // with the same shares in every job of the same size, so that the data of a share stays in one
+  // with the same shares in every job of the same size, so the data of a share stays in one
   // core's cache.
   void Run(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
 
   // Runs jobs on `host` from now on.
   void UseHost(HostThreads host) noexcept;
 
-  // While an object exists, jobs of its thread count as brief, so that few of them wake sleeping
+  // While an object exists, jobs of its thread count as brief, so few of them wake sleeping
   // threads.
   class BriefWork {
    public:
@@ -58,8 +58,8 @@ class Team {
   int32_t n_workers() const { return n_workers_.load(std::memory_order_relaxed); }
 
  private:
-  // The state of one thread of the team; lane 0 is the caller's. It has two cache lines, because
-  // processors fetch lines in pairs.
+  // The state of one thread of the team; lane 0 is the caller's thread. It has two cache lines,
+  // because processors fetch lines in pairs.
   struct alignas(128) Lane {
     // The epoch of the job (32 bits), and the end (16 bits) and next (16 bits) of the untaken
     // shares.

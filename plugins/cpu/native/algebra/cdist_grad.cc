@@ -60,7 +60,7 @@ struct CdistGradKernel {
  private:
   int64_t WorkspaceSize() const { return (kOthers + 2 * kOwnBlock) * chunks_ * kLanes<T>; }
 
-  // If several stacks share a vector, one thread adds up its gradients.
+  // If several stacks share a vector, one thread sums its gradients.
   template <bool kSquares>
   void AddSide(const Side<T>& whole, uint32_t side, const opwright::RunContext& ctx) const {
     const int64_t blocks = (whole.n_own + kOwnBlock - 1) / kOwnBlock;

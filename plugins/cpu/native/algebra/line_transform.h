@@ -1,7 +1,7 @@
 // Discrete Fourier transforms of several lines at once, by Stockham's method in mixed radix.
 //
 // Real and imaginary parts are in separate planes, with element k of line l at [k * width + l]. One
-// SIMD vector holds the same element of many lines, so that no butterfly moves data between lanes.
+// SIMD vector holds the same element of many lines, so no butterfly moves data between lanes.
 #ifndef OPWRIGHT_CPU_ALGEBRA_LINE_TRANSFORM_H_
 #define OPWRIGHT_CPU_ALGEBRA_LINE_TRANSFORM_H_
 

@@ -127,7 +127,7 @@ struct TriangularSolveKernel {
     }
   }
 
-  // Each block of columns is transposed for its substitution, so that a SIMD vector has one column.
+  // Each block of columns is transposed for its substitution so that a SIMD vector has one column.
   void FromRight(const Matrix<T>& a, bool is_upper, bool is_unit, int64_t count, const T* b, T* out,
                  T* scratch) const {
     T* turned = scratch + kGemmScratch;

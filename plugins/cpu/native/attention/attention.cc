@@ -14,7 +14,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Minimum multiplications per thread, so that another thread is worth waking.
+// Minimum multiplications per thread that make it worthwhile to wake another thread.
 constexpr int64_t kThreadWork = 64 * 1024;
 
 // Slots: as in `Slots`; out, log_sum_exp. 16-bit floats are widened block by block: queries and

@@ -1,4 +1,4 @@
-// Code shared by the kernels of attention: extents, the mask, and the blocks of work. Scores are
+// Code shared by the kernels of attention: sizes, the mask, and the blocks of work. Scores are
 // computed for a block of queries and a block of keys at a time, never all at once.
 #ifndef OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
 #define OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
@@ -23,7 +23,7 @@ constexpr int64_t kQueryBlock = 64;
 constexpr int64_t kKeyBlock = 384;
 
 // Queries that see fewer keys than this are processed in smaller blocks of rows: under a causal
-// mask a block is multiplied with all keys that its last row sees, so that half of the work near
+// mask a block is multiplied with all keys that its last row sees, so half of the work near
 // the diagonal is wasted.
 constexpr int64_t kFewKeys = 128;
 constexpr int64_t kFewQueries = 16;

@@ -106,7 +106,7 @@ struct AttentionGradKernelOf {
              AllFinite(grad + layout.At(unit, 0), layout.row_stride, rows, columns);
     }
 
-    // Processes the units that share keys and values one after the other and adds up their
+    // Processes the units that share keys and values one after the other and sums their
     // gradients.
     void RunGroupOnce(int64_t group) {
       TransposeRows(At(k_, s_.k_rows, group, 0), s_.keys, s_.size, Rows<T>{keys_, s_.keys});

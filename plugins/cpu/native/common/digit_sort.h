@@ -14,8 +14,8 @@ namespace opwright_cpu {
 
 // Lines shorter than this are sorted by comparisons, which is faster than counting digits.
 inline constexpr int64_t kTiny = 32;
-// Lines shorter than this are sorted with digits of one byte, so that fewer counts must be cleared
-// and added up.
+// Lines shorter than this are sorted with digits of one byte, so fewer counts must be cleared
+// and summed.
 inline constexpr int64_t kShort = 512;
 inline constexpr int kDigitBits = 11;
 inline constexpr int64_t kDigits = int64_t{1} << kDigitBits;
@@ -66,7 +66,7 @@ Key KeyOf(T x) {
 template <typename Key>
 struct Keyed {
   Key key;
-  // Has the width of the key, at least 32 bits, so that less memory is moved.
+  // Has the width of the key, but at least 32 bits, to move less memory.
   std::conditional_t<sizeof(Key) == 8, int64_t, uint32_t> position;
 };
 

@@ -20,7 +20,7 @@ constexpr int64_t kStreamBytes = int64_t{16} << 20;
 
 constexpr int64_t kLineBytes = 64;
 
-// Bytes computed between two rounds of stores. They are few, so that they fit into the processor's
+// Bytes computed between two rounds of stores. They are few, so they fit into the processor's
 // out-of-order window, and memory is read and written during the computation. With blocks of a few
 // kilobytes, memory and arithmetic wait for each other, and a sigmoid takes 1.5 times as long.
 constexpr int64_t kStreamBlockBytes = 8 * kLineBytes;
@@ -31,7 +31,7 @@ inline int64_t BytesToLine(const void* destination) {
 }
 
 // Elements of a block of results; fewer if `destination` is not the beginning of a cache line, so
-// that the block ends at a line boundary.
+// the block ends at a line boundary.
 inline int64_t StreamCount(const void* destination, int64_t block, int64_t item_bytes) {
   const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(destination) % kLineBytes);
   return offset == 0 ? block : block - offset / item_bytes;  // a division costs as much as a block
@@ -152,7 +152,7 @@ inline void StreamBlock(const void* source, void* destination, int64_t n) {
 }
 
 // Copies n bytes between buffers that do not overlap; a fence must follow. Like the C library, it
-// copies two pages at a time, so that two DRAM rows are open at once and stores of complete lines
+// copies two pages at a time, so two DRAM rows are open at once and stores of complete lines
 // do not wait for each other. This is 10 % faster than copying line by line.
 inline void StreamCopy(const char* source, char* destination, int64_t n) {
   constexpr int64_t kPage = 4096;

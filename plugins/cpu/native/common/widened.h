@@ -5,12 +5,12 @@
 //   OPWRIGHT_CPU_REGISTER_WIDENED("lrn", opwright_cpu::LrnKernel);
 //
 // The copies cost one pass over the tensors, which is little compared with long computations. The
-// library is named after the kernel's with the suffix "_widened", and the priority is lower than
-// the kernel's, so that a kernel with its own 16-bit loops is preferred. Everything else of the
-// kernel is kept: its options (an output that shares the memory of an input does so in the copies,
-// too), its slots of other dtypes, its absent and shape-only slots, its workspace, its bound state,
-// its packed weights, and its estimate, to which the copies are added. Only outputs whose shape
-// depends on values are rejected.
+// library has the kernel's name with the suffix "_widened". Its priority is lower than the kernel's
+// priority, so a kernel with its own 16-bit loops is preferred. All other properties of the kernel
+// are preserved: its options (an output that shares the memory of an input does so in the copies,
+// too), its slots with other dtypes, its absent and shape-only slots, its workspace, its bound
+// state, its packed weights, and its estimate, to which the copies are added. Only outputs whose
+// shape depends on values are rejected.
 #ifndef OPWRIGHT_CPU_COMMON_WIDENED_H_
 #define OPWRIGHT_CPU_COMMON_WIDENED_H_
 

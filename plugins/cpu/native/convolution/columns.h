@@ -15,7 +15,7 @@
 namespace opwright_cpu {
 
 // Whether this method computes the gradient of float32 images faster than oneDNN, which processes
-// input channels in blocks of 16 or 32, so that few channels fill them poorly. For LeNet's second
+// input channels in blocks of 16 or 32, so few channels fill them poorly. For LeNet's second
 // convolution (20 channels of 12 x 12, 5 x 5 taps, 50 filters), alternating measurements gave 2.4
 // ms here and 2.75 ms in oneDNN. In the other directions oneDNN is faster.
 inline bool IsFasterByColumns(const opwright::Shape& weight, const ConvolutionAttrs& attrs) {

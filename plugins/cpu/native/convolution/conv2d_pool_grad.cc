@@ -240,7 +240,7 @@ struct Conv2dPoolGradKernel {
     }
   }
 
-  // Adds up the sums of all threads for some filters.
+  // Accumulates the sums of all threads for some filters.
   void Gather(float* workspace, int32_t n_threads, Part filters, float* weight_grad,
               float* bias_grad) const {
     for (int32_t thread = 0; thread < n_threads; ++thread) {

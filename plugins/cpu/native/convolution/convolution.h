@@ -46,7 +46,7 @@ class ConvolutionShape {
   const dnnl::memory::desc& weight() const { return weight_; }
   const dnnl::memory::desc& bias() const { return bias_; }
   const dnnl::memory::desc& out() const { return out_; }
-  // The descriptor of one number per output channel, broadcast over an image.
+  // The descriptor of one value per output channel, broadcast over an image.
   const dnnl::memory::desc& per_channel() const { return per_channel_; }
 
   // Returns the layout of images for the primitive. Channels-last images run at full speed as they

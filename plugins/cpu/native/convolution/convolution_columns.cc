@@ -10,8 +10,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Whether images or weights have no elements, so that all sums are empty and outputs are zero, or
-// the bias.
+// Whether images or weights have no elements. All sums are then empty, and outputs are zero or the
+// bias.
 bool IsEmpty(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out) {
   return x.numel() == 0 || weight.numel() == 0 || out.numel() == 0;
 }

@@ -28,8 +28,8 @@ using dnnl::memory;
 // weight_grad?, bias_grad?.
 constexpr uint32_t kOutGradSlot = 3;
 
-// Whether each thread sums the weight gradient over its own images, after which the sums are added
-// up. With many weights and few pixels this costs more than it saves; oneDNN then divides the
+// Whether each thread sums the weight gradient over its own images, after which the sums are
+// combined. With many weights and few pixels this costs more than it saves; oneDNN then divides the
 // weights among its threads.
 bool IsSummedByImages(const ConvolutionShape& shape) {
   constexpr uint64_t kFewWeightBytes = uint64_t{1} << 20;
@@ -279,7 +279,7 @@ struct ConvolutionGradKernel {
     return scratch_ + most;
   }
 
-  // Adds up the sums of the parts in the order of the images and rounds them into the outputs.
+  // Accumulates the sums of the parts in the order of the images and rounds them into the outputs.
   void FinishWeight(const opwright::RunContext& ctx, Bound& bound, char* scratch) const {
     if (!with_weight_) return;
     char* const sums = ctx.workspace<char>() + weight_sums_;
@@ -333,7 +333,7 @@ struct ConvolutionGradKernel {
     return {shape_.images(), at(0), at(kOutGradSlot)};
   }
 
-  // Adds up the sums of all parts; returns whether a sum is infinite or NaN.
+  // Accumulates the sums of all parts; returns whether a sum is infinite or NaN.
   bool AddUp(char* sums, uint64_t bytes, int32_t n_threads) const {
     auto* total = reinterpret_cast<float*>(sums);
     const auto n = static_cast<int64_t>(bytes / sizeof(float));

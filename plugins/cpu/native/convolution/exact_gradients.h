@@ -18,7 +18,7 @@ bool HasSpecial(int64_t n, const float* numbers);
 bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
 
 // Recomputes gradients in float32. oneDNN's code for bfloat16 pads borders and tiles with zeros and
-// multiplies these like data, so that a NaN spreads to gradients that do not depend on it. Its code
+// multiplies these like data, so a NaN spreads to gradients that do not depend on it. Its code
 // for float32 skips the padding. Training has already failed when this happens, so this class saves
 // memory instead of time: it works image by image, in one thread.
 class ExactGradients {

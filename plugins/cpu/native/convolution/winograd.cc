@@ -81,8 +81,8 @@ void Winograd::Make(const WinogradShape& shape, bool is_backward, int32_t n_thre
   const int64_t tiles = shape.tiles(), n_panels = CeilOf(shape.filters, product_.width);
   const int64_t all = tiles * kTilePlaces * shape.channels * shape.filters;
   n_threads_ = static_cast<int32_t>(std::clamp<int64_t>(all / kGrain, 1, n_threads));
-  // Threads divide either the tiles, so that each reads all weights, or the filters, so that each
-  // transforms all tiles. The choice minimizes the time, in units of vector multiplications,
+  // Threads divide either the tiles (each thread then reads all weights) or the filters (each then
+  // transforms all tiles). The choice minimizes the time, in units of vector multiplications,
   // including the time to read bytes from beyond the L2 cache.
   constexpr double kBytesPerProduct = 4.0;
   constexpr int64_t kCacheFloats = 160 * 1024, kFewestTiles = 48;

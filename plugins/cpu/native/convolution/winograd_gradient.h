@@ -1,4 +1,4 @@
-// The gradient of the weight of a convolution of 3 x 3 taps through Winograd's transform.
+// Computes the weight gradient of a convolution of 3 x 3 taps through Winograd's transform.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_GRADIENT_H_
 #define OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_GRADIENT_H_
 

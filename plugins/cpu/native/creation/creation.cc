@@ -66,7 +66,7 @@ OPWRIGHT_CPU_CLONES void WriteSteps(T* out, int64_t begin, int64_t end, double s
   }
 }
 
-// Intermediate integers are unsigned, so that sums wrap.
+// Intermediate integers are unsigned so that sums wrap.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WriteWholeSteps(T* out, int64_t begin, int64_t end, uint64_t start,
                                          uint64_t step) {
@@ -125,7 +125,7 @@ struct EyeKernel {
     if (rows_ * columns_ == 0) return opwright::Status::Ok();
     char* out = MutableBytes(ctx.output(0));
     ZeroBytes(out, rows_ * columns_ * item_, ctx.n_threads());
-    // The shape rule bounds k, so that neither sum overflows.
+    // The shape rule bounds k, so neither sum overflows.
     const int64_t end = std::min(rows_, columns_ - attrs.k);
     for (int64_t i = std::max<int64_t>(0, -attrs.k); i < end; ++i) {
       std::memcpy(out + (i * columns_ + i + attrs.k) * item_, &one_, static_cast<size_t>(item_));

@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// A box of one class; `place` is class * m + box, so that its score is scores[place].
+// A box of one class; `place` is class * m + box, so its score is scores[place].
 struct Detection {
   int64_t place;
   bool counts;

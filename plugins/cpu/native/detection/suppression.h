@@ -1,5 +1,5 @@
 // The boxes kept so far, and the test whether a new box overlaps one of them too much, for nms and
-// multiclass_nms. All computations are in double, so that every dtype gives the same decision, and
+// multiclass_nms. All computations are in double so that every dtype gives the same decision, and
 // every operation is rounded as in the reference.
 #ifndef OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
 #define OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_

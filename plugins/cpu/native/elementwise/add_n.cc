@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Adds up the terms in order, block by block, so that the partial sum stays in the L1 cache.
+// Sums the terms in order, block by block, so the partial sum stays in the L1 cache.
 class AddNKernel {
  public:
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -164,7 +164,7 @@ bool IsE4M3Fn(DLDataType dtype) { return dtype.code == kDLFloat8_e4m3fn; }
 bool IsFloat8(DLDataType dtype) { return IsE4M3Fn(dtype) || dtype.code == kDLFloat8_e5m2; }
 bool IsFourBits(DLDataType dtype) { return dtype.bits == 4; }
 
-// Whether C++ has no such type, so that the dtype is converted through float.
+// Whether the dtype is converted through float, because C++ has no such type.
 bool IsConverted(DLDataType dtype) { return IsHalf(dtype) || IsFloat8(dtype) || IsFourBits(dtype); }
 
 Conversion SelectToFloat(DLDataType from) {

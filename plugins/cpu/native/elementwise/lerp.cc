@@ -5,7 +5,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Interpolates from the nearer end, so that a weight of 1 returns exactly y.
+// Interpolates from the nearer end, so a weight of 1 returns exactly y.
 template <typename T>
 OPWRIGHT_CPU_CLONES void LerpLoop(const void* const* inputs, void* out, int64_t n,
                                   const Parameters&) {

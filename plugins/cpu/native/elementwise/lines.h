@@ -12,7 +12,7 @@ namespace opwright_cpu {
 
 // A Loop over complete cache lines of the output, which begins at a cache line and does not share
 // the memory of an input; a fence must follow. While one line is computed, another is stored and a
-// third is prefetched, so that memory and arithmetic never wait for each other. This is 25 % faster
+// third is prefetched, so memory and arithmetic never wait for each other. This is 25 % faster
 // than computing a block and then storing it. Short functions, such as a copy, gain nothing.
 template <typename F, typename Store>
 OPWRIGHT_CPU_INLINE void MapLines(const void* const* inputs, void* out, int64_t n,

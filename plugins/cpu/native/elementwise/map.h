@@ -73,7 +73,7 @@ struct Function {
     T second;                                                                 \
   }
 
-// The unsigned integer type that replaces T in loops where only bits matter, so that fewer loops
+// The unsigned integer type that replaces T in loops where only bits matter, so fewer loops
 // are compiled and wrapping is defined.
 template <typename T, typename = void>
 struct Bits {

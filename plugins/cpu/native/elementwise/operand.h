@@ -12,14 +12,14 @@ namespace opwright_cpu {
 
 // Elements per block: its data fits into the L1 cache.
 constexpr int64_t kBlock = 1024;
-// A row of up to this length is repeated in a buffer, so that loops are long.
+// A row of up to this length is repeated in a buffer so that loops are long.
 constexpr int64_t kLongestTile = kBlock / 2;
 constexpr int64_t kMaxItemBytes = 8;
 // The maximum number of bytes that Operand writes into a buffer.
 constexpr int64_t kBufferBytes = (kBlock + kLongestTile) * kMaxItemBytes;
 
 // Reads an operand that broadcasts to the output. If its elements are not in the output's order,
-// blocks of them are copied into a buffer in this order, so that one loop without strides handles
+// blocks of them are copied into a buffer in this order so that one loop without strides handles
 // every kind of broadcasting.
 class Operand {
  public:

@@ -62,7 +62,7 @@ OPWRIGHT_CPU_GAMMA_FUNCTION(DigammaOf, Digamma(x), DigammaFar(x));
 OPWRIGHT_CPU_FUNCTION_1(ErfcOf, functors::Erfc(x));
 OPWRIGHT_CPU_FUNCTION_1(ErfInvOf, ErfInv(x));
 
-// The order is a compile-time constant, so that loops are vectorized.
+// The order is a compile-time constant, so loops are vectorized.
 template <int n>
 struct PolygammaOfOrder {
   OPWRIGHT_CPU_GAMMA_FUNCTION(Of, Polygamma(x, n), PolygammaFar(x, n));

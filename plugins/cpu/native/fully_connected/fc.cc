@@ -58,7 +58,7 @@ OPWRIGHT_CPU_CLONES void FinishTanh(int64_t n, const T* bias, T* row) {
   for (int64_t j = 0; j < n; ++j) row[j] = functors::Tanh(row[j]);
 }
 
-// Subtracts the greatest element first, so that no exponential overflows.
+// Subtracts the greatest element first so that no exponential overflows.
 template <typename T>
 OPWRIGHT_CPU_CLONES void FinishSoftmax(int64_t n, const T* bias, T* row) {
   AddBias(n, bias, row);

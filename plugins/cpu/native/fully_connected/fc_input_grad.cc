@@ -61,7 +61,7 @@ struct FcInputGradKernel {
 
  private:
   // Each thread multiplies with its own rows of a weight [outputs, inputs]; the sums of the threads
-  // are then added up column by column.
+  // are then accumulated column by column.
   void RunTurned(const T* grad, const T* w, const T* activated, T* workspace, T* x_grad,
                  T* bias_grad) const {
     T* parts = threads_ > 1 ? workspace + kGemmScratch * threads_ : x_grad;

@@ -84,7 +84,7 @@ struct FcKernel {
     return is_turned_ && m_ >= kFewest && m_ < kMost && n_ > m_;
   }
 
-  // Rows of a weight [outputs, inputs] yield columns of the output, so no sums are added up.
+  // Rows of a weight [outputs, inputs] yield columns of the output, so no sums must be combined.
   void RunTurned(const T* x, const T* w, const T* bias, T* workspace, T* out) const {
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part owned = OwnedRows(n_, thread, n_threads);

@@ -1,7 +1,7 @@
 // Single-threaded matrix products in float32, float64, and integers of 32 and 64 bits, whose sums
 // wrap around.
 //
-// The caller owns the threads, so that a kernel can assign the same rows of a weight to one thread
+// The caller owns the threads so that a kernel can assign the same rows of a weight to one thread
 // in every product that reads or writes it: rows that two threads use alternately move between
 // their caches. Only one panel is packed at a time, which suits operands that stay in the caches.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_H_
@@ -44,7 +44,7 @@ template <typename T>
 GemmFn<T> BestGemm();
 
 // Products with a b that is already stored in panels. Each panel has `width` columns, the last may
-// have fewer; they are side by side, so that b_row is n. n is a multiple of kPanelStep, alpha is 1,
+// have fewer; they are side by side, so b_row is n. n is a multiple of kPanelStep, alpha is 1,
 // and scratch is unused. `multiply` prefetches the next panel. `multiply_cached` is for one row
 // (m = 1) and a b in a cache: with so few sums, prefetching would take as long as computing.
 struct PanelGemm {

@@ -17,7 +17,7 @@ OPWRIGHT_CPU_TILE void SumGroup(const RunSums& call, const Run* runs, int64_t i,
   using Lanes = typename VectorOf<int32_t, kLanes>::Type;
   constexpr int kParts = kRunLanes / kLanes;
   Vector sums[kRuns][kParts] = {};
-  int64_t begin[kRuns];  // in bytes, so that an address needs one addition
+  int64_t begin[kRuns];  // in bytes, so an address needs one addition
 #pragma GCC unroll 8
   for (int r = 0; r < kRuns; ++r) begin[r] = int64_t{runs[r].from} * int64_t{sizeof(float)};
   const float* first = kSideBySide ? call.from + runs[0].from : call.from;

@@ -29,7 +29,7 @@ OPWRIGHT_CPU_CLONES void AddScaledRows(const T* __restrict x, const T* __restric
 }
 
 // Sums each row in separate lanes, because the compiler may not reorder a sum of floats, and four
-// rows at a time, so that the additions of one row do not wait for each other.
+// rows at a time so that the additions of one row do not wait for each other.
 template <typename T>
 OPWRIGHT_CPU_CLONES void DotRows(const T* __restrict w, int64_t stride, const T* __restrict x,
                                  int64_t rows, int64_t n, T* __restrict out) {

@@ -38,7 +38,7 @@ class AxisWalk {
 
   bool is_empty() const { return n_groups_ * axis_.length * row_.length == 0; }
 
-  // Returns the share of a thread that writes x. Each element of x belongs to one thread, so that
+  // Returns the share of a thread that writes x. Each element of x belongs to one thread, so
   // writes to it are in the order of the index.
   Share ShareOfX(int32_t thread, int32_t n_threads) const;
   // Returns the share of a thread that only reads x.

@@ -1,4 +1,4 @@
-// Parallel counting: each thread counts its part, and the counts are then added up.
+// Parallel counting: each thread counts its part, and the counts are then summed.
 #ifndef OPWRIGHT_CPU_INDEXING_COUNTS_H_
 #define OPWRIGHT_CPU_INDEXING_COUNTS_H_
 
@@ -15,7 +15,7 @@ namespace opwright_cpu {
 class Counts {
  public:
   Counts() = default;
-  // Counts n elements into `length` bins. Each part has more elements than bins, so that adding up
+  // Counts n elements into `length` bins. Each part has more elements than bins, so summing
   // the counts is cheap.
   Counts(int64_t n, int64_t length, int32_t n_threads)
       : n_(n),

@@ -150,7 +150,7 @@ struct EmbeddingBagGradKernel {
   }
 
  private:
-  // Each thread processes its own columns, so that rows are summed in the order of the bags.
+  // Each thread processes its own columns, so rows are summed in the order of the bags.
   void WriteTable(const opwright::RunContext& ctx, const Bags& bags, int64_t skipped) const {
     const T* weight = ctx.input(0).data<T>();
     const T* samples = ctx.has_input(3) ? ctx.input(3).data<T>() : nullptr;

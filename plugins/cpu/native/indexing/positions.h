@@ -26,7 +26,7 @@ class Positions {
   // Returns an error unless all positions are in [least, count).
   opwright::Status Check(const char* slot, int64_t least, int64_t count) const;
 
-  // Calls function(pointer to the positions), so that a loop over them is compiled for their type.
+  // Calls function(pointer to the positions), so a loop over them is compiled for their type.
   template <typename Function>
   void Visit(const Function& function) const {
     if (is_long_) {

@@ -135,7 +135,7 @@ void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T
       if (blocks.outer >= threads) {
         outer = PartOf(blocks.outer, 1, thread, threads);
       } else if (blocks.row * item >= 512 * threads) {
-        // Threads divide the columns, so that the work is balanced for any distribution of
+        // Threads divide the columns so that the work is balanced for any distribution of
         // positions. Each part consists of complete cache lines of a compact table.
         const Part columns = PartOf(blocks.row, 64 / item, thread, threads);
         share.column_begin = columns.begin;

@@ -21,7 +21,7 @@ void CopyRowsAt(const RowBlocks& blocks, const char* x, const Positions& index, 
                 int32_t n_threads);
 
 // out[o, j, :] = sum of rows[o, i, :] over all i with index[i] == j, in the order of i. One thread
-// owns each element of out, so that the sums do not depend on the number of threads.
+// owns each element of out, so the sums do not depend on the number of threads.
 template <typename T>
 void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T* out,
                int32_t n_threads);

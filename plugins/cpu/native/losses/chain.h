@@ -1,4 +1,4 @@
-// Code shared by linear_chain_crf, its gradient and viterbi_decode: extents, and sums over the tags
+// Code shared by linear_chain_crf, its gradient and viterbi_decode: sizes, and sums over the tags
 // of the previous step.
 #ifndef OPWRIGHT_CPU_LOSSES_CHAIN_H_
 #define OPWRIGHT_CPU_LOSSES_CHAIN_H_

@@ -6,7 +6,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Sequences are added up in blocks that do not depend on the number of threads.
+// The contributions of sequences are summed in blocks that do not depend on the number of threads.
 constexpr int64_t kMostBlocks = 16;
 
 // Computes the share of each tag i of the previous step, and subtracts the shares of transitions

@@ -59,7 +59,7 @@ struct L1 {
   }
 };
 
-// The loss is d**2 / 2 for |d| up to delta, and delta * (|d| - delta / 2) beyond, so that large
+// The loss is d**2 / 2 for |d| up to delta, and delta * (|d| - delta / 2) beyond, so large
 // numbers are not squared.
 template <typename T>
 OPWRIGHT_CPU_INLINE T HuberOf(T difference, T delta) {

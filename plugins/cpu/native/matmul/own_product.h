@@ -13,7 +13,7 @@
 
 namespace opwright_cpu {
 
-// Minimum multiplications per thread, so that another thread is worth waking.
+// Minimum multiplications per thread that make it worthwhile to wake another thread.
 constexpr int64_t kProductGrain = 64 * 1024;
 
 // Whether our own loops multiply float32 faster than oneDNN: this is the case if oneDNN's call

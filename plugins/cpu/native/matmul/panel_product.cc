@@ -70,7 +70,7 @@ void PanelProduct::Pack(const float* y, void* packed) const {
   }
 }
 
-// Splits long sums into blocks of terms, so that a panel of each block stays in the L2 cache.
+// Splits long sums into blocks of terms so that a panel of each block stays in the L2 cache.
 void PanelProduct::Multiply(const float* x, const float* packed, int64_t row, int64_t end,
                             int64_t column, int64_t width, float* out) const {
   constexpr int64_t kDepth = 512;

@@ -38,7 +38,7 @@ memory::desc Result(const MatrixPart& part, memory::data_type dtype) {
   return memory::desc(dims, dtype, strides);
 }
 
-// The descriptor of one number per column: [1, ..., n].
+// The descriptor of one value per column: [1, ..., n].
 memory::desc Bias(const MatrixShape& shape, memory::data_type dtype) {
   const size_t outer = shape.stack.size() + 1;
   memory::dims dims(outer, 1);
@@ -71,7 +71,7 @@ bool AreAlike(const MatrixShape& one, const MatrixShape& other) {
                     [](const StackAxis& a, const StackAxis& b) { return a.size == b.size; });
 }
 
-// Minimum multiplications per part, so that another thread is worth waking.
+// Minimum multiplications per part that make it worthwhile to wake another thread.
 constexpr int64_t kPartGrain = 64 * 1024;
 
 }  // namespace

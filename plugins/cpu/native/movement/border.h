@@ -14,7 +14,7 @@ enum class BorderMode { kConstant, kReflect, kEdge, kWrap };
 
 // Writes the box, then the border along each axis, from the last axis to the first. The border
 // along an axis covers only the box in preceding axes, and the box with its border in following
-// axes, so that each element is written once.
+// axes, so each element is written once.
 class Border {
  public:
   Border() = default;

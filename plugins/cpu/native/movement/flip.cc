@@ -70,7 +70,7 @@ struct Rot90Kernel {
     std::vector<CopyAxis> axes;
     for (size_t i = 0; i < shape.size(); ++i) {
       // Determines which axis of x becomes axis i of out, and whether it is reversed. Rows are read
-      // backward, other axes are written backward, so that reads stay contiguous.
+      // backward, other axes are written backward, so reads stay contiguous.
       const bool is_turned = turns % 2 == 1 && (i == first || i == second);
       const size_t axis = !is_turned ? i : i == first ? second : first;
       const bool is_back = (axis == second && (turns == 1 || turns == 2)) ||

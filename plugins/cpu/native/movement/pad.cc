@@ -40,7 +40,7 @@ uint64_t PatternOf(T value) {
   return bits;
 }
 
-// Whether a dtype can represent the value, so that the conversion is defined.
+// Whether a dtype can represent the value; otherwise, the conversion is undefined.
 template <typename T>
 bool Holds(double value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -58,7 +58,7 @@ std::vector<int64_t> Begins(const PadAttrs& attrs) {
   return begins;
 }
 
-// A border of one value; negative widths crop, so that only a box of x is copied.
+// A border of one value; negative widths crop, so only a box of x is copied.
 class ConstantBorder {
  public:
   ConstantBorder() = default;

@@ -345,7 +345,7 @@ void StridedCopy::Simplify() {
 
 void StridedCopy::SplitUnits() {
   if (is_tiled_) {
-    // Streaming proceeds line by line, so that few source rows are in use at a time.
+    // Streaming proceeds line by line, so few source rows are in use at a time.
     inner_piece_ = std::min(inner_.length, stream_ ? 64 / item_bytes_ : kTileItems);
     outer_piece_ = std::min(outer_.length, 4 * kTileItems);
   } else if (inner_.length * item_bytes_ >= kLongBytes) {

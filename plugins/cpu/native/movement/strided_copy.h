@@ -18,7 +18,7 @@ struct CopyAxis {
 };
 
 // A prepared copy of a box: axes are sorted by their stride in the destination, merged if they are
-// contiguous in both tensors, and split into units of work. Items are only moved, so that only the
+// contiguous in both tensors, and split into units of work. Items are only moved, so only the
 // item size (1, 2, 4 or 8 bytes) matters, not the dtype.
 class StridedCopy {
  public:

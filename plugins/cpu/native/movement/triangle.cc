@@ -36,7 +36,7 @@ struct TriangleKernel {
     ParallelFor(ctx.n_threads(), bytes_ / row_bytes, kCopyGrainBytes / row_bytes + 1, 1,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
-                    // The shape rule bounds k, so that the sum does not overflow.
+                    // The shape rule bounds k, so the sum does not overflow.
                     const int64_t first = i % rows_ + attrs.k + (kUpper ? 0 : 1);
                     const int64_t cut = std::clamp<int64_t>(first, 0, columns_) * item_;
                     WriteRow(x + i * row_bytes, out + i * row_bytes, cut, row_bytes);

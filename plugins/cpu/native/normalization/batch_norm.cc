@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Sums are taken relative to the first element, so that the mean is exact if all elements are
+// Sums are taken relative to the first element so that the mean is exact if all elements are
 // equal. Even a small error would be large compared with deviations of almost 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T FirstOrZero(T first) {

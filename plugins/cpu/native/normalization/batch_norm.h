@@ -1,6 +1,6 @@
 // Code shared by batch_norm and its gradient. An array is [batch, channels, inner]; a channel
-// consists of `batch` runs of `inner` elements. Threads divide the channels; but if inner is 1, so
-// that channels are contiguous, they divide rows of all channels, so that memory is read in order.
+// consists of `batch` runs of `inner` elements. Threads divide the channels; but if inner is 1,
+// channels are contiguous, and threads divide rows of all channels to read memory in order.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 
@@ -19,7 +19,7 @@
 
 namespace opwright_cpu {
 
-// Number of rows that are summed separately, so that long columns lose less precision.
+// Number of rows that are summed separately so that long columns lose less precision.
 constexpr int64_t kRows = 64;
 
 // The share of one thread, which is either some rows of all channels or all rows of some channels.
@@ -48,7 +48,7 @@ OPWRIGHT_CPU_INLINE void ForElements(const Lines& lines, const Extent& extent, c
 }
 
 // Chunks of rows of adjacent channels. Their number depends on the array but not on the number of
-// threads, so that sums do not depend on it either. Each chunk has kArrays numbers per channel in
+// threads, so sums do not depend on it either. Each chunk has kArrays numbers per channel in
 // the workspace.
 class RowPieces {
  public:
@@ -84,7 +84,7 @@ class RowPieces {
   int64_t count_ = 0;
 };
 
-// Calls function(extent) for one channel after the other, so that data that is reread is cached.
+// Calls function(extent) for one channel after the other so that data that is reread is cached.
 template <typename Function>
 void ForChannels(int32_t n_threads, const Lines& lines, const Function& function) {
   const int64_t grain = kElementGrain / std::max<int64_t>(lines.count(), 1) + 1;

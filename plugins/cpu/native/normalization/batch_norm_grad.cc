@@ -6,7 +6,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The source of the gradient of the normalized values. With kOutGrad it is out_grad. After an
+// Where the gradient of the normalized values comes from. With kOutGrad it is out_grad. After an
 // activation, it depends on where the activation's gradient is 0: kAnew recomputes the activation's
 // input, kOut reads its output.
 enum class Source { kOutGrad, kAnew, kOut };

@@ -24,7 +24,7 @@ struct RowResult {
   }
 };
 
-// Sums term(i) for i in [0, n), four cache lines at a time, in lanes that are added up block by
+// Sums term(i) for i in [0, n), four cache lines at a time, in lanes that are summed block by
 // block. Meanwhile, half as many lines of the waiting row are stored, and half as many of `next`
 // are prefetched.
 template <typename T, typename Term, typename Row>
@@ -64,7 +64,7 @@ OPWRIGHT_CPU_INLINE void StreamRows(const T* x, const T* scale, const T* bias, i
   Row waiting(out, 0, Result{x, scale, bias, T(0), T(0)});
   for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
     const T* next = x + n;
-    // The mean is computed from differences from the first element, so that it is exact if all
+    // The mean is computed from differences from the first element so that it is exact if all
     // elements are equal.
     const T first = x[0];
     const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };

@@ -19,7 +19,7 @@ struct Eltwise {
 
 // Returns NULL if oneDNN has no such function, as for softmax, which needs a complete row.
 //
-// In most convolutions, oneDNN's own relu turns NaN into 0, so that NaN parameters would have a
+// In most convolutions, oneDNN's own relu turns NaN into 0, so NaN parameters would have a
 // finite loss. x * min(max(a x, 0), 1) with the largest a is x for all normal x > 0, -0 below, and
 // NaN for NaN. It is also NaN for -inf, like oneDNN's silu and hard_swish, which are products with
 // x as well.

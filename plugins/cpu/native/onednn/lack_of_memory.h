@@ -75,7 +75,7 @@ bool HadMemory(const Function& function) {
 
 // Calls the function and, if memory was insufficient, calls it a second time in a new thread, so it
 // must be safe to repeat. oneDNN's code generator keeps its first error for the lifetime of the
-// thread, so that everything created in this thread afterward fails, too.
+// thread, so everything created in this thread afterward fails, too.
 template <typename Function>
 void CallOneDnn(const Function& function) {
   if (HadMemory(function)) return;

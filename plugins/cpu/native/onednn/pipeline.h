@@ -14,8 +14,8 @@
 
 namespace opwright_cpu {
 
-// Memory that primitives work on: the index of one of the kernel's tensors (below kFirstTemporary),
-// or of a block of the workspace.
+// Memory that primitives work on: the index of one of the kernel's tensors (below kFirstTemporary)
+// or of a workspace block.
 using Operand = int32_t;
 constexpr Operand kFirstTemporary = 16;
 

@@ -152,7 +152,7 @@ inline void* At(void* array, int64_t byte) {
   return array == nullptr ? nullptr : static_cast<char*>(array) + byte;
 }
 
-// Rounds up to complete cache lines, so that threads do not share lines.
+// Rounds up to complete cache lines so that threads do not share lines.
 inline uint64_t WholeLines(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Copies one array into another layout, in the calling thread.

@@ -26,7 +26,7 @@ struct SparseAttrs {
 };
 
 // Inputs param [ids, size], lists of rows and values, learning_rate, the states, the scalars; the
-// outputs are those of UpdateKernel. Half precision is computed in float and rounded once; rows are
+// outputs are as in UpdateKernel. Half precision is computed in float and rounded once; rows are
 // widened one by one, never the complete table.
 template <template <typename> class RuleOf, typename T>
 struct SparseUpdateKernel {

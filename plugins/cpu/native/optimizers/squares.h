@@ -1,5 +1,5 @@
-// Sums of squares of float tensors, in double, so that nothing overflows and float sums have full
-// precision. The size of the summed blocks is fixed, so that results do not depend on the number of
+// Sums of squares of float tensors, in double, so nothing overflows and float sums have full
+// precision. The size of the summed blocks is fixed so that results do not depend on the number of
 // threads.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_SQUARES_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_SQUARES_H_

@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// There are at least twice as many buckets as lookups, so that few rows share a bucket.
+// There are at least twice as many buckets as lookups so that few rows share a bucket.
 int32_t BitsOf(int64_t n) {
   int32_t bits = 4;
   while ((int64_t{1} << bits) < 2 * n) ++bits;
@@ -48,7 +48,7 @@ int64_t TouchedRows::BucketOf(int64_t row) const {
   return static_cast<int64_t>((static_cast<uint64_t>(row) * 0x9E3779B97F4A7C15u) >> (64 - bits_));
 }
 
-// Each thread owns a range of buckets, so that it has every lookup of its rows. Its entries follow
+// Each thread owns a range of buckets, so it has every lookup of its rows. Its entries follow
 // the entries of previous threads, which it counts itself.
 int32_t TouchedRows::Find(int32_t thread, int32_t n_threads) {
   const Part own = PartOf(int64_t{1} << bits_, 1, thread, n_threads);

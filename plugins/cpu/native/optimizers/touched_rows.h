@@ -13,7 +13,7 @@ namespace opwright_cpu {
 // Lookups are numbered across all index tensors. Each thread lists the lookups of its rows as
 // entries, in order. The entries of one row form a linked list, and the first entries of a thread's
 // rows form another list. All data is in the workspace, which holds a hash table and a few numbers
-// per lookup, but nothing that grows with the table. Each thread writes contiguous data, so that
+// per lookup, but nothing that grows with the table. Each thread writes contiguous data, so
 // threads do not contend for cache lines.
 class TouchedRows {
  public:

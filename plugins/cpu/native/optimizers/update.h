@@ -1,6 +1,6 @@
 // Code shared by all optimizers: the assignment of elements to threads, for one parameter or many
 // in one step, and the scalars of a step. These files are compiled without contraction (fused
-// multiply-add), so that an element's result does not depend on its position in vectors and shares.
+// multiply-add) so that an element's result does not depend on its position in vectors and shares.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 

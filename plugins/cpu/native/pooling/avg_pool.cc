@@ -15,7 +15,7 @@ OPWRIGHT_CPU_CLONES void AddInto(int64_t n, const T* x, T* sums) {
   for (int64_t i = 0; i < n; ++i) sums[i] += x[i];
 }
 
-// Adds consecutive rows of n elements, several at a time, so that sums are written less often.
+// Adds consecutive rows of n elements, several at a time, so sums are written less often.
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddRowsInto(int64_t rows, int64_t n, const T* x, T* sums) {
   constexpr int64_t kAtOnce = 4;

@@ -50,7 +50,7 @@ struct LstmTrainGradKernel {
   struct Buffers {
     T* cells;       // [part_steps, n, size], the results of steps
     T* states;      // [1 + part_steps, n, size], beginning with the state before the segment
-    T* flow;        // [part_steps, n, size], the gradient of the output of a layer
+    T* flow;        // [part_steps, n, size], the gradient of a layer's output
     T* rows;        // [part_steps, n, inputs], if x has n before t: x, then its gradient
     T* state_grad;  // [n, size]
     T* cell_grad;

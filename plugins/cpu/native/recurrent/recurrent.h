@@ -1,4 +1,4 @@
-// Code shared by the kernels of recurrent layers: extents, products and the order of steps.
+// Code shared by the kernels of recurrent layers: sizes, products and the order of steps.
 // Internally, all arrays are time-major, [t, n, ...].
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_H_

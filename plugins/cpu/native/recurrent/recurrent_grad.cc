@@ -74,7 +74,7 @@ struct RecurrentGradKernel {
   };
 
   // Returns the destination of a layer's input gradient; NULL if it is not requested. Steps run
-  // backward, and narrower rows are at the end, so that they never overwrite unread rows of `flow`.
+  // backward, and narrower rows are at the end, so they never overwrite unread rows of `flow`.
   T* TargetOf(const opwright::RunContext& ctx, int64_t layer, const Buffers& at) const {
     if (layer > 0) return at.flow;
     if (!ctx.has_output(0)) return nullptr;

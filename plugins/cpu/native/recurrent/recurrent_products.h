@@ -23,7 +23,7 @@ struct StepWeight {
 };
 
 // Packs panels of kPanelWidth columns, whose rows are contiguous. In a wide matrix, adjacent rows
-// of a panel are pages apart and often map to the same set of the L1 cache, so that every step
+// of a panel are pages apart and often map to the same set of the L1 cache, so every step
 // would reload them from the L2 cache.
 template <typename T>
 void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to) {

@@ -15,10 +15,10 @@ constexpr int64_t GatesOf(Recurrent kind) {
   return kind == Recurrent::kLstm ? 4 : kind == Recurrent::kGru ? 3 : 1;
 }
 // The number of values stored per element of a step. A GRU's fourth value is the state's
-// contribution to n, separate from x's.
+// contribution to n, separate from the contribution of x.
 constexpr int64_t WidthOf(Recurrent kind) { return GatesOf(kind) == 1 ? 1 : 4; }
 
-// Rows of one step; all arrays except `gates` have `size` numbers per row.
+// Rows of one step; all arrays except `gates` have `size` elements per row.
 template <typename T>
 struct StepRows {
   int64_t rows;

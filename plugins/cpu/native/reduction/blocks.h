@@ -10,8 +10,8 @@
 
 namespace opwright_cpu {
 
-// Elements per block, which are added up lane by lane. Blocks of longer runs are added pairwise, so
-// that the error grows with the logarithm of the length, as in NumPy.
+// Elements per block, which are summed lane by lane. Blocks of longer runs are added pairwise, so
+// the error grows with the logarithm of the length, as in NumPy.
 constexpr int64_t kSumBlock = 512;
 
 #define OPWRIGHT_CPU_TERM __attribute__((always_inline))

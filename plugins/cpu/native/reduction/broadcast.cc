@@ -9,10 +9,10 @@ namespace opwright_cpu {
 namespace {
 
 // The size in bytes up to which a repeated block is doubled; beyond, a block of this size is copied
-// repeatedly, so that the source stays in the L1 cache.
+// repeatedly, so the source stays in the L1 cache.
 constexpr int64_t kDoubledBytes = 16384;
 
-// Repeats the first `block` elements of `out`, so that it holds n copies of them.
+// Repeats the first `block` elements of `out` until it contains n copies of them.
 template <typename T>
 void Repeat(T* out, int64_t block, int64_t n) {
   const int64_t most = std::max<int64_t>(1, kDoubledBytes / (block * int64_t(sizeof(T)))) * block;

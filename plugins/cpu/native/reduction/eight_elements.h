@@ -1,5 +1,5 @@
 // How a reduction of columns joins eight rows: integers and truth values in types narrower than the
-// result, so that a vector has more of them and is converted once instead of eight times.
+// result, so a vector has more of them and is converted once instead of eight times.
 #ifndef OPWRIGHT_CPU_REDUCTION_EIGHT_ELEMENTS_H_
 #define OPWRIGHT_CPU_REDUCTION_EIGHT_ELEMENTS_H_
 
@@ -11,16 +11,16 @@
 
 namespace opwright_cpu::reducer {
 
-// The integer of 32 or 64 bits, and of the same sign, that is at least twice as wide; `T` for one
-// of 64 bits. GCC chooses vectors of 16 bits by itself where these are enough, and single elements
-// of 16 bits would have to be extended again.
+// An integer type of 32 or 64 bits with the same signedness that is at least twice as wide; `T` if
+// In has 64 bits. GCC already chooses 16-bit vectors where these suffice, and single 16-bit
+// elements would have to be extended again.
 template <typename T, typename In>
 using TwiceAsWide = std::conditional_t<
     sizeof(In) < 4, std::conditional_t<std::is_signed_v<In>, int32_t, uint32_t>,
     std::conditional_t<sizeof(In) == 4, std::conditional_t<std::is_signed_v<In>, int64_t, uint64_t>,
                        T>>;
 
-// Pairs, pairs of pairs, and both halves: at(i) is element i of eight.
+// Combines pairs, then pairs of pairs, then both halves; at(i) is element i of eight.
 template <typename T, typename Rule, typename In, typename = void>
 struct EightElements {
   template <typename At>
@@ -37,7 +37,7 @@ struct EightElements {
 template <typename T, typename In>
 using IfWidened = std::enable_if_t<std::is_integral_v<In> && (sizeof(T) > sizeof(In))>;
 
-// Twice as many bits hold the sum of eight.
+// Twice as many bits suffice for the sum of eight elements.
 template <typename T, typename In>
 struct EightElements<T, Sum<T>, In, IfWidened<T, In>> {
   template <typename At>
@@ -47,7 +47,7 @@ struct EightElements<T, Sum<T>, In, IfWidened<T, In>> {
   }
 };
 
-// Twice as many bits hold the product of two, four times as many that of four.
+// A product of two elements needs twice as many bits, a product of four needs four times as many.
 template <typename T, typename In>
 struct EightElements<T, Prod<T>, In, IfWidened<T, In>> {
   using Two = TwiceAsWide<T, In>;

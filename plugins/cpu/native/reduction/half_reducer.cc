@@ -13,11 +13,11 @@ namespace {
 // Floats that are widened at a time, at most half of the L1 cache.
 constexpr int64_t kWideFloats = 4096;
 constexpr int64_t kHalfStrip = 512;  // columns per chunk
-// Elements per chunk if threads share a line. The size is fixed, so that results do not depend on
+// Elements per chunk if threads share a line. The size is fixed so that results do not depend on
 // the number of threads.
 constexpr int64_t kChunk = 65536;
 constexpr int64_t kManyPieces = 64;
-// Number of blocks summed separately, so that long columns lose less precision.
+// Number of blocks summed separately so that long columns lose less precision.
 constexpr int64_t kBlocks = 32;
 // Shorter rows are widened many at a time.
 constexpr int64_t kLeastSummed = 16;
@@ -28,7 +28,7 @@ OPWRIGHT_CPU_CLONES void ReduceFloatRows(const float* x, int64_t n_rows, int64_t
   for (int64_t i = 0; i < n_rows; ++i) out[i] = Rule::Row(x + i * length, length);
 }
 
-// Adds four rows at a time, so that `out` is read and written less often.
+// Adds four rows at a time, so `out` is read and written less often.
 template <typename Rule>
 OPWRIGHT_CPU_CLONES void Columns(const float* x, int64_t n_rows, int64_t width, float* out) {
   int64_t row = 1;

@@ -20,7 +20,7 @@ struct Lines {
   int64_t numel() const { return outer * length * inner; }
 };
 
-// The array index of an element of a line; lines and elements are counted in memory order.
+// The array index of a line element; lines and elements are counted in memory order.
 inline int64_t PlaceOf(const Lines& lines, int64_t line, int64_t element) {
   return (line / lines.inner * lines.length + element) * lines.inner + line % lines.inner;
 }

@@ -17,7 +17,7 @@ struct NormAttrs {
   OPWRIGHT_ATTRIBUTES(axis, p);
 };
 
-// A wrapper for input elements, so that rules distinguish them from sums by their type.
+// Wraps input elements so that rules can distinguish them from sums by their type.
 template <typename T>
 struct Element {
   T value;

@@ -6,7 +6,8 @@
 
 namespace opwright_cpu {
 
-// NaN that results from infinities in partial sums is kept, because `Rest` adds these up.
+// NaN that results from infinities in partial sums is kept, because `Rest`, which combines these,
+// skips nothing.
 template <typename T>
 struct NumberSum {
   using Rest = Sum<T>;

@@ -8,7 +8,7 @@
 namespace opwright_cpu::reducer {
 namespace {
 
-// Elements per chunk of a line that threads share. The size is fixed, so that results do not depend
+// Elements per chunk of a line that threads share. The size is fixed so that results do not depend
 // on the number of threads.
 constexpr int64_t kChunk = 65536;
 // From this number of results on, each thread processes complete lines.

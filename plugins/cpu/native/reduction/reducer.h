@@ -86,7 +86,7 @@ class Reducer {
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 
-// The type in which a type is summed: unsigned for signed integers, so that wrapping is defined.
+// The type in which a type is summed: unsigned for signed integers, so wrapping is defined.
 template <typename T, bool = std::is_integral_v<T>>
 struct SumTypeOf {
   using Type = T;

@@ -14,11 +14,11 @@ namespace opwright_cpu {
 namespace reducer {
 
 // The width of a strip of columns that fits into the L1 cache, and the number of rows that are
-// summed separately, so that long columns lose less precision.
+// summed separately so that long columns lose less precision.
 constexpr int64_t kStrip = 2048;
 constexpr int64_t kStripRows = 256;
 
-// Reduces rows to one row, `out`, eight at a time, so that `out` is read and written less often.
+// Reduces rows to one row, `out`, eight at a time, so `out` is read and written less often.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_CLONES void FoldRows(const In* x, int64_t n_rows, int64_t stride, int64_t width,
                                   T* __restrict__ out) {

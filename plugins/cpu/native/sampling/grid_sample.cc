@@ -167,7 +167,7 @@ struct GridSampleGradKernel {
   }
 
  private:
-  // Each thread processes its own planes, so that sums are in the order of the positions.
+  // Each thread processes its own planes, so sums are in the order of the positions.
   void WriteImages(const opwright::RunContext& ctx) const {
     const GridShape& s = shape_;
     const T* grid = ctx.input(1).data<T>();

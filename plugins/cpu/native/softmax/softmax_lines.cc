@@ -119,7 +119,7 @@ OPWRIGHT_CPU_INLINE void TurnOut(const T* turned, int64_t n_rows, int64_t n, T* 
   }
 }
 
-// Processes short lines: sixteen of them are transposed, so that each occupies one lane.
+// Processes short lines: sixteen of them are transposed, so each occupies one lane.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
                                           T* totals) {

@@ -30,7 +30,7 @@ void ForStrips(const Lines& lines, int64_t begin, int64_t end, const Function& f
   }
 }
 
-// Returns the minimum number of lines per thread, so that a thread is worth waking.
+// Returns the minimum number of lines per thread that makes it worthwhile to wake a thread.
 inline int64_t LineGrain(const Lines& lines) {
   return std::max<int64_t>(1, 8192 / std::max<int64_t>(lines.length, 1));
 }

@@ -30,7 +30,7 @@ class Device {
   const Driver& driver() const { return *driver_; }
   int ordinal() const { return ordinal_; }
   CUcontext context() const { return context_; }
-  // Whether to use no graph and to wait after every step, so that a fault names its operator.
+  // Whether to use no graph and to wait after every step so that a fault names its operator.
   bool is_blocking() const { return is_blocking_; }
 
   Status Allocate(uint64_t bytes, void** pointer);

@@ -1,5 +1,5 @@
-// Pinned host memory for small copies to the device, so that the caller may reuse its array as soon
-// as the copy is enqueued, without waiting.
+// Pinned host memory for small copies to the device. The caller may reuse its array as soon as the
+// copy is enqueued, without waiting.
 #ifndef OPWRIGHT_CUDA_DRIVER_STAGING_H_
 #define OPWRIGHT_CUDA_DRIVER_STAGING_H_
 

@@ -23,7 +23,7 @@ constexpr int64_t kFaultArgument = -2;
 
 constexpr uint64_t kWorkspaceAlignment = 256;
 
-// "cuda.launch", the operator behind opwright.kernel.DeviceCall. Its attributes:
+// "cuda.launch", the operator that runs an opwright.kernel.DeviceCall. Its attributes:
 //
 //   name       STRING  name of the kernel in error messages
 //   constants  STRING  the bytes of all kernel parameters, before pointers are filled in

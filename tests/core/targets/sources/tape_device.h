@@ -51,7 +51,6 @@ struct Counts {
   int64_t copies = 0;  // within a device
 };
 
-// A function, so that a test can set and read each counter by name.
 struct State {
   std::mutex mutex;
   Counts counts;

@@ -1,6 +1,6 @@
 // acme.scale on several threads, with OpenMP. The attribute `fault`: "count" writes the number of
 // threads instead, "alone" refuses to run on one, "crowd" on several, "wait" takes a tenth of a
-// second, and behind a call of hold() until let_go() is called, at most a minute.
+// second, and after a call of hold() waits until let_go() is called, at most a minute.
 #include <unistd.h>
 
 #include <atomic>

@@ -158,7 +158,7 @@ __global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compu
   }
 }
 
-// The source of the gradient of the normalized value: out_grad (kOutGrad); the gradient through
+// Where the gradient of the normalized value comes from: out_grad (kOutGrad); the gradient through
 // relu, whose input is recomputed (kAnew); or the gradient through relu, whose output is read, and
 // which is written for the residual (kOut).
 enum class Source { kOutGrad, kAnew, kOut };

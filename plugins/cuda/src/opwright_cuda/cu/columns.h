@@ -12,7 +12,7 @@ constexpr int kRowsAtOnce = 4;  // rows that a thread reads together, to overlap
 // registers and serialize reads of rows.
 constexpr int kSummingBlocks = 2;
 
-// A block processes a tile of columns in a part of the rows of a matrix. A thread processes `n`
+// A block processes a tile of columns in some rows of a matrix. A thread processes `n`
 // adjacent columns, which are read and written as a vector, in every `size`-th row of the part;
 // `width` threads, a power of 2, cover adjacent columns. All columns are aligned for vectors of
 // `n`.

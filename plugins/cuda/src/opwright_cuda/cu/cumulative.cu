@@ -45,7 +45,7 @@ __global__ void scan_rows(Out* out, const In* x, int64_t n_lines, int64_t length
   }
 }
 
-// One thread processes each line, so that adjacent threads read adjacent elements.
+// One thread processes each line, so adjacent threads read adjacent elements.
 template <typename Rule, typename Acc, typename In, typename Out>
 __global__ void scan_columns(Out* out, const In* x, int64_t n_lines, int64_t length, int64_t inner,
                              int32_t exclusive, int32_t reverse) {

@@ -1,4 +1,4 @@
-// Tensors described by attributes. Kernels that compute elements are compiled without contraction,
+// Tensors described by attributes. Kernels that compute elements are compiled without contraction
 // so that every product is rounded.
 #include "kernel.h"
 #include "layout.h"
@@ -27,7 +27,7 @@ __global__ void write_steps(T* out, int64_t n, double start, double step, double
   }
 }
 
-// Integers are summed as unsigned, so that they wrap around.
+// Integers are summed as unsigned so that they wrap around.
 template <typename T>
 __global__ void write_whole_steps(T* out, int64_t n, uint64_t start, uint64_t step) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
@@ -35,7 +35,7 @@ __global__ void write_whole_steps(T* out, int64_t n, uint64_t start, uint64_t st
   }
 }
 
-// The layout has the dimensions [rows, columns]; T is any type of the size of an element.
+// The layout has the dimensions [rows, columns]; T is any type with the size of an element.
 template <typename T, typename Int>
 __global__ void eye(T* out, int64_t n, Layout<0> layout, int64_t k, T one) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {

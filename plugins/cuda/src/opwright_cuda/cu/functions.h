@@ -8,7 +8,7 @@
 
 namespace opwright_cuda {
 
-// The type in which integers wrap around: unsigned, so that wrapping is defined, with at least 32
+// The type in which integers wrap around: unsigned, so wrapping is defined, with at least 32
 // bits.
 template <typename T>
 struct WrappingTraits {
@@ -191,7 +191,7 @@ struct SigmoidLossLabelGrad {
 };
 
 // Normalization by channel statistics, then residual and relu. Each step is rounded as if stored in
-// T. Product and sum are fused, so that recomputing relu's input yields bitwise identical values.
+// T. Product and sum are fused so that recomputing relu's input yields bitwise identical values.
 template <typename T, bool is_relu>
 struct Normalize {
   using C = Compute<T>;

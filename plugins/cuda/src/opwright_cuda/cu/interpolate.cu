@@ -30,7 +30,7 @@ struct Between {
   double share;
 };
 
-// Positions are fractions of integers, so that nothing is rounded before the weight.
+// Positions are fractions of integers, so nothing is rounded before the weight.
 OW_INLINE Between PlaceAt(int32_t i, const ResizedAxis& axis, const Resizing& r) {
   if (r.is_nearest) {
     const auto at = static_cast<int32_t>(int64_t(i) * axis.size / axis.count);

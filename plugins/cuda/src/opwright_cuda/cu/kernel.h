@@ -1,5 +1,5 @@
 // The base of every kernel of opwright-cuda. NVRTC compiles it for the GPU; for other compilers the
-// emulator's shim.h replaces CUDA's built-ins, so that the same source runs on the CPU.
+// emulator's shim.h replaces CUDA's built-ins, so the same source runs on the CPU.
 //
 // Kernels use only features that both support: shared memory is declared by OW_SHARED, the 16-bit
 // types are our own, and integers have the names of <cstdint>.
@@ -110,7 +110,7 @@ OW_INLINE BFloat16 BFloat16Of(float x) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 #endif
 }
-// Converts through a float whose last bit is sticky, so that x is rounded only once.
+// Converts through a float whose last bit is sticky, so x is rounded only once.
 OW_INLINE BFloat16 BFloat16Of(double x) {
   const float nearest = static_cast<float>(x);
   const double back = static_cast<double>(nearest);
@@ -170,7 +170,7 @@ OW_INLINE T Store(From x) {
   return Storer<T, From>::Store(x);
 }
 
-// Returns `x` after a round trip through T, so that fused kernels round like separate kernels.
+// Returns `x` after a round trip through T so that fused kernels round like separate kernels.
 template <typename T, typename From>
 OW_INLINE Compute<T> Rounded(From x) {
   return Load(Store<T>(x));

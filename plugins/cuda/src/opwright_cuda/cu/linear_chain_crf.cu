@@ -5,7 +5,7 @@
 using namespace opwright_cuda;
 using opwright::functors::kLeastSum;
 
-// A thread processes one column, so that adjacent threads read adjacent elements.
+// A thread processes one column, so adjacent threads read adjacent elements.
 template <typename T>
 __global__ void take_exponents(Compute<T>* values, Compute<T>* tops, const T* transition,
                                int64_t tags) {

@@ -16,7 +16,7 @@ struct Parts {
 
 // Computes `before`, the marginals of the previous step, whose log forward sums are alpha, from a
 // step's marginals. Subtracts each transition's marginal from `pairs`, and adds `loss_grad` to the
-// transition from `tag` to `next_tag`. A warp processes a row, so that adjacent lanes read adjacent
+// transition from `tag` to `next_tag`. A warp processes a row, so adjacent lanes read adjacent
 // elements.
 template <typename T>
 OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute<T>> exponents,
@@ -113,7 +113,7 @@ __global__ void linear_chain_crf_grad(T* x_grad, Parts<Compute<T>> parts, const 
   }
 }
 
-// Adds up the results of the blocks in a fixed order; one thread per element.
+// Sums the results of the blocks in a fixed order; one thread per element.
 template <typename T>
 __global__ void add_parts(T* out, const Compute<T>* parts, int64_t stride, int64_t n_parts,
                           int64_t n) {

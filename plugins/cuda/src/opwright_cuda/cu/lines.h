@@ -2,7 +2,7 @@
 //
 // A team has a line (`line`), maps positions to offsets (`At`), iterates over its elements
 // (`EachBlock`) and reduces a value over its threads (`Reduce`, a barrier for all threads of the
-// block). Lines may be split into parts with separate teams, so that even a few long lines occupy
+// block). Lines may be split into parts with separate teams so that even a few long lines occupy
 // the whole GPU. opwright_cuda.kernels.lines chooses the teams.
 #ifndef OPWRIGHT_CUDA_LINES_H_
 #define OPWRIGHT_CUDA_LINES_H_
@@ -54,7 +54,7 @@ struct LaneTeam : Share {
          0);
   }
   OW_INLINE int64_t At(int64_t i) const { return first + i; }
-  // With many items per thread, the team is a whole warp, so that the compiler knows all indices.
+  // With many items per thread, the team is a whole warp, so the compiler knows all indices.
   template <int items>
   OW_INLINE int StepOf() const {
     return items > 8 ? kWarp : size;
@@ -98,7 +98,7 @@ constexpr int kTileThreads = 256;
 constexpr int kMostLineThreads = 512;  // per block
 
 // A team of one column of threads. A block of 256 threads has `width` columns, a power of 2, which
-// process adjacent lines, so that adjacent threads read adjacent elements.
+// process adjacent lines, so adjacent threads read adjacent elements.
 struct TileTeam : Share {
   int64_t stride;
   int thread;

@@ -21,7 +21,7 @@ struct L1Loss {
   OW_INLINE T GradLabel(T x, T label, T grad) const { return -GradX(x, label, grad); }
 };
 
-// The loss is d**2 / 2 for |d| up to delta, and delta * (|d| - delta / 2) beyond, so that large
+// The loss is d**2 / 2 for |d| up to delta, and delta * (|d| - delta / 2) beyond, so large
 // numbers are not squared.
 template <typename T>
 struct HuberLoss {

@@ -171,7 +171,7 @@ OW_INLINE T RightShiftOf(T x, T y) {
 OW_FUNCTION_2(LeftShift, LeftShiftOf(x, y));
 OW_FUNCTION_2(RightShift, RightShiftOf(x, y));
 
-// Interpolates from the nearer end, so that a weight of 1 returns exactly y.
+// Interpolates from the nearer end, so a weight of 1 returns exactly y.
 template <typename T>
 struct Lerp {
   OW_INLINE T operator()(T x, T y, T weight) const {

@@ -1,5 +1,5 @@
 // Metrics from counts accumulated over batches: auc and precision_recall. Counts are integers, so
-// that the order of rows does not matter.
+// the order of rows does not matter.
 #include "labels.h"
 #include "lines.h"
 

@@ -16,7 +16,7 @@ __global__ void move_elements(T* out, const T* x, int64_t n, Layout<2> layout) {
 }
 
 // Copies bytes in units of T, and the remaining bytes one by one. The kernel is memory-bound, and
-// full bandwidth needs several units in flight per thread, so that each thread reads `many` units,
+// full bandwidth needs several units in flight per thread, so each thread reads `many` units,
 // one block's worth apart, before it writes them.
 template <typename T, int many>
 __global__ void copy_memory(uint8_t* out, const uint8_t* x, int64_t n_bytes) {

@@ -18,7 +18,7 @@ struct PairTarget {
   }
 };
 
-// One number per channel; lines are groups of consecutive channels. It is null if all numbers are
+// One value per channel; lines are groups of consecutive channels. It is null if all numbers are
 // `otherwise`.
 template <typename T>
 struct ForChannels {
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);
-  // The mean is computed from differences from the first element, so that it is exact if all
+  // The mean is computed from differences from the first element so that it is exact if all
   // elements are equal.
   const C first = kCentered && line.is_there ? Load(x[line.At(0)]) : C(0);
   C sum = C(0);
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) pairs[line.line] = sums;
 }
 
-// Adds up these sums over all parts of the rows.
+// Accumulates these sums over all parts of the rows.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads)
     sum_pair_columns(PairTarget<T> target, const Pair<Compute<T>>* pairs, Lines lines,

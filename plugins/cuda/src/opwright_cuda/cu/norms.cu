@@ -1,5 +1,5 @@
 // Operators that scale by the norm of a whole tensor: clip_by_norm, clip_by_global_norm and lamb.
-// Squares are summed in double: each block writes to `sums`, which one block then adds up.
+// Squares are summed in double: each block writes to `sums`, which one block then sums.
 #include "reduce.h"
 #include "update_rules.h"
 

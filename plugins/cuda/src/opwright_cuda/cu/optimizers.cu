@@ -1,4 +1,4 @@
-// Updates one or many parameters in one launch, by any rule. Compiled without contraction, so that
+// Updates one or many parameters in one launch, by any rule. Compiled without contraction so that
 // results are the same as on the CPU.
 #include "adam_rules.h"
 #include "adaptive_rules.h"

@@ -37,8 +37,8 @@ __global__ void row_places(int64_t* places, const Index* index, int64_t n, int64
   }
 }
 
-// Returns the flat index in x of an element of the index; an index that is out of range is reported
-// and yields -1.
+// Returns the flat position in x that `given`, an element of the index, selects. An index that is
+// out of range is reported and yields -1.
 template <typename Index>
 OW_INLINE int64_t PlaceIn(int64_t line, Index given, int64_t count, int64_t step, Fault* fault,
                           int32_t text) {

@@ -27,7 +27,7 @@ struct Greatest {
 };
 
 // Processes `many` vertically adjacent windows. Padding is replaced by the nearest element of the
-// image, which is in the window, so that it changes neither the maximum nor its first index.
+// image, which is in the window, so it changes neither the maximum nor its first index.
 // `index` may be null.
 template <typename T, bool is_single, int n, typename Window, int many>
 __global__ void __launch_bounds__(kThreads)

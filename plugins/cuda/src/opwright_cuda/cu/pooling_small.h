@@ -1,11 +1,11 @@
 // Pooling with small windows known at compile time, over images of height and width. All of these
 // kernels are memory-bound: each input is read from memory once, and reread only from the caches. A
-// thread processes a strip of vertically adjacent pixels with `n` channels, so that
+// thread processes a strip of vertically adjacent pixels with `n` channels. Therefore,
 //   - its divisions and all values that depend on its column are shared by the whole strip,
 //   - rows or windows shared by several of its results are read once,
 //   - all its reads are in flight together, without dependencies,
 //   - adjacent threads access adjacent memory, as vectors for channels-last images.
-// Results are gathered, so that the order of every sum is fixed. Created by
+// Results are gathered, so the order of every sum is fixed. Created by
 // opwright_cuda.kernels.pooling.
 #ifndef OPWRIGHT_CUDA_POOLING_SMALL_H_
 #define OPWRIGHT_CUDA_POOLING_SMALL_H_

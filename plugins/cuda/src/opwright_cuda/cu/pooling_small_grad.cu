@@ -6,7 +6,7 @@
 using namespace opwright_cuda;
 
 // Gathers the pixels of `many` vertically adjacent cells; a cell spans from the actual or virtual
-// begin of one window to the next begin, so that the same windows may cover its pixels. For each
+// begin of one window to the next begin, so the same windows may cover its pixels. For each
 // row of windows that may cover one of them, gather.Read(k, offset, row, column, covers) reads the
 // windows that may cover the thread's column, with `covers` true if the row exists and the window
 // covers the column. Otherwise it is a nearby window, since a branch would serialize reads. Then
@@ -56,7 +56,7 @@ struct MaxGather {
   int32_t place;  // index of the first pixel in its image
   int32_t width;
   Compute<T> sums[n_pixels][n] = {};
-  uint32_t greatest = 0;  // maximum of all indices as unsigned, so that negative ones are huge
+  uint32_t greatest = 0;  // maximum of all indices as unsigned, so negative ones are huge
   Vector<int32_t, n> places[in_row];
   Vector<T, n> grads[in_row];
   bool is_there[in_row];

@@ -1,4 +1,4 @@
-// prior_box: boxes depend only on shapes and attributes. Compiled without contraction, so that
+// prior_box: boxes depend only on shapes and attributes. Compiled without contraction so that
 // results are equal to NumPy's.
 #include "kernel.h"
 

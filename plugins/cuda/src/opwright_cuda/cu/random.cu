@@ -178,7 +178,7 @@ struct PartKey {
   int64_t length;
 };
 
-// The words of the elements of a part, one word per element.
+// The random words of a part's elements, one word per element.
 struct WordsOfPart {
   uint64_t first;
   uint64_t stride;

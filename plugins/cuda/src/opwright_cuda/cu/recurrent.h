@@ -48,8 +48,8 @@ struct Sums {
   OW_INLINE Compute<T> Both(int gate) const { return FromX(gate) + FromH(gate); }
 };
 
-// The destinations of the gradients of an element's contributions from x and h; the latter has two,
-// which may be null.
+// Where the gradients of an element's contributions from x and h are written. The gradient from h
+// has two destinations, which may be null.
 template <typename T>
 struct PartGrads {
   T* of_x;

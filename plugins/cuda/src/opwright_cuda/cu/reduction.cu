@@ -109,7 +109,7 @@ constexpr int kWays = 4;
 template <typename In>
 constexpr int kVectorWidth = sizeof(In) >= 16 ? 1 : 16 / static_cast<int>(sizeof(In));
 
-// Reduces contiguous elements, read as vectors as far as their alignment permits.
+// Reduces contiguous elements, which are read as vectors if their alignment permits.
 template <typename Team, typename Function, typename In>
 OW_INLINE void ReduceRow(const Team& team, const In* x, Function function,
                          typename Function::Value* values) {

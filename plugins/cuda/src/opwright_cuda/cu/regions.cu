@@ -1,4 +1,4 @@
-// Regions of interest: roi_align. Bin positions are computed in double, as on all devices, so that
+// Regions of interest: roi_align. Bin positions are computed in double, as on all devices, so
 // samples fall on the same side of edges.
 #include "functions.h"
 #include "regions.h"

@@ -1,4 +1,4 @@
-// roi_pool: maxima of the bins of boxes. Corners are multiplied in double without contraction, so
+// roi_pool: maxima of the bins of boxes. Corners are multiplied in double without contraction so
 // that they round to the same pixel on all devices.
 #include "regions.h"
 

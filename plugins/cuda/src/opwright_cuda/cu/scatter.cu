@@ -11,7 +11,7 @@ struct Last {
     return update;
   }
 };
-// Integers are added and multiplied as unsigned, so that they wrap around.
+// Integers are added and multiplied as unsigned so that they wrap around.
 struct Add {
   template <typename T>
   static OW_INLINE T Of(T x, T update) {

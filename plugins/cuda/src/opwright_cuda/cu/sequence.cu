@@ -25,7 +25,7 @@ __global__ void sequence_mask(bool* out, const Index* lengths, Padded p) {
   }
 }
 
-// T is any type of the size of an element.
+// T is any type with the size of an element.
 template <typename T, typename Index>
 __global__ void sequence_reverse(T* out, const T* x, const Index* lengths, Padded p) {
   const int64_t of_one = p.steps * p.inner;
@@ -124,7 +124,7 @@ __global__ void sequence_begins(int64_t* begins, const Index* lengths, Padded p,
   if (threadIdx.x == kThreads - 1 && begin != rows) Report(fault, text, begin);
 }
 
-// T is any type of the size of an element; `rows` counts the packed rows.
+// T is any type with the size of an element; `rows` counts the packed rows.
 template <typename T, typename Index>
 __global__ void sequence_unpack(T* padded, const T* packed, const Index* lengths,
                                 const int64_t* begins, Padded p, int64_t rows) {

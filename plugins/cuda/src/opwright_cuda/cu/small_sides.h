@@ -28,7 +28,7 @@ struct SmallSide {
   }
 };
 
-// Reads the rows of one thread, a few steps at a time. A missing row repeats the last row, so that
+// Reads the rows of one thread, a few steps at a time. A missing row repeats the last row, so
 // no read waits for a comparison; its sums are not stored.
 template <typename Side, int stride>
 class SmallReader {

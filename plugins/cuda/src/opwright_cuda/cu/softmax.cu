@@ -1,5 +1,5 @@
 // softmax, log_softmax and their gradients, along lines. Every thread writes only elements that it
-// has read before, so that outputs may share memory with inputs.
+// has read before, so outputs may share memory with inputs.
 #include "softmax.h"
 
 using namespace opwright_cuda;

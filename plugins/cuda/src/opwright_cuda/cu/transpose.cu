@@ -7,7 +7,7 @@ using namespace opwright_cuda;
 constexpr int kLanes = 32;
 constexpr int kRows = 8;  // rows of threads in a block
 
-// Tiles pass through shared memory, so that both sides are accessed in runs of `tile` elements; an
+// Tiles pass through shared memory so that both sides are accessed in runs of `tile` elements; an
 // extra column there avoids bank conflicts.
 //
 // The layout counts tiles; for each tile it has the offset in `out`, the offset in `x`, the first

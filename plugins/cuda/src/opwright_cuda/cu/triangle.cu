@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// The layout has the dimensions [matrices, rows, columns]; T is any type of the size of an element.
+// The layout has the dimensions [matrices, rows, columns]; T is any type with the element size.
 // The triangle's first diagonal is j - i = `k`. `out` may be `x`.
 template <typename T, typename Int, bool kUpper>
 __global__ void triangle(T* out, const T* x, int64_t n, Layout<0> layout, int64_t k) {

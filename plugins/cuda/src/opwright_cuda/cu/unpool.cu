@@ -1,4 +1,4 @@
-// The inverse of maximum pooling. One thread processes each channel of a plane, so that the last of
+// The inverse of maximum pooling. One thread processes each channel of a plane, so the last of
 // repeated indices wins; in the gradient, one thread processes each element.
 #include "kernel.h"
 

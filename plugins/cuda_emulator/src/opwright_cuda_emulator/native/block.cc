@@ -273,8 +273,7 @@ void Block::RunThreads() {
   if (!error_.empty()) TheFibers().GiveUp();
 }
 
-// Runs a warp as far as possible without other warps, which an exchange within a warp does not
-// block.
+// Runs a warp until it needs another warp; an exchange within the warp does not stop it.
 bool Block::RunWarp(int first) {
   first_ = first;
   n_order_ = std::min(kWarp, n_ - first);

@@ -68,7 +68,7 @@ class Block {
   };
   struct Shared {
     const void* key;
-    std::unique_ptr<void, Free> memory;  // a separate allocation, so that overruns are detected
+    std::unique_ptr<void, Free> memory;  // a separate allocation, so overruns are detected
     void* array;                         // points into `memory`
   };
 

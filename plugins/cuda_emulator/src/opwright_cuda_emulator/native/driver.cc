@@ -1,6 +1,6 @@
 // A driver whose GPU is the CPU. Together with memory.cc, it exports the functions that
 // native/driver/driver.h of opwright-cuda loads. Work on a stream is executed when it is waited
-// for, so that missing waits are detected.
+// for, so missing waits are detected.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>

@@ -58,7 +58,7 @@ inline void MakeContext(Context* context, char* stack, void (*entry)()) {
 #endif
 
 // The fibers of one thread of the process, which are reused between blocks. Idle fibers wait for
-// more work, so that starting costs nothing. Since ThreadSanitizer treats fibers as threads, each
+// more work, so starting costs nothing. Since ThreadSanitizer treats fibers as threads, each
 // fiber then runs only one thread per block.
 class Fibers {
  public:

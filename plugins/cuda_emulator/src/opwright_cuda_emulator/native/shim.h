@@ -1,4 +1,4 @@
-// Replaces CUDA's built-ins, so that a kernel runs on the CPU, block by block, with the threads of
+// Replaces CUDA's built-ins so that a kernel runs on the CPU, block by block, with the threads of
 // a block as fibers (runtime.cc). Detected errors are uninitialized reads of shared memory (NaN), a
 // barrier that not all threads reach, misaligned accesses, and with the compiler's sanitizers
 // accesses out of bounds and overflows. Errors that depend on real parallelism between blocks or on
@@ -134,7 +134,7 @@ inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 
 // These are atomic even if the emulator runs a block's threads as real threads. A reference is
-// bound to each address, so that the compiler checks its alignment, which it does not do for atomic
+// bound to each address so that the compiler checks its alignment, which it does not do for atomic
 // accesses.
 template <typename T>
 OW_INLINE_ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
