@@ -91,7 +91,7 @@ def measure(kind: str) -> dict[str, float]:
 
 
 def run(kind: str, ranks: int) -> dict[str, float]:
-    """Run some processes; return the figures of the first."""
+    """Run some processes; return the times of the first process."""
     code = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "run", "-n", str(ranks), str(Path(__file__)), kind]
     environment = os.environ | {"OPWRIGHT_NUM_THREADS": "1"}
@@ -102,7 +102,7 @@ def run(kind: str, ranks: int) -> dict[str, float]:
 
 
 def report() -> None:
-    """Print the smallest figures of some rounds."""
+    """Print the smallest times of some rounds."""
     for kind in ("table", "products"):
         rounds = [{ranks: run(kind, ranks) for ranks in RANKS} for _ in range(ROUNDS)]
         for ranks in RANKS:

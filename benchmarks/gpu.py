@@ -68,7 +68,7 @@ def convolve_by(library: str) -> None:
 
 
 class OurProgram:
-    """A program whose inputs and results stay on the GPU, so that a call copies nothing.
+    """A program whose inputs and results stay on the GPU, so a call copies nothing.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Runs one implementation: prepares once, then times a round for each line on stdin.
 
-The first round also warms up, so that implementations may prepare concurrently.
+The first round also warms up, so implementations may prepare concurrently.
 
 ``implementation.py FILE WORKLOAD IMPLEMENTATION`` reads and prints one JSON object per line. First
 it prints the results of the implementation, or the reason why it cannot run. Then it reads
@@ -55,7 +55,7 @@ def calibrate(timed: Timed) -> int:
 
 
 def count_preemptions() -> int:
-    """Return how often a thread of this process has been preempted."""
+    """Return the number of times that threads of this process were preempted."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 

@@ -119,7 +119,7 @@ def times_of_eager_calls() -> Iterator[int]:
 
 
 def time_first(call: Callable[[], Any]) -> int:
-    """Return the processor time of a first call minus that of the second call."""
+    """Return the processor time of a first call minus the time of the second call."""
     times = []
     for _ in range(3):
         began = time.thread_time_ns()

@@ -1,4 +1,4 @@
-"""Measure every operator and its gradient, and those of PyTorch and NumPy, for the site.
+"""Measure every operator and its gradient, also in PyTorch and NumPy, for the site.
 
 ``make bench-operators`` measures all of `operator_cases` and writes ``build/operator_times.json``,
 from which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
@@ -6,7 +6,7 @@ ARGS="add exp --output some.json"`` measures only these. With ``--resume`` an in
 continues.
 
 Every implementation is a separate process with the same number of threads (NumPy has one, except
-for matrix products); every round times each of them, so that a slow moment of the machine affects
+for matrix products); every round times each of them, so a slow moment of the machine affects
 all. Operators are called eagerly: opwright's on NumPy arrays, PyTorch's on tensors. A gradient is
 measured together with its operator: in opwright as one compiled program, in PyTorch with autograd.
 """
@@ -45,7 +45,7 @@ processor from the implementation after theirs."""
 
 IMPLEMENTATIONS: Final = ("opwright", "torch", "numpy")
 UNLIKE: Final = {"dropout", "uniform", "normal", "masked_log_softmax"}
-"""Operators that draw numbers, or have others than PyTorch at hidden places: no equal sums."""
+"""Operators whose sums differ in PyTorch, since they are random or differ at masked positions."""
 
 
 class Implementation:

@@ -14,7 +14,7 @@ from workload import PEERS_VARIABLE, NotAvailableError
 
 
 def find_peers() -> None:
-    """Make the peers importable after our packages, so that this process can get their arrays."""
+    """Make the peers importable after our packages so that this process can get their arrays."""
     python = os.environ.get(PEERS_VARIABLE)
     if python is None:
         raise NotAvailableError(f"{PEERS_VARIABLE} names no interpreter that has the peers")

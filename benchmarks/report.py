@@ -82,7 +82,7 @@ def find_tenth(workload: Workload, result: Result) -> float:
 
 
 def find_ratio(row: Row, result: Result) -> float | None:
-    """Return the figure divided by the best peer's."""
+    """Return the figure divided by the figure of the best peer."""
     best = find_best(*row)
     if best is None or not best.median or result.median is None:
         return None

@@ -35,7 +35,7 @@ class Settings:
     seconds : float
         The duration of a round.
     realtime : bool
-        Whether a round runs with real-time scheduling, so that nothing else gets its processor.
+        Whether a round runs with real-time scheduling, so nothing else gets its processor.
     """
 
     ours: str
@@ -56,7 +56,7 @@ class Result:
     problem : str
         Why there are no times; empty if there are.
     is_wrong : bool
-        Whether it failed, or its results differ from those of the others; this is reported.
+        Whether it failed or its results differ from the other implementations; this is reported.
     values : list of float
         The values that it computed.
     figures : list of float
@@ -271,7 +271,7 @@ def collect_figures(workload: Workload, process: Process) -> None:
 
 
 def compare_values(workload: Workload, results: list[Result]) -> None:
-    """Mark implementations whose values differ from those of the first peer with values."""
+    """Mark implementations whose values differ from the values of the first peer that has any."""
     with_values = [result for result in results if result.values]
     peers = [result for result in with_values if not is_ours(result.implementation)]
     for reference in (peers or with_values)[:1]:

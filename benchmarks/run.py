@@ -87,7 +87,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def list_implementations(workload: Workload, patterns: list[str] | None) -> list[str]:
-    """Return the names that match a pattern, those of opwright first."""
+    """Return the names that match a pattern, opwright's implementations first."""
     names = sorted(workload.implementations, key=lambda name: not is_ours(name))
     if patterns is None:
         return names

@@ -62,7 +62,7 @@ class Goal:
     ratio : float, optional
         To the figure of `of`.
     of : str
-        The prefix of the names of the peers of which the best counts: "torch" matches all variants
+        A name prefix; the best of the peers that match it counts: "torch" matches all variants
         of PyTorch. The full name of one of our implementations: only that one. Empty: all peers.
     """
 

@@ -26,7 +26,7 @@ from every_case import EVERY, is_one_in
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Set a separate home for the tests and the processes that they start, before all else."""
+    """Set up a separate home directory for the tests and their processes before anything else."""
     from own_home import move_in
 
     home = Path(tempfile.mkdtemp(prefix="opwright-home-"))

@@ -117,7 +117,7 @@ def time_program(
 
 
 def torch(operator: str) -> Timed:
-    """The same in PyTorch, without autograd, into an existing array if possible."""
+    """The operator in PyTorch, without autograd, into an existing array if possible."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 

@@ -31,7 +31,7 @@ def opwright(tunes: bool = True) -> Timed:
 
 
 def torch(how: str) -> Timed:
-    """The same in PyTorch, with fused attention and a fused optimizer."""
+    """The same step in PyTorch, with fused attention and a fused optimizer."""
     torch, device = open_torch()
     x, y = (torch.from_numpy(array).to(device) for array in make_batch())
     parameters = make_torch_parameters(device)

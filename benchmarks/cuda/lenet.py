@@ -38,7 +38,7 @@ def opwright(library: str) -> Timed:
 
 
 def torch(how: str, channels_last: bool = True) -> Timed:
-    """The same in PyTorch, with a fused optimizer."""
+    """The same step in PyTorch, with a fused optimizer."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 

@@ -64,7 +64,7 @@ def opwright_model(batch: int) -> Timed:
 
 
 def torch(batch: int, how: str) -> Timed:
-    """The same in PyTorch, with a fused loss and a fused optimizer."""
+    """The same step in PyTorch, with a fused loss and a fused optimizer."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 

@@ -69,7 +69,7 @@ def torch(
     dtype: str = "float32",
     deterministic: bool = False,
 ) -> Timed:
-    """The same in PyTorch, with a fused optimizer."""
+    """The same step in PyTorch, with a fused optimizer."""
     torch, device = open_torch(tf32, deterministic)
     from torch.nn import functional as F  # noqa: N812
 

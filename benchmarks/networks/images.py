@@ -30,7 +30,7 @@ class Conv:
 
     @property
     def padding(self) -> int:
-        """Padding on each side, so that only the stride changes the size."""
+        """Padding on each side, so only the stride changes the size."""
         return self.kernel // 2
 
 
@@ -55,7 +55,7 @@ class ImageNetwork:
 
     @property
     def convs(self) -> list[Conv]:
-        """All convolutions; each shortcut follows the path that it bypasses."""
+        """All convolutions; each shortcut comes after the path that it bypasses."""
         convs = [self.stem]
         for block in self.blocks:
             convs += [*block.path, *([block.shortcut] if block.shortcut else [])]

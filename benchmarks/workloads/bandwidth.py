@@ -1,7 +1,7 @@
 """Element-wise operators and reductions on arrays of 64 MB, compared with the copy bandwidth.
 
 Counted are the bytes that an operator must read and write, each once. A store through the cache
-also reads its line first; that read is not counted, so that avoiding it is visible as higher
+also reads its line first; that read is not counted, so avoiding it is visible as higher
 bandwidth. "copy" is the fastest of three ways to copy such an array: NumPy's, memcpy in two
 threads, and stores that
 bypass the cache in two threads. All results are written to an existing array, since page faults in

@@ -76,7 +76,7 @@ def added(first: float, second: float) -> float:
 
 
 def share(first: float, second: float) -> float:
-    """Return the second step's time divided by the first's."""
+    """Return the time of the second step divided by the time of the first step."""
     return second / first
 
 

@@ -1,4 +1,4 @@
-"""Peak memory of training steps: resident memory beyond that of the imports."""
+"""Peak memory of training steps: resident memory beyond what the imports use."""
 
 from __future__ import annotations
 

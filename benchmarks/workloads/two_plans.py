@@ -123,7 +123,7 @@ def two_plans(append: Callable[[], tuple[Any, ...]]) -> Timed:
 
 
 def saved(append: Callable[[], tuple[Any, ...]], is_naive: bool) -> Timed:
-    """Return the bytes that a backward keeps besides feeds, with or without a cut."""
+    """Return the bytes that a backward pass keeps in addition to feeds, with or without a cut."""
     model = Model(append)
 
     def measure() -> list[float]:

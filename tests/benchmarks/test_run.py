@@ -78,7 +78,7 @@ def test_goals_are_evaluated(measure: Any) -> None:
     assert "≤ 0 ns: missed" in done.stdout
 
 
-def test_a_missing_element_is_reported_and_has_no_figure(measure: Any) -> None:
+def test_an_unavailable_implementation_is_reported_without_a_timing(measure: Any) -> None:
     done, found = measure("good")
     assert found["absent"]["problem"] == "not available: nobody sells it"
     assert "not available: No module named" in found["uninstalled"]["problem"]
@@ -148,7 +148,7 @@ def test_the_workloads_on_a_gpu_can_be_listed_without_one() -> None:
     assert {"lenet-train-64", "resnet18-train-64"} <= names
 
 
-def test_without_a_gpu_ours_is_unavailable_with_a_reason(
+def test_without_a_gpu_opwright_is_unavailable_with_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if shutil.which("nvidia-smi") is not None:
@@ -180,7 +180,7 @@ def test_a_step_of_two_processes_is_timed_on_the_first_of_them(tmp_path: Path) -
         assert found["least"] <= found["best_tenth"] <= found["median"]
 
 
-def test_the_chart_compares_ours_with_the_best_peer_and_shows_date_and_processor(
+def test_the_chart_compares_opwright_with_the_best_peer_and_shows_date_and_processor(
     tmp_path: Path,
 ) -> None:
     chart, out = tmp_path / "out.svg", tmp_path / "out.json"
@@ -217,7 +217,7 @@ def test_the_chart_is_readable_on_dark_pages_and_loads_nothing() -> None:
         assert f".{name} {{" in dark or name == "title", name
 
 
-def test_bars_stay_within_the_chart_even_if_ours_is_slow() -> None:
+def test_bars_stay_within_the_chart_even_if_opwright_is_slow() -> None:
     chart = load_chart()
     found = [make_result("ns", False, [make_found("opwright", ratio)]) for ratio in (0.01, 1, 40)]
     for result in found:

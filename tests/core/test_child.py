@@ -76,7 +76,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "functions_of_children:"
 
 
-def test_the_value_of_a_function_is_its_answer(functions: str) -> None:
+def test_the_child_replies_with_the_return_value_of_a_function(functions: str) -> None:
     with Child(f"{functions}add", 1, 2, 3) as child:
         assert child.receive() == 6
 

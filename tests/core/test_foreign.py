@@ -90,7 +90,7 @@ def test_an_exception_that_a_caller_is_handling_is_not_raised_again(handler):
         healthy()
     except TimeIsUpError:
         with pytest.raises(ValueError, match="torn") as raised:
-            raise ValueError("torn")  # noqa: B904 - so that the other one is its context
+            raise ValueError("torn")  # noqa: B904 - so that the first error is its context
         assert raised.value.__context__ is not None
         assert describe_error(raised.value) == "ValueError: torn"
 

@@ -1,4 +1,4 @@
-"""Watch detects whether the arguments of a call are those of an earlier call, unchanged."""
+"""Watch detects whether a call has the same, unchanged arguments as an earlier call."""
 
 from __future__ import annotations
 

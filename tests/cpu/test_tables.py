@@ -83,7 +83,7 @@ import opwright
 assert opwright.current_context().kernels.op_types()
 print([line for line in open("/proc/self/maps") if "opwright_cpu/" in line])
 """
-    env = os.environ | {"OPWRIGHT_CACHE_DIR": str(tmp_path)}  # no index, so that the hooks run
+    env = os.environ | {"OPWRIGHT_CACHE_DIR": str(tmp_path)}  # no index, so the hooks run
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, check=True)
     assert done.stdout.strip() == b"[]"
 

@@ -125,7 +125,7 @@ def case_of(op_type: str) -> Case:
 
 
 def converted(array: Array, dtype: str) -> Array:
-    """Cast an array; scale floats before rounding to integers, so that fewer become equal."""
+    """Cast an array; scale floats before rounding to integers so that fewer become equal."""
     if dtype == "bool":
         return array > 0
     if np.issubdtype(numpy_dtype(dtype), np.integer) and array.dtype.kind == "f":

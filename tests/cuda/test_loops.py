@@ -34,7 +34,7 @@ def test_a_recurrent_network_and_its_gradients_match_the_cpu(reverse: bool) -> N
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_iterations_are_recomputed_as_on_the_cpu(reverse: bool) -> None:
+def test_recomputed_iterations_match_the_cpu(reverse: bool) -> None:
     program = scans.rnn_program(reverse=reverse, checkpoint_every=2)
     names = scans.gradients(program, ["x", "h0", "w", "u"])
     compare(scans.run, program, ["states", "loss", *names], scans.VALUES)

@@ -45,7 +45,7 @@ def test_a_dropout_layer_drops_the_same_elements_as_on_the_cpu_in_every_step() -
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_mixed_precision_trains_on_the_device_as_on_the_cpu(dtype: str) -> None:
+def test_mixed_precision_training_on_the_device_matches_the_cpu(dtype: str) -> None:
     if not ow.current_context().kernels.candidates("conv2d", "cpu", dtype):
         pytest.skip(f"opwright-cpu was built without oneDNN: it has no conv2d of {dtype}")
     batches = digits_batches(STEPS)

@@ -33,7 +33,7 @@ def list_paths() -> list[str]:
 
 
 def exists(name: str) -> bool:
-    """Tell whether a name is a path relative to the root or the core, or a native file."""
+    """Return whether a name is a path relative to the root or the core, or a native file."""
     if "/" not in name and name.endswith((".cc", ".h")):
         return any(NATIVE.rglob(name))
     return any((folder / name).exists() for folder in (ROOT, CORE))
@@ -87,7 +87,7 @@ def test_the_sizes_of_the_caches_match_the_code(file: str, fact: str) -> None:
     assert f"{int(number):,}" in PAGE
 
 
-def test_a_subpackage_imports_only_lower_ones_even_for_types() -> None:
+def test_a_subpackage_imports_only_lower_subpackages_even_for_types() -> None:
     table = PAGE.partition("## The rooms of the core")[2].partition("\n## ")[0]
     rooms = re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
     graph = grimp.build_graph("opwright", exclude_type_checking_imports=False, cache_dir=None)

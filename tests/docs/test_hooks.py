@@ -56,6 +56,6 @@ def test_a_hook_is_documented_with_its_signature(hook: str) -> None:
 
 
 @pytest.mark.parametrize("hook", plugin.HOOKS)
-def test_a_hook_is_used_by_a_test(hook: str) -> None:
+def test_each_hook_is_used_by_a_test(hook: str) -> None:
     tests = [path.read_text() for path in (ROOT / "tests" / "core").rglob("test_*.py")]
     assert any(f"def {hook}(" in text for text in tests)

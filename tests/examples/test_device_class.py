@@ -70,7 +70,7 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_class_of_the_page_is_a_device(site: Path) -> None:
+def test_the_class_on_the_page_works_as_a_device(site: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, "-W", "error", "-c", USE]
     done = subprocess.run(

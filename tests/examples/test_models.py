@@ -78,7 +78,7 @@ def test_the_docstring_states_every_required_fact(script: Path) -> None:
 
 
 @every_script
-def test_the_page_shows_every_script_with_a_figure(script: Path) -> None:
+def test_the_page_shows_every_script_with_an_image(script: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert f"](../examples/models/{script.name})" in page, f"{PAGE.name} lacks {script.name}"
     pictures = re.findall(rf"\]\((figures/models/{script.stem}\w*\.(?:png|svg))\)", page)

@@ -98,7 +98,7 @@ def test_the_commands_of_its_readme_print_the_output_on_the_page(installed: Inst
         check_output(page, command, expected, installed.run(command))
 
 
-def test_its_own_tests_pass(installed: Installed) -> None:
+def test_the_tests_of_the_package_pass(installed: Installed) -> None:
     assert " passed" in installed.run(OWN_TESTS)
 
 

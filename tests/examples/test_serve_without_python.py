@@ -37,7 +37,7 @@ def find_compiler(name: str) -> dict[str, str]:
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"needs {name}")
-    # rustup looks for its compilers below the home, which tests have an empty one of.
+    # rustup looks for its compilers below the home folder, which is empty in tests.
     env = {**os.environ, "RUSTUP_HOME": str(Path(found).parents[2] / ".rustup")}
     if subprocess.run([name, "--version"], env=env, capture_output=True, check=False).returncode:
         pytest.skip(f"needs {name}, found {found}, which does not run")

@@ -221,7 +221,7 @@ def parse_args(argv: list[str]) -> argparse.Namespace:
 
 
 def _installed() -> list[str]:
-    """Return the targets whose packages are installed; print the others."""
+    """Return the targets whose packages are installed; print the other targets."""
     lacking = [t for t, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
     for target in lacking:
         print(f"{target}: skipped, {PACKAGES[target]} is not installed; run make fuzz-onnx")

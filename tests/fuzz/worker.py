@@ -92,7 +92,7 @@ def draw(target: Any, seed: int, index: int, rng: random.Random) -> Any:
 
 
 def is_sanitized() -> bool:
-    """Tell whether AddressSanitizer is in this process."""
+    """Return whether this process runs with AddressSanitizer."""
     return "libasan" in os.environ.get("LD_PRELOAD", "")
 
 
@@ -151,7 +151,7 @@ def run(job: Job) -> int:
 
 
 def warm_up(target: Any) -> None:
-    """Run a few cases that are not part of the job, so that caches do not count as growth."""
+    """Run a few cases that are not part of the job, so caches do not count as growth."""
     rng = random.Random(0)
     for index in range(getattr(target, "N_WARM_UP", 20)):
         find_fault_of(target, draw(target, 0, index, rng))

@@ -27,7 +27,7 @@ def test_an_operator_whose_shapes_follow_from_values_is_skipped_with_the_reason(
 
 
 @pytest.mark.parametrize("what", ["result", "gradient"])
-def test_wrong_results_are_found(what: str) -> None:
+def test_wrong_results_are_detected(what: str) -> None:
     use = uses_of("softmax")[0]
     wrong: Any = {what + "s": [array + 1 for array in getattr(use, what + "s")]}
     ((_, fault),) = check_operator("softmax", [replace(use, **wrong)])

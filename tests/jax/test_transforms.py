@@ -209,7 +209,7 @@ def test_a_fresh_process_uses_the_compile_cache(tmp_path: Path) -> None:
     assert "hits 0" not in run_child("cache", str(tmp_path))
 
 
-def test_a_text_that_opwright_jax_has_not_written_raises() -> None:
+def test_a_call_string_from_another_source_raises() -> None:
     text = "no plan"
 
     def run(x: Any) -> Any:
@@ -220,7 +220,7 @@ def test_a_text_that_opwright_jax_has_not_written_raises() -> None:
         jax.jit(run)(X)
 
 
-def test_arrays_that_do_not_fit_the_text_raise() -> None:
+def test_arrays_that_do_not_match_the_call_string_raise() -> None:
     from opwright.op import Meta
     from opwright_jax.calls import Call
     from opwright_jax.pieces import compile_piece

@@ -192,7 +192,7 @@ for part, unequal in (
     own, own_states = normalize(X[part], W[part], {"unequal_rows": unequal}, sync)
     share = (part.stop - part.start) / 16
     close([own[0]], [whole[0][part]])
-    close([own[1] * share], [whole[1][part]])  # of the mean of the process
+    close([own[1] * share], [whole[1][part]])  # of the process's own mean
     close(own[2:], whole[2:])
     close(own_states, states)
     same_on_all(own_states)

@@ -87,7 +87,7 @@ print("good")
     assert done.stdout.count("good") == 2, done.stdout + done.stderr
 
 
-def test_draws_that_do_not_depend_on_the_batch_are_equal(run) -> None:
+def test_random_numbers_that_do_not_depend_on_the_batch_are_equal_on_all_ranks(run) -> None:
     script = """
 main, startup = ow.Program(seed=3), ow.Program(seed=3)
 with ow.program_guard(main, startup):

@@ -343,7 +343,7 @@ void JobsWithoutAHelperAreNoticedAfterEightMilliseconds() {
   while (!host.AfterJob(kMs, true)) ++n_jobs;
   CHECK_EQ(n_jobs, 8);
   for (int32_t job = 0; job < 100; ++job) {
-    CHECK(!host.AfterJob(10 * kUs, true));     // too brief for a waking thread
+    CHECK(!host.AfterJob(10 * kUs, true));     // too short for a waking thread
     CHECK(!host.AfterJob(kMs, job % 4 != 0));  // another thread sometimes helps
   }
 }

@@ -43,7 +43,7 @@ def test_rows_are_sent_to_the_processes_given_by_the_counts(run) -> None:
     assert done.stdout.count("good") == 2
 
 
-def test_plans_that_wait_after_every_operator_have_the_same_results(run) -> None:
+def test_blocking_plans_give_the_same_results(run) -> None:
     head = VALUES.replace('graph_refusal == ""', 'graph_refusal.endswith("not capturable")')
     done = run(head + MOVEMENTS, 2, variables={"OPWRIGHT_CUDA_BLOCKING": "1"})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -98,7 +98,7 @@ def list_public(module, listed):
 
 
 def names_no_argument(call):
-    """Tell whether it has no named arguments, as errors and bases without a constructor."""
+    """Return whether it has no named arguments, like errors and bases without a constructor."""
     if not inspect.isclass(call):
         return False
     if issubclass(call, BaseException):

@@ -47,7 +47,7 @@ def test_an_activation_is_a_string(block, activation):
         layers.fc(layers.data("x", [None, 2]), 3, activation=activation)
 
 
-def test_an_array_without_axes_is_no_list(block, model):
+def test_an_array_without_axes_is_not_a_list(block, model):
     x, y = layers.data("x", [None, 2]), layers.data("y", [None, 1], "int64")
     for call, rule in [
         (lambda: layers.data("z", SCALAR), "data: shape must be a list of ints"),
@@ -89,7 +89,7 @@ def test_the_name_of_a_layer_can_be_saved(block):
 
 
 @pytest.mark.parametrize("axis", [-3, 2, -(2**63), 2**63 - 1])
-def test_an_axis_of_classes_is_one_of_the_scores(block, axis):
+def test_the_class_axis_must_be_an_axis_of_the_scores(block, axis):
     x, y = layers.data("x", [None, 2]), layers.data("y", [None, 1], "int64")
     with pytest.raises(OpwrightError, match="softmax_with_cross_entropy: axis must be in"):
         layers.softmax_with_cross_entropy(x, y, axis=axis)
@@ -120,7 +120,7 @@ def test_names_of_classes_are_a_list(value):
         nn.metrics.ConfusionMatrix(names=value)
 
 
-def test_an_inference_program_is_made_of_a_program(model):
+def test_an_inference_program_is_created_from_a_program(model):
     with pytest.raises(AttributeTypeError, match="^inference_program: program must be a Program"):
         nn.inference_program(model[0], "fc_0_out")
     with pytest.raises(AttributeTypeError, match="^inference_program: given must be a list of"):
@@ -154,7 +154,7 @@ def test_a_folder_of_tensorboard_is_a_path():
         nn.TensorBoard(None)
 
 
-def test_the_mode_of_a_checkpoint_belongs_to_best(tmp_path):
+def test_the_mode_of_a_checkpoint_requires_best(tmp_path):
     with pytest.raises(AttributeValueError, match="^Checkpoint: mode belongs to best, got mode="):
         nn.Checkpoint(tmp_path, mode="mni")
 

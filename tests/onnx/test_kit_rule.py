@@ -22,7 +22,7 @@ def test_standard_operators_pass_with_and_without_a_row(op_type: str) -> None:
     assert (result.state, result.findings) == ("passed", ())
 
 
-def test_operators_that_return_nothing_but_state_are_skipped() -> None:
+def test_operators_that_return_only_state_are_skipped() -> None:
     (result,) = check_package("opwright-std", subject="adam", rules=["onnx"]).results
     assert (result.state, result.reason) == (
         "skipped",

@@ -35,7 +35,7 @@ def public_packages(package):
 
 
 @pytest.mark.parametrize("name", ["opwright", *PACKAGES])
-def test_dir_of_a_package_is_its_public_names_and_nothing_else(name):
+def test_dir_of_a_package_lists_only_its_public_names(name):
     for package in public_packages(import_or_skip(name)):
         assert dir(package) == sorted(package.__all__), package.__name__
         assert len(set(package.__all__)) == len(package.__all__), package.__name__

@@ -30,7 +30,7 @@ class LayerCase:
     call : str
         From ``module`` and ``inputs``.
     state : callable
-        From parameters to the module's state; linear, so that it maps gradients, too.
+        From parameters to the module's state; linear, so it maps gradients, too.
     """
 
     name: str

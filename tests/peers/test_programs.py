@@ -16,8 +16,8 @@ COUNT = int(os.environ.get("OPWRIGHT_PEER_PROGRAMS", "60"))
 """OPWRIGHT_PEER_PROGRAMS=5000 makes a campaign of it."""
 
 TOLERANCE = {"float32": 2e-3, "float64": 1e-9}
-"""The tolerance relative to the largest gradient of a parameter: rounding adds up over forty
-operators."""
+"""The tolerance relative to the largest gradient of a parameter; rounding errors accumulate over
+forty operators."""
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

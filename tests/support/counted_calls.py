@@ -1,4 +1,4 @@
-"""Counts work instead of timing it, so that a busy machine does not affect the result."""
+"""Counts work instead of timing it, so a busy machine does not affect the result."""
 
 from __future__ import annotations
 

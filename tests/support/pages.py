@@ -144,7 +144,7 @@ def _imports(block: Block, package: str) -> bool:
 
 
 def _can_run(block: Block) -> bool:
-    """Return whether the requirements of a block of a multi-package page are installed."""
+    """Return whether the requirements of a code block are installed, on a multi-package page."""
     absent = [name for name in ELSEWHERE if _imports(block, name) and find_spec(name) is None]
     tools = [tool for tool in ("pkg-config", "cc") if f'["{tool}"' in block.text]
     return not absent and all(map(shutil.which, tools))

@@ -1,6 +1,6 @@
 """Collects the kernel instances that tests need, by running the tests without kernels.
 
-A plan is prepared as usual, but its kernels do nothing. No comparison is made, so that a
+A plan is prepared as usual, but its kernels do nothing. No comparison is made, so a
 test continues with its next computation.
 """
 

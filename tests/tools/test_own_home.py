@@ -44,7 +44,7 @@ done
 
 
 class Users:
-    """The folders of a user: a home and the four folders beside it, all empty."""
+    """The folders of a user: a home and the four folders next to it, all empty."""
 
     def __init__(self, folder: Path) -> None:
         self.folders = {name: folder / name for name in ("HOME", *XDG_FOLDERS)}

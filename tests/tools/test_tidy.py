@@ -59,7 +59,7 @@ def test_files_are_selected_by_a_part_of_their_path(commands: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "0 findings of clang-tidy in 1 files\n")
 
 
-def test_a_part_that_no_path_contains_raises(commands: Path) -> None:
+def test_a_path_filter_that_matches_no_file_raises(commands: Path) -> None:
     done = run_tidy(commands, "native/absent")
     assert done.returncode == 1
     assert "contains one of ['native/absent']" in done.stderr

@@ -77,7 +77,7 @@ def test_a_broken_service_is_reported_with_the_fix(site: Site, text: str, reason
     assert done.returncode == 1
 
 
-def test_the_output_of_a_failing_examination_is_shown(site: Site) -> None:
+def test_the_error_of_an_invalid_examination_is_shown(site: Site) -> None:
     add_service(site, "return 3")
     text = site.command("doctor").stdout
     assert "must return an opwright.commands.Examination, got 3" in text

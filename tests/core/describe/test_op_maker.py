@@ -190,7 +190,7 @@ def test_an_operator_without_a_dispatch_dtype_is_refused():
         creation.build(lambda ctx: None)
 
 
-def test_versions_begin_with_one():
+def test_operator_versions_begin_with_one():
     chain = OpMaker("op", version=0).add_comment("c").add_input("x", "c")
     with pytest.raises(RegistrationError, match=r"op: version must be at least 1, got 0"):
         chain.build(same_shape_as("x"))
@@ -208,7 +208,7 @@ def test_the_first_required_input_or_a_dtype_attribute_selects_the_kernel(dispat
     assert chain.build(lambda ctx: None).proto.dispatch_slot == dispatch
 
 
-def test_functions_must_be_functions():
+def test_arguments_that_are_functions_are_checked():
     with pytest.raises(
         RegistrationError, match=r"acme.op: infer_shape must be a function, got None"
     ):
@@ -275,7 +275,7 @@ def test_random_operators_have_seed_stream_and_step():
         ({"step_required": 1}, "an optional input 'step' of dtype int64"),
     ],
 )
-def test_random_operators_without_one_of_them_are_refused(how, message):
+def test_random_operators_need_seed_stream_and_step(how, message):
     with pytest.raises(RegistrationError, match=f"acme.op: random=True needs {message}"):
         build(random_maker(**how), random=True)
 
@@ -326,7 +326,7 @@ def test_control_flow_with_missing_slots_or_attributes_is_refused(control, messa
         cond_maker().build(lambda ctx: None, control=control)
 
 
-def test_counting_outputs_requires_exactly_one_list_of_them():
+def test_counting_outputs_requires_exactly_one_output_list():
     with pytest.raises(
         RegistrationError, match=r"acme.op: count_outputs needs one required duplica"
     ):

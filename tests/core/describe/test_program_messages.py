@@ -50,7 +50,7 @@ def to_bytes(message):
     return messages.program_to_bytes(plain(message))
 
 
-def test_a_program_is_written_as_protobuf_writes_it():
+def test_a_program_is_serialized_as_by_protobuf():
     message = program()
     data = to_bytes(message)
     message.format, message.format_version = "opwright.program", 1

@@ -154,7 +154,7 @@ def test_an_unknown_dimension_matches_any_other():
     assert not shapes_match((1,), (1, 1))
 
 
-def test_the_text_of_a_meta_is_readable():
+def test_the_str_of_a_meta_is_readable():
     assert str(Meta((-1, 784), "float32")) == "float32[?, 784]"
     assert format_shape(()) == "[]"
     assert format_shape((0, 1)) == "[0, 1]"

@@ -253,7 +253,7 @@ def test_a_record_survives_a_round_trip_through_the_file(tmp_path):
 @pytest.mark.parametrize(
     "change", [{"version": "1.1"}, {"stamp": 6}, {"location": "x"}, {"target": "m2"}]
 )
-def test_a_record_of_a_different_source_is_ignored(tmp_path, change):
+def test_a_record_from_a_different_source_is_ignored(tmp_path, change):
     record = make_record(tmp_path)
     path = str(tmp_path / "plugins-1.index")
     index.write(path, [record])

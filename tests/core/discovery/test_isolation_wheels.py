@@ -82,7 +82,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Plugins: one never finishes its import, one that of its operator; the third works."""
+    """Three plugins: one never finishes its import, one the import of its operator; one works."""
     folder = tmp_path_factory.mktemp("endless")
     wheels = [
         write_wheel(folder, "endless", ENDLESS),
@@ -101,7 +101,7 @@ KEPT_OUT = {
     "apple": "apple.swish: operator is registered twice, by opwright-apple 1.2 and orchard 1.2",
     "half": "RuntimeError: the other half",
 }
-"""Reasons by plugin; of the two plugins named "apple", that of orchard's."""
+"""Reasons by plugin; two plugins are named "apple", and the reason is for orchard's plugin."""
 
 UPGRADE = "pip install --upgrade opwright"
 UNUSABLE = {

@@ -66,7 +66,7 @@ def test_the_first_distribution_of_a_name_on_the_path_hides_later_ones(tmp_path)
     assert (source.distribution, source.version) == ("opwright-acme", "1.0")
 
 
-def test_of_several_versions_in_one_folder_the_newest_metadata_counts(tmp_path):
+def test_the_newest_metadata_of_several_versions_in_one_folder_is_used(tmp_path):
     for version, age_s in (("1.9", 50), ("1.10", 90), ("1.2", 10)):
         info = install(tmp_path, "acme", version, "acme = m")
         when = time.time() - age_s
@@ -263,7 +263,7 @@ def test_control_characters_in_names_are_escaped(tmp_path):
     assert source.name == "acme\\x1b[2J\\u202e"
 
 
-def test_other_groups_are_found_in_the_same_way(tmp_path):
+def test_other_entry_point_groups_are_scanned_in_the_same_way(tmp_path):
     install(
         tmp_path, "acme", entries="acme = acme\n\n[opwright.commands]\nsizes = acme.sizes:SIZES"
     )

@@ -71,7 +71,7 @@ class Net:
         return lambda x=0.0: [float(a[0]) for a in call(x=np.full(2, x, np.float32))]
 
 
-def test_a_constant_is_computed_once_and_again_when_its_parameter_is_set(runs) -> None:
+def test_a_constant_is_computed_once_and_recomputed_when_its_parameter_is_set(runs) -> None:
     net = Net()
     call = net.compile()
     assert [call(x) for x in (0, 1, 2)] == [[2], [3], [4]]

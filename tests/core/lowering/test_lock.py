@@ -70,7 +70,7 @@ def libraries(lock):
     return [(row.operator, row.library) for row in lock.kernels]
 
 
-def test_a_lock_names_kernels_and_passes_with_package_and_version(context):
+def test_a_lock_records_the_package_and_version_of_each_kernel_and_pass(context):
     context.passes.add("toy_pass", phase="fuse", function=fuse_add_relu, package=TOY)
     network = ow.Network(chain())
     run(network, feeds={"x": X, "y": X})
@@ -116,7 +116,7 @@ def test_kernels_are_tried_in_the_order_of_the_lock(scales):
 
 
 def test_a_lock_made_under_a_pin_keeps_the_order_of_that_pin(scales):
-    """The pinned library refuses one of two operators, so that both kernels are locked."""
+    """The pinned library refuses one of two operators, so both kernels are locked."""
     add_scale(scales, "first", plain, 70)
     with context_guard(scales.with_pins({"*": "picky"})):
         network = scaled(2.0, -3.0)

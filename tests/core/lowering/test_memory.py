@@ -23,7 +23,7 @@ def _planned(ops, given, fetches):
 
 
 def _random_ops(seed, count):
-    """Operators that read random earlier names, so that lifetimes of all lengths occur."""
+    """Operators that read random earlier names, so lifetimes of all lengths occur."""
     rng = np.random.default_rng(seed)
     names, ops = ["x"], []
     for i in range(count):

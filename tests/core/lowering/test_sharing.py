@@ -1,4 +1,4 @@
-"""Objects shared by equal operators, none of which outlives lowering."""
+"""Equal operators share objects, and no shared object outlives lowering."""
 
 from __future__ import annotations
 

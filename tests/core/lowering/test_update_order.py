@@ -116,7 +116,7 @@ def _train(width, depth):
 
 
 @pytest.mark.parametrize("width", [16, 600])
-def test_early_updates_give_bitwise_the_same_training_as_program_order(monkeypatch, width):
+def test_training_with_early_updates_is_bitwise_identical_to_program_order(monkeypatch, width):
     x = np.random.default_rng(1).normal(size=(4, width)).astype("float32")
     results = []
     for is_early in (True, False):

@@ -48,7 +48,7 @@ def test_functions_with_many_parameters_are_always_bound():
     assert recorded.function(1, 2) == "bound"
 
 
-def test_the_errors_of_both_ways_are_raised():
+def test_the_errors_of_calls_by_position_and_by_name_are_raised():
     def fail(*args, **kwargs):
         raise KeyError(kwargs.get("name", "by position"))
 

@@ -30,12 +30,12 @@ REPEAT = -(-int(os.environ.get("OPWRIGHT_EXITS", "1")) // (len(WORK) * len(CODES
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_a_process_exits_while_threads_are_at_work(work: str, tmp_path: Path) -> None:
+def test_a_process_can_exit_while_threads_are_working(work: str, tmp_path: Path) -> None:
     # OpenBLAS, which NumPy's kernels call, may wait forever for its own threads if a process exits
     # in the middle of a product: two of four processes with only NumPy did.
     environ = {**os.environ, "EXIT_FOLDER": str(tmp_path), "OPENBLAS_NUM_THREADS": "1"}
     for _ in range(REPEAT):
-        started = {  # concurrently, so that threads are interrupted in the middle
+        started = {  # concurrently, so threads are interrupted in the middle
             end: subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", PROCESS, work, end],
                 env=environ,

@@ -35,7 +35,7 @@ def record(name, *, distribution=None, ops=(), kernels=(), devices=(), passes=()
 KEY = ("relu", "cpu", ("float32", "float64"), "fast")
 
 
-def test_everything_of_a_plugin_is_merged():
+def test_all_registrations_of_a_plugin_are_merged():
     given = {"ops": ["a.x"], "kernels": [KEY], "devices": ["npu"], "passes": ["p"]}
     found = merge([record("a", **given, annexes=[("onnx", "Relu")])])
     assert found.ops.types() == ["a.x"]
@@ -99,7 +99,7 @@ def test_keys_that_differ_in_one_part_do_not_clash(other):
     assert found.report.failures == ()
 
 
-def test_of_two_plugins_with_the_same_name_only_the_first_is_used():
+def test_only_the_first_of_two_plugins_with_the_same_name_is_used():
     found = merge([record("a", distribution="one"), record("a", distribution="two")])
     [failure] = found.report.failures
     assert failure.reason == "a: name of a plugin is used twice, by one 1.0 and two 1.0"

@@ -18,7 +18,7 @@ def build():
     return program
 
 
-def test_a_program_reads_like_calls_with_types_in_one_column():
+def test_a_program_is_printed_as_calls_with_types_in_one_column():
     assert (
         str(build())
         == """\

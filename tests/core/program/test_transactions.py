@@ -123,7 +123,7 @@ def test_transactions_nest_and_a_caught_error_undoes_only_the_inner_one(make):
     assert everything(tried) == everything(plain)
 
 
-def test_as_a_decorator_it_makes_a_function_atomic(make):
+def test_a_transaction_as_a_decorator_makes_a_function_atomic(make):
     @ow.transaction()
     def layer(program, fails):
         build_on(program)

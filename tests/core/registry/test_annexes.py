@@ -74,7 +74,7 @@ except PluginError as error:
     ]
 
 
-def test_of_two_plugins_with_the_same_annex_the_later_is_quarantined(annexed):
+def test_the_later_of_two_plugins_with_the_same_annex_is_quarantined(annexed):
     annexed.add("other", HEAD + ANNEXES)
     assert annexed.failures() == [
         [

@@ -38,7 +38,7 @@ def test_both_halves_run_on_the_device(device, fallback):
     np.testing.assert_allclose(z.numpy(), h * X, rtol=1e-6)
 
 
-def test_late_feeds_are_given_where_the_feeds_are(device):
+def test_late_feeds_are_passed_on_the_device_of_the_feeds(device):
     forward = _halves()
     on_device = Tensor.from_numpy(X, open_device(DeviceName("toy"), ow.current_context()))
     _, backward = forward(x=on_device)

@@ -52,7 +52,7 @@ def test_new_shapes_of_an_operator_keep_little_memory() -> None:
     """)
 
 
-def test_new_shapes_of_a_network_keep_the_memory_of_the_last_one() -> None:
+def test_a_network_keeps_only_the_memory_of_its_last_shape() -> None:
     run_child("""
         x = ow.Program().global_block().create_var("x", [-1, 1000])
         out = ow.ops.sort(ow.ops.exp(ow.ops.sort(x, axis=-1)), axis=-1)

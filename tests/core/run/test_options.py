@@ -16,7 +16,7 @@ X = np.arange(3.0)
 
 
 class Rounding:
-    """Multiplies by 1 + digits, so that a result shows the options of its kernel."""
+    """Multiplies by 1 + digits, so a result shows the options of its kernel."""
 
     prepared = ()
 

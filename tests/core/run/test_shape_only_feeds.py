@@ -1,4 +1,4 @@
-"""Feeds of which a network reads only the shape: they need no elements and no copy."""
+"""Feeds that a network uses only for their shape need no elements and no copy."""
 
 from __future__ import annotations
 

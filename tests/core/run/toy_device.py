@@ -12,7 +12,7 @@ class ToyDevice:
     """Buffers by number, in a dictionary; counts its calls."""
 
     name = "toy"
-    dlpack_code = 14  # DLPack's kDLExtDev... 12 and above are for others
+    dlpack_code = 14  # DLPack's kDLExtDev; 12 and above are for other devices
     addressable = False
 
     def __init__(self):

@@ -54,7 +54,7 @@ def test_our_stream_waits_for_the_stream_that_the_array_names(tape):
     with pytest.raises(KernelError, match="tape: waiting for stream .* torn in event_wait"):
         call(x=PlacedArray.later(X))
     tape.fail("")
-    assert tape.count("events") == 1  # the plan's
+    assert tape.count("events") == 1  # the plan's event
 
 
 def test_the_array_is_kept_alive_until_it_has_been_read(tape):
@@ -74,7 +74,7 @@ def test_the_array_is_kept_alive_until_it_has_been_read(tape):
     assert alive() is None
 
 
-def test_a_variable_can_be_set_from_such_an_array_only_on_its_device(tape):
+def test_a_variable_can_be_set_from_a_device_array_only_on_its_device(tape):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("add", x="w", y="w", out="out")])
@@ -109,7 +109,7 @@ def test_an_operator_runs_on_the_device_of_such_arrays_and_returns_tensors(tape,
             ow.ops.add(a, other)
 
 
-def test_the_error_for_such_an_array_elsewhere_names_its_device(tape):
+def test_the_error_for_an_array_on_another_device_names_its_device(tape):
     text = "feed 'x': .* on the host or on cpu, .* got PlacedArray on tape:1; copy it, or compile"
     call = _compiled("add", device="cpu")
     for _ in range(2):

@@ -186,7 +186,7 @@ def test_an_isolated_kernel_updates_a_parameter_of_this_process_in_place(python_
     np.testing.assert_array_equal(scope.find_var("w").numpy(), X - 0.5)
 
 
-def test_an_operator_that_only_passes_create_is_also_isolated(monkeypatch):
+def test_an_operator_created_only_by_passes_is_also_isolated(monkeypatch):
     monkeypatch.setenv("OPWRIGHT_ISOLATE", "cpu")
     network = ow.Network([ow.Operator("relu", x="x", out="y"), ow.Operator("exp", x="y", out="z")])
     with context_guard(Context.discover()):

@@ -83,7 +83,7 @@ def test_rediscovery_keeps_the_device_in_use(tape):
     assert tape.count("streams") == 1
 
 
-def test_two_paths_to_a_library_are_one_device_and_two_files_are_two(compiler, tmp_path):
+def test_two_paths_to_a_library_give_one_device_and_two_files_give_two(compiler, tmp_path):
     path = shutil.copy(compiler.build("tape.cc"), tmp_path / "own.so")
     (tmp_path / "link.so").symlink_to(path)
     shutil.copy(path, tmp_path / "copy.so")

@@ -93,7 +93,7 @@ n_threads = thread_counts(1, 2, 3)
 # Sizes around blocks of queries, blocks of keys, and vectors.
 @pytest.mark.parametrize("time", [2, 31, 64, 65, 130, 400])
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_step_is_the_same_with_and_without_the_pass(time, causal, n_threads):
+def test_a_step_gives_the_same_results_with_and_without_the_pass(time, causal, n_threads):
     types = assert_same(Step(causal=causal), 2, time)
     assert (types["cpu.packed_attention"], types["cpu.packed_attention_grad"]) == (1, 1)
     assert types["transpose"] == types["split"] == types["concat"] == 0

@@ -80,7 +80,7 @@ def make_inputs(case: Case) -> dict[str, np.ndarray]:
 
 
 def compute(case: Case, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Return the convolution and the gradients of the sum of its squares to all inputs."""
+    """Return the convolution, and the gradient of its summed squares for each input."""
     block = ow.Program().global_block()
     variables = {
         name: block.create_var(name, array.shape, array.dtype.name, stop_gradient=False)

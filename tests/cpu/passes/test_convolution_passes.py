@@ -121,7 +121,7 @@ n_threads = thread_counts(1, 2, 3)
 @pytest.mark.parametrize("side", [9, 40])  # threads do not divide small outputs
 @pytest.mark.parametrize("kernel", [1, 3])
 @pytest.mark.parametrize("passes", [["fuse_conv"], ["fuse_conv", "nhwc"]])
-def test_silu_follows_all_sums_in_every_share(images, side, kernel, passes, n_threads):
+def test_silu_is_applied_after_all_sums_in_every_share(images, side, kernel, passes, n_threads):
     def write(x):
         h = conv(x, 48, bias=True)
         return ops.silu(ops.add(norm(conv(h, 48, kernel, bias=True)), h))
@@ -319,7 +319,7 @@ def test_gradients_of_a_convolution_are_computed_from_all_pixels_otherwise(write
     assert types["max_pool2d_grad"] == 1
 
 
-def test_a_training_step_is_the_same_with_and_without_the_passes():
+def test_a_training_step_gives_the_same_results_with_and_without_the_passes():
     def run(passes):
         with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
             x = layers.data("x", shape=[None, 1, 12, 12], dtype="float32")

@@ -128,7 +128,7 @@ def test_dtypes_without_a_loop_are_not_fused() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.dtype("float16"), np.dtype(ml_dtypes.bfloat16)], ids=str)
-def test_chain_of_16_bits_rounds_once(dtype: np.dtype[Any]) -> None:
+def test_a_chain_in_16_bits_rounds_once(dtype: np.dtype[Any]) -> None:
     made, wide = Made(dtype.name), Made("float32")
     for name, array in made.feeds.items():
         wide.feeds[name] = array.astype(np.float32)

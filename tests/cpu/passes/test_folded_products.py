@@ -89,7 +89,7 @@ def test_heads_and_their_gradients_are_multiplied_without_a_copy(shape, dtype):
     assert types["transpose"] == 0
 
 
-def test_heads_need_no_compiled_loops_of_onednn():
+def test_attention_heads_need_no_compiled_loops_of_onednn():
     """oneDNN's loops for interleaved results take 30 ms to compile in each process."""
     code = (
         "import numpy, opwright as ow\n"

@@ -73,7 +73,7 @@ n_threads = thread_counts(1, 2, 3)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
-def test_a_step_is_the_same_with_and_without_the_pass(size, n_threads):
+def test_a_step_gives_the_same_results_with_and_without_the_pass(size, n_threads):
     rows, hidden, outputs = size
     types = assert_same(Step(hidden, outputs, rank=2), rows)
     assert (types["cpu.gelu_fc"], types["cpu.gelu_fc_grad"]) == (1, 1)

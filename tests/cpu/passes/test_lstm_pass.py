@@ -103,7 +103,7 @@ def is_replaced(types: Counter[str]) -> bool:
 n_threads = thread_counts(1, 2, 3)
 
 
-# One segment for all steps, several segments of which the first is shorter, and one per step.
+# One segment for all steps, several segments (the first one shorter), and one per step.
 SIZES = [(7, 5), (1, 3), (7, 200), (9, 256), (3, 600)]
 
 

@@ -54,7 +54,7 @@ def train(make: Any, passes: list[str]) -> tuple[list[np.ndarray], Counter[str]]
 
 @pytest.fixture
 def one_thread() -> None:
-    """Run both plans in one thread; otherwise their thread counts and orders of sums differ."""
+    """Run both plans in one thread; otherwise their thread counts and summation orders differ."""
     ow.set_num_threads(1)
 
 

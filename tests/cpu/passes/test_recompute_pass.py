@@ -80,7 +80,7 @@ def test_the_pass_can_be_omitted_by_its_name(arenas: list[int]) -> None:
     assert arenas[-1] == without
 
 
-def test_a_share_of_the_time_is_not_exceeded() -> None:
+def test_a_larger_share_of_the_time_recomputes_more() -> None:
     more = [_train({OPTION: share})[1].total() for share in (0.0, 0.01, 0.03, 1.0)]
     assert more[0] < more[1] <= more[2] <= more[3]
     assert more[1] < more[3]

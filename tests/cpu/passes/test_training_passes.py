@@ -98,15 +98,15 @@ def assert_same(step: Step, rows: int, fetch: Sequence[Any] = (), tolerance: flo
 @pytest.mark.parametrize("rows", [1, 2, 5, 64])
 @pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])
 @pytest.mark.parametrize("from_scores", [False, True])
-def test_a_step_is_the_same_with_and_without_each_pass(rows, activation, from_scores):
+def test_a_step_gives_the_same_results_with_and_without_each_pass(rows, activation, from_scores):
     assert_same(Step(activation, from_scores=from_scores, optimizer=DecayingSGD), rows)
 
 
-def test_a_step_in_float64_is_the_same_within_its_precision():
+def test_a_step_in_float64_matches_within_its_precision():
     assert_same(Step("tanh", dtype="float64"), 6, tolerance=1e-12)
 
 
-def test_a_layer_without_bias_is_the_same():
+def test_a_layer_without_bias_gives_the_same_results():
     assert_same(Step("sigmoid", bias=False), 6)
 
 

@@ -112,7 +112,7 @@ def test_a_step_in_float64_agrees_within_its_precision():
     assert_alike((20,), 1e-12, sizes=(9, 37, 5), activation="tanh", dtype="float64")
 
 
-def test_a_step_of_layers_of_many_rows_is_the_same():
+def test_a_step_with_layers_of_many_rows_gives_the_same_results():
     assert_alike((700,), sizes=(130, 257, 64), activation="relu")
 
 

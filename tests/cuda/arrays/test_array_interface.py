@@ -58,7 +58,7 @@ def test_arrays_with_the_interface_are_fed_and_share_one_graph() -> None:
     assert network.placement().graph_refusal == ""
 
 
-def test_operators_accept_them_and_variables_are_set_from_them() -> None:
+def test_operators_and_variables_accept_arrays_with_the_interface() -> None:
     x = Placed(X)
     out = ow.ops.add(ow.ops.multiply(x, x), 1.0)
     assert type(out) is Tensor
@@ -101,7 +101,7 @@ def test_images_that_begin_between_vectors_are_pooled() -> None:
     np.testing.assert_array_equal(pooled.numpy(), right)
 
 
-def test_a_model_is_fed_with_them() -> None:
+def test_a_model_is_fed_arrays_with_the_interface() -> None:
     model = nn.Model(device="cuda")
     out = model.fc_layer(input="x", size=4)
     model.initialize_parameters(seed=1, x=X)

@@ -2,7 +2,7 @@
 
 Compiling an instance takes a tenth of a second, and the emulator's compiler compiles all of them.
 So these tests compile one instance of each template, a different one for each architecture and
-release, so that types vary. Passes append the source of fused chains to elementwise.cu; each such
+release, so types vary. Passes append the source of fused chains to elementwise.cu; each such
 source is compiled once. Only `make test-all` runs these tests. OPWRIGHT_TEST_EVERY_INSTANCE=1
 compiles all instances for all architectures, which takes a quarter of an hour.
 """

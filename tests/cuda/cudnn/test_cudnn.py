@@ -215,7 +215,7 @@ def test_a_gradient_with_a_deferred_compilation_of_its_sums_is_planned_once(
     before = gpu.count("cudnn_plans")
     tools = replace_toolchain(None)
     try:
-        # The toolchain's cache is empty, so that the compilation of the sums is deferred.
+        # The toolchain's cache is empty, so the compilation of the sums is deferred.
         replace_toolchain(Toolchain(HostCompiler(emulator_folder)))
         with offered(gpu, TENSOR_CORES):
             check("conv2d_grad", given, "x_grad weight_grad bias_grad", "float16")
@@ -270,7 +270,7 @@ def test_empty_sums_are_0(x: Any, weight: Any) -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("data_format", FORMATS)
-def test_an_empty_sum_and_a_bias_is_the_bias(data_format: str) -> None:
+def test_a_convolution_without_channels_returns_the_bias(data_format: str) -> None:
     given = {"x": whole((2, 0, 5, 4), data_format), "weight": whole((3, 0, 2, 2))}
     given["bias"] = np.array([1.0, -2.0, 3.0])
     (out,) = check("conv2d", given, "out", "bfloat16", data_format=data_format)

@@ -73,7 +73,7 @@ def test_a_library_that_does_not_start_reports_its_own_message(machine: Machine)
     assert "cuDNN: its start failed with EMULATED_CUDNN_STATUS_1001: the emulator was told" in said
 
 
-def test_the_library_of_the_wheel_takes_precedence_over_the_loaders(
+def test_the_library_of_the_wheel_takes_precedence_over_the_loaders_library(
     machine: Machine,  # noqa: F811
     tmp_path: Path,
 ) -> None:

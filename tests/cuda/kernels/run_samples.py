@@ -70,7 +70,7 @@ def templates_of(sample: Sample, called: Call, compiler: HostCompiler) -> set[tu
 def compile_samples(
     chosen: list[tuple[Sample, Call]], plain: HostCompiler, compiler: HostCompiler
 ) -> None:
-    """Compile those kernels of samples that are not on disk yet."""
+    """Compile the kernels of samples that are not on disk yet."""
     collector = Collector(plain)
     replace_toolchain(collector)
     for sample, called in chosen:

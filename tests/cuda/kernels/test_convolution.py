@@ -132,7 +132,7 @@ def adapted(x: Any, dtype: str, **attrs: Any) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize(
     ("pool", "attrs"),
     [
-        # Windows of 64 elements, each of which a warp sums.
+        # Windows of 64 elements; a warp sums each window.
         (average, {"kernel": [4, 16], "strides": [1, 8], "paddings": [2, 3, 0, 7]}),
         (average, {"kernel": [8, 8], "count_include_pad": True, "paddings": [1, 1, 7, 0]}),
         (average, {"kernel": [16, 16], "ceil_mode": True, "strides": [5, 7]}),

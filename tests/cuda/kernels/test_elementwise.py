@@ -1,6 +1,6 @@
 """Elementwise functions on a GPU: vectors, broadcasting, dtypes that the operator table lacks.
 
-Tests compute everything before they compare, so that the emulator compiles all kernels together.
+Tests compute everything before they compare so that the emulator compiles all kernels together.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AddressSanitizer, UBSan and ThreadSanitizer report no error in the kernels.
 
-Every array has separate memory, so that an overrun by one element is detected. These tests run a
+Every array has separate memory, so an overrun by one element is detected. These tests run a
 small set of operators that launches every kernel at least once; ``make sanitize`` runs all.
 """
 

@@ -1,4 +1,4 @@
-"""A pytest plugin that writes each result immediately, so that results are not lost in a crash.
+"""A pytest plugin that writes each result immediately, so results are not lost in a crash.
 
 Options are environment variables, because a crashed process is restarted with the remaining tests:
 
@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
-    """Record the start of a test, so that a crash can be attributed to it."""
+    """Record the start of a test so that a crash can be attributed to it."""
     write(start=nodeid)
 
 
@@ -92,7 +92,7 @@ class Session:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Store the session, so that it can be stopped if the GPU is lost."""
+    """Store the session so that it can be stopped if the GPU is lost."""
     Session.current = session
 
 

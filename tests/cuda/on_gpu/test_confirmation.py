@@ -127,7 +127,7 @@ def test_recording_ignores_concurrent_allocations_of_cupy() -> None:
         try:
             kept: list[Any] = []
             while not stop.is_set():
-                # Increasing sizes, so that the pool calls the driver.
+                # Increasing sizes, so the pool calls the driver.
                 kept = [*kept[-8:], cupy.ones(1024 * (1 + len(kept)) ** 3)]
                 cupy.get_default_memory_pool().free_all_blocks()
                 assert float(kept[-1][-1]) == 1
@@ -309,7 +309,7 @@ def test_the_cost_of_a_call_with_arrays_of_the_host(record_property: Any) -> Non
 
 
 @pytest.mark.parametrize("gigabytes", [1, 4])
-def test_the_bandwidth_of_copies(gigabytes: int, record_property: Any) -> None:
+def test_the_bandwidth_of_copies_is_recorded(gigabytes: int, record_property: Any) -> None:
     cupy = pytest.importorskip("cupy")
     n_bytes = gigabytes * 10**9
     source = cupy.zeros(n_bytes, cupy.uint8)

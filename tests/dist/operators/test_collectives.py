@@ -65,7 +65,7 @@ def test_in_one_process_a_collective_runs_in_a_plan_with_and_without_its_pass(
         ("barrier", {}, (-1, 4)),
     ],
 )
-def test_shapes_for_two_processes(
+def test_collectives_of_two_processes_infer_their_shapes(
     two: dist.Engine, name: str, attrs: dict[str, object], shape: tuple[int, ...]
 ) -> None:
     _, _, out = collective(name, **attrs)

@@ -44,7 +44,7 @@ def without_kernel(op_type: str) -> ow.Context:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_the_body_routes_as_the_kernel_does(n_processes: int, dtype: str) -> None:
+def test_the_body_and_the_kernel_route_rows_identically(n_processes: int, dtype: str) -> None:
     contexts = ow.Context.discover(), without_kernel("dist.route_rows")
     for size in (1, 11, 1000):
         for shape in ((), (0, 2), (1,), (3, 4), (257,)):

@@ -44,7 +44,7 @@ def test_more_bytes_or_machines_never_take_less_time(name):
     assert times == sorted(times)
 
 
-def test_a_barrier_has_no_bytes():
+def test_a_barrier_transfers_no_bytes():
     assert ONE_MACHINE.cost("barrier", 10**9, 8).transfer_s == 0
 
 

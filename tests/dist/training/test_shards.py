@@ -62,14 +62,14 @@ def test_equal_parts_cover_a_tensor_with_little_padding(n: int, size: int) -> No
     assert shard_length((-1, n), size) == -1
 
 
-def test_in_one_process_a_program_equals_one_without_parts() -> None:
+def test_in_one_process_a_sharded_program_equals_the_unsharded_program() -> None:
     divided, plain = build(True)[0], build(False)[0]
     assert divided.to_proto() == plain.to_proto()
 
 
 @pytest.mark.parametrize("precision", [None, "float16"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_whole_program_equals_one_without_parts(
+def test_an_unsharded_copy_equals_the_original_program(
     two: dist.Engine, name: str, precision: str | None
 ) -> None:
     divided, plain = (build(shard, OPTIMIZERS[name], precision)[0] for shard in (True, False))
@@ -82,7 +82,7 @@ def test_a_whole_program_equals_one_without_parts(
 
 @pytest.mark.parametrize("precision", [None, "float16"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_inference_programs_have_no_parts(
+def test_inference_programs_are_unsharded(
     two: dist.Engine, name: str, precision: str | None
 ) -> None:
     divided, plain = (build(shard, OPTIMIZERS[name], precision)[0] for shard in (True, False))
@@ -206,7 +206,7 @@ def test_a_custom_clip_without_support_for_parts_is_refused(two: dist.Engine) ->
         build(True, lambda: nn.optimizer.SGD(0.1, clip=Own()))
 
 
-def test_pairs_of_which_only_some_are_sharded_are_refused(two: dist.Engine) -> None:
+def test_partially_sharded_parameters_are_refused(two: dist.Engine) -> None:
     with ow.program_guard(ow.Program(), ow.Program()):
         x = nn.layers.data("x", [None, 6])
         pairs = ow.append_backward(nn.layers.mean(nn.layers.fc(x, 3)))

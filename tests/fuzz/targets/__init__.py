@@ -1,5 +1,5 @@
 """One module for each kind of case: ``draw`` makes one of random numbers, ``run`` runs it.
 
-A case is a dict of types known to `recorded.encode`, so that it can be stored as a file and
+A case is a dict of types known to `recorded.encode`, so it can be stored as a file and
 outlives changes of ``draw``.
 """

@@ -125,7 +125,7 @@ def test_a_narrow_screen_has_the_details_below_and_a_touch_screen_large_buttons(
     assert "min-height: 40px" in touch
 
 
-def test_nothing_but_the_drawing_itself_is_wider_than_a_phone():
+def test_only_the_drawing_itself_is_wider_than_a_phone():
     """The drawing scrolls within its own box, so the page does not scroll sideways."""
     css = files("opwright_kit.drawing").joinpath("page.css").read_text(encoding="utf-8")
     assert re.search(r"#canvas \{[^}]*overflow: auto", css)

@@ -64,7 +64,7 @@ def test_a_fused_step_names_all_of_its_operators():
     assert call(x=X)[0].shape == (4, 2)
 
 
-def test_figures_of_a_profile_are_consistent():
+def test_times_in_a_profile_are_consistent():
     network, _call, _ = _compiled()
     profile = network.profile({"x": X}, n=5)
     assert profile.n_runs == 5

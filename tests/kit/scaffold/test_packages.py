@@ -52,7 +52,7 @@ def test_the_wheel_of_a_device_in_cpp_passes_its_own_tests(packages: Path, tmp_p
     assert "7 passed" in said
 
 
-def test_a_kernel_of_one_input_compiles(packages: Path, compiler: list[str]) -> None:
+def test_a_kernel_with_one_input_compiles(packages: Path, compiler: list[str]) -> None:
     [source] = (packages / "opwright-kernel-cpp" / "native").glob("*.cc")
     subprocess.run([*compiler, "-fsyntax-only", source], check=True)
 

@@ -100,7 +100,7 @@ def test_a_rule_that_applies_to_nothing_is_refused(control_site: Path) -> None:
     assert "a rule must apply to good.pick[cpu, good], got none of gradient that" in done.stderr
 
 
-def test_a_sampler_that_raises_is_one_finding_with_its_traceback(
+def test_a_sampler_that_raises_is_reported_once_with_its_traceback(
     controls: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def draw_pick(draw: Any) -> Any:

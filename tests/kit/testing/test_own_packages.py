@@ -120,7 +120,7 @@ def test_nothing_is_found_in_kernels_for_cuda(operator: str) -> None:
 def test_nothing_is_found_in_collectives_of_one_process(
     package: str, engine: str, least: int
 ) -> None:
-    """Runs in a separate process: its connections to others end with it."""
+    """Runs in a separate process, whose connections to other processes end with it."""
     pytest.importorskip(package.replace("-", "_"))
     quick = [name for name in RULES if name != "guard-pages"]  # they are NumPy, and calls of MPI
     rules = [word for name in quick for word in ("--rule", name)]

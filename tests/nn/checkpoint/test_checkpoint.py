@@ -38,7 +38,7 @@ class Training:
 
 
 def fill(folder, n):
-    """Save n checkpoints, each with its number as state; return the training."""
+    """Save n checkpoints, each with its number as state; return the training run."""
     training = Training()
     for number in range(n):
         training.run(1)

@@ -122,7 +122,7 @@ def test_a_numeric_target_is_not_changed():
 
 
 class Frame:
-    """A minimal frame, like those of pandas and polars: names, and a column for each."""
+    """A minimal data frame, as in pandas and polars: column names, and a column for each."""
 
     def __init__(self, table):
         self.table = table

@@ -38,7 +38,7 @@ def test_labels_match_the_grammar():
     assert {len(text.split()) for text in texts} <= set(range(9, 23))
 
 
-def test_word_counts_do_not_predict_opinions():
+def test_word_counts_do_not_predict_the_labels_of_opinions():
     texts, labels = sentences.opinions(6000, seed=1)
     columns = {word: i for i, word in enumerate(sorted({w for t in texts for w in t.split()}))}
     counts = np.zeros((len(texts), len(columns)))

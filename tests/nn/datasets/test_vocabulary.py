@@ -13,7 +13,7 @@ def test_the_most_frequent_word_has_the_smallest_number():
     assert [vocabulary.number(word) for word in ("to", "or", "question")] == [2, 5, 1]
 
 
-def test_numbers_do_not_depend_on_the_order_of_the_text():
+def test_word_numbers_do_not_depend_on_the_order_of_the_text():
     assert list(Vocabulary(["ab", "ba"])) == list(Vocabulary(["ba", "ab"]))
 
 

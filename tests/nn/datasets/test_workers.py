@@ -75,7 +75,7 @@ def test_loops_that_share_workers_get_their_own_batches(functions, paths):
     assert len(find_workers()) == 2
 
 
-def test_a_worker_that_died_between_two_epochs_is_restarted(functions, paths):
+def test_a_worker_killed_between_two_epochs_is_restarted(functions, paths):
     loader = nn.load_batches(paths, 3, map=functions.decode, workers=2, epochs=2)
     whole = listed(loader.repeat(2))
     assert listed(next(loader) for _ in range(4)) == whole[:4]

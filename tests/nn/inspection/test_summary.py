@@ -75,7 +75,7 @@ def test_a_program_can_be_summarized(programs):
     assert main.global_block().var("x").shape == (-1, 3)
 
 
-def test_layers_of_a_layer_are_one_row(programs):
+def test_nested_layers_are_one_row(programs):
     main, _ = programs
     x = layers.data("x", [None, 12, 32])
     layers.transformer_encoder_block(layers.fc(x, size=32, num_flatten_dims=2), heads=4, name="enc")

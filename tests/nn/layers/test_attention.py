@@ -18,7 +18,7 @@ def make_x(columns=8):
 
 
 def compute(build, **feeds):
-    """Return the results of a function of a model's inputs."""
+    """Build a model with `build`, which maps inputs to variables; return their values."""
     model = nn.Model()
     with model.guard():
         inputs = [
@@ -81,7 +81,7 @@ def test_blocks_apply_dropout_only_in_training():
     np.testing.assert_array_equal(model.predict(h, x=X), model.predict(h, x=X))
 
 
-def test_a_block_learns_and_is_saved(tmp_path):
+def test_a_block_is_trained_and_saved(tmp_path):
     def make():
         model = nn.Model()
         words = model.input("words", [None, None], "int64")

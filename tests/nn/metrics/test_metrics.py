@@ -152,7 +152,7 @@ def test_r2_is_one_minus_squared_errors_over_the_variance_of_all_targets(offset)
     assert np.isnan(metric.result())
 
 
-def test_an_area_needs_both_classes():
+def test_an_area_is_nan_until_both_classes_occur():
     metric = nn.metrics.AUC()
     metric.update([0.1, 0.2], [1, 1])
     assert np.isnan(metric.result())

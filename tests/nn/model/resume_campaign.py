@@ -1,5 +1,6 @@
-"""Kills training at any moment and resumes it: the result must be bitwise identical to that of
-uninterrupted training.
+"""Kills training at any moment and resumes it.
+
+The result must be bitwise identical to the result of uninterrupted training.
 
 ``python tests/nn/model/resume_campaign.py --kills 300`` prints a line of counts; its exit status is
 1 after a finding. The tests run a few kills of it; ``OPWRIGHT_RESUME_KILLS`` sets how many.
@@ -26,7 +27,7 @@ import opwright_nn as nn
 EPOCHS = 6
 SAVE_EVERY = 3
 STEP_PAUSE_S = 0.004
-"""A pause after each step, so that a kill occurs in its step or soon after it."""
+"""A pause after each step, so a kill occurs in its step or soon after it."""
 MOST_STEPS = 12
 """The maximum number of steps before a kill; counted in steps, since these may be slow."""
 

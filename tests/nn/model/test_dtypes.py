@@ -1,4 +1,4 @@
-"""The dtypes that a model accepts: those of its inputs, and, with cast, any numbers."""
+"""A model accepts the dtypes of its inputs and, with cast, any numeric dtype."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def embedded(x, y):
 
 
 def pooled(x, y):
-    """Its windows overlap, so that one element may be the maximum of several."""
+    """Its windows overlap, so one element may be the maximum of several."""
     return _pooled(x, y, "relu", kernel=3)
 
 
@@ -121,7 +121,7 @@ def test_passes_remove_ineffective_operators_from_a_step(build, batch, lost):
     [
         (pooled, "relu_grad", (4, 6, 2, 2)),
         (squashed, "sigmoid_grad", (4, 6, 3, 3)),
-        (overlapping, "tanh_grad", (4, 6, 6, 6)),  # one element may be several maxima
+        (overlapping, "tanh_grad", (4, 6, 6, 6)),  # an element may be the maximum twice
     ],
 )
 def test_the_gradient_of_an_activation_is_computed_only_for_the_maxima(build, op_type, after):

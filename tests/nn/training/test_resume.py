@@ -98,7 +98,7 @@ def test_nan_losses_are_saved_and_resumed(small, train, tmp_path):
         return next(losses)
 
     losses = iter([float("inf"), float("nan"), 1.0])
-    main = small.make()[0].program  # of which only the names are saved
+    main = small.make()[0].program  # only its variable names are saved
     model = small.make()[0]
     train(model, small.data, 1)
     step.scope = model.scope
@@ -137,13 +137,13 @@ def test_a_damaged_newest_checkpoint_is_skipped(small, train, tmp_path):
 
 
 def saved_state(folder):
-    """Return the file with the newest state of a training, and its content."""
+    """Return the file with the newest state of a training run, and its content."""
     path = max((folder / "generations").iterdir()) / "generation.json"
     return path, json.loads(path.read_text())
 
 
 def change_state(folder, change):
-    """Change the newest state of a training, with a correct checksum."""
+    """Change the newest state of a training run, with a correct checksum."""
     path, content = saved_state(folder)
     state = unpack_state(content["notes"])
     change(state["training"])

@@ -1,6 +1,6 @@
 """Standard operators in NumPy and SciPy, for dtypes and calls that PyTorch lacks.
 
-Functions are called like those of `torch_operators`, but on arrays.
+Functions are called like the functions of `torch_operators`, but on arrays.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ LENGTHS = (0, 1, 7, 8, 9, 15, 17, 31, 33)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Tell whether the dtype is a float; NumPy does not count bfloat16 as one."""
+    """Return whether the dtype is a float; NumPy does not count bfloat16 as one."""
     return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
 
 
@@ -60,7 +60,7 @@ class Random:
     distinct : bool
         Whether all numbers differ by as much as possible, for functions that compare them.
     dtype : str, optional
-        By default the case's.
+        By default the dtype of the case.
     """
 
     shape: tuple[int, ...]
@@ -165,7 +165,7 @@ class Case:
         return arrays
 
     def is_list(self, slot: str) -> bool:
-        """Tell whether the slot accepts a list."""
+        """Return whether the slot accepts a list."""
         return isinstance(self.inputs.get(slot), Sequence)
 
     def compute_expected(

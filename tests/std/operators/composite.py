@@ -37,6 +37,6 @@ def runs(program, fetch, count=1):
 
 
 def differentiate(program, out):
-    """Append the gradient of the sum of a variable; return the name of x's gradient."""
+    """Append the gradient of a variable's sum; return the gradient name of x."""
     ((_, grad),) = ow.append_backward(program.global_block().var(out), ["x"])
     return grad.name

@@ -22,10 +22,10 @@ Point: TypeAlias = tuple[Case, str, Target]
 FOLDER = Path(__file__).parent / "cases"
 
 SHARE = 24
-"""One in this many cases of each dtype and library runs, unless all do."""
+"""One in `SHARE` cases of each dtype and library runs, unless all run."""
 
 DEVICE_SHARE = 4
-"""The same on other devices than the CPU, where every instance of a kernel is compiled."""
+"""As above, on devices other than the CPU, where every instance of a kernel is compiled."""
 
 
 @cache
@@ -53,7 +53,7 @@ def first_cases() -> tuple[Case, ...]:
 
 
 def has_counts(case: Case) -> bool:
-    """Tell whether attributes, or nothing, determine the number of outputs, and not the case."""
+    """Return whether the number of outputs follows from the attributes or is fixed."""
     return not case.outputs or bool({"sections", "num", "max_norm"} & case.attrs.keys())
 
 

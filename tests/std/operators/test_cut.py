@@ -156,14 +156,14 @@ def test_branches_are_split_into_forward_and_gradient_branches(chosen: bool) -> 
     both.check({"dy": RNG.normal(size=(4, 3))})
 
 
-def test_random_numbers_and_steps_advance_once_in_the_forward() -> None:
+def test_random_numbers_and_steps_advance_once_in_the_forward_pass() -> None:
     both = both_of(lambda x, w: ops.dropout(ops.matmul(x, w), probability=0.5), w=W)
     for count in range(1, 4):
         both.check({"dy": RNG.normal(size=(6, 8))})
         assert [int(scope.find_var("@step").numpy()[0]) for scope in both.scopes] == [count] * 2
 
 
-def test_a_late_operator_draws_the_random_numbers_of_its_forward() -> None:
+def test_a_late_operator_draws_the_random_numbers_of_its_forward_operator() -> None:
     def build(x: Any, w: Any) -> Any:
         return ops.matmul(x, w)
 
@@ -244,7 +244,7 @@ def test_values_computed_only_from_parameters_are_updated_in_both_halves() -> No
             scope.var("w").set(values)
 
 
-def test_a_backward_may_follow_another_forward() -> None:
+def test_a_backward_pass_may_follow_another_forward_pass() -> None:
     both = both_of(lambda x, w: ops.tanh(ops.dropout(ops.matmul(x, w))), w=W)
     seed = RNG.normal(size=(6, 8))
     expected = [both.one(**both.feeds, dy=seed)[1:] for _ in range(2)]
@@ -269,7 +269,7 @@ def test_each_batch_size_has_its_own_halves() -> None:
         backwards[0]()
 
 
-def test_statistics_of_batch_norm_are_written_by_the_forward() -> None:
+def test_statistics_of_batch_norm_are_written_by_the_forward_pass() -> None:
     program, startup = ow.Program(), ow.Program()
     with ow.program_guard(program, startup):
         block = program.global_block()
@@ -298,7 +298,7 @@ def test_statistics_of_batch_norm_are_written_by_the_forward() -> None:
     np.testing.assert_array_equal(before, both.scopes[1].find_var("mean").numpy())
 
 
-def test_updates_of_parameters_belong_to_the_backward() -> None:
+def test_updates_of_parameters_belong_to_the_backward_half() -> None:
     y, gradients = network_program(product, w=W)
     block = y.block
     rate = block.create_parameter("rate", [1], "float64")
@@ -323,7 +323,7 @@ def test_rows_of_embedding_tables_have_gradients() -> None:
     both_of(build, table=RNG.normal(size=(9, 3))).check({"dy": RNG.normal(size=(6, 8, 3))})
 
 
-def test_no_pass_makes_a_result_of_the_forward_depend_on_a_late_feed() -> None:
+def test_no_pass_makes_a_result_of_the_forward_half_depend_on_a_late_feed() -> None:
     program = ow.Program()
     with ow.program_guard(program):
         block = program.global_block()
@@ -336,7 +336,7 @@ def test_no_pass_makes_a_result_of_the_forward_depend_on_a_late_feed() -> None:
     both.check({"c": RNG.normal(size=(4, 8)).astype("float32")})
 
 
-def test_a_result_of_the_forward_does_not_depend_on_a_late_feed() -> None:
+def test_a_result_of_the_forward_half_does_not_depend_on_a_late_feed() -> None:
     y, gradients = network_program(product, w=W)
     scope = ow.Scope()
     scope.var("w").set(W)

@@ -35,7 +35,7 @@ def test_a_weight_is_dropped_or_divided_by_the_probability_of_keeping_it(causal)
     assert abs(share - 0.75) < 0.02
 
 
-def test_equal_seeds_and_steps_drop_the_same_weights_and_others_do_not():
+def test_equal_seeds_and_steps_drop_the_same_weights_and_different_ones_do_not():
     first = weights(0.5, 1)
     np.testing.assert_array_equal(first, weights(0.5, 1))
     assert (first != weights(0.5, 2)).any()

@@ -76,7 +76,7 @@ def scaled(array: Array, scale: float, dtype: str) -> Array:
 def make_step(
     case: Case, arrays: Mapping[str, Sequence[Array]], dtype: str, target: Target
 ) -> Step:
-    """Return outputs and gradients of a case as a function of the scale of its inputs."""
+    """Return a case's outputs and gradients as a function of the input scale."""
     one = build(case, arrays)
     given = dict(one.feeds)
     squares = SQUARES.get(case.op, ())

@@ -214,7 +214,9 @@ def test_an_activation_of_a_long_sum_is_not_fused() -> None:
     np.testing.assert_array_equal(found, run(write, [])[0])
 
 
-def test_a_curve_is_read_only_where_the_graph_has_products(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_activations_are_read_only_in_graphs_with_products(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read: list[str] = []
     monkeypatch.setattr(formulas, "_read_activation", lambda graph, op: read.append(op.type))
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):

@@ -115,14 +115,14 @@ def test_parameters_are_requested_by_default_and_no_grad_ends_a_given_gradient(b
     assert [(variable.name, grad.name) for variable, grad in pairs] == [("v", "v_grad")]
 
 
-def test_a_second_gradient_reaches_the_given_one(block: Any) -> None:
+def test_a_second_gradient_flows_to_the_given_gradient(block: Any) -> None:
     ((_, first),) = ow.append_backward(block.var("z"), ["x"], grads={"z": "seed"})
     ((_, second),) = ow.append_backward(first, ["seed"])
     (result,) = run(block.program, FEEDS, [second])
     np.testing.assert_allclose(result, np.exp(FEEDS["x"]))
 
 
-def test_a_clone_for_inference_has_no_gradients_of_given_ones(block: Any) -> None:
+def test_a_clone_for_inference_has_no_gradient_operators_for_given_gradients(block: Any) -> None:
     ow.append_backward(block.var("z"), grads={"z": "seed"})
     clone = block.program.clone(for_inference=True)
     assert [op.type for op in clone.global_block().ops] == ["matmul", "exp"]

@@ -55,7 +55,7 @@ def test_gradient_matches_the_reference(
 
 @pytest.mark.parametrize("passes", [(), None], ids=["alone", "with passes"])
 @pytest.mark.parametrize("library", ["native", "numpy"])
-def test_the_gradient_of_a_negative_relu_input_is_0_if_that_of_sqrt_is_infinite(
+def test_the_gradient_of_a_negative_relu_input_is_0_if_the_sqrt_gradient_is_infinite(
     library: str, passes: Sequence[str] | None
 ) -> None:
     case = Case("relu", {"x": Values([-1.0, 0.0, 4.0])}, None)

@@ -39,7 +39,7 @@ def add_loss(one: OneOperator) -> Any:
             dtype = np.dtype(variable.dtype)
             if not is_float(dtype) or slot.intermediate or slot.aliases:
                 continue
-            # Numbers that every dtype represents, so that their gradients can be compared.
+            # Numbers that every dtype represents, so their gradients can be compared.
             shape = known_shape(one, variable)
             weight = np.rint(np.asarray(rng.standard_normal(shape)) * 32) / 32
             parts.append(weighted_sum(one, variable, weight.astype(dtype)))
@@ -116,7 +116,7 @@ def directions_of(array: Array) -> Iterator[Array]:
     if len(places) > MANY:
         chosen = rng.choice(len(places), MANY // 2, replace=False)
         places = [places[i] for i in sorted(chosen)]
-        # The direction is as long as the step of one element, so that nothing else crosses a kink.
+        # The direction is as long as the step of one element, so nothing else crosses a kink.
         yield rng.choice([-1.0, 1.0], array.shape) / np.sqrt(array.size)
     for place in places:
         direction = np.zeros_like(array)

@@ -51,7 +51,7 @@ def cases_of(op_type: str) -> list[Case]:
 
 
 def has_numbers_of(case: Case, dtype: str) -> bool:
-    """Tell whether all numbers of a case fit the dtype."""
+    """Return whether all numbers of a case fit the dtype."""
     with np.errstate(over="ignore"):
         wide, narrow = (case.make_inputs(kind) for kind in ("float32", dtype))
     return all(

@@ -28,7 +28,7 @@ def numpy_dtypes(op_type: str) -> set[str]:
     return {entry.dtype for entry in KERNELS.entries(op_type) if entry.library == "numpy"}
 
 
-def test_there_are_operators() -> None:
+def test_dozens_of_operators_are_registered() -> None:
     assert len(TYPES) >= 60
 
 
@@ -128,7 +128,7 @@ def test_every_gradient_is_compared_in_some_case(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("op_type", KERNELS.op_types())
-def test_every_kernel_loads_and_serves_dtypes_that_its_operator_takes(op_type: str) -> None:
+def test_every_kernel_loads_and_supports_only_dtypes_of_its_operator(op_type: str) -> None:
     proto = definition(op_type).proto
     slot = proto.input_slots.get(proto.dispatch_slot or "")
     for entry in KERNELS.entries(op_type):
@@ -143,5 +143,5 @@ def test_every_case_has_a_unique_name() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_every_case_is_of_an_operator() -> None:
+def test_every_case_tests_an_existing_operator() -> None:
     assert {case.op for case in load_cases()} <= set(ow.list_ops(all=True))

@@ -112,7 +112,7 @@ def test_64_bit_words_consist_of_two_words_with_the_low_word_first() -> None:
     assert random_long_words(5, SEED, STREAM, STEP).tolist() == expected
 
 
-def test_uniform_is_the_upper_bits_of_the_words() -> None:
+def test_uniform_numbers_are_the_upper_bits_of_the_words() -> None:
     single = random_uniform(9, FLOAT32, SEED, STREAM, STEP)
     words = random_words(9, SEED, STREAM, STEP)
     assert single.tolist() == [(int(word) >> 8) / 2**24 for word in words]

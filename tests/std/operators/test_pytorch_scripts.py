@@ -45,7 +45,7 @@ def test_a_regression_is_trained():
     assert losses[-1] < 0.1 * losses[0]
 
 
-def test_attention_with_a_causal_mask():
+def test_attention_with_a_causal_mask_matches_its_formula():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         q, k, v = (data(name, [-1, 6, 4]) for name in "qkv")
         scores = q @ ow.ops.transpose(k, axes=[0, 2, 1]) / np.sqrt(4)

@@ -74,7 +74,7 @@ def test_mask_compares_the_word_of_each_element_with_the_threshold(dtype: str) -
     assert out.tolist() == np.where(mask, x * np.array(1 / 0.75, dtype), 0).tolist()
 
 
-def test_dropped_elements_are_zero_even_where_infinite() -> None:
+def test_dropped_elements_are_zero_even_if_infinite() -> None:
     out, mask = drop(np.full(64, np.inf, np.float32), probability=0.5, seed=1)
     assert set(out[mask].tolist()) == {np.inf}
     assert set(out[~mask].tolist()) == {0.0}

@@ -63,7 +63,7 @@ def draw_whole(op_type: str, x: Any, attrs: Arrays) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("op_type", "device", "dtype", "library"), ENTRIES)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
-def test_parts_combined_have_the_numbers_of_the_whole(
+def test_parts_contain_the_random_numbers_of_the_complete_draw(
     op_type: str, device: str, dtype: str, library: str, shape: tuple[int, ...], axis: int
 ) -> None:
     kind = ow.op.dtype_to_numpy(dtype)

@@ -119,7 +119,7 @@ def test_a_loop_without_sequences_has_checkpoints_too() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_second_gradient_agrees_with_that_without_checkpoints() -> None:
+def test_a_second_gradient_is_the_same_with_and_without_checkpoints() -> None:
     found = []
     for attrs in ({}, {"checkpoint_every": 2}):
         program = scans.rnn_program(**attrs)

@@ -13,8 +13,7 @@ from opwright.errors import KernelError
 
 
 def watched_program() -> Any:
-    """Return a program that adds up x, and in each iteration prints the sum and asserts that x >
-    0."""
+    """Return a program that sums x; each iteration prints the sum and asserts that x > 0."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1, 1], "float64", is_data=True)
@@ -50,7 +49,7 @@ def test_values_are_printed_in_the_order_of_iterations_and_passed_on(capfd: Any)
     assert lines == ["sum float64[1] [1.]", "sum float64[1] [3.5]", "sum float64[1] [7.5]"]
 
 
-def test_of_many_elements_the_first_and_last_are_printed(capfd: Any) -> None:
+def test_only_the_first_and_last_of_many_elements_are_printed(capfd: Any) -> None:
     ow.ops.print(np.arange(100), limit=10)
     assert capfd.readouterr().out == "int64[100] [ 0,  1,  2, ..., 97, 98, 99]\n"
 

@@ -1,4 +1,4 @@
-"""Images are converted to channels last for kernels that declare this preference, no others."""
+"""Images are converted to channels last only for kernels that declare this preference."""
 
 from __future__ import annotations
 

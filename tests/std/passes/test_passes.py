@@ -199,7 +199,7 @@ def test_a_view_precedes_the_first_reader_if_a_persistable_is_only_read_in_anoth
     assert check(ops, ["out"], {"x": X}, {"w": np.ones(6, np.float32)}) == (1, 2)
 
 
-def test_a_copy_into_a_persistable_stays():
+def test_a_copy_into_a_persistable_is_kept():
     ops = [op("exp", "a", "x"), op("assign", "w", "a"), op("tanh", "out", "w")]
     assert check(ops, ["out"], {"x": X}, {"w": X}) == (3, 3)
 

@@ -214,14 +214,16 @@ def test_a_saved_program_calls_pytorch_in_another_process(tmp_path: Any) -> None
     ],
     ids=["unknown", "foreign", "in place", "object", "argument"],
 )
-def test_a_text_that_is_not_a_call_is_refused(name: Any, arguments: Any, message: str) -> None:
+def test_a_string_that_does_not_describe_a_call_is_refused(
+    name: Any, arguments: Any, message: str
+) -> None:
     metas = [["float32", [2]]]
     block, names, out = program_of(text_of(name, arguments, metas, metas), ("float32", [2]))
     with pytest.raises((AttributeValueError, KernelError), match=message):
         ow.Network(block).compile(names, [out])(np.zeros(2, np.float32))
 
 
-def test_a_text_with_a_wrong_result_shape_is_refused() -> None:
+def test_a_call_string_with_a_wrong_result_shape_is_refused() -> None:
     text = text_of("aten.relu.default", [{"input": 0}], [["float32", [2]]], [["float32", [200]]])
     block, names, out = program_of(text, ("float32", [2]))
     call = ow.Network(block).compile(names, [out])
@@ -229,7 +231,7 @@ def test_a_text_with_a_wrong_result_shape_is_refused() -> None:
         call(np.zeros(2, np.float32))
 
 
-def test_inputs_must_match_the_text() -> None:
+def test_inputs_must_match_the_call_string() -> None:
     text = text_of("aten.relu.default", [{"input": 0}], [["float32", [2]]], [["float32", [2]]])
     with pytest.raises(ShapeError, match=r"x must match the text in call, float32\[2\], got"):
         program_of(text, ("float32", [3]))

@@ -68,7 +68,7 @@ def test_a_detached_input_requires_no_gradient(check: Any) -> None:
     assert [output.requires_grad for output in captured.outputs] == [False, True]
 
 
-def test_outputs_that_share_memory_share_it_for_the_caller_too(check: Any) -> None:
+def test_aliased_outputs_stay_aliased_for_the_caller(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         h = x * w
         return h[0], h[1:], h.view(-1)

@@ -282,7 +282,7 @@ class _Logits(nn.Module):
 @cache
 def entries() -> dict[str, Entry]:
     """Return all models by name, prefixed by the package."""
-    load_torchvision()  # the others import it too
+    load_torchvision()  # other libraries import it too
     found: dict[str, Entry] = {}
     for package, make, models, frames in (
         ("torchvision", _torchvision, TORCHVISION, 0),

@@ -22,8 +22,8 @@ LOOSE: Final = {"timm.test_nfnet": 12.0}
 single layer has at most twice PyTorch's."""
 
 JUMPS: Final = {"timm.efficientvit_m0": 20.0}
-"""The same only for training. Outputs of all three calls and the gradients of two are as near as
-for other models; the gradients of the third, after kinks of relus, are not."""
+"""As above, only for training. The outputs of all three calls and the gradients of two are as close
+as for other models; the gradients of the third, after kinks of relus, are not."""
 
 
 def sample(share: int) -> list[str]:

@@ -134,7 +134,7 @@ def _distances(found: Results, truth: Results) -> dict[str, float]:
 
 
 def _typical(truth: Results) -> float:
-    """Return the size of an element of a parameter or buffer, the median of all of them.
+    """Return the typical element size: the median over all parameters and buffers.
 
     A tensor that is zero except for rounding, such as a bias before a batch norm or the mean of
     normalized values, is as accurate as the other tensors; its own norm is meaningless.

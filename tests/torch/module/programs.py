@@ -24,7 +24,7 @@ def classifier(p: float = 0.0) -> tuple[opwright_nn.Model, ow.Variable, ow.Varia
 
 
 class Twin(nn.Module):
-    """The classifier in PyTorch, over copies of the parameters of a module."""
+    """The classifier in PyTorch, with copies of a module's parameters."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()

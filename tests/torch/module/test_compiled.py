@@ -91,7 +91,7 @@ def test_functional_call_replaces_the_parameters_of_a_module() -> None:
     torch.testing.assert_close(found, expected(images()))
 
 
-def test_transforms_of_torch_func() -> None:
+def test_transforms_of_torch_func_match_pytorch() -> None:
     module = scores_module().eval()
     parameters = {name: p.detach() for name, p in module.named_parameters()}
 

@@ -186,7 +186,7 @@ def test_equal_seeds_give_equal_dropout() -> None:
 
 
 @pytest.mark.parametrize("guard", [torch.no_grad, torch.inference_mode])
-def test_calls_without_gradients(guard: Callable[[], Any]) -> None:
+def test_calls_without_gradients_match_pytorch(guard: Callable[[], Any]) -> None:
     module = scores_module().eval()
     with guard():
         found = module(images())

@@ -1,6 +1,6 @@
 """Results that opwright computes differently from PyTorch, NumPy or ONNX, on purpose, and why.
 
-Each row has expressions, which `evaluation` evaluates for docs/differences.md, so that the page
+Each row has expressions, which `evaluation` evaluates for docs/differences.md, so the page
 shows this release of each library; the column of ONNX is read from its specification.
 """
 

@@ -226,7 +226,7 @@ def _is_nearer(
     rtol: float,
     atol: float,
 ) -> bool:
-    """Tell whether a result equals float64's if PyTorch's has lost precision.
+    """Return whether a result equals the float64 result if PyTorch's result has lost precision.
 
     It may be slightly farther: sums of large terms have different errors in a different order.
     """

@@ -68,7 +68,7 @@ def run(given: argparse.Namespace) -> Any:
 
 
 def has_reference(entry: Any) -> bool:
-    """Tell whether OpInfo names a function of NumPy or SciPy."""
+    """Return whether OpInfo names a function of NumPy or SciPy."""
     return callable(entry.ref) and getattr(entry.ref, "__name__", "") != "_NOTHING"
 
 

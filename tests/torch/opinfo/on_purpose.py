@@ -80,7 +80,7 @@ AS_WHOLE: Final = {
     **{f"nn.functional.avg_pool{n}d": _TRUNCATED_MEAN for n in (1, 2, 3)},
     "einsum": "dtype of `einsum` of int8 where one operand alone is added up",
 }
-"""By operator: the row of results that are other integers in PyTorch, or truncated to them."""
+"""By operator: the row of results that PyTorch rounds to different integers or truncates."""
 
 WITHOUT_GRADIENT: Final = dict.fromkeys(("__rmod__", "remainder"), "gradient of `mod(x, y)`")
 """By operator: the row with the reason why it refuses a gradient."""

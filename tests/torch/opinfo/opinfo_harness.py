@@ -120,7 +120,7 @@ def copy_all(tensors: Tensors) -> Tensors:
 
 
 def _is_random(region: Any) -> bool:
-    """Tell whether a plan or PyTorch draws random numbers."""
+    """Return whether a plan or PyTorch draws random numbers."""
     (plan,) = region.plans
     targets = [d.node.target for d in plan.draft.translated.declined]
     tag = torch.Tag.nondeterministic_seeded
@@ -168,7 +168,7 @@ def compare(sample: Sample, results: Tensors, expected: Sequence[Any], random: b
 def check_gradients(
     sample: Sample, copies: Tensors, expected: Sequence[Any], results: Tensors
 ) -> None:
-    """Compare the gradients of our tensors with those of their copies in PyTorch."""
+    """Compare the gradients of our tensors with the gradients of their copies in PyTorch."""
     wanted = [tensor for tensor in sample.tensors if tensor.requires_grad]
     theirs = [tensor for tensor in copies if tensor.requires_grad]
     places = [i for i, result in enumerate(expected) if result.requires_grad]

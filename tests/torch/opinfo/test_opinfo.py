@@ -16,7 +16,7 @@ MOST = 8 if EVERY else 3
 """Samples of each operator; ``opinfo_run.py --most 0`` runs all."""
 
 IN_CI = 10
-"""The share of operators, one in this many; `make test-torch` runs all."""
+"""CI tests one in `IN_CI` operators; `make test-torch` runs all."""
 
 
 def operators() -> list[Any]:

@@ -21,7 +21,7 @@ def test_standard_operators_pass(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["result", "gradient"])
-def test_wrong_results_are_found(what: str) -> None:
+def test_wrong_results_are_detected(what: str) -> None:
     use = uses_of("softmax")[0]
     wrong: Any = {what + "s": [array + 1 for array in getattr(use, what + "s")]}
     ((_, fault),) = check_operator("softmax", [replace(use, **wrong)])

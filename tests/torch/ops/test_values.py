@@ -35,7 +35,7 @@ def test_values_match_opwright_ops(case: Case) -> None:
 
 
 def differentiated(case: Case) -> tuple[Any, list[torch.Tensor]]:
-    """Return a function of the tensors of a case that have a gradient, and these."""
+    """Return the case as a function of its tensors that have a gradient, and these tensors."""
     sample = make_sample(case, "float64")
     slots = graded_slots(case, case.make_inputs("float64"))
     tensors = sample.tensors()

@@ -75,7 +75,7 @@ def test_modes_can_be_switched_and_statistics_are_updated() -> None:
 
 
 @pytest.mark.parametrize("guard", [torch.no_grad, torch.inference_mode])
-def test_calls_without_gradients(guard: Any) -> None:
+def test_calls_without_gradients_match_pytorch(guard: Any) -> None:
     model = Tower().eval()
     fast = compiled(model)
     with guard():
@@ -222,7 +222,7 @@ def test_refresh_reads_changes_without_a_version() -> None:
         assert_same(fast(images()), model(images()))
 
 
-def test_a_report_before_the_backward_has_the_forward() -> None:
+def test_a_report_before_the_backward_pass_covers_the_forward_pass() -> None:
     fast = compiled(nn.Linear(3, 2))
     fast(torch.ones(1, 3))
     (row,) = opwright_torch.report(fast, measure=False).packages
@@ -361,7 +361,7 @@ def test_the_report_of_a_model_without_calls_says_so() -> None:
     assert not torch.equal(before[0], moved[0])
 
 
-def test_a_report_of_something_else_raises() -> None:
+def test_a_report_of_an_uncompiled_model_raises() -> None:
     with pytest.raises(NotCompiledError, match=r"report: must be given a result of torch\.compile"):
         opwright_torch.report(Tower())
 
@@ -377,7 +377,7 @@ def test_graphs_of_a_model_that_breaks_are_found() -> None:
     assert len(find_graphs(fast)) == 2
 
 
-def test_a_model_without_parameters_reports_no_graph_of_another() -> None:
+def test_a_model_without_parameters_reports_no_graph_of_another_model() -> None:
     other = compiled(nn.Sequential(nn.Linear(6, 6)))
     fast = compiled(nn.Sequential(nn.ReLU()))
     x = torch.randn(2, 6)

@@ -69,7 +69,7 @@ def test_the_error_names_an_unknown_option(options: dict[str, Any], message: str
         fast(torch.ones(3))
 
 
-def test_refresh_of_something_else_raises() -> None:
+def test_refresh_of_an_object_that_is_not_a_module_raises() -> None:
     with pytest.raises(SettingError, match=r"refresh: model must be a torch\.nn\.Module, got list"):
         opwright_torch.refresh([])
 

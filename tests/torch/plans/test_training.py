@@ -185,7 +185,7 @@ class TestBackward:
             loss_of(twin, *batch(n)).backward()
         assert_same_gradients(model, twin)
 
-    def test_two_forwards_before_a_backward_do_not_mix(self, in_one: bool) -> None:
+    def test_two_forward_passes_before_a_backward_pass_do_not_mix(self, in_one: bool) -> None:
         model, run = self.make(in_one)
         twin = copy.deepcopy(model)
         first, second = run(*batch(5)), run(*batch(8))
@@ -194,7 +194,7 @@ class TestBackward:
         assert_same_gradients(model, twin)
 
 
-def test_a_parameter_changed_before_the_backward_raises_pytorchs_error() -> None:
+def test_a_parameter_changed_before_the_backward_pass_raises_pytorchs_error() -> None:
     model = network()
     fast = compiled(model)
     out = fast(batch()[0])
@@ -204,7 +204,7 @@ def test_a_parameter_changed_before_the_backward_raises_pytorchs_error() -> None
         out.sum().backward()
 
 
-def test_a_bias_that_no_gradient_reads_may_change_before_the_backward() -> None:
+def test_a_bias_that_no_gradient_reads_may_change_before_the_backward_pass() -> None:
     model = network()
     out = compiled(model)(batch()[0])
     with torch.no_grad():
@@ -212,7 +212,7 @@ def test_a_bias_that_no_gradient_reads_may_change_before_the_backward() -> None:
     out.sum().backward()
 
 
-def test_an_output_that_the_backward_reads_may_not_change() -> None:
+def test_an_output_that_the_backward_pass_reads_must_not_change() -> None:
     class Sigmoid(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -25,7 +25,7 @@ ONE_SIZE: Final = ("maxvit_t", "swin_v2_t", "vit_b_16", "vit")
 """Models that accept images of one size, or branch on the size."""
 
 STEPS: Final = {"swin_t": (32, 32)}
-"""The numbers added to height and width so that the model decides as before; else (32, 64)."""
+"""The increments of height and width, (32, 64) by default, that change no decision of the model."""
 
 
 def names() -> list[str]:
@@ -69,7 +69,7 @@ def dimensions(model: nn.Module, entry: Entry) -> Any:
 
 
 @pytest.mark.parametrize("name", names() if EVERY else IN_CI)
-def test_a_program_predicts_as_the_model(name: str) -> None:
+def test_a_program_predicts_like_the_model(name: str) -> None:
     entry = entries()[name]
     model = calibrated(entry)
     program = opwright_torch.to_program(model, entry.inputs(3), dimensions(model, entry))

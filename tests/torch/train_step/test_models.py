@@ -18,7 +18,7 @@ def sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=0.1)
 
 
-def test_frozen_shared_and_unused_parameters_are_as_in_pytorch() -> None:
+def test_frozen_shared_and_unused_parameters_match_pytorch() -> None:
     class Odd(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -196,7 +196,7 @@ def test_parameters_with_replaced_memory_are_trained_in_the_new_memory() -> None
     torch.testing.assert_close(values(model, optimizers[0]), values(twin, optimizers[1]))
 
 
-def test_gradients_are_unchanged() -> None:
+def test_a_step_leaves_grad_attributes_unchanged() -> None:
     model = network()
     model[0].weight.grad = torch.ones_like(model[0].weight)
     step = step_of(model, torch.optim.SGD(model.parameters(), lr=0.5))

@@ -85,7 +85,7 @@ class Campaign:
         self.savers, self.readers = savers, readers
         self.lives = 0
         self.shared = mmap.mmap(-1, 4096)
-        # One counter for each process, so that none waits for another.
+        # One counter for each process, so none waits for another.
         self.counts = (ctypes.c_int64 * (savers + readers)).from_buffer(self.shared)
 
     def run(self, kills: int) -> Outcome:

@@ -44,7 +44,7 @@ def arrays():
     }
 
 
-def test_our_files_and_those_of_the_package_are_mutually_readable(tmp_path, arrays):
+def test_opwright_and_the_safetensors_package_read_each_others_files(tmp_path, arrays):
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     save_file(arrays, theirs, {"a": "ü"})
     metadata, found = read(theirs)

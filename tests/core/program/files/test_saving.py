@@ -91,7 +91,7 @@ def test_the_error_names_a_variable_with_a_different_shape_in_the_scope(tmp_path
         save(tmp_path, model.build(), model.filled(1, width=5))
 
 
-def test_the_step_need_not_exist(tmp_path, model):
+def test_the_step_may_be_missing(tmp_path, model):
     scope = model.filled(1)
     del scope.vars["@step"]
     save(tmp_path, model.build(), scope)

@@ -109,7 +109,7 @@ class _Namespace:
         return _Dlpack(np.from_dlpack(array))
 
 
-def test_for_arrays_of_another_library_results_have_its_type():
+def test_results_for_arrays_of_another_library_have_its_type():
     out = ow.ops.add(_Dlpack(A), _Dlpack(A))
     assert type(out) is _Dlpack
     np.testing.assert_allclose(out.array, 2 * A)

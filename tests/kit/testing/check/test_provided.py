@@ -55,7 +55,7 @@ def test_lists_and_integers_are_passed_in_their_slots() -> None:
     assert check(look, "concat").results[0].state == "passed"
 
 
-def test_a_value_that_a_rule_yields_is_a_finding_on_the_sample() -> None:
+def test_a_value_yielded_by_a_rule_is_reported_for_the_sample() -> None:
     def complain(op_type: str, uses: Any) -> Iterator[Any]:
         yield next(uses), "it must fit the frame, got a square"
 

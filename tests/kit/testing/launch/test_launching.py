@@ -54,7 +54,7 @@ def copy(x: Any, out: Any) -> None:
 
 
 @pytest.mark.parametrize("library", ["numpy", "native"])
-def test_kernels_in_python_and_compiled_ones_compute_the_same(library: str) -> None:
+def test_python_kernels_and_compiled_kernels_give_the_same_results(library: str) -> None:
     y = np.array([10, 20, 30], np.float32)
     run = run_kernel(entry_of("add", library), Sample("add", {"x": (X,), "y": (y,)}, {}))
     np.testing.assert_array_equal(run.outputs["out"][0], X + y)

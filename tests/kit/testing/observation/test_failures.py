@@ -58,7 +58,7 @@ def test_the_reference_in_the_same_package_is_checked(card: Scorecard) -> None:
     assert states == {"passed"}
 
 
-def test_a_missing_module_of_the_package_itself_is_a_finding(card: Scorecard) -> None:
+def test_a_missing_module_of_the_package_itself_is_reported(card: Scorecard) -> None:
     found = {(finding.subject, finding.rule) for finding in card.findings}
     assert found == {("lacking.own_module[cpu, lacking]", "shape-rule")}
     assert "No module named 'opwright_lacking.forgotten'" in card.findings[0].message

@@ -55,7 +55,7 @@ def test_a_label_describes_its_sample() -> None:
             assert sample.inputs["x"][0].size == 0
 
 
-def test_equal_seeds_draw_equal_samples_and_others_do_not() -> None:
+def test_equal_seeds_draw_equal_samples_and_different_seeds_do_not() -> None:
     first, again, other = (draw_samples(get("add"), "float32", seed) for seed in (3, 3, 4))
     assert [s.describe() for s in first] == [s.describe() for s in again]
     assert [s.describe() for s in first] != [s.describe() for s in other]

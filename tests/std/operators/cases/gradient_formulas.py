@@ -135,7 +135,7 @@ def extremum_gradients(best: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def equal_elements(n: int) -> Case:
-    """Return the case of layer_norm of rows with equal elements, so that all deviations are 0."""
+    """Return a layer_norm case whose rows have equal elements, so all deviations are 0."""
 
     def gradients(x: Array, scale: Array, out_grad: Array, epsilon: float) -> tuple[Array, Array]:
         inner = out_grad * scale

@@ -41,7 +41,7 @@ def case(
 
 
 def equal_elements(op: str, **attrs: Any) -> Case:
-    """Return the case of rows whose elements are equal, so that all deviations are exactly 0."""
+    """Return the case of rows whose elements are equal, so all deviations are exactly 0."""
 
     def expected(x: Array, **given: Any) -> tuple[Array, Array, Array]:
         rows = x[:, :2, 0]

@@ -39,7 +39,7 @@ def case(
 
 
 def equal_elements(n: int) -> Case:
-    """Return the case of rows whose elements are equal, so that all deviations are exactly 0."""
+    """Return the case of rows whose elements are equal, so all deviations are exactly 0."""
 
     def expected(x: Array, epsilon: float) -> tuple[Array, Array, Array]:
         return 0 * x, x[:, 0], np.full(len(x), epsilon**-0.5)

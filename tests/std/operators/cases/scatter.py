@@ -108,7 +108,7 @@ TIES = {
 
 
 def shared(x: Array, index: Array, updates: Array, out_grad: Array, **how: Any) -> Any:
-    """Return the gradients of max: equal maxima share the gradient, and so do several NaN."""
+    """Return the gradients of max; equal maxima share the gradient, as do several NaN."""
     out = scatter(x, index, updates, **how)
     same = np.array([u == out[i] or (u != u and out[i] != out[i]) for u, i in zip(updates, index)])
     own = (x == out) | ((x != x) & (out != out))

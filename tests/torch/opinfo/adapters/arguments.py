@@ -169,7 +169,7 @@ def filled(x: Any, value: Any, dtype: str | None = None) -> Any:
 
 
 def size_along(x: Any, axes: Sequence[int]) -> int:
-    """Return the product of the lengths of the axes; of all axes if none are given."""
+    """Return the product of the axis lengths; without axes, of all axes."""
     shape = shape_of(x)
     return math.prod(shape[axis] for axis in axes) if axes else math.prod(shape)
 

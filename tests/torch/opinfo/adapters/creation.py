@@ -57,7 +57,7 @@ def constant_like(value: float) -> Adapter:
 
 
 def constant_of_size(value: float) -> Adapter:
-    """Return `new_ones` or `new_zeros`, of the dtype of a tensor."""
+    """Return the adapter of `new_ones` or `new_zeros`, which take the dtype of a tensor."""
 
     def apply(x: Any, *size: Any, dtype: torch.dtype | None = None, **_: Any) -> Any:
         return ops.fill(shape=sizes_of(*size), value=value, dtype=named(dtype, x))

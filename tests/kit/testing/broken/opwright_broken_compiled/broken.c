@@ -117,7 +117,7 @@ static int32_t copy_of_any_strides(const ow_call* call) {
 }
 
 static int32_t shares_sum(const ow_call* call) {
-  static volatile double sum; /* one for all threads; volatile, so that it stays in memory */
+  static volatile double sum; /* one for all threads; volatile, so it stays in memory */
   const float* x = (const float*)call->args[0]->data;
   float* out = (float*)call->args[1]->data;
   const int64_t n = count(call->args[0]);
@@ -174,7 +174,7 @@ static int32_t writes_shape(const ow_call* call) {
 }
 
 static int32_t prepare(ow_prepare* prepare) {
-  prepare->estimate_ns = 1000000; /* long, so that the GIL is released around it */
+  prepare->estimate_ns = 1000000; /* long, so the GIL is released around it */
   return OW_OK;
 }
 

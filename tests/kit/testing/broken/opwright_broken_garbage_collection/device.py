@@ -1,4 +1,4 @@
-"""Counts the arrays over each block, so that a block is not freed under one."""
+"""Counts the arrays over each block so that no block is freed while an array uses it."""
 
 import ctypes
 import threading
