@@ -49,7 +49,7 @@ history = nn.train(model, train, epochs, batch_size=BATCH, validation=test)
 def write(prompt: str, length: int) -> str:
     """Sample characters after a prompt, each from the probabilities that the network computes.
 
-    The network's input always has CONTEXT numbers, so that it is compiled once. The text is
+    The network's input always has CONTEXT numbers, so it is compiled once. The text is
     followed by padding, which causal attention ignores.
     """
     rng = np.random.default_rng(1)

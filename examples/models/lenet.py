@@ -1,6 +1,6 @@
 """LeNet-5 classifies handwritten digits.
 
-Data: the UCI handwritten digits, each pixel enlarged to 4×4, so that images are 32×32 as in the
+Data: the UCI handwritten digits, each pixel enlarged to 4×4, so images are 32×32 as in the
 paper. 1,437 images for training, 360 held out.
 Network: two convolutions of 5×5 with pooling, then fully connected layers of 120, 84 and 10.
 Score: accuracy on held-out images, at least 0.96.

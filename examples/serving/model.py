@@ -115,7 +115,7 @@ def _has_batch(spec: Any) -> bool:
 
 
 def _warm(version: Version) -> None:
-    """Compute one row of zeros, so that the first request does not wait for a plan."""
+    """Compute one row of zeros so that the first request does not wait for a plan."""
     if any(spec.shape is None or None in spec.shape[1:] for spec in version.loaded.feeds):
         return  # sizes known only in requests
     zeros = {

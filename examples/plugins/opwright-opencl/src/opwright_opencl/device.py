@@ -37,7 +37,7 @@ class DeviceArray(NamedTuple):
 class OpenClDevice:
     """One OpenCL device, as `opwright.device.PythonDevice` describes it.
 
-    All work goes to one in-order queue, so that only copies to and from the host have to wait. A
+    All work goes to one in-order queue, so only copies to and from the host have to wait. A
     handle is a number that is never reused, because opwright assumes that the same handle means the
     same memory.
 

@@ -129,7 +129,7 @@ class Work:
 class _Bound:
     """The launches of one operator in one instance of a plan.
 
-    Its OpenCL kernels store their arguments, so that a run need not set them; one instance never
+    Its OpenCL kernels store their arguments, so a run need not set them; one instance never
     runs in two threads concurrently. The instance keeps all memory alive, since an OpenCL kernel
     does not.
     """
