@@ -1,4 +1,4 @@
-"""Draw a timeline of the processes of a data-parallel step, and write it as a Chrome trace.
+"""Draw a process timeline of a data-parallel step, and write it as a Chrome trace.
 
     opwright-mpi run -n 2 examples/draw_a_timeline.py --folder /tmp/timeline
 

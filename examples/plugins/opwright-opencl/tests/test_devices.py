@@ -36,7 +36,7 @@ def test_the_error_for_an_unknown_device_number_lists_the_devices():
 
 
 def test_each_device_of_a_machine_has_a_number(in_process):
-    environment = {"POCL_DEVICES": "basic basic"}  # PoCL, of many a release, makes two of one
+    environment = {"POCL_DEVICES": "basic basic"}  # many PoCL releases then report two devices
     listing = "from opwright_opencl import platforms; print(len(platforms.list_devices()))"
     if int(in_process(listing, **environment)) < 2:
         pytest.skip("a second device must be there, or a PoCL that makes two of one")

@@ -1,4 +1,4 @@
-"""Compares kernels with the host's, for sizes and orders that are difficult for a device."""
+"""Compares kernels with the host kernels, for sizes and orders that are difficult for a device."""
 
 from __future__ import annotations
 

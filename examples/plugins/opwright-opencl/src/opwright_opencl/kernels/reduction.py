@@ -14,7 +14,7 @@ COLUMNS = 32
 """Adjacent sums that a work-group computes together: a whole line of memory."""
 
 PART = 2048
-"""Elements that a work-group adds up before another one helps."""
+"""Elements that a work-group sums before another work-group helps."""
 
 
 def _sum(ctx: PrepareContext, work: Work, axes: Sequence[int], is_mean: bool) -> None:
