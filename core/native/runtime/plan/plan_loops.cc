@@ -1,4 +1,4 @@
-// The part of PlanBuilder that makes loops.
+// The part of PlanBuilder that builds loops.
 #include <utility>
 
 #include "runtime/plan/plan_builder.h"

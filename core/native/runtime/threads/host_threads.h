@@ -42,7 +42,7 @@ class HostThreads {
   }
 
   // Called at `now_ns` after jobs of the calling thread have stalled. `others_ns` is the processor
-  // time that threads of this process, except the caller's and the team's, have used so far. If
+  // time that threads of this process, except the caller and the team, have used so far. If
   // they were busy since the last stall, the caller's jobs run on the next loaded OpenMP runtime
   // from now on.
   void AfterStall(int64_t now_ns, int64_t others_ns);

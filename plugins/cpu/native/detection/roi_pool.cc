@@ -1,4 +1,4 @@
-// roi_pool: maxima of the bins of boxes, and the gradient.
+// roi_pool: max pooling over the bins of boxes, and its gradient.
 #include <opwright/functors.h>
 #include <opwright/functors/regions.h>
 #include <algorithm>

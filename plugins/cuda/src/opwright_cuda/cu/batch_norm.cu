@@ -144,7 +144,7 @@ __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T
   s.variance_out[channel] = Moved<P>(Load(s.variance[channel]), momentum, variance * correction);
 }
 
-// Uses the running statistics instead of the batch's.
+// Uses the running statistics instead of the batch statistics.
 template <typename P>
 __global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compute<P> epsilon) {
   using C = Compute<P>;

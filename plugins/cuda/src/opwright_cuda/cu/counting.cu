@@ -41,7 +41,7 @@ __global__ void bincount(uint64_t* counts, const Index* x, int64_t n, int64_t le
   });
 }
 
-// Compiled without contraction so that edges are equal to NumPy's.
+// Compiled without contraction so that edges match NumPy.
 template <typename T>
 __global__ void histogram(uint64_t* counts, const T* x, int64_t n,
                           opwright::functors::HistogramBins bins, bool is_shared) {

@@ -1,4 +1,4 @@
-// Maxima and means of small windows: a thread computes the windows of a strip.
+// Max and average pooling with small windows; a thread computes the windows of a strip.
 #include "kernel.h"
 #include "pooling_small.h"
 

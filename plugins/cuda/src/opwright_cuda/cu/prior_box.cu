@@ -1,5 +1,5 @@
 // prior_box: boxes depend only on shapes and attributes. Compiled without contraction so that
-// results are equal to NumPy's.
+// results match NumPy.
 #include "kernel.h"
 
 using namespace opwright_cuda;

@@ -1,5 +1,5 @@
-// roi_pool: maxima of the bins of boxes. Corners are multiplied in double without contraction so
-// that they round to the same pixel on all devices.
+// roi_pool: max pooling over the bins of boxes. Corners are multiplied in double without
+// contraction so that they round to the same pixel on all devices.
 #include "regions.h"
 
 #include "opwright/functors/regions.h"

@@ -13,7 +13,7 @@ struct SmallSizes {
   int32_t y_stack;
 };
 
-// `x_along` and `y_along` tell whether adjacent steps are adjacent in memory.
+// `x_along` and `y_along` indicate whether adjacent steps are adjacent in memory.
 template <typename T, typename Tile, bool x_along, int x_width, bool y_along, int y_width,
           template <typename> class Activation>
 __global__ void __launch_bounds__(Tile::kThreads)

@@ -25,7 +25,7 @@ struct SmallTile {
   // The number of threads that accumulate the same sums, and of steps that they process together.
   static constexpr int kParts = kThreads / (row_lanes * column_lanes);
   static constexpr int kSteps = kParts * kSide;
-  // In the final reduction, the threads per partial sum and the sums per thread.
+  // Threads per partial sum, and sums per thread, in the final reduction.
   static constexpr int kAdders = kThreads > kSums ? kThreads / kSums : 1;
   static constexpr int kEach = kSums > kThreads ? kSums / kThreads : 1;
   // The threads of a sum read from different banks; 16 threads read in pairs from the same bank,

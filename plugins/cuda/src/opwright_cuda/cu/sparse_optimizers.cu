@@ -1,4 +1,4 @@
-// Updates of looked-up rows of a table. Compiled without contraction, like updates of whole
+// Updates of looked-up rows of a table. Compiled without contraction, like updates of complete
 // parameters.
 #include "adam_rules.h"
 #include "adaptive_rules.h"

@@ -73,7 +73,7 @@ int Drain(Stream* stream) {
 }
 
 Stream* StreamOf(void* handle) {
-  // 0, and CUDA's handles of the legacy and the per-thread default stream.
+  // The default stream: 0, or CUDA's handle of the legacy or the per-thread default stream.
   return reinterpret_cast<uintptr_t>(handle) <= 2 ? &The().main : static_cast<Stream*>(handle);
 }
 
