@@ -126,7 +126,7 @@ def test_the_table_for_the_documents_names_the_machine(tmp_path: Path) -> None:
     assert "missed" in row
 
 
-def test_the_error_for_an_unknown_workload_lists_the_known_ones() -> None:
+def test_the_error_for_an_unknown_workload_lists_the_known_workloads() -> None:
     done = run("godo", "--folder", str(WORKLOADS))
     assert done.returncode == 1
     assert "no workload is called 'godo'; there are: good, bad, lent, wrong" in done.stderr

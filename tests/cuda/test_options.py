@@ -44,7 +44,7 @@ def test_equal_layers_of_one_process_follow_their_own_compile_options(
             np.testing.assert_allclose(out, np.full((2, 4, 6, 6), 27 * factor), rtol=2.0**-22)
 
 
-def test_the_options_are_declared_and_off() -> None:
+def test_the_options_are_declared_and_off_by_default() -> None:
     context = ow.Context.discover()
     declared = context.options.fill({})
     own = {name: value for name, value in declared.items() if name.startswith("cuda.")}

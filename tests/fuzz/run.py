@@ -129,7 +129,7 @@ class Fuzzer:
                 self._report(target)
 
     def _fill(self, target: str, seed: int, seconds: float, cases: float = inf) -> None:
-        """Run cases of one seed until time or cases are over; a new child follows a crash."""
+        """Run cases of one seed until time or cases run out; restart the child after a crash."""
         begin, start = 0, time.monotonic()
         while begin < cases and (left := start + seconds - time.monotonic()) > 0:
             end = int(min(begin + CASES_A_CHILD.get(target, MOST_CASES), cases))

@@ -68,7 +68,7 @@ class Job:
 
 
 def setting_of(seed: int) -> dict[str, Any]:
-    """Return the settings for all cases of a seed: threads, and whose kernels."""
+    """Return the settings for all cases of a seed: the threads, and the kernel library."""
     return {"threads": 2 if seed % 4 == 3 else 1, "library": "numpy" if seed % 3 == 2 else "*"}
 
 

@@ -57,7 +57,7 @@ class Sample(NamedTuple):
         return [i for i, (s, a) in pairs if s in graded and jnp.issubdtype(a.dtype, jnp.floating)]
 
     def scalar(self) -> tuple[Callable[..., Any], list[Any]]:
-        """Return a weighted sum of the float results as a function of graded arrays, and these."""
+        """Return a weighted sum of float results as a function of graded arrays, and the arrays."""
         places = self.graded()
 
         def total(*values: Any) -> Any:

@@ -35,7 +35,7 @@ def test_wrong_results_are_detected(what: str) -> None:
     assert "that differs by 1" in fault
 
 
-def test_an_exception_of_a_call_is_found() -> None:
+def test_an_exception_of_a_call_is_reported() -> None:
     use = replace(uses_of("softmax")[0], results=[])
     ((_, fault),) = check_operator("softmax", [use])
     assert "ValueError: zip()" in fault

@@ -255,7 +255,7 @@ def test_training_continues_with_a_different_number_of_processes(run, tmp_path: 
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
 
 
-def test_processes_that_see_different_folders_are_reported(run) -> None:
+def test_processes_with_different_folders_are_reported(run) -> None:
     script = """
 model = build(True)
 model.initialize_parameters(x=ROWS, y=DATA["y"])

@@ -231,7 +231,7 @@ Session* current = nullptr;
 std::atomic<int> n_kernels{0};
 
 // The canceling thread exits before the first kernel continues, so no other kernel may follow.
-void CancelEndsARunBehindTheKernelThatRuns() {
+void CancelEndsARunAfterTheCurrentKernel() {
   const File file(Descriptor());
   Session session(file.Open());
   current = &session;
@@ -284,7 +284,7 @@ void ManyThreadsMisuseOneSessionAtOnce() {
   canceller.join();
 }
 
-void AKernelForABetterProcessorIsNamed() {
+void TheErrorNamesAKernelForABetterProcessor() {
   const File file(Descriptor(/*only_better=*/true));
   const std::shared_ptr<Bundle> bundle = file.Open();
   Session session(bundle);
@@ -348,7 +348,7 @@ std::string Mutate(std::string bytes, std::mt19937* random) {
   return bytes;
 }
 
-void NoBytesHarmWhoeverOpensThem() {
+void MutatedBundlesAreHarmless() {
   const char* text = std::getenv("OPWRIGHT_MUTATIONS");
   const int n_mutations = text == nullptr ? 3000 : std::atoi(text);
   const std::string whole = Descriptor();
@@ -367,10 +367,11 @@ void AddBundleTests(check::Tests* tests) {
       {"loops and branches of a bundle run for each batch", LoopsAndBranchesRunForEachBatch});
   tests->push_back({"threads share one model", ThreadsShareOneModel});
   tests->push_back(
-      {"cancel ends a run behind the kernel that runs", CancelEndsARunBehindTheKernelThatRuns});
+      {"cancel ends a run after the current kernel", CancelEndsARunAfterTheCurrentKernel});
   tests->push_back({"a second run of one session is refused", ASecondRunOfOneSessionIsRefused});
   tests->push_back({"many threads misuse one session at once", ManyThreadsMisuseOneSessionAtOnce});
-  tests->push_back({"a kernel for a better processor is named", AKernelForABetterProcessorIsNamed});
+  tests->push_back(
+      {"the error names a kernel for a better processor", TheErrorNamesAKernelForABetterProcessor});
   tests->push_back({"nothing grows over many opens of a bundle", NothingGrowsOverManyOpens});
-  tests->push_back({"no bytes harm whoever opens them as a bundle", NoBytesHarmWhoeverOpensThem});
+  tests->push_back({"mutated bundles are harmless", MutatedBundlesAreHarmless});
 }

@@ -71,7 +71,7 @@ std::shared_ptr<const opwright::Plan> CountingPlan(const ow_kernel* kernel, int3
   return make.Build();
 }
 
-void AForkedChildLeavesAloneWhatHasThreads() {
+void AForkedChildDoesNotFreeMultithreadedKernels() {
   static const ow_kernel kernel = MakeTable(Bind);
   for (const int32_t n_threads : {1, 2}) {
     auto plan = CountingPlan(&kernel, n_threads);
@@ -93,7 +93,7 @@ void AForkedChildLeavesAloneWhatHasThreads() {
   }
 }
 
-void AFailedBindSaysWhichOperator() {
+void TheErrorOfAFailedBindNamesItsOperator() {
   static const ow_kernel kernel = MakeTable(RefuseToBind);
   const auto plan = CountingPlan(&kernel, 1);
   for (int i = 0; i < 2; ++i) {
@@ -114,6 +114,7 @@ void AFailedBindSaysWhichOperator() {
 
 void AddForkTests(check::Tests* tests) {
   tests->push_back(
-      {"AForkedChildLeavesAloneWhatHasThreads", AForkedChildLeavesAloneWhatHasThreads});
-  tests->push_back({"AFailedBindSaysWhichOperator", AFailedBindSaysWhichOperator});
+      {"AForkedChildDoesNotFreeMultithreadedKernels", AForkedChildDoesNotFreeMultithreadedKernels});
+  tests->push_back(
+      {"TheErrorOfAFailedBindNamesItsOperator", TheErrorOfAFailedBindNamesItsOperator});
 }

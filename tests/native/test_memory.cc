@@ -33,12 +33,12 @@ void BlocksAreAlignedAndWritable() {
   FreeHost(nullptr);
 }
 
-void WhatIsTooLargeIsNull() {
+void RequestsThatAreTooLargeReturnNull() {
   CHECK(AllocateHost(UINT64_MAX) == nullptr);
   CHECK(AllocateHost(uint64_t{1} << 60) == nullptr);
 }
 
-void ALargeBlockIsGivenAgain() {
+void ALargeFreedBlockIsReused() {
   void* first = AllocateHost(8 * kMiB);
   FreeHost(first);
   void* again = AllocateHost(8 * kMiB - 1000);
@@ -49,7 +49,7 @@ void ALargeBlockIsGivenAgain() {
   FreeHost(other);
 }
 
-void ABlockServesNoMuchSmallerRequest() {
+void ABlockIsNotReusedForAMuchSmallerRequest() {
   void* large = AllocateHost(64 * kMiB);
   FreeHost(large);
   void* small = AllocateHost(2 * kMiB);
@@ -57,7 +57,7 @@ void ABlockServesNoMuchSmallerRequest() {
   FreeHost(small);
 }
 
-void NotAllThatIsFreedIsKept() {
+void OnlyAPartOfFreedMemoryIsKept() {
   std::vector<void*> blocks;
   for (int i = 0; i < 10; ++i) blocks.push_back(AllocateHost(100 * kMiB));
   const std::set<void*> before(blocks.begin(), blocks.end());
@@ -86,9 +86,10 @@ void ThreadsShareTheBlocks() {
 
 void AddMemoryTests(check::Tests* tests) {
   tests->push_back({"blocks are aligned and writable", BlocksAreAlignedAndWritable});
-  tests->push_back({"what is too large is null", WhatIsTooLargeIsNull});
-  tests->push_back({"a large block is given again", ALargeBlockIsGivenAgain});
-  tests->push_back({"a block serves no much smaller request", ABlockServesNoMuchSmallerRequest});
-  tests->push_back({"not all that is freed is kept", NotAllThatIsFreedIsKept});
+  tests->push_back({"requests that are too large return null", RequestsThatAreTooLargeReturnNull});
+  tests->push_back({"a large freed block is reused", ALargeFreedBlockIsReused});
+  tests->push_back({"a block is not reused for a much smaller request",
+                    ABlockIsNotReusedForAMuchSmallerRequest});
+  tests->push_back({"only a part of freed memory is kept", OnlyAPartOfFreedMemoryIsKept});
   tests->push_back({"threads share the blocks", ThreadsShareTheBlocks});
 }

@@ -22,7 +22,7 @@ void StepsRunInOrder() {
   CHECK_EQ(outcome.fetches[0][7], 12.0f);
 }
 
-void AFailureStopsThePlanAndTheNextRunIsWhole() {
+void AFailureStopsThePlanAndTheNextRunIsComplete() {
   Maker make;
   const uint32_t x = make.Outside(Role::kFeed, "x");
   const uint32_t w = make.Outside(Role::kPersistable, "w");
@@ -136,7 +136,7 @@ void AKernelThatNeverResizesFails() {
   CHECK(outcome.message.find("must resize") != std::string::npos);
 }
 
-void ImpossibleMemoryIsAnErrorWithItsSize() {
+void TheErrorForImpossibleMemoryStatesItsSize() {
   Maker make("huge");
   make.builder.SetArena(uint64_t{1} << 62, nullptr);
   const auto plan = make.Build();
@@ -148,7 +148,7 @@ void ImpossibleMemoryIsAnErrorWithItsSize() {
                "64 bits");
 }
 
-void ATableThatIsNotWholeIsRefused() {
+void AnIncompleteTableIsRefused() {
   const opwright::PrepareRequest request = [] {
     opwright::PrepareRequest made;
     made.device = opwright::HostDevice();
@@ -167,11 +167,13 @@ void ATableThatIsNotWholeIsRefused() {
 
 void AddPlanTests(check::Tests* tests) {
   tests->push_back({"steps run in order", StepsRunInOrder});
-  tests->push_back({"a failure stops the plan", AFailureStopsThePlanAndTheNextRunIsWhole});
+  tests->push_back({"a failure stops the plan and the next run is complete",
+                    AFailureStopsThePlanAndTheNextRunIsComplete});
   tests->push_back({"children share memory", ChildrenShareTheParentsMemory});
   tests->push_back({"loops", ALoopRunsUntilItsLimitOrItsCondition});
   tests->push_back({"dynamic shapes", DynamicShapesChooseTheNextPlan});
   tests->push_back({"a kernel that never resizes", AKernelThatNeverResizesFails});
-  tests->push_back({"impossible memory", ImpossibleMemoryIsAnErrorWithItsSize});
-  tests->push_back({"tables that are not whole", ATableThatIsNotWholeIsRefused});
+  tests->push_back({"the error for impossible memory states its size",
+                    TheErrorForImpossibleMemoryStatesItsSize});
+  tests->push_back({"an incomplete table is refused", AnIncompleteTableIsRefused});
 }

@@ -87,7 +87,7 @@ void ADestructorCallsNoDevice() {
   CHECK_EQ(calls[3], "allocate");
 }
 
-void NothingIsFreedInsideOfAPlugin() {
+void NothingIsFreedDuringACallOfAPlugin() {
   const auto device = OpenLocking();
   Put(device);
   {
@@ -159,7 +159,7 @@ void APreparedKernelKeepsItsDeviceOpen() {
 
 void AddRetiredTests(check::Tests* tests) {
   tests->push_back({"ADestructorCallsNoDevice", ADestructorCallsNoDevice});
-  tests->push_back({"NothingIsFreedInsideOfAPlugin", NothingIsFreedInsideOfAPlugin});
+  tests->push_back({"NothingIsFreedDuringACallOfAPlugin", NothingIsFreedDuringACallOfAPlugin});
   tests->push_back({"UnbindComesFirstAndCloseLast", UnbindComesFirstAndCloseLast});
   tests->push_back({"APreparedKernelKeepsItsDeviceOpen", APreparedKernelKeepsItsDeviceOpen});
 }

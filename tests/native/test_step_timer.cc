@@ -41,7 +41,7 @@ void EveryRunOfAStepIsCounted() {
   CHECK(usual->timer() == nullptr);
 }
 
-void TurnsOfALoopAreOneFigureOfEachRun() {
+void TheIterationsOfALoopAreTimedTogether() {
   Maker body("body");
   const uint32_t total = body.Outside(Role::kCaptured, "total");
   const uint32_t next = body.Temp();
@@ -98,7 +98,7 @@ void PlansThatGoOnAreTimedApartFromThePool() {
   CHECK_EQ(second->n_instances(), int64_t{0});
 }
 
-void AStepThatFailsIsNamedUnderTheClock() {
+void TheErrorOfATimedStepNamesItsOperator() {
   Maker make;
   const uint32_t x = make.Outside(Role::kFeed, "x");
   make.Kernel("add", {x, x}, {make.Temp()});
@@ -116,7 +116,9 @@ void AStepThatFailsIsNamedUnderTheClock() {
 
 void AddStepTimerTests(check::Tests* tests) {
   tests->push_back({"timed runs are counted", EveryRunOfAStepIsCounted});
-  tests->push_back({"timed turns of a loop", TurnsOfALoopAreOneFigureOfEachRun});
+  tests->push_back(
+      {"the iterations of a loop are timed together", TheIterationsOfALoopAreTimedTogether});
   tests->push_back({"timed plans that go on", PlansThatGoOnAreTimedApartFromThePool});
-  tests->push_back({"a timed step that fails", AStepThatFailsIsNamedUnderTheClock});
+  tests->push_back(
+      {"the error of a timed step names its operator", TheErrorOfATimedStepNamesItsOperator});
 }

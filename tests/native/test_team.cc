@@ -128,7 +128,7 @@ void AJobWithinAShareRunsInItsThread() {
   CHECK_EQ(outer.n_inner.load(), 12);
 }
 
-void AChildOfForkHasATeamOfItsOwn() {
+void AChildOfForkHasItsOwnTeam() {
   Counts before(4);
   Team::OfProcess().Run(2, 4, Counts::Count, &before);
 #if defined(__SANITIZE_THREAD__)
@@ -178,7 +178,7 @@ void ABriefJobStartsAndWakesNoThread() {
   CHECK_EQ(team.n_workers(), 1);
 }
 
-void BriefJobsThatFollowEachOtherAreShared() {
+void ConsecutiveBriefJobsAreShared() {
   Team& team = NewTeam();
   Threads threads{&team};
   const Team::BriefWork brief;
@@ -223,7 +223,7 @@ void ShortWaitsDoNotStopSharing() {
   CHECK_EQ(RunJobs(&load, 1003 * kMs, 1000 * kMs, kMs / 4), 2003 * kMs);
 }
 
-void WaitsThatTakeMostOfTheTimeMakeJobsRunAlone() {
+void LongWaitsMakeJobsRunInOneThread() {
   LoadWatch load;
   const int64_t end_ns = RunJobs(&load, 0, 1000 * kMs, kMs / 4 * 3);
   CHECK(end_ns <= 20 * kMs);
@@ -250,7 +250,7 @@ void PausesGrowWhileTheMachineIsBusy() {
   CHECK(load.AllowsSharing(now_ns + 10 * kMs));
 }
 
-void JobsAfterARestSayNothingOfTheLoad() {
+void JobsAfterIdleTimeAreNotMeasured() {
   LoadWatch load;
   int64_t now_ns = 0;
   for (int job = 0; job < 1000; ++job, now_ns += 90 * kMs) {
@@ -289,7 +289,7 @@ void EveryShareRunsOnceOnTheHostsThreads() {
   }
 }
 
-void AThreadThatDidNotStallKeepsTheTeamsOwn() {
+void AThreadThatDidNotStallUsesTheThreadsOfTheTeam() {
   const HostThreads host(RegionOfTheCaller);
   CHECK(host.OfCaller() == RegionOfTheCaller);
   std::thread([&] { CHECK(host.OfCaller() == nullptr); }).join();
@@ -313,7 +313,7 @@ void OnlyBusyThreadsOfThisProcessMoveJobsToOpenMp() {
   CHECK(host.OfCaller() == known);
 }
 
-void AChosenHostStaysAfterStalls() {
+void FurtherStallsDoNotChangeAChosenHost() {
   HostThreads host(RegionOfTheCaller);
   host.AfterStall(1'000 * kMs, 500 * kMs);
   host.AfterStall(1'100 * kMs, 600 * kMs);
@@ -337,7 +337,7 @@ void AHostIsChosenWhileJobsRun() {
   CHECK_EQ(team.n_workers(), 1);
 }
 
-void JobsWithoutAHelperAreNoticedAfterEightMilliseconds() {
+void JobsWithoutAHelperAreDetectedAfterEightMilliseconds() {
   HostThreads host;
   int32_t n_jobs = 1;
   while (!host.AfterJob(kMs, true)) ++n_jobs;
@@ -357,18 +357,21 @@ void AddTeamTests(check::Tests* tests) {
   tests->push_back({"a job ends with its last share", AJobEndsWithItsLastShare});
   tests->push_back({"jobs of many threads", JobsOfManyThreadsRunSideBySide});
   tests->push_back({"a job within a share", AJobWithinAShareRunsInItsThread});
-  tests->push_back({"a team in a child of fork", AChildOfForkHasATeamOfItsOwn});
+  tests->push_back({"a child of fork has its own team", AChildOfForkHasItsOwnTeam});
   tests->push_back({"a brief job", ABriefJobStartsAndWakesNoThread});
-  tests->push_back({"brief jobs in a row", BriefJobsThatFollowEachOtherAreShared});
+  tests->push_back({"consecutive brief jobs are shared", ConsecutiveBriefJobsAreShared});
   tests->push_back({"when brief jobs wake", JobsWakeThreadsOnceTheyHaveTakenAsLongAlone});
   tests->push_back({"short waits", ShortWaitsDoNotStopSharing});
-  tests->push_back({"long waits", WaitsThatTakeMostOfTheTimeMakeJobsRunAlone});
+  tests->push_back({"long waits make jobs run in one thread", LongWaitsMakeJobsRunInOneThread});
   tests->push_back({"pauses grow", PausesGrowWhileTheMachineIsBusy});
   tests->push_back({"shares on the host's threads", EveryShareRunsOnceOnTheHostsThreads});
-  tests->push_back({"threads that did not stall", AThreadThatDidNotStallKeepsTheTeamsOwn});
+  tests->push_back({"a thread that did not stall uses the threads of the team",
+                    AThreadThatDidNotStallUsesTheThreadsOfTheTeam});
   tests->push_back({"jobs move to OpenMP", OnlyBusyThreadsOfThisProcessMoveJobsToOpenMp});
-  tests->push_back({"a chosen host", AChosenHostStaysAfterStalls});
+  tests->push_back(
+      {"further stalls do not change a chosen host", FurtherStallsDoNotChangeAChosenHost});
   tests->push_back({"a host chosen meanwhile", AHostIsChosenWhileJobsRun});
-  tests->push_back({"jobs without a helper", JobsWithoutAHelperAreNoticedAfterEightMilliseconds});
-  tests->push_back({"jobs after a rest", JobsAfterARestSayNothingOfTheLoad});
+  tests->push_back({"jobs without a helper are detected after eight milliseconds",
+                    JobsWithoutAHelperAreDetectedAfterEightMilliseconds});
+  tests->push_back({"jobs after idle time are not measured", JobsAfterIdleTimeAreNotMeasured});
 }

@@ -117,7 +117,7 @@ def test_every_public_module_is_listed():
 
 
 @pytest.mark.parametrize("call", [*PUBLIC.values(), *CORE], ids=[*PUBLIC, *map(str, CORE)])
-def test_the_error_for_an_unknown_argument_names_the_known_ones(call):
+def test_the_error_for_an_unknown_argument_names_the_known_arguments(call):
     if names_no_argument(call):
         with pytest.raises(TypeError, match="takes no (keyword )?arguments|abstract class"):
             call(zzqq=1)
@@ -157,7 +157,7 @@ def model_with_loss():
     return model, model.softmax_with_cross_entropy(scores, "y", reduction="mean")
 
 
-def test_the_error_for_an_unknown_argument_of_a_model_names_the_known_ones():
+def test_the_error_for_an_unknown_argument_of_a_model_names_the_known_arguments():
     names = [name for name, _ in inspect.getmembers(nn.Model, callable) if name[0] != "_"]
     assert len(names) > 80
     for name in set(names) - FREE:

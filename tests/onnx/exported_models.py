@@ -109,7 +109,7 @@ def compute_wide(model: torch.nn.Module, inputs: Sequence[Any]) -> list[np.ndarr
 
 
 def find_error(results: Sequence[Any], expected: Sequence[Any]) -> float:
-    """Return the largest difference, as a share of the largest value of its output."""
+    """Return the largest difference, relative to the largest value of its output."""
     if len(results) != len(expected):
         raise ValueError(f"{len(results)} outputs in the place of {len(expected)}")
     errors = [0.0]
@@ -137,7 +137,7 @@ def run_peer(path: Path, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def compare(program: Any, path: Path, model: torch.nn.Module, inputs: Sequence[Any]) -> str:
-    """Return "" if our result is accurate, else the error, and whether ONNX Runtime differs."""
+    """Return the error, "" if our result is accurate, and whether ONNX Runtime differs."""
     expected, wide = compute(model, inputs), compute_wide(model, inputs)
     reference = expected if wide is None else wide
     arrays = {f"x{i}": x.numpy() for i, x in enumerate(inputs)}

@@ -1,4 +1,4 @@
-"""Damaged and hostile models end in one error of opwright, with little work."""
+"""Damaged and hostile models raise an error of opwright after little work."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
         opwright_onnx.load(tmp_path / "none.onnx")
 
 
-def test_known_sizes_stay_numbers_even_if_others_are_open() -> None:
+def test_known_sizes_remain_numbers_if_other_sizes_are_open() -> None:
     nodes = [
         node("Shape", ["x"], ["sizes"]),
         node("Gather", ["sizes", "first"], ["rows"]),

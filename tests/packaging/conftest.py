@@ -122,7 +122,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Build the wheel of every package in place, reusing the objects of `make venv`.
 
-    That source distributions need no files that are present by chance is tested separately.
+    Another test checks that source distributions need no files that are present by chance.
     """
     folder = tmp_path_factory.mktemp("wheels")
     for path in [ROOT / "core", *sorted((ROOT / "plugins").iterdir())]:

@@ -163,7 +163,7 @@ def as_case(op_type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any], *
 
 @dataclass(frozen=True)
 class Given:
-    """An array as the input of a case."""
+    """An array that is the input of a case."""
 
     array: Array
 

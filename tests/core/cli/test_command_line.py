@@ -164,7 +164,7 @@ CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
 def test_doctor_accepts_a_kernel_for_an_unprovided_device(site):
-    """A package one of whose other extras was not requested is not at fault."""
+    """A package is not at fault if one of its other extras was not requested."""
     hook = "registry.add('acme.swish', device='gpu', dtypes='*', kernel='not_there:k')\n"
     site.add("acme")
     site.add("more", KERNEL_HOOK + hook)

@@ -79,7 +79,7 @@ def test_broadcasting_unknown_dimensions_agrees_with_every_known_size(a, b):
         ((-1,), (0,), (0,)),
     ],
 )
-def test_an_unknown_dimension_becomes_the_known_one_unless_that_is_one(a, b, out):
+def test_an_unknown_dimension_becomes_the_known_dimension_unless_it_is_one(a, b, out):
     assert broadcast_shapes(a, b, CTX) == out
 
 

@@ -1,4 +1,4 @@
-"""Wheels of small plugins, most of which have one fault; a wheel is a zip file with metadata."""
+"""Wheels of small plugins, mostly with one fault; a wheel is a zip file with metadata."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_only_the_plugin_group_is_read():
     ]
 
 
-def test_opwrights_own_plugins_come_first_and_others_by_distribution(tmp_path):
+def test_opwrights_own_plugins_come_first_and_other_plugins_by_distribution(tmp_path):
     for name in ("aaa", "opwright_nn", "zzz", "opwright_std", "opwright_cuda", "opwright_cpu"):
         install(tmp_path, name, entries=f"{name} = m")
     core = install(tmp_path, "opwright")

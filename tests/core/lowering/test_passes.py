@@ -37,7 +37,7 @@ def test_a_pass_is_switched_on_and_off_by_its_name(context, passes, operators):
     assert _compiled(context, fuse_add_relu, passes=passes) == operators
 
 
-def test_names_of_passes_are_checked(context):
+def test_pass_names_are_checked(context):
     with pytest.raises(PluginError, match="unknown pass, got 'toy_fuss'"):
         _compiled(context, fuse_add_relu, passes=["-toy_fuss"])
     context.passes.add("other", phase="fuse", function=fuse_add_relu, package=TOY)

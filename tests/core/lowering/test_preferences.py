@@ -80,7 +80,7 @@ def test_the_preference_of_a_later_kernel_is_ignored(scales):
     assert scales.prepared == ["plain"]
 
 
-def test_a_later_kernel_is_chosen_if_all_earlier_ones_refuse(scales):
+def test_a_later_kernel_is_chosen_if_all_earlier_kernels_refuse(scales):
     scales.add("plain", 60, refuses=True)
     scales.add("best", 50, **BEST)
     assert ask() == (True, "best")

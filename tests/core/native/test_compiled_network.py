@@ -126,7 +126,7 @@ def test_a_plan_for_different_feeds_never_runs(array, message):
         call(x=array)
 
 
-def test_a_plan_that_captures_cannot_run_alone():
+def test_a_plan_that_captures_values_cannot_run_alone():
     make = PlanMaker("child")
     make.python(lambda out: None, [], [make.captured("c")])
     plan = make.build()

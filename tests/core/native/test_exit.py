@@ -1,4 +1,4 @@
-"""A process exits normally whatever its threads are doing."""
+"""A process exits normally, whatever its threads are doing."""
 
 from __future__ import annotations
 

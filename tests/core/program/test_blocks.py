@@ -229,7 +229,7 @@ def test_a_flag_of_a_parameter_or_an_existing_variable_must_be_a_bool(block):
     assert x.persistable is False
 
 
-def test_the_error_for_a_mistyped_argument_suggests_the_right_one(block):
+def test_the_error_for_a_mistyped_argument_suggests_the_right_name(block):
     with pytest.raises(AttributeTypeError, match="create_var: .* did you mean 'persistable'"):
         block.create_var("v", [1], persistible=True)
 

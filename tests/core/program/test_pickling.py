@@ -18,7 +18,7 @@ def by_pickle(value):
 
 @pytest.fixture(params=[by_pickle, copy.deepcopy])
 def duplicate(request):
-    """Both ways to create another object with the same content."""
+    """Both ways to copy an object."""
     return request.param
 
 

@@ -1,4 +1,4 @@
-"""Transactions: all or nothing is built."""
+"""A transaction builds everything or nothing."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_refused_gradients_of_a_branch_leave_no_block(make):
     assert everything(program) == before
 
 
-def test_an_operator_costs_the_same_in_a_large_program(make):
+def test_appending_an_operator_costs_the_same_in_a_large_program(make):
     def work_of(program):
         def add():
             with ow.transaction():

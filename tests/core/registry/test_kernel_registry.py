@@ -37,7 +37,7 @@ def test_the_higher_priority_comes_first():
     assert libraries(kernels) == ["high", "middle", "low"]
 
 
-def test_an_exact_dtype_comes_before_any_only_at_equal_priority():
+def test_a_kernel_for_an_exact_dtype_comes_first_only_at_equal_priority():
     kernels = make_kernels()
     add(kernels, "any", "*")
     add(kernels, "exact")
@@ -46,7 +46,7 @@ def test_an_exact_dtype_comes_before_any_only_at_equal_priority():
     assert libraries(kernels, dtype="float64") == ["eager", "any"]
 
 
-def test_an_exact_device_comes_before_any():
+def test_a_kernel_for_an_exact_device_precedes_a_kernel_for_any_device():
     kernels = make_kernels()
     add(kernels, "anywhere", device="*")
     add(kernels, "here", "*")
@@ -78,7 +78,7 @@ def test_one_registration_for_several_dtypes_creates_an_entry_for_each():
     assert str(single.key) == "acme.swish[cpu, float32, fast]"
 
 
-def test_entries_stay_the_same_objects():
+def test_adding_a_kernel_keeps_existing_entries():
     kernels = make_kernels()
     add(kernels, "one")
     before = kernels.candidates("acme.swish", "cpu", "float32")[0]

@@ -60,7 +60,7 @@ def test_a_definition_whose_type_differs_from_the_registered_one_is_refused():
         ops.find("acme.swoosh")
 
 
-def test_the_gradient_operator_is_derived_from_the_forward_one():
+def test_the_gradient_operator_is_derived_from_the_forward_operator():
     ops = make_ops()
     derived = ops.get("acme.swish_grad")
     assert derived is ops.find("acme.swish_grad")
@@ -90,7 +90,7 @@ def test_the_error_for_an_unknown_type_suggests_the_nearest():
     assert make_ops().find("acme.swich") is None
 
 
-def test_the_error_for_a_type_without_similar_names_does_not_list_all_others():
+def test_the_error_for_a_type_without_similar_names_does_not_list_all_types():
     ops = OpRegistry()
     for i in range(100):
         ops.add(f"acme.op{i}", "m:A", ACME)

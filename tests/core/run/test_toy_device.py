@@ -68,7 +68,7 @@ def test_a_plan_runs_on_the_device_and_returns_its_results(device):
     assert network.placement().kernels == {"toy/toy": 3}
 
 
-def test_without_a_kernel_the_error_lists_the_existing_ones(device):
+def test_without_a_kernel_the_error_lists_the_existing_kernels(device):
     network, last = _network("add", "relu")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope())
     text = r"(?s)relu\[toy, float32\]: no kernel registered.*available: relu\[cpu, .*numpy\)"

@@ -121,7 +121,7 @@ def test_failures_of_the_device_are_reported_and_can_be_retried(tape, fault, err
     np.testing.assert_array_equal(run()[0], 2 * X)
 
 
-def test_the_error_for_an_unknown_device_of_a_library_lists_the_existing_ones(acme, compiler):
+def test_the_error_for_an_unknown_device_of_a_library_lists_its_devices(acme, compiler):
     acme.use(compiler.build("tape.cc"), TABLE.replace('"tape", LIBRARY', '"tapes", LIBRARY'))
     network, last = make_network("add")
     text = "tapes: no device of this name is in library .*libacme.so.*did you mean 'tape'"

@@ -56,7 +56,7 @@ def test_a_star_parameter_takes_all_slots_in_order():
     assert layout(lambda y, *slots, **attrs: None).positional == (1, 0, 2, 3)
 
 
-def test_a_shape_only_slot_may_be_taken():
+def test_a_kernel_may_have_a_parameter_for_a_shape_only_slot():
     assert layout(lambda x, y, like, out, **attrs: None).positional == (0, 1, 2, 3)
 
 
@@ -68,7 +68,7 @@ def test_an_additional_parameter_has_an_underscore_and_a_default():
     assert layout(lambda x, y, out, _cache=(), **attrs: None).positional == (0, 1, 3)
 
 
-def test_the_result_of_prepare_takes_only_slots():
+def test_the_result_of_prepare_accepts_only_slots():
     assert layout(lambda x, y, out: None, with_attributes=False).attributes == ()
     with pytest.raises(RegistrationError, match="got 'alpha' in"):
         layout(lambda x, y, out, alpha: None, with_attributes=False)

@@ -111,7 +111,7 @@ def test_another_process_loads_the_instances_from_disk(fake: Fake, tmp_path: Pat
     assert len(fake.compiled) == 4
 
 
-def test_fused_operators_are_compiled_and_replaced_ones_are_not(fake: Fake) -> None:
+def test_fused_operators_are_compiled_and_replaced_operators_are_not(fake: Fake) -> None:
     run("relu", "sigmoid", "tanh", passes=["fuse_elementwise"])
     assert len(fake.compiled) == 1
 

@@ -76,6 +76,6 @@ def test_the_error_of_a_missing_engine_names_the_package(
         dist.set_world(before)
 
 
-def test_the_error_for_gathering_in_an_unknown_group_lists_the_known_ones(two) -> None:
+def test_the_error_for_gathering_in_an_unknown_group_lists_the_known_groups(two) -> None:
     with pytest.raises(dist.DistError, match="gather: unknown group, got 'word'; did you mean"):
         dist.gather(b"", "word")

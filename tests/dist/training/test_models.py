@@ -104,7 +104,7 @@ def test_each_process_gets_its_part_of_each_batch(two: Any, shuffle: bool) -> No
         np.testing.assert_array_equal(left["y"], right["y"])
 
 
-def test_a_position_counts_whole_batches(two: Any) -> None:
+def test_a_position_counts_complete_batches(two: Any) -> None:
     shared, whole = nn.batches(DATA, 8, seed=1, shard=True), nn.batches(DATA, 8, seed=1)
     next(shared), next(whole)
     assert shared.position == whole.position

@@ -181,7 +181,7 @@ def test_a_sharded_program_saved_by_another_process_is_refused(two: dist.Engine)
         step(**feeds)
 
 
-def test_an_optimizer_that_needs_whole_parameters_is_refused(two: dist.Engine) -> None:
+def test_an_optimizer_that_needs_unsharded_parameters_is_refused(two: dist.Engine) -> None:
     with pytest.raises(ProgramError, match=r"Lamb: .*sharded over processes, got .*'lamb'.*AdamW"):
         build(True, lambda: nn.optimizer.Lamb(0.01))
     build(False, lambda: nn.optimizer.Lamb(0.01))

@@ -37,7 +37,7 @@ def test_a_saved_folder_becomes_a_page_named_after_it(model):
     assert (model.parent / "model.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-def test_the_program_alone_is_enough_without_a_profile(model, capsys):
+def test_without_a_profile_only_the_program_file_is_needed(model, capsys):
     (model / "params.safetensors").unlink()
     assert main(["graph", "model/program.pb", "--output", "a.html", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)

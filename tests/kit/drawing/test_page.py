@@ -1,4 +1,4 @@
-"""``network.graph_html``: every operator once, nothing from elsewhere, names only as text."""
+"""``network.graph_html``: every operator once, no external resources, names only as text."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_page_loads_nothing(programs, draw):
     assert any("default-src 'none'" in a.get("content", "") for _, a in page.elements)
 
 
-def test_names_are_text_everywhere(programs, draw):
+def test_names_appear_only_as_text(programs, draw):
     block = programs.global_block()
     h = block.create_var(EVIL, [2], persistable=True)
     block.append_op("sigmoid", {"x": h}, {"out": "out" + EVIL})
@@ -158,7 +158,7 @@ def test_details_explain_the_kernel_for_each_device(programs, draw):
     assert details["types"]["sigmoid"]["comment"] == ow.op_proto("sigmoid").comment.strip()
 
 
-def test_a_profile_colors_operators_and_fused_ones_refer_to_the_first(programs, draw):
+def test_a_profile_colors_operators_and_fused_operators_refer_to_the_first(programs, draw):
     network = _built(programs, _layers)
     scope = ow.Scope()
     scope.var("w").set(np.ones((3, 3), np.float32))

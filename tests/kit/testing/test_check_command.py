@@ -59,7 +59,9 @@ def test_the_printed_command_reproduces_a_finding(control_site: Path) -> None:
     assert "1 found" in again.stdout
 
 
-def test_the_error_for_an_unknown_distribution_lists_the_installed_ones(control_site: Path) -> None:
+def test_the_error_for_an_unknown_distribution_lists_the_installed_distributions(
+    control_site: Path,
+) -> None:
     done = run(control_site, "opwright", "check", "opwright-god")
     assert done.returncode == 2
     assert "no installed distribution of this name provides a plugin" in done.stderr

@@ -89,7 +89,7 @@ def test_a_kernel_that_this_machine_cannot_run_accepts_no_position() -> None:
 
 
 def test_no_gradient_kernel_of_the_cpu_accepts_inconsistent_inputs() -> None:
-    """Runs in a separate process: such a kernel leaves its arrays."""
+    """Runs in a separate process, since such a kernel does not free its arrays."""
     rules = ["inconsistent-inputs", "out-of-range"]
     with IsolatedCheck("opwright-cpu", rules=rules) as check:
         planned = [each for each in check.planned if "_grad[" in each[0]]

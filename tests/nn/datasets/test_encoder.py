@@ -60,7 +60,7 @@ def test_columns_are_converted_to_arrays_by_kind(table, encoder):
     assert (encoder.classes, arrays["income"].tolist()) == (("high", "low"), [0, 1, 0, 1])
 
 
-def test_a_table_is_encoded_like_the_fitted_one(table, encoder):
+def test_a_table_is_encoded_like_the_fitted_table(table, encoder):
     arrays = encoder.fit_transform(table)
     rows = [{"age": 31.0, "city": "Paris", "joined": DAYS[0], "note": "likes long walks"}]
     for served in (rows, {name: [value] for name, value in rows[0].items()}):

@@ -166,7 +166,7 @@ def test_shapes_are_drawn_within_the_image_in_two_colors():
 
 
 def test_the_area_of_each_shape_matches_its_formula():
-    """Relative to the area of the disc: over many images the mean of the radii is the same."""
+    """Relative to the disc area, since the mean radius over many images is the same."""
     images, labels = generators.shapes(1200, size=48, noise=0)
     counts = np.array([np.unique(image[0], return_counts=True)[1].min() for image in images])
     means = np.array([counts[labels[:, 0] == k].mean() for k in range(8)])

@@ -119,7 +119,7 @@ def test_the_table_has_a_row_for_each_layer_and_the_totals():
     assert text[-1] == "products and convolutions: 1.5 M FLOPs"
 
 
-def test_errors_for_wrong_arguments_suggest_the_right_ones():
+def test_errors_for_wrong_arguments_suggest_the_right_arguments():
     with pytest.raises(AttributeTypeError, match="summary: model must be a Model or a Program"):
         nn.summary(3)
     with pytest.raises(AttributeValueError, match="batch_size must be an int of at least 1"):

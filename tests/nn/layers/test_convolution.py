@@ -285,7 +285,7 @@ def test_unknown_channels_are_refused_outside_a_model(programs):
     assert not programs[0].parameters()
 
 
-def test_images_of_integers_are_refused(programs, snapshot):
+def test_integer_images_are_refused(programs, snapshot):
     x = make_x(dtype="uint8")
     before = snapshot()
     with pytest.raises(DtypeError, match=r"conv2d: its input.* must have a float dtype, got uint8"):

@@ -71,7 +71,7 @@ def test_equal_seeds_draw_equal_numbers_and_different_seeds_different_ones():
     np.testing.assert_array_equal(fill(fixed, seed=3), fill(fixed, seed=4))
 
 
-def test_two_weights_of_one_shape_get_different_numbers(programs):
+def test_two_weights_with_the_same_shape_get_different_values(programs):
     x = layers.data("x", [None, 8])
     layers.fc(layers.fc(x, 8), 8)
     scope = ow.Scope()

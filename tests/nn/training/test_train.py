@@ -20,7 +20,7 @@ from opwright_nn import layers
 
 
 def by_hand(model, data, epochs, **options):
-    """The loop that nn.train replaces; return the mean loss of each epoch, and all losses."""
+    """Run the loop that nn.train replaces; return the mean loss of each epoch, and all losses."""
     losses, sizes = [], []
     batches = nn.batches(data, epochs=epochs, **options)
     for x, y in batches:

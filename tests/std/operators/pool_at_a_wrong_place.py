@@ -1,4 +1,4 @@
-"""Loads a saved program with the index of a maximum as a parameter, runs it, prints the error.
+"""Runs a saved program whose parameter is the index of a maximum, and prints the error.
 
 ``python pool_at_a_wrong_place.py LIBRARY DATA_FORMAT PLACE...``: in a separate process, since an
 unchecked index would corrupt memory.

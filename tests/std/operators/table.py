@@ -138,7 +138,7 @@ def take_sample(grid: Iterable[Point]) -> list[Point]:
 
 
 def sample_cases(cases: Iterable[Case]) -> list[Case]:
-    """Return all cases if requested, else the first of each operator and a sample."""
+    """Return all cases if requested, otherwise the first of each operator and a sample."""
     chosen: list[Case] = []
     seen: set[str] = set()
     for case in cases:

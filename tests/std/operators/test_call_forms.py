@@ -107,7 +107,7 @@ def test_programs_return_intermediate_outputs_too():
 
 
 @pytest.mark.parametrize("returns", ["indx", ["out", "indx"], []])
-def test_the_error_of_an_unknown_output_lists_the_existing_ones(returns):
+def test_the_error_for_an_unknown_output_lists_the_existing_outputs(returns):
     with pytest.raises(SlotError, match="outputs are 'out', 'index'"):
         ow.ops.max_pool2d(IMAGES, kernel=2, returns=returns)
 

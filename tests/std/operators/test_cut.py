@@ -66,7 +66,7 @@ def cases_of_known_shapes() -> list[Case]:
 
 
 @over_cases(cases_of_known_shapes())
-def test_both_halves_are_bitwise_identical_to_the_whole(case: Case) -> None:
+def test_both_halves_are_bitwise_identical_to_the_uncut_program(case: Case) -> None:
     arrays = case.make_inputs("float64")
     one = build(case, arrays)
     outputs = weighed_outputs(one)

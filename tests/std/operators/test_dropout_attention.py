@@ -87,7 +87,7 @@ def test_a_layer_drops_weights_in_training_and_none_in_its_copy_for_inference():
     assert not copy.attrs["training"]
 
 
-def test_a_dropout_of_1_is_refused():
+def test_a_dropout_probability_of_1_is_refused():
     x = layers.data("x", [None, 5, 8])
     with pytest.raises(
         ow.errors.AttributeValueError, match=r"attention: dropout must be .* \[0, 1\), got 1.0"

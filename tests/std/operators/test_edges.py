@@ -68,7 +68,7 @@ def test_derivatives_far_from_0_are_finite(
         ("sqrt", {}, np.inf),
     ],
 )
-def test_derivative_at_a_kink_is_the_documented_one(
+def test_the_derivative_at_a_kink_is_the_documented_value(
     op: str, attrs: dict[str, Any], at_kink: float
 ) -> None:
     with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""Gradients where an axis has no elements: zeros of the shape of each input, never an error."""
+"""Gradients if an axis has no elements: zeros of the shape of each input, never an error."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ STATISTICS = {
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("op_type", STATISTICS)
-def test_a_statistic_in_16_bits_equals_the_float32_one_rounded_once(
+def test_a_statistic_in_16_bits_equals_the_float32_statistic_rounded_once(
     op_type: str, dtype: str
 ) -> None:
     x = (np.random.default_rng(0).normal(size=(40, 300)) * 30).astype(dtype)  # squares overflow

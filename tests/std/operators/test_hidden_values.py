@@ -36,7 +36,7 @@ def attention(mask: Any = None, queries: int = 3, **attrs: Any) -> Case:
 
 
 def hidden_keys(case: Case) -> Array:
-    """Return which of the five keys no query sees."""
+    """Return which of the five keys are masked for every query."""
     if "mask" not in case.inputs:
         return np.arange(5) >= case.make_inputs("float64")["q"][0].shape[1]
     return ~np.array(HIDDEN_KEYS[0])

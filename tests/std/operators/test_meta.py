@@ -96,7 +96,7 @@ def test_operators_computed_only_by_numpy_have_a_reason() -> None:
 
 
 def is_composed(op_type: str) -> bool:
-    """Whether the gradient operator is a composition and nothing else."""
+    """Whether the gradient operator is only a composition."""
     rule = definition(op_type).gradient
     return isinstance(rule, GradOp) and bool(rule.body) and not numpy_dtypes(rule.type)
 

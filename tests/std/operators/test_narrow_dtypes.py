@@ -156,7 +156,7 @@ def test_arithmetic_on_narrow_dtypes_is_refused(dtype):
         ow.ops.add(x, x)
 
 
-def test_a_kernel_for_any_dtype_excludes_narrow_ones():
+def test_a_kernel_for_any_dtype_excludes_narrow_dtypes():
     with pytest.raises(KernelNotFoundError, match=r"triu\[cpu, int4\]"):
         ow.ops.triu(every("int4").reshape(4, 4))
 

@@ -1,4 +1,4 @@
-"""Random operators for parts: parts of a tensor together have the numbers of the whole."""
+"""Random operators for parts: the parts of a tensor contain the numbers of the complete draw."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ CASES = by_operator(case for case in load_cases() if not case.known_shapes)
 
 
 @pytest.mark.parametrize("op_type", CASES)
-def test_shapes_of_unknown_dims_agree_with_known_ones(op_type: str) -> None:
+def test_shapes_of_unknown_dims_agree_with_shapes_of_known_dims(op_type: str) -> None:
     for case in CASES[op_type]:
         check_unknown_dims(case)
 
@@ -181,7 +181,7 @@ def replaced(value: Any, replace: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("op_type", OPERANDS)
-def test_shapes_of_unknown_numbers_agree_with_known_ones(op_type: str) -> None:
+def test_shapes_of_unknown_numbers_agree_with_shapes_of_known_numbers(op_type: str) -> None:
     for case in OPERANDS[op_type]:
         known = infer_with(case, {})
         for name in operands_of(case):

@@ -1,4 +1,4 @@
-"""print and assert_true: their output and refusals, alone and in the iterations of a loop."""
+"""print and assert_true: their output and refusals, outside and inside of a loop."""
 
 from __future__ import annotations
 

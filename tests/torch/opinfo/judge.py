@@ -1,6 +1,6 @@
 """Judges ``opwright.ops`` by PyTorch's samples of its operators, through the adapters.
 
-Compared are values of eager calls in every dtype, of the same calls on non-contiguous tensors, and
+It compares values of eager calls in every dtype, of the same calls on non-contiguous tensors, and
 gradients of programs, with OpInfo's tolerances.
 """
 

@@ -1,4 +1,4 @@
-"""Autocast and loss scaling are as in PyTorch, skipped steps included."""
+"""Autocast and loss scaling work as in PyTorch, including skipped steps."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def assert_as_exact(
 
 
 def _error(values: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> float:
-    """Return the largest error, each as a share of the largest element of its tensor."""
+    """Return the largest error, relative to the largest element of its tensor."""
     errors = [
         float((value.double() - other).abs().max() / other.abs().max().clamp(min=1e-30))
         for value, other in zip(values, exact, strict=True)

@@ -62,7 +62,7 @@ def test_numbers_and_lists_lower_once_and_adopt_the_dtype_of_the_array(lowered, 
     assert lowered == ["add"] * 3  # array and array, array and number, number and array
 
 
-def test_strided_arrays_lower_once(lowered):
+def test_calls_with_strided_arrays_lower_once(lowered):
     for _ in range(2):
         np.testing.assert_array_equal(ow.ops.negative(X[::2]), -X[::2])
         strided = Exchanged(X)

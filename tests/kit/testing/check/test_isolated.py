@@ -1,4 +1,4 @@
-"""A kernel that ends the process, or never ends, is a finding: the check continues after it."""
+"""A kernel that ends the process or never ends is reported, and the check continues."""
 
 from __future__ import annotations
 

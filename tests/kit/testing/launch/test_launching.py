@@ -172,7 +172,7 @@ def test_a_parameter_is_packed_once_and_repacked_after_it_was_set() -> None:
     assert run.changed == ()
 
 
-def test_a_kernel_that_packs_nothing_is_not_run_packed() -> None:
+def test_a_kernel_that_packs_nothing_refuses_to_run_packed() -> None:
     context, entry = make(copy)
     with pytest.raises(Refuse, match="packs none of these inputs"):
         run_kernel(entry, Sample("acme.copy", {"x": (X,)}, {}), context=context, packed=True)

@@ -1,4 +1,4 @@
-"""Each planted defect is found by the rule that it breaks, by name, and by no other."""
+"""Each planted defect is reported by the rule that it breaks, and by no other rule."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_nothing_is_found_in_a_fixed_twin(operator: str, cards: dict[str, Scorec
 @pytest.mark.long("each defect and its twin are checked again, at two seeds")
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("operator", WITH_TWIN)
-def test_other_seeds_find_a_defect_and_nothing_in_its_fixed_twin(
+def test_a_defect_but_not_its_fixed_twin_is_reported_at_other_seeds(
     operator: str, seed: int, controls: Context
 ) -> None:
     planted = next(each for each in PLANTED if each.operator == operator)

@@ -172,7 +172,7 @@ def _logits(
 
 
 def _sampled(loss: Function) -> Function:
-    """Return a loss of the logits of the label, of the samples, and where a sample is the label."""
+    """Return a loss of label logits, sample logits, and where a sample equals the label."""
 
     def run(
         x: Tensor,

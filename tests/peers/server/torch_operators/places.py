@@ -14,7 +14,7 @@ Tensor = torch.Tensor
 
 
 def _places(x: Tensor, index: Tensor, axis: int) -> Tensor:
-    """Return positions from the front; a scalar is one element along its axis."""
+    """Return positions counted from the front; a scalar is one element along its axis."""
     return index.long() % (max(x.shape[axis], 1) if x.dim() else 1)
 
 

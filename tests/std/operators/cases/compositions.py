@@ -1,4 +1,4 @@
-"""Cases of element-wise functions composed of others: logarithms, powers, remainders, steps."""
+"""Cases of composed element-wise functions: logarithms, powers, remainders, steps."""
 
 from __future__ import annotations
 

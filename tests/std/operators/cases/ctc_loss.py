@@ -10,7 +10,7 @@ from case import Array, Case, Random, Source, Values
 
 
 def likelihood(powers: Array, label: Array, blank: int) -> float:
-    """Add up paths by the number of labels that they have passed, and whether a blank came last."""
+    """Sum paths by the number of labels that they have passed, and whether a blank came last."""
     ways = {(0, True): 1.0}
     for row in powers:
         following: dict[tuple[int, bool], float] = defaultdict(float)

@@ -73,7 +73,7 @@ CASES = (
     equal_elements("instance_norm"),
     Case(
         "group_norm",
-        # The mean is large: a difference of squares would lose all digits of the variance.
+        # The mean is large: a difference of squares would lose the variance to cancellation.
         {"x": Values([[10000.0, 10001.0, 10002.0, 10003.0], [1.0, 1.0, 1.0, 1.0]])},
         group_norm,
         {"groups": 1},

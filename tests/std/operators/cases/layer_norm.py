@@ -65,7 +65,7 @@ CASES = (
     case((2, 3, 4), "all", begin=0),
     Case(
         "layer_norm",
-        # The mean is large: a difference of squares would lose all digits of the variance.
+        # The mean is large: a difference of squares would lose the variance to cancellation.
         {"x": Values([[10000.0, 10001.0, 10002.0, 10003.0], [1.0, 1.0, 1.0, 1.0]])},
         layer_norm,
         label="large-mean",

@@ -1,4 +1,4 @@
-"""Cases of reductions composed of others: logsumexp, norm, variance and the like."""
+"""Cases of reductions composed of other operators: logsumexp, norm, variance and the like."""
 
 from __future__ import annotations
 

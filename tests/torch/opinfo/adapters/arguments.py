@@ -83,7 +83,7 @@ def axes_of(dim: Any) -> list[int]:
 
 
 def axis_of(x: Any, dim: int) -> int:
-    """Return an axis counted from the front; 0 for a number."""
+    """Return an axis counted from the front; 0 for a scalar."""
     return dim % max(rank_of(x), 1)
 
 
@@ -133,7 +133,7 @@ def promoted(*values: Any, floats: bool = False) -> list[Any]:
 
 
 def scalar(value: Any, dtype: str, like: Any = None) -> Any:
-    """Return a number as a tensor, of the shape of another."""
+    """Return a scalar as a tensor with the shape of another tensor."""
     shape = [] if like is None else shape_of(like)
     return ops.fill(shape=shape, value=as_value(value, dtype), dtype=dtype)
 

@@ -127,7 +127,7 @@ def _whole_mask(given: dict[str, Any], q: Any, added: int) -> Any:
 
 
 def _seen(hidden: Any, dtype: str) -> Any:
-    """Return -inf where a mask of PyTorch's multi-head attention hides, else 0."""
+    """Return a mask of PyTorch's multi-head attention as -inf at masked positions, 0 elsewhere."""
     zeros = ops.fill(shape=shape_of(hidden), dtype=dtype)
     return ops.where(hidden, -math.inf, zeros)
 

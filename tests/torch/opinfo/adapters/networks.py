@@ -40,7 +40,7 @@ def with_alpha(op: str, ours: str, theirs: str, default: float) -> Adapter:
 
 
 def limit_of(x: Any, number: float) -> float:
-    """Return a number as PyTorch uses it with integers: without its fraction."""
+    """Return a number without its fraction, as PyTorch uses it with integers."""
     return float(number) if is_float(x) else int(number)
 
 

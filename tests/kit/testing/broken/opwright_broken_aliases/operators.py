@@ -1,4 +1,4 @@
-"""Two wrong kernels: one if its output is in its input, one if it is not."""
+"""Two wrong kernels: one fails if its output shares the input memory, one if it does not."""
 
 import numpy as np
 

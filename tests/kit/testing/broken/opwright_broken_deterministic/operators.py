@@ -1,4 +1,4 @@
-"""Adds up in a random order, as threads that meet in one sum do."""
+"""Sums in a random order, like threads that share one sum."""
 
 import numpy as np
 

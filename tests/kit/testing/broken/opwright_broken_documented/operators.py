@@ -1,4 +1,4 @@
-"""Every comment repeats the name that it should explain."""
+"""Every comment only repeats the name that it should explain."""
 
 import numpy as np
 

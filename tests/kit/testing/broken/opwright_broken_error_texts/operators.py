@@ -1,4 +1,4 @@
-"""Operators that differ in their messages for an input of another shape."""
+"""Operators with different messages for an input with an unexpected shape."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Passes with a defect each."""
+"""Passes, each with one defect."""
 
 import numpy as np
 

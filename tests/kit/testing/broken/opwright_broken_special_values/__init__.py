@@ -1,4 +1,4 @@
-"""A plugin whose kernels make NaN or infinity a number, or fail on them."""
+"""A plugin whose kernels turn NaN or infinity into finite values, or fail on them."""
 
 import opwright.plugin as plugin
 
