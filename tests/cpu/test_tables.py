@@ -17,7 +17,7 @@ from opwright.targets.native_kernel import NativeKernel
 from opwright.targets.opening import find_library_file
 
 WIDENED = {"sum": {"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"}}
-"""The results of NumPy's kernels: docs/decisions/0059-sums-of-whole-numbers-are-64-bits-wide.md."""
+"""The results of NumPy's kernels: docs/decisions/0059-sums-of-integers-have-64-bits.md."""
 BOOL, INTEGERS = {"bool"}, {f"{s}int{bits}" for s in ("", "u") for bits in (8, 16, 32, 64)}
 SELDOM = {
     **{f"adaptive_max_pool{n}d": INTEGERS for n in (2, 3)},

@@ -30,7 +30,7 @@ DETERMINISTIC_VARIABLE: Final = "OPWRIGHT_DETERMINISTIC"
 DETERMINISTIC_THREADS: Final = 8
 """The number of threads for which kernels of a deterministic plan are prepared, on every machine.
 The host runs their shares on the threads that it has.
-docs/decisions/0057-deterministic-plans-are-made-for-eight-threads.md explains why eight."""
+docs/decisions/0057-deterministic-plans-are-prepared-for-eight-threads.md explains why eight."""
 
 
 _n_threads: int | None = None  # None until the first call of get_num_threads

@@ -25,7 +25,7 @@ LAUNCH_NS: Final = 5_000
 SHORT_PLAN_NS: Final = 20_000
 """Work below which a plan runs on one thread. Awake threads synchronize in about a microsecond
 at each shared step; the runtime does not wake threads for a short plan
-(docs/decisions/0111-a-brief-plan-takes-threads-that-are-awake.md)."""
+(docs/decisions/0111-a-brief-plan-wakes-no-threads.md)."""
 
 
 def estimate_ns(op: LoweredOp, device: str) -> int:

@@ -1,8 +1,8 @@
 """Reads and writes the safetensors format: a header of JSON, then the bytes of the tensors.
 
 Source: https://github.com/huggingface/safetensors, section "Format". Files are read and written
-through handles, by copying: see ``docs/decisions/0048-own-safetensors-reader.md`` for why. The
-writer checks its output with the reader, so no file is written that the reader refuses.
+through handles, by copying: see ``docs/decisions/0048-core-reads-and-writes-safetensors-itself.md``
+for why. The writer checks its output with the reader, so it writes no file that the reader refuses.
 """
 
 from __future__ import annotations
