@@ -1,3 +1,3 @@
-"""The version of every package of this repository; the others are links to this file."""
+"""The version of every package in this repository; the other version files link to this one."""
 
 __version__ = "0.1.0"

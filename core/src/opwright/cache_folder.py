@@ -1,4 +1,4 @@
-"""The cache folder, where processes leave results for later ones.
+"""The cache folder, where processes store results for later processes.
 
 Its files name code that is imported, opened and run later, so a file is read only if no other user
 may have written it. Files are written under a temporary name and renamed: complete or absent.
@@ -62,7 +62,7 @@ def check_trust(path: str, status: os.stat_result) -> None:
 
 
 def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
-    """Write or replace a file, in a folder that is made if it is missing; OSError if it fails.
+    """Write or replace a file; create the folder if it is missing; OSError if it fails.
 
     The file is not synchronized: after a crash it may be damaged, which readers must detect.
     """

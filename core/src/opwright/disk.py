@@ -124,7 +124,7 @@ def _write_all(handle: int, data: memoryview) -> None:
 
 
 def sync_folder(path: StrPath) -> None:
-    """Write the names in a folder to the disk: without this, a crash may undo renames."""
+    """Write the names in a folder to the disk; otherwise a crash may undo renames."""
     with open_folder(path) as handle:
         os.fsync(handle)
 

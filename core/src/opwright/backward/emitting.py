@@ -32,7 +32,7 @@ class GradientEmitter(BlockPlace):
     def __init__(self, block: Block, versions: Versions) -> None:
         super().__init__(block)
         self.prefix = ""  # of fresh names
-        self.forward: ForwardOp | None = None  # the operator whose gradient is being written
+        self.forward: ForwardOp | None = None  # the operator whose gradient is emitted
         self._versions = versions
         self._mentions: dict[str, list[Operator]] = {}
         self._renamed: dict[str, str] = {}
@@ -43,7 +43,7 @@ class GradientEmitter(BlockPlace):
         return self.block.program
 
     def emit(self, type: str, inputs: Given, outputs: Wanted, attrs: Attrs) -> dict[str, list[str]]:
-        """Write one operator; see `opwright.describe.rule_context.Emitter`.
+        """Emit one operator; see `opwright.describe.rule_context.Emitter`.
 
         GradientError if a forward value is overwritten before the operator reads it.
         """

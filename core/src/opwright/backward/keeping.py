@@ -74,7 +74,7 @@ class Keeping:
         return ForwardName.of(given[0]) if given else None
 
     def _known_arrays(self) -> dict[str, str]:
-        """Return the arrays that hold a variable of the body for each iteration, by name."""
+        """Return the arrays that stack a body variable's values of all iterations, by name."""
         op, control = self._forward.op, self._control
         arrays: dict[str, str] = {}
         if control.block_elements is not None:

@@ -168,7 +168,7 @@ class Route(NamedTuple):
 class Paths:
     """The dependents of the wanted variables, the dependencies of the targets, and both.
 
-    ``influence`` holds all values that the targets depend on, differentiably or not.
+    ``influence`` contains all values that the targets depend on, differentiably or not.
     """
 
     __slots__ = ("_block", "_stopped", "_targets", "_versions", "influence")

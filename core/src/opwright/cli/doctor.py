@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the time limit of a plugin, and the option to retry skipped ones."""
+    """Add the options: the time limit of a plugin, and whether to retry skipped plugins."""
     parser.epilog = (
         "import ms: importing the hook module and running the hooks, in the first process after an "
         "install. index ms: reading what they registered from the index, in each process after it. "

@@ -43,7 +43,7 @@ _LAST_WORDS: Final = 2_000
 """The maximum number of characters of a failed child's output to show."""
 
 LOAD, CHECK, TRY, END = "load", "check", "try", "end"
-"""The phases: hooks run, objects that they name imported, one object, and the end of the child."""
+"""The phases: running hooks, importing the objects they name, one object, the end of the child."""
 
 
 class Event(NamedTuple):
@@ -236,7 +236,7 @@ def _named_things(
         yield op.type, partial(registries.ops.get, op.type)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
         for entry in registries.kernels.entries(op_type):
-            # Kernels for an operator or device that no plugin here provides are no fault.
+            # Kernels for an operator or device that no plugin here provides are not a fault.
             if entry.package == record.package and _is_served(entry, registries):
                 yield str(entry.key), entry.load
     for device in record.devices:

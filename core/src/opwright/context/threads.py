@@ -22,7 +22,7 @@ VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
 """Environment variable with the count at the start of a process."""
 
 MAX_THREADS: Final = 1024
-"""More than the cores of any machine, so a larger number is a mistake."""
+"""Maximum count, more than the cores of any machine; a larger number must be a mistake."""
 
 DETERMINISTIC_VARIABLE: Final = "OPWRIGHT_DETERMINISTIC"
 """Environment variable that determines whether plans are deterministic by default."""

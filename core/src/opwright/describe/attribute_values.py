@@ -97,7 +97,7 @@ def convert_element(type: AttrType, value: object) -> Any:
 
 
 def _as_plain(value: object) -> object:
-    """Return the elements of an array of any library as Python objects, others unchanged."""
+    """Return an array of any library as Python objects; return any other value unchanged."""
     tolist = getattr(value, "tolist", None)
     return value if tolist is None else tolist()
 

@@ -127,5 +127,5 @@ Control: TypeAlias = Branch | Loop
 
 
 def names_in(attrs: Mapping[str, Any], attr: str | None) -> tuple[str, ...]:
-    """Return the names in a STRINGS attribute; none if no attribute is named."""
+    """Return the names in a STRINGS attribute; empty if no attribute is named."""
     return tuple(attrs.get(attr or "") or ())

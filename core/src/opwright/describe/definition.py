@@ -39,7 +39,7 @@ _DtypeSource: TypeAlias = tuple[int, str | None, str | None]
 """The index of an input slot or -1, the name of an attribute, a dtype; at most one of them."""
 
 MAX_OUTPUTS: Final = 1 << 16
-"""An attribute may request at most this many variables for a slot: creating them takes 1 s."""
+"""Maximum number of variables that an attribute may request for a slot; creating them takes 1 s."""
 
 
 class NoGradient(NamedTuple):

@@ -182,11 +182,11 @@ _OVERFLOWS: Final = {
     "float8_e4m3fn": 464.0,
     "float8_e5m2": 61440.0,
 }
-"""Above this, finite numbers round to infinity: the largest one plus half a unit."""
+"""Finite numbers above this, the largest one plus half a unit, round to infinity."""
 
 
 def is_held(value: float, dtype: str) -> bool:
-    """Whether a dtype can represent a number; floats represent all but finite ones out of range."""
+    """Whether a dtype can represent a number; for floats, unless it is finite and out of range."""
     if dtype in _OVERFLOWS:
         if math.isinf(value):
             return dtype != "float8_e4m3fn"  # which has no infinities
@@ -207,7 +207,7 @@ def describe_held(dtype: str, value: float) -> str:
 
 
 def wider_dtype(value: float) -> str:
-    """Return a dtype that represents a number which a narrower one cannot."""
+    """Return a dtype that represents a number which a narrower dtype cannot."""
     return "int64" if is_held(value, "int64") else "float64"
 
 

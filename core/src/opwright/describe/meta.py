@@ -83,7 +83,7 @@ class InferContext:
             self._fail_input(slot)
 
     def inputs(self, slot: str) -> list[Meta]:
-        """Return the metas of all variables of a slot, none if it is absent."""
+        """Return the metas of all variables of a slot; empty if it is absent."""
         index = self._definition.input_index.get(slot)
         if index is None:
             self._fail_input(slot)
@@ -288,7 +288,7 @@ def metas_match(a: Meta, b: Meta) -> bool:
 
 
 def merge_dims(a: int, b: int) -> int:
-    """Return the known one of two dimensions that must be equal, -1 if neither is known."""
+    """Return the known dimension of two that must be equal, or -1 if both are unknown."""
     return b if a < 0 else a
 
 

@@ -39,7 +39,7 @@ def list_items(value: Any) -> tuple[Any, ...]:
 
 
 def names_in(proto: OpProto, attrs: Attrs) -> list[str]:
-    """Return the names that attributes have instead of numbers."""
+    """Return the variable names that attributes contain instead of numbers."""
     items = (item for name in proto.operands for item in list_items(attrs.get(name)))
     return [item for item in items if isinstance(item, str)]
 

@@ -38,7 +38,7 @@ class Emitter(Protocol):
         outputs: dict[str, tuple[str, ...] | int],
         attrs: dict[str, Any],
     ) -> dict[str, list[str]]:
-        """Write one operator and return the names of its outputs, slot by slot in order.
+        """Emit one operator and return the names of its outputs, slot by slot in order.
 
         An int in `outputs` is a number of fresh variables. The rest is completed by
         `opwright.program.completion.complete_operator`. An empty list for the step of a random
@@ -126,7 +126,7 @@ class RuleContext:
         outputs: Mapping[str, Results] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> str:
-        """Write one operator and return the name of its first output.
+        """Emit one operator and return the name of its first output.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class RuleContext:
         outputs: Mapping[str, Results] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> dict[str, list[str]]:
-        """Write one operator and return the names of all its outputs, slot by slot."""
+        """Emit one operator and return the names of all its outputs, slot by slot."""
         named = {slot: self._as_names(type, slot, names) for slot, names in inputs.items()}
         present = {slot: names for slot, names in named.items() if names or slot == STEP_SLOT}
         results: dict[str, tuple[str, ...] | int] = {
@@ -220,7 +220,7 @@ class GradientContext(RuleContext):
         return grads or [None] * len(self.outputs(slot))
 
     def wants(self, slot: str, index: int = 0) -> bool:
-        """Return whether the gradient of an input is wanted; others need not be computed."""
+        """Return whether the gradient of an input is wanted; if not, it need not be computed."""
         flags = self._wanted.get(slot, ())
         if index >= len(flags):
             self.proto.input(slot)

@@ -167,7 +167,7 @@ class _Tape:
         outputs: dict[str, tuple[str, ...] | int],
         attrs: dict[str, Any],
     ) -> dict[str, list[str]]:
-        """Write one operator; see `opwright.describe.rule_context.Emitter`."""
+        """Emit one operator; see `opwright.describe.rule_context.Emitter`."""
         names: dict[str, list[str]] = self._emitter.emit(type, inputs, outputs, attrs)
         if self._is_recording:
             definition = self.find_definition(type)

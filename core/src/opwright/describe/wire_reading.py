@@ -38,7 +38,7 @@ Schema: TypeAlias = dict[int, tuple[str, str, bool, Any]]
 
 
 def _schema(*fields: str, **messages: Schema) -> Schema:
-    """Return a table for `read_message`: ``"1 name s"``, of several values ``"2 names s*"``."""
+    """Return a table for `read_message`: ``"1 name s"``, or ``"2 names s*"`` for several values."""
     table = {}
     for field in fields:
         number, name, kind = field.split()

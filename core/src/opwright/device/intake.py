@@ -60,7 +60,7 @@ def find_place(value: Any, context: Context, who: str = "array") -> tuple[int, i
 
 
 def describe_place(code: int, number: int, context: Context) -> str:
-    """Return a device of DLPack as messages show it: by name if a plugin provides it."""
+    """Return a DLPack device for messages, by name if a plugin provides it."""
     name = find_device_name(code, number, context)
     return str(name) if name else f"DLPack device type {code}, number {number}"
 

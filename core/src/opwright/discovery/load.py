@@ -48,7 +48,7 @@ def load(source: Source) -> PluginRecord:
 def load_all(
     sources: Iterable[Source], strict: bool = False, notes: ImportNotes = NO_NOTES
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
-    """Load plugins one by one; return the records of working ones and the failures of others.
+    """Load plugins one by one; return the records of working plugins and the failures of others.
 
     `notes` records the hook module being imported; a module that has killed processes is skipped.
     With `strict`, PluginError for the first failure, with the plugin's own error as its cause.
@@ -179,7 +179,7 @@ def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, .
     they imported. Empty if a file has no time, or changed while it was read.
     """
     top = module.partition(".")[0]
-    # The imports of a module loaded earlier are unknown: then the whole package counts.
+    # The imports of a module loaded earlier are unknown, so the whole package counts.
     known: set[str] = set() if module in before else before
     names = {n for n in sys.modules if n.split(".", 1)[0] == top and n not in known}
     parts = module.split(".")

@@ -169,7 +169,7 @@ def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
 
 
 def _select_newest(items: Iterable[Source]) -> list[Source]:
-    """Return the newest of each name: a broken uninstall leaves older ones."""
+    """Return the newest source of each name, since a broken uninstall leaves older sources."""
     newest: dict[str, Source] = {}
     for item in items:
         other = newest.setdefault(item.distribution, item)
@@ -323,7 +323,7 @@ class PluginRecord(NamedTuple):
     passes: tuple[PassRegistration, ...] = ()
     options: tuple[OptionRegistration, ...] = ()
     annexes: tuple[AnnexRegistration, ...] = ()
-    files: tuple[WatchedFile, ...] = ()  # unchanged while it is valid; none: in this process only
+    files: tuple[WatchedFile, ...] = ()  # unchanged while it is valid; empty: valid only here
     load_ms: float = 0.0  # how long importing its hook module and running its hooks took
     from_index: bool = False  # whether it was read from the index instead
 

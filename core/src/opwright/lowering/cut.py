@@ -29,7 +29,7 @@ from opwright.lowering.kernels.estimate import BYTES_PER_NS, estimate_ns
 from opwright.lowering.request import LowerRequest
 
 LEAST_BYTES: Final = 1 << 12
-"""An operator must write at least this many bytes to be worth running again."""
+"""Minimum number of bytes that an operator must write to be worth recomputing."""
 
 QUICK_NS_PER_BYTE: Final = 4 / BYTES_PER_NS
 """The maximum cost in ns per byte on one thread: it may read three bytes per written byte."""
@@ -250,7 +250,7 @@ class _Second:
         return twin
 
     def _written(self, value: Value) -> Value:
-        if value in self._first.saved:  # its operator runs again for another output
+        if value in self._first.saved:  # its operator is recomputed for another output
             return new_value(value.name, value.meta)
         return self._moved(value)
 

@@ -25,7 +25,7 @@ class StepErrors:
             return KernelError(f"plan: {message}")
         op = self.ops[position]
         if isinstance(cause, OpwrightError) and op.children:
-            return cause  # the error of the body names the operator in it that failed
+            return cause  # the body's error names the operator that failed
         return self._error(op, "its kernel", message, cause, self._written_before(position))
 
     def fail_bind(self, position: int, message: str, cause: BaseException | None) -> BaseException:

@@ -72,10 +72,10 @@ _FOREIGN_NAMES: Final = {
     "x": "a data input inputs self tensor",
     "y": "b other",
 }
-"""Our name to its names in other libraries, separated by blanks."""
+"""Maps opwright's name to the names in other libraries, separated by blanks."""
 
 FOREIGN_ARGUMENTS: Final[dict[str, list[str]]] = {}
-"""Foreign name to our name; of several, the first known to the function is used."""
+"""Maps foreign names to ours; of several, the first that the function accepts is used."""
 
 for _own, _names in _FOREIGN_NAMES.items():
     for _name in _names.split():

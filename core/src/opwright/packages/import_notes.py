@@ -80,7 +80,7 @@ class ImportNotes:
         elif not _survives(function, arguments):
             note = _write_note(self._folder, subject, package)
             if note is not None:
-                os.close(note[1])  # unlocked: the trial is one more process that has ended
+                os.close(note[1])  # unlocked: the attempt counts as one more ended process
             raise PluginError(
                 f"{describe_ended(ended)}, as did one that only tried it; it is left out",
                 advice=advise_retry(package.plugin),
@@ -147,7 +147,7 @@ def is_left_out(ended: list[EndedImport]) -> bool:
 
 
 def advise_retry(plugin: str) -> str:
-    """Return the command that makes opwright try a plugin again."""
+    """Return the command that makes opwright retry a plugin."""
     return f"opwright doctor --retry {plugin}"
 
 

@@ -81,6 +81,6 @@ def _advise_module(module: str, package: Package) -> str:
     if dot and ask(find_spec, top) is not None:
         return f"upgrade {top!r}: the plugin {package.plugin!r} needs {module!r}, which it lacks"
     needs = f"install {top!r}, which the plugin {package.plugin!r} needs"
-    if not missing:  # its distribution is not known, and a guess may name someone else's
+    if not missing:  # its distribution is unknown, and a guess may name an unrelated one
         return f"{needs} ({package.label} does not list it)"
     return f"{needs}: pip install {' '.join(map(shlex.quote, missing))}"

@@ -79,7 +79,7 @@ class PluginReport:
         return "\n".join(lines if advice is None else [*lines, f"  to get it: {advice}"])
 
     def quarantine(self, failure: PluginFailure, origin: str) -> bool:
-        """Add a failure at first use; False if its module or library has one already."""
+        """Add a failure at first use; return False if its module or library has already failed."""
         key = (failure.package, origin)
         if key in self._quarantined:
             return False
@@ -116,7 +116,7 @@ def advise_plugin(name: str, report: PluginReport) -> str | None:
 def _advise_distribution(distribution: str, argument: str, report: PluginReport) -> str | None:
     if any(package.distribution == distribution for package in report.loaded):
         return None
-    # A line about OPWRIGHT_PLUGINS reports that a disabled one is installed.
+    # A line about OPWRIGHT_PLUGINS reports that a disabled plugin is installed.
     is_disabled = any(package.distribution == distribution for package in report.disabled)
     failed = (f.advice for f in report.failures if f.package.distribution == distribution)
     return next(failed, None if is_disabled else f"pip install {argument}")

@@ -21,7 +21,7 @@ def key_text(*parts: str) -> str:
 
 
 def fits_dtype(named: Collection[str], dtype: str) -> bool:
-    """Whether a kernel for the named dtypes supports one: ``"*"`` excludes the narrow ones."""
+    """Whether a kernel for the named dtypes supports a dtype; ``"*"`` excludes narrow dtypes."""
     return dtype in named or (ANY in named and dtype not in NARROW_DTYPES)
 
 
@@ -79,7 +79,7 @@ class KernelRegistration(NamedTuple):
     find_refusal: str = ""
 
     def key_for(self, dtype: str) -> str:
-        """Return the key of one dtype, as messages show it: no two kernels may share one."""
+        """Return the key for one dtype, as messages show it; no two kernels may share a key."""
         return key_text(self.op_type, self.device, dtype, self.library)
 
 

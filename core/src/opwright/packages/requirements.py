@@ -99,7 +99,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _normal(requirement: str) -> str:
-    """Return the name of a requirement or module in the form in which packaging compares names."""
+    """Return the name of a requirement or module, normalized as packaging compares names."""
     name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 

@@ -1,4 +1,4 @@
-"""The rules of registrations: each violated one is a RegistrationError that names the culprit."""
+"""The rules of registrations; a violation raises RegistrationError that names the culprit."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def check_aliases(aliases: object, who: str) -> tuple[str, ...]:
 
 
 def check_pass_operators(operators: object, who: str) -> tuple[str, ...]:
-    """Return the operator types that a pass names as a tuple; ``"*.name"`` is one of any plugin."""
+    """Return the operator types that a pass names, as a tuple; ``"*.name"`` matches any plugin."""
     types = _read_list(operators)
     for op_type in types:
         plugin, dot, name = str(op_type).rpartition(".")
@@ -142,7 +142,7 @@ def check_device(device: object, who: str) -> None:
 
 
 def check_dtypes(dtypes: object, who: str) -> tuple[str, ...]:
-    """Return the dtypes of a kernel as a tuple of distinct canonical names or ``"*"``."""
+    """Check the dtypes of a kernel; return a tuple of distinct canonical names or ``"*"``."""
     if dtypes == ANY:
         return (ANY,)
     if isinstance(dtypes, str) or not isinstance(dtypes, Iterable):
@@ -174,7 +174,7 @@ def check_priority(priority: object, who: str) -> None:
 
 
 def check_may_reuse(may_reuse: object, who: str) -> tuple[tuple[str, str], ...]:
-    """Return `may_reuse` as a tuple of pairs (output slot, input slot), or raise."""
+    """Check `may_reuse`, and return it as a tuple of pairs (output slot, input slot)."""
     pairs = tuple(map(_read_list, _read_list(may_reuse)))
     if not all(len(pair) == 2 and all(map(is_name, pair)) for pair in pairs):
         raise RegistrationError(
@@ -185,7 +185,7 @@ def check_may_reuse(may_reuse: object, who: str) -> tuple[tuple[str, str], ...]:
 
 
 def check_prefers(prefers: object, who: str) -> tuple[tuple[str, Any], ...]:
-    """Return `prefers` as pairs (attribute, value), lists as tuples, or raise; () for None."""
+    """Check `prefers`; return pairs (attribute, value), with lists as tuples; () for None."""
     values = {} if prefers is None else prefers
     if isinstance(values, Mapping):
         pairs = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in values.items())

@@ -80,7 +80,7 @@ BinaryMethod: TypeAlias = "Callable[[Any, Operand], Variable]"
 
 
 def _binary(symbol: str) -> tuple[BinaryMethod, BinaryMethod]:
-    """Return two methods of a symbol: for a Variable on its left, and for one on its right."""
+    """Return two methods of a symbol, for a Variable on its left and on its right."""
 
     def on_left(self: Any, other: Operand) -> Variable:
         return _apply(symbol, self, other)

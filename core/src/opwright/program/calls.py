@@ -112,6 +112,6 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
 
 
 def _is_uniform(numbers: Array) -> bool:
-    """Whether all elements are bitwise identical: -0.0 differs from 0.0, a NaN equals itself."""
+    """Whether all elements are bitwise identical; -0.0 differs from 0.0, a NaN equals itself."""
     bits = numbers.ravel().view(f"i{numbers.itemsize}")
     return numbers.size == 0 or bool((bits == bits[0]).all())

@@ -213,7 +213,7 @@ class BodyEmitter:
         return True
 
     def emit(self, type: str, inputs: Given, outputs: Wanted, attrs: Attrs) -> dict[str, list[str]]:
-        """Write one operator; see `opwright.describe.rule_context.Emitter`."""
+        """Emit one operator; see `opwright.describe.rule_context.Emitter`."""
         definition = self.find_definition(type)
         self._check_type(definition)
         for slot, names in inputs.items():

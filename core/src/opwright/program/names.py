@@ -1,4 +1,4 @@
-"""Names of variables: fresh ones, and whether a name can be written."""
+"""Variable names: creates fresh names, and checks whether a name can be written."""
 
 from __future__ import annotations
 

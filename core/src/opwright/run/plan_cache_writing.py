@@ -86,7 +86,7 @@ def _keep(
     place: Place,
     loaded: LoadedProgram,
 ) -> None:
-    """Write a plan into the cache folder; if that is impossible, the next process lowers again."""
+    """Write a plan into the cache folder; if that is impossible, the next process must lower it."""
     context = contexts.current_context()
     with contextlib.suppress(OpwrightError, OSError, ValueError):
         write_trusted(place.path_for(metas), list_chunks(describe(), []))

@@ -119,7 +119,7 @@ def coded_metas(slots: Sequence[Sequence[Meta]]) -> list[list[tuple[tuple[int, .
 
 
 def _known_dtypes(codes: Sequence[int]) -> Iterator[str]:
-    """Yield the names of dtype codes; skip unknown ones, which a newer ABI may have."""
+    """Yield the names of dtype codes; skip unknown codes, which a newer ABI may have."""
     for code in codes:
         try:
             yield dtype_from_code(code)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 ALLOW_TF32: Final = "cuda.allow_tf32"
-"""Products and convolutions of float32 may round factors to TF32."""
+"""Option: products and convolutions of float32 may round factors to TF32."""
 
 TUNE: Final = "cuda.tune"
-"""cuDNN's engines and cuBLASLt's algorithms are benchmarked when a plan is made."""
+"""Option: benchmark cuDNN's engines and cuBLASLt's algorithms when a plan is made."""
 
 ALLOW_VARYING: Final = "cuda.allow_varying"
 """Convolutions may use nondeterministic engines of cuDNN."""

@@ -1,4 +1,4 @@
-"""Libraries that engines open: their own, and those in wheels of others."""
+"""Libraries that engines open: their own, and libraries in wheels of other distributions."""
 
 from __future__ import annotations
 

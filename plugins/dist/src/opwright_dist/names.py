@@ -19,7 +19,7 @@ PLAN_OPS: Final = ("all_reduce_start", "all_reduce_wait", "compare_plans", "part
 """Operators that passes replace them with."""
 
 SHARD_OPS: Final = ("shard", "reduce_shard", "unshard")
-"""For tensors divided evenly among processes; the first one does not communicate."""
+"""Operators on tensors divided evenly among processes; the first one does not communicate."""
 
 SHARD_PLAN_OPS: Final = (
     "reduce_shard_start",
@@ -44,7 +44,7 @@ ENGINE_KERNELS: Final[Mapping[str, tuple[str, ...] | str]] = {
 
 BLOCKS: Final = "blocks"
 TABLE: Final = "table"
-"""Partitions of a whole: equal blocks, or cyclic rows after a shared first row."""
+"""Ways to partition an array: equal blocks, or cyclic rows after a shared first row."""
 
 COLLECTIVE_TYPES: Final = tuple(f"dist.{name}" for name in COLLECTIVES)
 
@@ -59,7 +59,7 @@ COMPARED_TYPES: Final = (
 """Operators that all processes of a group must run in the same order."""
 
 BUCKET_BYTES: Final = "bucket_bytes"
-"""The option, without ``dist.``: maximum bytes of a bucket."""
+"""Option name, without ``dist.``, of the maximum bucket size in bytes."""
 
 DEFAULT_BUCKET_BYTES: Final = 2 << 20
 """One large reduction cannot overlap, and small ones are bound by latency: 1 to 4 MB are best."""

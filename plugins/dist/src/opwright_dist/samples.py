@@ -47,7 +47,7 @@ def part(draw: Draw) -> Drawn:
 
 
 def compare_plans(draw: Draw) -> Drawn:
-    """There are no inputs: the compared entries are attributes."""
+    """No inputs, since the compared entries are attributes."""
     entries = ["dist.barrier() of float32 [3]"] * draw.choice([1, 2])
     return {}, {**_in_world(draw), "entries": entries, "digest": draw.choice([0, 1, 2**62])}
 
@@ -67,7 +67,7 @@ def shard(draw: Draw) -> Drawn:
 
 
 def divided(draw: Draw) -> Drawn:
-    """One axis per part, each part being the whole."""
+    """One axis per part; each part is the complete array."""
     inputs = draw.propose()
     if inputs is None:
         return None

@@ -48,7 +48,7 @@ class JaxSource(EagerSource):
         return results[0] if self.returns_one else tuple(results)
 
     def _as_arrays(self, given: Sequence[Sequence[Any]]) -> list[Any]:
-        """Return all inputs as JAX arrays; numbers and weakly typed ones get the others' dtype."""
+        """Return all inputs as JAX arrays; weakly typed inputs get the dtype of other inputs."""
         strong = [[i if _is_strong(i) else None for i in items] for items in given]
         stubs = [
             [_stub(self._proto.type, item) if _is_strong(item) else 0 for item in items]
@@ -70,13 +70,13 @@ class JaxSource(EagerSource):
 
 
 def _stub(who: str, array: Any) -> Any:
-    """Return an array without elements with the dtype of another in JAX."""
+    """Return an empty array with the dtype of `array` in JAX."""
     dtype = meta_of(who, jax.ShapeDtypeStruct((), array.dtype)).dtype
     return np.empty(0, dtype_to_numpy(dtype if is_wide() else NARROW.get(dtype, dtype)))
 
 
 def _is_strong(value: Any) -> bool:
-    """Whether a value determines the dtype of weakly typed ones."""
+    """Whether a value determines the dtype of weakly typed values."""
     if isinstance(value, jax.Array):
         return not value.weak_type
     return isinstance(value, (np.ndarray, np.generic))

@@ -145,7 +145,7 @@ def _give_gradients(residual: Residual, grads: Sequence[Any]) -> tuple[Any, ...]
         return none
     saved, arrays = kept.saved, residual.saved
     if saved and not set(_saved_for(kept, given)) <= set(saved):
-        saved, arrays = (), ()  # computed again
+        saved, arrays = (), ()  # recomputed
     vjp = Vjp(kept.what, saved, given, kept.wanted)
     found = differentiable(vjp)(*values, *arrays, *[grads[i] for i in given])
     by_place = dict(zip(kept.wanted, found, strict=True))

@@ -22,7 +22,7 @@ Metas = tuple[Meta, ...]
 
 
 class Piece(NamedTuple):
-    """A program, which is the caller's, with the names of its arguments and results."""
+    """A program owned by the caller, with the names of its arguments and results."""
 
     program: ow.Program
     arguments: tuple[str, ...]
@@ -208,7 +208,7 @@ def differentiate(of: What, metas: Metas, given: Sequence[int], wanted: Sequence
     is_wide = _is_wide(of)
     dtypes = {block.var(name).dtype for name in saved}
     if any(n > 1 for n in written.values()) or not (is_wide or dtypes.isdisjoint(NARROW)):
-        saved = []  # computed again
+        saved = []  # recomputed
     return Gradients(base, tuple(v.name for v in seeds), found, tuple(saved))
 
 

@@ -71,7 +71,7 @@ def register() -> None:
 
 @_RESOLVE
 def _resolve(text: int, length: int, high: int, low: int, message: int, message_bytes: int) -> int:
-    """Add the plan of a text to the library; return 0, or 1 and a message on failure."""
+    """Add the plan of a string to the library; return 0, or 1 and a message on failure."""
     try:
         content = ctypes.string_at(text, length).decode()
         # XLA may load programs in its own thread; pins and options of a Context have no effect.
@@ -100,9 +100,9 @@ def _add(text: str, high: int, low: int) -> None:
 
 
 def make_plan(text: str) -> tuple[Any, Any, Any, Any]:
-    """Return feeds and fetches of a text with their metas, its plan, and the order of its feeds.
+    """Make the plan of a string; return feeds and fetches with metas, the plan and the feed order.
 
-    FormatError for a text that opwright-jax has not written.
+    FormatError for a string that opwright-jax has not written.
     """
     try:
         fields = json.loads(text)

@@ -112,7 +112,7 @@ _n_gatherings = count()
 
 
 def _batch(values: Sequence[Any], dims: Sequence[Any], *, what: What) -> Any:
-    """Run a batch at once if that computes the same, else one example after the other."""
+    """Run a batch at once if the results are the same, otherwise one example after the other."""
     n = next(v.shape[d] for v, d in zip(values, dims, strict=True) if d is not None)
     front = [v if d is None else jnp.moveaxis(v, d, 0) for v, d in zip(values, dims, strict=True)]
     batched = find_batched(what, front, [d is not None for d in dims], n)

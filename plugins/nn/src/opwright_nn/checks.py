@@ -88,7 +88,7 @@ def check_rate(who: str, name: str, value: object) -> float:
 
 
 def check_bool(who: str, name: str, value: object) -> bool:
-    """Return `value` if it is True or False; ints are not accepted."""
+    """Check that `value` is True or False, and return it; ints are not accepted."""
     if type(value) is not bool and type(value).__name__ != "bool":  # NumPy's has the same name
         _raise_type(who, name, "True or False", value, f"write {name}=True or {name}=False")
     return bool(value)
@@ -104,7 +104,7 @@ def check_str(who: str, name: str, value: object) -> str:
 
 
 def check_path(who: str, name: str, value: object) -> str:
-    """Return a path as a string; no file has an empty one, or one with a NUL character."""
+    """Check a path and return it as a string; empty paths and NUL characters are refused."""
     path = check_str(who, name, os.fspath(value) if isinstance(value, os.PathLike) else value)
     if "\0" in path:
         _raise_value(who, name, "a path without NUL characters", value, f'write {name}="..."')
@@ -117,7 +117,7 @@ def check_name(who: str, value: object) -> str | None:
 
 
 def check_choice(who: str, name: str, value: object, choices: Collection[str]) -> str:
-    """Return `value` if it is one of `choices`; the message suggests the nearest."""
+    """Check that `value` is one of `choices`, and return it; the message suggests the nearest."""
     rule = f"one of {', '.join(map(repr, choices))}"
     if not isinstance(value, str):
         _raise_type(who, name, rule, value, f"write {name}={min(choices)!r}, for example")
@@ -248,7 +248,7 @@ def check_variable(who: str, name: str, value: object) -> ow.Variable:
 def check_instance(
     who: str, name: str, value: object, cls: type, *, required: bool = False
 ) -> None:
-    """Raise unless `value` is of a class; None passes if it is not required."""
+    """Raise unless `value` is an instance of a class; None passes if it is not required."""
     if isinstance(value, cls) or (value is None and not required):
         return
     article = "an" if cls.__name__[0] in "AEIOUaeiou" else "a"
@@ -279,14 +279,14 @@ def check_mapping(who: str, name: str, value: object, example: str) -> Mapping[A
 
 
 def is_listed(value: object) -> TypeGuard[Iterable[Any]]:
-    """Whether a value holds items; strings do not, nor does an array without axes."""
+    """Whether a value contains items; False for strings and for an array without axes."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return False
     return not isinstance(value, np.ndarray) or value.ndim > 0
 
 
 def is_ordered(value: object) -> TypeGuard[Iterable[Any]]:
-    """Whether a value holds items in an order that the caller wrote; a set and a dict do not."""
+    """Whether a value contains items in an order given by the caller; False for sets and dicts."""
     return is_listed(value) and not isinstance(value, Set | Mapping)
 
 

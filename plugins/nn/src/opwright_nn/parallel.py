@@ -34,7 +34,7 @@ class Processes(Protocol):
     """The interface of a package that connects processes. Groups have names; "world" is all."""
 
     def rank(self, group: str) -> int:
-        """Return the number of this process in a group, -1 if it does not belong to it."""
+        """Return the rank of this process in a group, or -1 if it is not a member."""
 
     def size(self, group: str) -> int:
         """Return the number of processes of a group."""
@@ -43,7 +43,7 @@ class Processes(Protocol):
         """Return the values of all processes of a group, in the order of ranks."""
 
     def run_on_root(self, function: Callable[[], object], group: str | Sequence[str]) -> None:
-        """Call a function in the first process of groups; the others wait, or raise its error."""
+        """Call a function in the first process of groups; the rest wait, or raise its error."""
 
     def data_parallel(
         self,
@@ -72,7 +72,7 @@ class Processes(Protocol):
         """Return a scope with unsharded variables, in the first process; all processes call it."""
 
     def shard_values(self, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return unsharded variables in the form that this process holds."""
+        """Return unsharded variables in the form that this process stores."""
 
 
 @arguments.suggest

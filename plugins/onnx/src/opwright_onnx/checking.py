@@ -44,7 +44,7 @@ def check_writers(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
 
 
 def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, str], None, str]:
-    """Yield uses of an operator that change when they are written to ONNX and loaded again.
+    """Yield uses of an operator that change when they are written to ONNX and reloaded.
 
     It is the rule ``onnx`` of ``opwright check``. An operator without a counterpart is written as
     one of opwright's domain, or as a function.

@@ -6,7 +6,7 @@ from opwright.errors import OpwrightError
 
 
 class ModelError(OpwrightError, ValueError):
-    """A model that is damaged or cannot be translated: node, operator, and the rule it breaks."""
+    """A damaged or untranslatable model: node, operator, and the violated rule."""
 
 
 class UnsupportedError(ModelError):

@@ -121,7 +121,7 @@ EXTERNAL: Final = 1
 
 
 class Message:
-    """The fields of a message that are set, as attributes; others have protobuf's defaults."""
+    """The set fields of a message, as attributes; other fields have protobuf's defaults."""
 
     schema: ClassVar[dict[int, tuple[str, str, bool, Any]]]
     inner: ClassVar[dict[str, type[Message]]]

@@ -1,7 +1,7 @@
 """Floating-point operations of products and convolutions, computed from shapes.
 
 A multiplication and an addition count as two. Biases, activations, normalizations and other
-operators with few operations per element are left out: memory bounds their time.
+operators with few operations per element are excluded, since memory bounds their time.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ OPTIMIZERS: Final = (
 """Updates of one parameter; ``std.multi_<type>`` updates several."""
 
 CURVES: Final = ("erf", "tanh", "sigmoid", "relu6", "hard_sigmoid")
-"""Curves whose product with their input is an activation."""
+"""Functions whose product with their input is an activation."""
 
 ROOTS: Final = ("sqrt", "rsqrt", "pow_scalar")
 """Operators that compute the root of a moment; pow_scalar only with the exponent of a root."""

@@ -19,7 +19,7 @@ Frame = tuple[CodeType, dict[str, Any]]
 
 
 class NotCompiledError(OpwrightError, TypeError):
-    """Raised for anything but a result of ``torch.compile`` with this backend."""
+    """Raised for an object that is not a result of ``torch.compile`` with this backend."""
 
 
 def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:

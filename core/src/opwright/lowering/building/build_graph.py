@@ -302,7 +302,7 @@ class GraphBuilder:
         return self._overwrite(name, meta, self.persistables[name], op)
 
     def _overwrite(self, name: str, meta: Meta, buffer: Buffer, op: LoweredOp | None) -> Value:
-        """Return a new value in memory that holds, or may hold, another value."""
+        """Return a new value in memory that contains, or may contain, another value."""
         value = Value(name, meta, buffer, op)
         buffer.is_shared = True
         if buffer.external is not None and buffer.external.lasts:
@@ -317,7 +317,7 @@ class GraphBuilder:
         return {**attrs, "seed": program.seed}  # seed 0 means the program's seed
 
     def _advance_step(self, index: int) -> None:
-        """Raise ``@step`` by one, with operators, which every device can run."""
+        """Increment ``@step`` with operators, which every device can run."""
         if not self.advances_step or vocabulary.STEP in self.request.given.metas:
             return
         ops = self.request.target.context.ops

@@ -115,7 +115,7 @@ def _lower_rest(
     scope_metas: dict[str, Meta],
     shapes: tuple[tuple[int, ...], ...],
 ) -> Any:
-    """Return the plan of the operators after a dynamic one, for the shapes that it has computed."""
+    """Return the plan of the operators after a dynamic operator, for the shapes it has computed."""
     kept = request.persistables
     results = set(map(result_name, range(len(request.fetches.names))))
     given = {name: value.meta for name, value in crossing if name not in results}

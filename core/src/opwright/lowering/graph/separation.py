@@ -1,4 +1,4 @@
-"""Finds the cheapest values that separate the wanted ones from values that cannot be recomputed."""
+"""Finds the cheapest values to save so that all wanted values can be recomputed from them."""
 
 from __future__ import annotations
 

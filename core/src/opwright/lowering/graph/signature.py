@@ -27,7 +27,7 @@ SlotMetas = tuple[tuple[Meta, ...], ...]
 Sizes = tuple[tuple[int, ...], ...]
 
 MAX_BYTES: Final = MAX_DIM
-"""Size limit of a value, and of all values in one memory: the runtime counts in signed 64 bits."""
+"""Size limit of a value, and of all values in one memory, since the runtime uses int64 sizes."""
 
 MAX_RANK: Final = 64
 """The limit of NumPy."""

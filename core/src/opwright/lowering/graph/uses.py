@@ -31,7 +31,7 @@ class Uses:
     def __init__(self, graph: Graph) -> None:
         self._readers: dict[Value, dict[LoweredOp, None]] = defaultdict(dict)
         self._writer: dict[Value, LoweredOp] = {}
-        # Only memory with several values is in these. The dicts keep operators in insertion order.
+        # These contain only buffers that several values share. Dicts keep the insertion order.
         self._memory_readers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
         self._memory_writers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
         self._lasting = {_own(value) for value, _ in graph.sinks}

@@ -40,7 +40,7 @@ def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
             external = value.buffer.external
             if external is not None and external.role is Role.PERSISTABLE:
                 packable += () if external.name in graph.changing_names else (flat,)
-            elif value.is_constant and not is_constant(op):  # these run before any packing
+            elif value.is_constant and not is_constant(op):  # they run before any packing
                 packable += (flat,)
             flat += 1
     return packable

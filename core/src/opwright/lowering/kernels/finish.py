@@ -21,14 +21,14 @@ from opwright.lowering.request import Target
 from opwright.registry import KernelEntry
 
 MAX_REFERENCES = 8192
-"""After this many additions, entries whose kernel no longer exists are dropped."""
+"""Number of additions after which entries whose kernel no longer exists are dropped."""
 
 MAX_REFUSALS = 4096
 """Several times the number that the largest models have."""
 
 
 def finish_kernels(graph: Graph) -> None:
-    """Complete the deferred work of the chosen kernels, and prepare them again.
+    """Complete the deferred work of the chosen kernels, and re-prepare them.
 
     OpwrightError if a kernel's ``prepare`` fails now; the message names the operator.
     """

@@ -160,7 +160,7 @@ def _make_context(
 
 
 def _slots_of(op: LoweredOp, unread: tuple[int, ...]) -> Iterator[str]:
-    """Yield the output slots whose flat arguments are all among the given ones."""
+    """Yield the output slots whose flat arguments are all among the given arguments."""
     flat = sum(map(len, op.inputs))
     for slot, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
         numbers = range(flat, flat + len(values))
@@ -191,7 +191,7 @@ def _prepare_class(
             return Refuse(reason)
         binds = hasattr(ready, "bind")
         layout = entry.check_prepared(ready.bind if binds else ready)
-    except Refuse as refusal:  # without traceback: a cached one would keep the plan alive
+    except Refuse as refusal:  # without traceback, which would keep the plan alive in the cache
         if isinstance(refusal, Unsupported):
             return Unsupported(refusal.lack)
         return Refuse(refusal.reason)
@@ -277,7 +277,7 @@ def _refusal(error: _runtime.RefusedError) -> Refuse:
 
 
 def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
-    """Return the error for a failed prepare, of the raised class if that is one of opwright's."""
+    """Return the error for a failed prepare, of the raised class if that is a class of opwright."""
     ours = type(error).__module__ == OpwrightError.__module__
     kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
     if isinstance(error, MemoryError):

@@ -157,7 +157,7 @@ class PrepareContext:
         raise Unsupported(what)
 
     def workspace(self, size_bytes: int) -> None:
-        """Request scratch memory for each run; of several requests the largest counts."""
+        """Request scratch memory for each run; of several requests, the largest is used."""
         if type(size_bytes) is not int or size_bytes < 0:
             raise KernelError(
                 f"{self.op_type}: workspace must be a number of bytes, got {size_bytes!r}; "

@@ -101,7 +101,7 @@ def _is_settled(op: LoweredOp, graph: Graph) -> bool:
 
 
 def _describe_unserved(op: LoweredOp, graph: Graph) -> str:
-    """Return how an operator differs from the lock; raise if it has no kernel without a lock."""
+    """Return how an operator differs from the lock; raise if there is no lock, or no kernel."""
     target, dtype = graph.target, signature_of(op).dtype
     candidates = target.context.candidates(op.type, graph.device, dtype)
     if target.fallback and _may_fall_back(op, graph):
@@ -141,7 +141,7 @@ def _use_one_thread_if_short(graph: Graph) -> None:
     single = graph.target.with_threads(1)
     changed = []
     for op in host:
-        if HOST_DEVICE not in signature_of(op).choices:  # else threads do not matter
+        if HOST_DEVICE not in signature_of(op).choices:  # otherwise threads do not matter
             choice = _choose_for(op, HOST_DEVICE, graph, single, arguments_of(op, graph))
             if choice is None:
                 return

@@ -26,7 +26,7 @@ from opwright.lowering.graph.signature import MAX_BYTES, size_bytes
 from opwright.lowering.graph.values import Buffer, LoweredOp, Value, copy_op, new_value
 
 LEAST_SHARED_BYTES = 4096
-"""A Python kernel works in place from this size on."""
+"""Minimum size in bytes for which a Python kernel works in place."""
 
 LEAST_PACKED_BYTES = 1 << 16
 """Smaller buffers share slots, as the search would cost more than it saves."""
@@ -38,7 +38,7 @@ _N_LISTED = 3
 
 
 Slots = dict[str | None, list[int]]
-"""The slot sizes in bytes on each device type; None is the plan's own."""
+"""The slot sizes in bytes on each device type; None is the plan's own device."""
 
 
 def plan_memory(graph: Graph, device: _runtime.Device) -> Slots:
@@ -197,7 +197,7 @@ def _reuse_inputs(op: LoweredOp, position: int) -> None:
         old, new = op.outputs[out_slot][0].buffer, op.inputs[in_slot][0].buffer.root()
         dies = new.last == position and new.is_owned and new not in taken and _reads_once(op, new)
         fresh = old.first == position and old.is_owned and old.shared_with is None
-        # NumPy spends 0.3 µs on overlapping arrays, which is not worth the memory of a small one.
+        # NumPy spends 0.3 µs on overlapping arrays, which is not worth the memory of a small array.
         is_small = old.size < LEAST_SHARED_BYTES and op.prepared.needs_gil
         if dies and fresh and old.device == new.device and not is_small:
             new.last = old.last
@@ -252,7 +252,7 @@ def _assign_slots(buffers: Iterable[Buffer], device: _runtime.Device) -> list[in
 
 
 def _pack_large(buffers: list[Buffer], slots: list[int], alignment: int) -> None:
-    """Add a slot for packed buffers; further ones if there are very many buffers."""
+    """Add a slot for packed buffers, and further slots if there are very many buffers."""
     buffers.sort(key=lambda buffer: -buffer.size)  # stable
     for begin in range(0, len(buffers), MOST_PACKED):
         together = buffers[begin : begin + MOST_PACKED]

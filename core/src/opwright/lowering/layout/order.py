@@ -13,7 +13,7 @@ from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import Buffer, LoweredOp
 
 LEAST_FREED_BYTES: Final = 1 << 16
-"""Freeing fewer bytes is not worth a change of the program's order."""
+"""Minimum number of freed bytes that justifies a change of the program's order."""
 
 
 def advance_updates(graph: Graph) -> None:

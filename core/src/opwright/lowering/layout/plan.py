@@ -106,7 +106,7 @@ class LoweredPlan(NamedTuple):
     ----------
     plan : _runtime.Plan
     errors : StepErrors
-        Makes the errors of its steps; holds its operators.
+        Creates the errors of its steps; refers to its operators.
     n_threads : int
         The thread count of its kernels.
     prepare_s : float

@@ -31,7 +31,7 @@ class Size(int):
 
 
 class About(int):
-    """A number that need not be exact."""
+    """An estimate, which need not be exact."""
 
 
 class Recorder:

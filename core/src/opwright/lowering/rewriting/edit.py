@@ -41,7 +41,7 @@ class Edit:
     def fuse(
         self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp], at: LoweredOp | None = None
     ) -> bool:
-        """Replace operators by new ones; return whether that is allowed.
+        """Replace operators by new operators; return whether that is allowed.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Edit:
         return value
 
     def apply(self) -> bool:
-        """Make all changes; return whether there were any."""
+        """Apply all changes; return whether there were any."""
         if not self._gone:
             return False
         uses, old = self._graph.uses(), self._graph.ops
@@ -211,7 +211,7 @@ class Edit:
                 value.op = op
         redirected = [op for op in ops if self._reads_stand_in(op)] if self._stand_in else []
         left = [op for op in (*self._gone, *redirected) if op in uses.position]
-        keeps_uses = 2 * len(left) < len(ops)  # else finding them again is quicker
+        keeps_uses = 2 * len(left) < len(ops)  # otherwise finding them anew is faster
         uses.remove(left if keeps_uses else ())
         for op in redirected:
             self._redirect(op)
@@ -245,7 +245,7 @@ class Edit:
             self._pinned.update([value.source or value for value in reads])
 
     def _keeps_order(self, directions: set[int]) -> bool:
-        """Whether all moves go in one direction: moves in both may conflict."""
+        """Whether all moves have the same direction; moves in both directions may conflict."""
         return not directions or len(directions | self._directions) == 1 or not self._directions
 
     def _can_lose(self, lost: set[Value], ops: set[LoweredOp]) -> bool:

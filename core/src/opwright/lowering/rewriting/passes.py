@@ -81,7 +81,7 @@ def _verify(entries: Sequence[PassEntry], graph: Graph) -> None:
 
 
 def _find_unserved(graph: Graph) -> str | None:
-    """Return what is wrong with an operator that a pass made after kernels were chosen, or None."""
+    """Return what is wrong with an operator that a pass created after kernel selection, or None."""
     faults = (
         f"{op.type} has no kernel, for graph.has_kernel was not asked"
         for op in graph.ops
@@ -189,7 +189,7 @@ def _final_fault(graph: Graph, contents: Contents) -> str | None:
 
 
 def _shows(value: Value, current: Value | None) -> bool:
-    """Whether memory that holds ``current`` (None: the given value) contains ``value``."""
+    """Whether memory with ``current`` in it (None: the given value) contains ``value``."""
     if current is not None:
         return current is value or current is value.source
     given = value.source or value

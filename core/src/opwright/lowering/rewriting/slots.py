@@ -35,7 +35,7 @@ def other_input(op: LoweredOp, one: Value) -> Value | None:
 
 
 def writer_of(value: Value | None, *types: str) -> LoweredOp | None:
-    """Return the operator that writes a value if it is of one of these types, else None."""
+    """Return the operator that writes a value, or None if it is not of one of these types."""
     if value is None or value.op is None or value.op.type not in types:
         return None
     return value.op

@@ -140,7 +140,7 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
     """Rename a folder to the next number; False if it was removed, or its only number is taken."""
     status = os.lstat(new)
     for _ in range(_MAX_TRIES):
-        # Makes an NFS client request the names from the server, instead of using cached ones.
+        # Makes an NFS client request the names from the server instead of using its cache.
         os.utime(folder / GENERATIONS)
         number = (find_newest(folder) or 0) + 1 if only is None else only
         if number > _MAX_NUMBER:
@@ -257,7 +257,7 @@ class Saver:
         try:
             generation.rename(retired)
         except FileNotFoundError:
-            return  # another saver was quicker
+            return  # another saver was faster
         remove_folder(retired)
 
     def clean(self) -> None:

@@ -148,7 +148,7 @@ def _compare(path: StrPath, checksum: str, mark: ParamsMark) -> None:
 
 
 def _map_arrays(path: StrPath, handle: int, tensors: Mapping[str, Tensor], whole: Array) -> Arrays:
-    """Return tensors as views of a map; bools, which are validated, and unaligned ones are read."""
+    """Return tensors as views of a map; bools, to be validated, and unaligned tensors are read."""
     arrays = {}
     for name, tensor in tensors.items():
         item_bytes = dtype_to_numpy(tensor.meta.dtype).itemsize

@@ -186,7 +186,7 @@ def _read_stored(who: str, metadata: Mapping[str, str], tensors: dict[str, Tenso
 
 
 def _parse_header(who: str, text: bytes | bytearray, size_bytes: int) -> Header:
-    """Return the header of a file of this many bytes."""
+    """Return the header of a file with the given size in bytes."""
     entries = _parse_json(who, text)
     if not isinstance(entries, dict):
         _refuse(who, f"a header that is not an object: {str(entries)[:80]}")

@@ -34,7 +34,7 @@ _ALIGNMENT: Final = 64
 _MOST_THREADS: Final = 1024
 _MOST_BATCH: Final = 1 << 40
 _MOST_TOKENS: Final = 300_000
-"""Every batch size of a range is tried if that lowers at most this many plans."""
+"""Maximum number of plans to lower in order to try every batch size of a range."""
 
 Shape = Sequence[int | None]
 

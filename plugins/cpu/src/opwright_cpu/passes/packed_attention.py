@@ -21,15 +21,15 @@ from opwright.rewriting import (
 )
 
 HEADS_APART = (0, 2, 1, 3)
-"""From [batch, time, heads, size] to [batch, heads, time, size], and back."""
+"""Transposes [batch, time, heads, size] to [batch, heads, time, size], and back."""
 
 PARTS = ("q", "k", "v")
 
 STACKED = (2, 0, 3, 1, 4)
-"""From [batch, time, 3, heads, size] to queries, keys and values one after the other."""
+"""Transposes [batch, time, 3, heads, size] to [3, batch, heads, time, size]: q, k and v."""
 
 UNSTACKED = (1, 3, 0, 2, 4)
-"""And back."""
+"""The inverse of `STACKED`."""
 
 
 def fuse_packed_attention(graph: Graph) -> None:

@@ -18,7 +18,7 @@ from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value
 OPTION = "cpu.recompute"
 
 LEAST_BYTES = 1 << 16
-"""The least size of a value that is worth an operator."""
+"""Minimum size in bytes of a value that is worth an additional operator."""
 
 QUICK_NS_PER_BYTE = 1.0
 """Values that take one thread longer are stored: ten times the time in which a core moves a
@@ -34,7 +34,7 @@ PRODUCT_TIMES = 3
 quick, except those that compute a large value from few terms."""
 
 LEAST_SAVED = 0.01
-"""The least part of a step's peak memory that is worth the time."""
+"""Minimum fraction of a step's peak memory whose saving is worth the time."""
 
 
 class _Late(NamedTuple):

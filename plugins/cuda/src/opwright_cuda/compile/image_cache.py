@@ -19,7 +19,7 @@ MAX_FILES: Final = 4096
 """Maximum number of images; the oldest are removed."""
 
 _MOST_BYTES: Final = 1 << 30
-"""The limit of all images together, and so of each."""
+"""Maximum total size of all images in bytes, and so of a single image."""
 
 _MAGIC: Final = b"opwright-cuda-image\n"
 _DIGEST_BYTES: Final = 32

@@ -17,10 +17,10 @@ from opwright_cuda.compile.nvrtc_program import Outcome, Program, compile_progra
 from opwright_cuda.source import Source
 
 OPTIONS: Final = ("-std=c++17", "-lineinfo", "-default-device")
-"""For every source. No fast math and no flush to zero, for the results of the CPU."""
+"""Options for every source; without fast math and flush to zero, results match the CPU."""
 
 _LOOK_S: Final = 1.0
-"""Interval of checks on a process while waiting for its answer."""
+"""Interval at which a process is checked while waiting for its answer."""
 
 
 class Nvrtc:
@@ -41,7 +41,7 @@ class Nvrtc:
 
     @cached_property
     def version(self) -> str:
-        """``"nvrtc 13.0"``."""
+        """The name and version, such as ``"nvrtc 13.0"``."""
         return version_of(self._api)
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:

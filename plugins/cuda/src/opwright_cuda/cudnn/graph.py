@@ -96,7 +96,7 @@ class OperationGraph:
         return tensors[-1]
 
     def add_sum(self, x: int, y: Tensor, out: Tensor) -> None:
-        """Add y to tensor x; extents of 1 in y broadcast."""
+        """Add y to tensor x; axes of length 1 in y broadcast."""
         self._operations.append((What.ADD, x, self._add(y), self._add(out)))
 
     def _add(self, tensor: Tensor) -> int:

@@ -32,13 +32,13 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, 
 from opwright_cuda.source import own_source
 
 MOST_CHANNEL_THREADS: Final = 512
-"""Threads of the block that combines the parts of a channel, one per part if possible."""
+"""Maximum threads of the block that combines a channel's parts, one per part if possible."""
 
 MOST_OF_LANES: Final = 1024
 """Lines of at most this length are read by the lanes of a warp, even if there are few."""
 
 MANY_LINES: Final = 2048
-"""Lines of any length: with a warp each they keep a GPU busy."""
+"""Number of lines of any length that keep a GPU busy with a warp each."""
 
 SOURCE: Final = "batch_norm.cu"
 

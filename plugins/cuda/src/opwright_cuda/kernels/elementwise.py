@@ -23,13 +23,13 @@ from opwright_cuda.launch.indexing import (
 from opwright_cuda.source import Source, own_source
 
 THREADS: Final = 256
-"""In a block."""
+"""Number of threads in a block."""
 
 BLOCKS_PER_MULTIPROCESSOR: Final = 32
 """Several times the resident blocks: with fewer, the last wave would leave the GPU idle."""
 
 MANY_VECTORS: Final = 2**19
-"""Enough to keep any GPU busy with two per thread, or the 8 rows of `columns_of`."""
+"""Enough vectors to keep any GPU busy with two per thread, or with the 8 rows of `columns_of`."""
 
 
 class Operand(NamedTuple):

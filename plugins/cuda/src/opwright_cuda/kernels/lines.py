@@ -20,11 +20,11 @@ WARP: Final = 32
 ENOUGH_BLOCKS: Final = 1024
 """Enough blocks to keep any GPU busy; a fixed number, so sums do not depend on the GPU."""
 FEW_ELEMENTS: Final = 2**19
-"""With two each they fill the resident threads of a GPU."""
+"""With two elements per thread, they fill the resident threads of a GPU."""
 MANY_LINES: Final = 2**15
-"""With a warp each they fill any GPU several times."""
+"""With one warp per line, they fill any GPU several times."""
 MOST_KEPT_BYTES: Final = 128
-"""Elements that a thread keeps in registers."""
+"""Bytes of elements that a thread keeps in registers."""
 
 
 class Lines(NamedTuple):
@@ -103,7 +103,7 @@ class Team(NamedTuple):
 
 
 def power_of_two(n: int) -> int:
-    """Return the least power of 2 that is at least `n`."""
+    """Return the smallest power of 2 that is at least `n`."""
     return 1 << max(n - 1, 0).bit_length()
 
 

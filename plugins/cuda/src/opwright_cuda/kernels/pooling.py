@@ -277,7 +277,7 @@ def _gradient(
 
 
 def _fill_in_max_grad(ctx: PrepareContext, plan: LaunchPlan, meta: Meta, pooling: Pooling) -> None:
-    """Sum the gradients of the windows with this maximum."""
+    """Sum the gradients of the windows whose maximum is this element."""
     count = pooling.depth.size * pooling.height.size * pooling.width.size
     text = plan.fault_text(f"{ctx.op_type}: index must be in [0, {count}), got {{value}}")
     pointers = [plan.output("x_grad"), plan.input("index"), plan.input("out_grad")]

@@ -17,7 +17,7 @@ from opwright_cuda.source import own_source
 
 
 class _Cell(NamedTuple):
-    """Extents of a cell; `width` is the width of the pre-activations of all gates."""
+    """Sizes of a cell; `width` is the width of the pre-activations of all gates."""
 
     n: int
     inputs: int

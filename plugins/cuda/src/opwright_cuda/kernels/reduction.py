@@ -83,7 +83,7 @@ def product_of(dtype: str) -> Reducer:
 
 
 def truth_of(is_all: bool) -> Reducer:
-    """Return the test whether any element is nonzero, or all are."""
+    """Return the functor that tests whether any element, or every element, is nonzero."""
     return Reducer(f"Truth<{'true' if is_all else 'false'}>", "uint8_t", 8)
 
 

@@ -115,7 +115,7 @@ def _fill_in_pool(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_pool_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Sum the gradients of bins at their maxima, in order."""
+    """Sum the gradients of bins at the pooling indices, in order."""
     (index,), (batch_index,) = ctx.inputs["index"], ctx.inputs["batch_index"]
     for x_grad in ctx.outputs["x_grad"]:
         n, pixels = prod(index.shape), prod(x_grad.shape[2:])

@@ -15,7 +15,7 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct
 from opwright_cuda.source import own_source
 
 _KINDS: Final = ("sum", "mean", "sqrt", "max", "first", "last")
-"""In the order of the enumeration with ``kMean`` in sequence.cu."""
+"""Reductions in the order of the enumeration with ``kMean`` in sequence.cu."""
 
 
 def _launch(

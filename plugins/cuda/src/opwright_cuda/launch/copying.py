@@ -15,13 +15,13 @@ UNITS: Final = {**BITS, 16: "Vector<uint64_t, 2>"}
 """The type of a moved unit, by its size in bytes."""
 
 THREADS: Final = 256
-"""In a block."""
+"""Number of threads in a block."""
 
 UNITS_AT_ONCE: Final = 4
-"""Units that a thread reads before it writes, for long copies."""
+"""Number of units that a thread reads before it writes, for long copies."""
 
 MANY_UNITS: Final = 2**20
-"""Threads that keep any GPU busy with `UNITS_AT_ONCE` each."""
+"""Number of threads, with `UNITS_AT_ONCE` units each, that keep any GPU busy."""
 
 
 class Copying(NamedTuple):

@@ -1,1 +1,1 @@
-"""Graph rewrites for this device only; opwright-std's passes do the rest."""
+"""Graph rewrites for this device only; opwright-std has the device-independent passes."""

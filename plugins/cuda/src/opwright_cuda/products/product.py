@@ -1,4 +1,4 @@
-"""A batched matrix product by NumPy's rules: its extents and operands."""
+"""A batched matrix product by NumPy's rules: its sizes and operands."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ TILES: Final = (Tile(4, 8), Tile(4, 4), Tile(2, 4), Tile(1, 2))
 """The largest tile reads least, the smallest one splits most."""
 
 LONG_TILES: Final = (Tile(2, 4, _MANY_WARPS), Tile(1, 2, _MANY_WARPS))
-"""For long sums: more warps keep more reads in flight. Not for double, which needs more memory."""
+"""Tiles for long sums, whose warps keep more reads in flight; double needs too much memory."""
 
 
 class Side(NamedTuple):

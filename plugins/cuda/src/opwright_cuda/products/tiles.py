@@ -17,7 +17,7 @@ TILE: Final = 64
 """Rows and columns that one block of our kernel computes; ``SquareTile`` of tiles.h."""
 
 TILE_SUMS: Final = 4096
-"""Elements of a tile of any shape; ``kTileSums`` of tiles.h."""
+"""Number of elements in a tile of any shape; ``kTileSums`` of tiles.h."""
 
 PRODUCT_THREADS: Final = 256
 """``kProductThreads`` of tiles.h."""

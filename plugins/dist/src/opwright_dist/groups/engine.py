@@ -114,14 +114,14 @@ class SingleProcess(Engine):
         return 1
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """There is nothing to connect."""
+        """Do nothing, since there is no other process."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
         """Return the data of this process."""
         return [data]
 
     def set_deadline(self, seconds: float) -> None:
-        """Nothing ever waits."""
+        """Do nothing, since no collective waits."""
 
     def describe(self) -> str:
         """Describe the single process."""

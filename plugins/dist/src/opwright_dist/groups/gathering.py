@@ -1,4 +1,4 @@
-"""Bytes, numbers and arrays as the bytes that an engine gathers, and back."""
+"""Converts bytes, numbers and arrays to the bytes that an engine gathers, and back."""
 
 from __future__ import annotations
 

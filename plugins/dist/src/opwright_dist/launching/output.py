@@ -1,11 +1,11 @@
-"""Prefixes the output of processes with their ranks, by whole lines."""
+"""Prefixes each output line of a process with its rank."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _LONGEST_LINE: Final = 1 << 20
-"""Bytes; a line that grows beyond them is forwarded in pieces."""
+"""Maximum bytes of a line; longer lines are forwarded in chunks."""
 
 
 class Lines:

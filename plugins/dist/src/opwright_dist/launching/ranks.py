@@ -175,7 +175,7 @@ class Ranks:
             stream.target.flush()
         except (
             BrokenPipeError
-        ):  # as for `| head`: like any program, it ends when its reader has ended
+        ):  # as with `| head`: like any program, it exits when its reader has exited
             self._signals.append(signal.SIGPIPE)
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), stream.target.fileno())

@@ -47,7 +47,7 @@ class Part(Initializer):
         return "dist.own_part", attrs
 
     def append(self, block: ow.Block, variable: ow.Variable, stream: int) -> None:
-        """Append the initializer of the whole, then the extraction of the part."""
+        """Append the initializer of the complete parameter, then the extraction of the part."""
         if self._layout == BLOCKS and isinstance(self._initializer, Constant):
             self._initializer.append(block, variable, stream)  # a whole has no other numbers
             return

@@ -65,7 +65,7 @@ class _Writer:
         return self.apply("divide", n, self.apply("scale", n, bias=-1.0))
 
     def move(self, running: str, batch: str, out: str) -> None:
-        """Write momentum * running + (1 - momentum) * batch."""
+        """Emit momentum * running + (1 - momentum) * batch."""
         share = self.b.attr("momentum")
         old = self.apply("scale", running, scale=share)
         new = self.apply("scale", batch, scale=1.0 - share)
@@ -73,7 +73,7 @@ class _Writer:
 
 
 def _is_plain(b: BodyContext) -> bool:
-    """Whether the statistics are local to this process, or not of a batch at all."""
+    """Whether the statistics are local to this process, or are the running statistics."""
     return not b.attr("training") or current_world().group(b.attr("group")).size == 1
 
 

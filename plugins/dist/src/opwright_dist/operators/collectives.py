@@ -114,7 +114,7 @@ def _all_gather_shape(ctx: InferContext) -> None:
 
 def _all_gather_gradient(g: GradientContext) -> None:
     attrs = {"axis": g.attr("axis"), "group": g.attr("group")}
-    # For a common loss each process has the whole gradient, of which x receives one part.
+    # For a common loss, each process has the complete gradient; x receives its own part.
     own = "dist.own_part" if g.attr("losses") == "one" else "dist.reduce_scatter"
     g.set_input_grad("x", g.emit(own, {"x": g.output_grad("out")}, attrs=attrs))
 

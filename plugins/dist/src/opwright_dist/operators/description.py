@@ -42,7 +42,7 @@ def add_losses(maker: OpMaker) -> OpMaker:
 
 
 def add_layout(maker: OpMaker) -> OpMaker:
-    """Add the attribute `layout`: how the whole is partitioned."""
+    """Add the attribute `layout`: how the complete array is partitioned."""
     return (
         maker.add_attr("layout", str, "the partition of the whole, see dist.own_part")
         .default(BLOCKS)

@@ -7,7 +7,7 @@ from opwright_dist.operators.description import DTYPES, add_group, add_reduction
 
 
 def start_shape(ctx: InferContext) -> None:
-    """One number, read by the wait operator."""
+    """The handle is one integer, read by the wait operator."""
     find_group(ctx)
     ctx.set_output("handle", [1])
 
@@ -62,7 +62,7 @@ ALL_REDUCE_WAIT = (
 
 
 def _part_shape(ctx: InferContext) -> None:
-    """Three numbers, read by random operators of parts."""
+    """The part is described by three integers, which random operators of parts read."""
     find_group(ctx)
     ctx.set_output("part", [3])
 
@@ -94,7 +94,7 @@ PART = (
 
 
 def _no_shape(ctx: InferContext) -> None:
-    """There is no output."""
+    """The operator has no output."""
     find_group(ctx)
 
 

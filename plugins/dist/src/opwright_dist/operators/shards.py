@@ -19,7 +19,7 @@ from opwright_dist.operators.description import (
 )
 
 LINE: Final = 16
-"""A shard is a multiple of this many elements: whole cache lines, as in the kernels."""
+"""Shard lengths are a multiple of this: complete cache lines, as in the kernels."""
 
 _UPDATES: Final = no_gradient("it is for gradients and parameters, after the backward operators")
 

@@ -1,4 +1,4 @@
-"""``dist_buckets``: fuse collectives of equal kind, overlapped with the rest of the plan.
+"""``dist_buckets``: fuse collectives of the same kind, overlapped with the rest of the plan.
 
 Each bucket is started as soon as its last tensor is written, and awaited before its first use. All
 processes start the buckets in program order, independent of other passes.
@@ -96,12 +96,12 @@ def _rows_of(op: LoweredOp) -> tuple[Value, ...]:
 
 
 def written_at(uses: Uses, value: Value) -> int:
-    """Return the position of a value's write; -1 for an input."""
+    """Return the position of the operator that writes a value; -1 for an input."""
     return uses.written_at(value.source or value)
 
 
 def first_use(uses: Uses, value: Value) -> int:
-    """Return the position of a value's first reader; after all operators without one."""
+    """Return the position of a value's first reader, or the number of operators if it has none."""
     readers = uses.readers(value)
     return uses.position[readers[0]] if readers else len(uses.position)
 

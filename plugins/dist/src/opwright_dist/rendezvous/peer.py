@@ -10,7 +10,7 @@ from typing import Final
 _READ_BYTES: Final = 1 << 18
 
 MAX_WAITING_BYTES: Final = 1 << 16
-"""Beyond this many unsent bytes nothing more is read: clients must read their answers."""
+"""Maximum unsent bytes; beyond them nothing is read until the client reads its answers."""
 
 
 class MalformedError(ValueError):

@@ -1,4 +1,4 @@
-"""Partitioned variables: gathered for files, and split again.
+"""Partitioned variables, which are gathered for files and split after loading.
 
 A program marks them by ``dist.divided`` with the input `parts`, which loaded programs have as well.
 States of an optimizer are partitioned like their parameter.

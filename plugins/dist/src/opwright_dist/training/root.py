@@ -1,4 +1,4 @@
-"""Work of one process for all, such as saving and downloading."""
+"""Runs work such as saving and downloading in one process for all of them."""
 
 from __future__ import annotations
 

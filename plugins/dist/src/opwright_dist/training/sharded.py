@@ -1,4 +1,4 @@
-"""Programs and states without the shards of ZeRO-1: gathered for files, and split again."""
+"""Removes the shards of ZeRO-1 from programs and states for files, and restores them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _PLAIN: Final = {
     "dist.clip_by_norm": "clip_by_norm",
     "dist.clip_by_global_norm": "clip_by_global_norm",
 }
-"""Operators of shards, and their equivalents for whole tensors."""
+"""Operators on shards, and their equivalents for unsharded tensors."""
 
 _GATHERED: Final = 1 << 20
-"""Elements gathered together, temporarily present in each process."""
+"""Maximum number of elements gathered at once, present temporarily in each process."""
 
 
 def whole_sharded(program: ow.Program) -> ow.Program:

@@ -24,13 +24,13 @@ from opwright_kit.testing.samples.samplers import find_sampler, load_samplers
 _WIDTH: Final = 96
 
 _SEEDS: Final = 12
-"""The simplest of this many samples is chosen."""
+"""Number of samples from which the simplest is chosen."""
 
 _LONG: Final = 20
 """An axis too long to print."""
 
 _RUNS: Final = 5
-"""The number of the simplest samples that are run, until one works."""
+"""Maximum number of samples to run, the simplest first, until one works."""
 
 _RAN: Final = "ran"
 """Reported, instead of the name of a kernel, when the call has returned."""
@@ -39,7 +39,7 @@ _RAN_AS_DRAWN: Final = "ran as drawn"
 """Reported instead of `_RAN` if a call with random floats does not return."""
 
 _GIVE_UP: Final = 3
-"""After this many seeds without a sample, samples with other attributes are tried."""
+"""Number of seeds without a sample after which other attributes are tried."""
 
 
 class Example(NamedTuple):

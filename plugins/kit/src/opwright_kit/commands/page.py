@@ -196,13 +196,13 @@ def _slot_row(slot: VarProto, proto: OpProto) -> _Row:
 
 
 def _wrap(text: str) -> list[str]:
-    """Return the lines of a text, with lines too long for a terminal broken."""
+    """Return the lines of a string, with lines too long for a terminal wrapped."""
     lines = text.strip().splitlines()
     return [part for line in lines for part in textwrap.wrap(line, _WIDTH) or [""]]
 
 
 def _hang(head: str, text: str) -> list[str]:
-    """Return a text after a head, with further lines indented to its beginning."""
+    """Return a string after a head, with further lines aligned to its beginning."""
     lines = textwrap.wrap(text, max(_WIDTH - len(head), 30)) or [""]
     below = " " * (len(head) or 2)
     return [head + lines[0], *(below + line for line in lines[1:])]

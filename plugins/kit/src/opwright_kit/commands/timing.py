@@ -72,7 +72,7 @@ class KernelTimer:
         self._find_repeat()
 
     def _find_repeat(self) -> None:
-        """Raise `repeat` until a round is long enough, in steps: short times are mostly noise."""
+        """Raise `repeat` stepwise until a round is long enough; short times are mostly noise."""
         while self.repeat < _MAX_REPEAT:
             took_s = median(self.measure() for _ in range(_WARMUP_RUNS)) * (self.repeat - 1)
             if took_s >= ROUND_S / 2:

@@ -62,7 +62,7 @@ def assign_columns(places: Places, gap: float) -> list[float]:
 
 
 def _blocks(places: Places) -> list[int]:
-    """Return the block of each place: edges are aligned by the length of the way through them."""
+    """Return the block of each place; edges are aligned by the length of the path through them."""
     lengths = _lengths(places)
     position = {s: i for row in places.rows for i, s in enumerate(row)}
     edges = [(a, b) for row in places.rows for a in row for b in places.below[a]]
@@ -92,7 +92,7 @@ def _blocks(places: Places) -> list[int]:
 
 
 def _lengths(places: Places) -> tuple[list[float], list[float]]:
-    """Return the longest ways from the top to each place, and from it to the bottom, in nodes."""
+    """Return the longest paths from the top to each place, and from it to the bottom, in nodes."""
     own = [1.0 if s < places.n_nodes else _BEND_LENGTH for s in range(len(places.width))]
     down, up = list(own), list(own)
     for row in places.rows:
@@ -120,7 +120,7 @@ def _find_neighbors(
 def _order(
     right_of: Mapping[int, Mapping[int, float]], left_of: Mapping[int, Mapping[int, float]]
 ) -> list[int]:
-    """Blocks in an order in which each comes after all blocks to its left."""
+    """The blocks, ordered so that each comes after all blocks to its left."""
     missing = {b: len(others) for b, others in left_of.items()}
     order = [b for b, count in missing.items() if not count]
     for b in order:  # the list grows in this loop
@@ -148,7 +148,7 @@ def _pack(
 
 
 def _find_pulls(places: Places, block: Sequence[int]) -> dict[int, list[int]]:
-    """Return for each block the blocks that it is joined with, one entry for each line."""
+    """Return, for each block, the blocks that it is connected to, one entry for each line."""
     found: dict[int, list[int]] = {b: [] for b in block}
     for row in places.rows:
         for a in row:

@@ -62,7 +62,7 @@ class Node:
     op: Operator | None = None
 
     def role(self) -> str:
-        """The role of the operator, as far as its variables reveal it."""
+        """The role of the operator, derived from its variables."""
         if self.op is None:
             return self.kind
         if self.op.block_attrs():

@@ -34,7 +34,7 @@ _LEGEND: Final = ("forward", "gradient", "update", "control")
 
 
 class Drawn(NamedTuple):
-    """The written page: the file, and the numbers of its parts."""
+    """The written page: its file, and how many parts it has."""
 
     path: Path
     operators: int
@@ -238,6 +238,6 @@ def _resource(name: str) -> str:
 
 
 def _as_script(data: Any) -> str:
-    """JSON that cannot end its ``<script>``, with any names in it."""
+    """JSON that cannot end its ``<script>`` element, whatever names it contains."""
     text = json.dumps(data, separators=(",", ":"), sort_keys=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

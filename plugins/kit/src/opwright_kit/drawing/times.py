@@ -97,7 +97,7 @@ class StepTimes:
         ]
 
     def facts(self) -> list[str]:
-        """Return the text about the profile in the head of the page."""
+        """Return the description of the profile for the page header."""
         profile = self._profile
         if profile is None:
             return []

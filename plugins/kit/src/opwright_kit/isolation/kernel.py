@@ -93,7 +93,7 @@ class IsolatedKernel:
         self._call = call
 
     def prepare(self) -> Refuse | None:
-        """Prepare the kernel in its process; return its refusal, if it refuses."""
+        """Prepare the kernel in its process; return its refusal, if any."""
         process = _find_process(self._plugin)
         with process.lock:
             kind, value = process.ask(self._who, "prepare", self._call)
@@ -144,7 +144,7 @@ def _find_process(plugin: str) -> KernelProcess:
     old_key, process = _processes.get(plugin, (None, None))
     if process is None or old_key != key:
         process = KernelProcess(limit_s)
-        _processes[plugin] = (key, process)  # the old one ends after its last request
+        _processes[plugin] = (key, process)  # the old process ends after its last request
     return process
 
 

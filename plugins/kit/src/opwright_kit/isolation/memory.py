@@ -1,4 +1,4 @@
-"""Memory of two processes: a file without a name, which exists as long as one of them runs."""
+"""Memory shared by two processes: an unnamed file that exists as long as one of them runs."""
 
 from __future__ import annotations
 

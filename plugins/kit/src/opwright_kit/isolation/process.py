@@ -71,7 +71,7 @@ class KernelProcess:
             raise
 
     def close(self) -> None:
-        """End the process; the next request starts a new one, with new memory."""
+        """Terminate the process; the next request starts a new process with new memory."""
         if self._child is not None:
             self._child.close()
         self._child = None

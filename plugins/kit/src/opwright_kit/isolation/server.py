@@ -42,7 +42,7 @@ class KernelNetwork(NamedTuple):
 
 
 class Kernels:
-    """Prepares and runs the kernels of requests, and caches them for later ones."""
+    """Prepares and runs the kernels of requests, and caches them for later requests."""
 
     def __init__(self, memory: SharedMemory) -> None:
         self._memory = memory

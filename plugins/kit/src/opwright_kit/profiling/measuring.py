@@ -26,7 +26,7 @@ MAX_RUNS: Final = 10_000
 """Every run of every step is kept until the end: 8 bytes each."""
 
 _NOISY: Final = 0.9
-"""Ratio of a run to the sum of its steps; lower ones are not explained by clocks around steps."""
+"""Ratio of a run to the sum of its steps; clocks around steps do not explain lower ratios."""
 
 _WARMUP_RUNS: Final = 3
 """A device records its graph in the second run; kernels load and allocate in the first."""
@@ -88,7 +88,7 @@ def _checked_runs(n: Any) -> int:
 
 
 def _scratch_scope(scope: Scope, written: frozenset[str]) -> Scope:
-    """Return a scope for runs: variables that they write are copied, others are shared."""
+    """Return a scope for runs; variables that they write are copied, other variables are shared."""
     own = scope.new_scope()
     for name in sorted({*written, vocabulary.STEP}):
         variable = scope.find_var(name)
@@ -207,7 +207,7 @@ class _Rows:
 
 
 def _operators(op: LoweredOp) -> tuple[int, ...]:
-    """Return the operators of the program that this one computes: none if lowering added it."""
+    """Return the program operators that an operator computes; none if lowering added it."""
     counts_runs = any(value.name.split("/")[0] == vocabulary.STEP for value in op.writes())
     if op.is_copy or counts_runs:
         return ()

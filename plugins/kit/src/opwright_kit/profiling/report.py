@@ -110,7 +110,7 @@ class Profile:
 
     @property
     def overhead_s(self) -> float:
-        """The time of a run beyond its steps; negative if steps are faster together than alone."""
+        """The time of a run beyond its steps; negative if steps run faster in a run than alone."""
         return self.run_s - self.total_s
 
     def to_json(self) -> dict[str, Any]:

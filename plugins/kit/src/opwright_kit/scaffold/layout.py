@@ -260,5 +260,5 @@ def _read(template: str) -> str:
 
 
 def render(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with each ``@MARK@`` replaced by its value."""
+    """Return a template with each ``@MARK@`` replaced by its value."""
     return _MARK.sub(lambda match: values[match[1]], text)

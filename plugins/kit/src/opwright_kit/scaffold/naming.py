@@ -71,7 +71,7 @@ def check_names(name: str, context: Context) -> PackageNames:
 
 
 def _split(name: str) -> PackageNames | None:
-    """Return the names that follow from a distribution's, None if it is malformed."""
+    """Return the names derived from a distribution name, or None if it is malformed."""
     plugin = name.removeprefix(_PREFIX).replace("-", "_")
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name) or not all(map(is_name, (plugin, module))):
@@ -80,7 +80,7 @@ def _split(name: str) -> PackageNames | None:
 
 
 def _find_clash(names: PackageNames, context: Context) -> str | None:
-    """Return the rule that names break because they are taken, None if they are free."""
+    """Return why names cannot be used because they are taken, or None if they are free."""
     for source in scan():
         if names.plugin == source.name:
             return (
@@ -105,7 +105,7 @@ def _find_clash(names: PackageNames, context: Context) -> str | None:
 
 
 def _find_free(name: str, context: Context) -> str:
-    """Return a name near a given one that is well-formed and not taken."""
+    """Return a well-formed, unused name that resembles the given name."""
     # An upper-case letter inside begins a word: MyOps is my-ops.
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
     near = "-".join(re.findall(r"[a-z0-9]+", spaced.lower())).removeprefix(_PREFIX)

@@ -92,7 +92,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
             self._ended = True
             raise
         except BaseException:
-            self._begin(self._next)  # the same batch again, and not the end
+            self._begin(self._next)  # the same batch, and not the end
             raise
         self._next += 1
         return batch

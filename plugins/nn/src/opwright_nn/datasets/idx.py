@@ -95,7 +95,7 @@ def _read_stream(name: str, stream: BinaryIO, limit: int) -> npt.NDArray[np.gene
         )
     try:
         return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
-    except ValueError as error:  # without elements, any axes may be announced
+    except ValueError as error:  # without elements, the header may declare any axes
         raise FormatError(
             f"{name}: an IDX file must have axes that an array can have, got {len(shape)} axes of "
             f"shape {str(list(shape))[:100]}: {error}; fetch the file again"

@@ -27,7 +27,7 @@ _MAX_TIMEOUT_S: Final = 2_000_000.0
 
 
 def is_plain(items: object) -> bool:
-    """Return whether reading an item is cheap, unlike in a user's class."""
+    """Return whether reading an item is cheap, which is not assumed of a user's class."""
     return isinstance(items, list | tuple | range | np.ndarray)
 
 

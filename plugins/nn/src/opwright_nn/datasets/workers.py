@@ -144,7 +144,7 @@ class _Worker:
     def __init__(self, payload: bytes) -> None:
         import multiprocessing  # 12 ms to import
 
-        # Not with fork: a lock held by another thread at that moment would stay locked there.
+        # Not with fork: a lock that another thread holds then would stay locked in the child.
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         self.connection, other = context.Pipe()
@@ -155,7 +155,7 @@ class _Worker:
             self.connection.close()
             raise
         finally:
-            other.close()  # so that the end of the worker is the end of the connection
+            other.close()  # so that the connection ends with the worker
         self.process = process
         self.pid = process.pid
         self.exitcode: int | None = None

@@ -107,7 +107,7 @@ class Predictor:
             feeds = {**feeds, STEP: self._step()}
         try:
             return self._call(**feeds)
-        except FeedError:  # mostly of another dtype, which costs nothing if it is right
+        except FeedError:  # mostly to change the dtype; free if it is right already
             convert = partial(convert_named, self.program, self._cast, "Model.predict")
             converted = {name: convert(name, value) for name, value in feeds.items()}
             if all(converted[name] is value for name, value in feeds.items()):

@@ -51,7 +51,7 @@ class Startup:
         self._all_requested = True
 
     def note_loaded(self, shapes: Mapping[str, Shape]) -> None:
-        """Record which variables were loaded: the next `initialize` sets only the others."""
+        """Record which variables were loaded; the next `initialize` sets only other variables."""
         self._all_requested = False
         self._has_changed = True
         for name, shape in shapes.items():

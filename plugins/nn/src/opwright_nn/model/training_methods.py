@@ -300,7 +300,7 @@ class ModelTraining(ModelFiles):
     def _add_losses(
         self, loss: Input | Sequence[Input], weights: Sequence[float] | None
     ) -> tuple[ow.Variable, list[str]]:
-        """Return the loss, or the appended sum of losses, and the names of the losses."""
+        """Return the loss, or the appended sum of losses, and the loss names."""
         who = "Model.backward"
         if isinstance(loss, ow.Variable | str) or not isinstance(loss, Sequence):
             if weights is not None:

@@ -56,12 +56,12 @@ class Accumulate(Optimizer):
 
     @ow.transaction()
     def apply_gradients(self, pairs: Sequence[Pair]) -> None:
-        """Append the sums of gradients, and then the updates with their means."""
+        """Append the operators that sum gradients, then the updates with the mean gradients."""
         if self._count is not None:
             raise ProgramError("Accumulate: apply_gradients must be called once, got a second call")
         program = ow.default_main_program()
         check_pairs(self._who, pairs)
-        self._check_sparse(pairs)  # the sums have a number for every row
+        self._check_sparse(pairs)  # the sums have an element for every row
         block = program.global_block()
         count = make_state(
             self._who, program.free_name("accumulated_steps"), _one, Constant(0.0), "int64"

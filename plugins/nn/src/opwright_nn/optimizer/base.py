@@ -83,7 +83,7 @@ class Optimizer:
     """
 
     op_type: ClassVar[str]
-    """The operator: slots param, grad, learning_rate and one for each state, outputs aliased."""
+    """The operator, with slots param, grad, learning_rate and its states, and aliased outputs."""
 
     sparse_op_type: ClassVar[str | None] = None
     """The operator for sparse gradients, with rows and values instead of grad; None if

@@ -48,7 +48,7 @@ def find_attributes(optimizer: Any) -> dict[str, Any]:
 
 
 def check_fields(optimizer: Any) -> None:
-    """Convert the fields of an optimizer to plain numbers and bools, or raise if one is invalid."""
+    """Check the fields of an optimizer and convert them to plain numbers and bools."""
     _check_read(optimizer)
     _check_defaults(optimizer)
     who = type(optimizer).__name__
@@ -67,7 +67,7 @@ def check_fields(optimizer: Any) -> None:
 
 
 def _check_read(optimizer: Any) -> None:
-    """Raise for a field that neither the operator nor a state reads, such as a misspelt one."""
+    """Raise for a field that neither the operator nor a state reads, such as a misspelt field."""
     attrs = [attr.name for attr in ow.op_proto(optimizer.op_type).attrs]
     read = {*_COMMON, *attrs, *(state.value for state in optimizer.own_states)}
     unread = {f.name for f in dataclasses.fields(optimizer) if f.init} - read
@@ -83,7 +83,7 @@ def _check_read(optimizer: Any) -> None:
 
 
 def _check_defaults(optimizer: Any) -> None:
-    """Raise for a class that assigns a default to a field without declaring it again."""
+    """Raise for a class that assigns a default to a field without redeclaring it."""
     names = [field.name for field in dataclasses.fields(optimizer) if field.init]
     for cls in type(optimizer).__mro__:
         is_declared = "__dataclass_fields__" in vars(cls)

@@ -178,7 +178,7 @@ def _depends(block: ow.Block, variables: Sequence[ow.Variable], source: str) -> 
 
 
 def _append_is_finite(gradients: Sequence[ow.Variable], group: str) -> ow.Variable:
-    """Append a bool: whether all elements of all gradients are finite, in the whole group."""
+    """Append a bool that states whether all gradients are finite in all processes of the group."""
     block = gradients[0].block
     parts = []
     for gradient in gradients:

@@ -17,7 +17,7 @@ Pair = tuple[ow.Variable, ow.Variable]
 
 
 def check_pairs(who: str, pairs: Sequence[Pair]) -> None:
-    """Raise ProgramError unless there are pairs, of parameters that are trained by this program."""
+    """Raise ProgramError without pairs, or for parameters that this program does not train."""
     program = ow.default_main_program()
     for _, gradient in pairs:
         if gradient.block.program is not program:
@@ -42,7 +42,7 @@ def check_pairs(who: str, pairs: Sequence[Pair]) -> None:
 def find_regularizer(
     who: str, parameter: ow.Variable, default: Regularizer | None
 ) -> Regularizer | None:
-    """Return the regularizer of a parameter, `default` if it has no own regularizer."""
+    """Return the regularizer of a parameter, or `default` if it has none of its own."""
     own = getattr(parameter, "regularizer", None)
     checks.check_instance(who, f"regularizer of {parameter.name!r}", own, Regularizer)
     return own or default

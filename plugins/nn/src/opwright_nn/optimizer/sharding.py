@@ -68,7 +68,7 @@ def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
         Only some of the parameters are sharded, or they are sharded over different groups.
     """
     names = [parameter.name for parameter, _ in pairs]
-    divided = find_divided(ow.default_main_program())  # whose states are in parts already
+    divided = find_divided(ow.default_main_program())  # whose states are already sharded
     parts: dict[str, ow.Variable] = {}
     groups = set()
     block = ow.default_main_program().global_block()

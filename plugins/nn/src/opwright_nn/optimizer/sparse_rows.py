@@ -93,7 +93,7 @@ def _is_sparse_lookup(op: ow.Operator) -> bool:
 
 
 def _find_lookups(name: str, ops: Sequence[ow.Operator], writers: Mapping[str, int]) -> list[int]:
-    """Return the sparse lookups whose gradients sum to `name`; none if it has other terms."""
+    """Return the sparse lookups whose gradients sum to `name`; empty if it has other terms."""
     index = writers.get(name)
     if index is None:
         return []

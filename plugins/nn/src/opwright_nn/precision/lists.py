@@ -46,7 +46,7 @@ FLOAT32: Final = _names(
 NORMALIZATIONS: Final = _names(
     "batch_norm dist.batch_norm group_norm instance_norm layer_norm lrn rms_norm"
 )
-"""They also compute in float32; later operators continue with the dtype of the normalized input."""
+"""These also compute in float32; later operators continue in the dtype of the normalized input."""
 
 UNCHANGED: Final = frozenset({"assign", "cast", "cast_like"})
 """Operators that change dtypes, or write into a variable with its own dtype."""

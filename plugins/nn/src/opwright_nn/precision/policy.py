@@ -103,7 +103,7 @@ class MixedPrecision:
         return self.dtype == _WIDE or op_type in self._float32
 
     def _choose(self, op_type: str, floats: Iterable[ow.Variable]) -> str | None:
-        """Return the dtype to which an operator's float inputs are cast, None if they are not."""
+        """Return the dtype to which an operator's float inputs are cast, or None without a cast."""
         if self.computes_in_float32(op_type):
             return _WIDE
         if op_type in self._reduced:

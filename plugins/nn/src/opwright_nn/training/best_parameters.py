@@ -53,12 +53,12 @@ class BestParameters:
             )
 
     def update(self, training: Training, record: Mapping[str, float]) -> None:
-        """Keep the parameters if the epoch was better than all before."""
+        """Keep the parameters if the epoch was better than all previous epochs."""
         if self.monitor.update(record):
             self._values = {name: training.scope.var(name).numpy() for name in self._names}
 
     def set_values(self, training: Training) -> None:
-        """Set the parameters of the best epoch, if there is one."""
+        """Set the parameters of the best epoch, if any."""
         program, is_known = training.program, self.monitor.best is not None
         if not self._values and self._saver is not None and is_known and program is not None:
             self._values = self._saver.read_best(self._names, program)

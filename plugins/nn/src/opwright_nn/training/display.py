@@ -36,7 +36,7 @@ class Display:
 
     @property
     def is_due(self) -> bool:
-        """Whether the line of the current epoch is due to be rewritten."""
+        """Whether it is time to rewrite the line of the current epoch."""
         return self._is_live and time.monotonic() >= self._next_s
 
     def update(

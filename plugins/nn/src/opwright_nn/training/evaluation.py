@@ -1,4 +1,4 @@
-"""Evaluation: losses and metrics of a model on data that it is not trained on."""
+"""Evaluation: losses and metrics of a model on held-out data."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Monitor:
         return self._name, self._mode
 
     def update(self, record: Mapping[str, float]) -> bool:
-        """Return whether a row is better than all before; NaN never is."""
+        """Return whether a row is better than all previous rows; NaN never is."""
         value = record[self.name]
         sign = 1.0 if self._mode == "max" else -1.0
         is_better = value == value and (
@@ -74,7 +74,7 @@ class Monitor:
         return {"best": None if self.best is None else self.best.hex(), "n_worse": self.n_worse}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a result of `state`; FormatError for anything else."""
+        """Restore a result of `state`; FormatError for anything else."""
         kept = _STATE(self._who, state)
         if kept["best"] != kept["best"]:
             fields.refuse(f"{self._who}.best", "a number, as NaN is never the best", kept["best"])

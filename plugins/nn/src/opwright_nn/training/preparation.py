@@ -179,7 +179,7 @@ class _ModelStep:
 
 
 def _as_list(step: Step) -> Step:
-    """Return a step whose values are a list, even if it returns only the loss."""
+    """Return a step that returns a list, even if the given step returns only the loss."""
     if isinstance(step, ow.runtime.CompiledNetwork) or hasattr(step, "feed_names"):
         return step
 

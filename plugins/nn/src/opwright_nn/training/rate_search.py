@@ -20,7 +20,7 @@ from opwright_nn.training.source import Data, Feeds, Source, make_source
 _WHO: Final = "find_learning_rate"
 _MEMORY: Final = 0.9
 _DIVERGED: Final = 4.0
-"""The search ends when the loss is this many times the lowest one."""
+"""The search ends when the loss exceeds the lowest loss by this factor."""
 
 
 @arguments.suggest

@@ -61,7 +61,7 @@ class Source:
 
     @property
     def position(self) -> dict[str, Any] | None:
-        """The position of `Batches`; None for other data, of which used batches are skipped."""
+        """The position of `Batches`; None for other data, whose used batches are skipped."""
         return self._data.position if isinstance(self._data, Batches) else None
 
     @property
@@ -99,7 +99,7 @@ class Source:
     def epoch(self, done: int) -> Iterator[Feeds]:
         """Return the batches of the current epoch after the first `done` ones."""
         if isinstance(self._data, Batches):
-            # With __next__: after the last epoch, a loop would begin the next ones.
+            # With __next__, since a loop would begin further epochs after the last one.
             left = self._data.per_epoch - done
             return map(self._name, islice(iter(self._data.__next__, None), left))
         return map(self._name, islice(self._iterate(), done, None))

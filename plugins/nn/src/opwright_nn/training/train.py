@@ -181,7 +181,7 @@ def _as_model(
 
 
 def _is_shown(progress: object, team: Team | None) -> bool:
-    """Whether this process reports progress: of several processes, the first."""
+    """Whether this process reports progress; only the first of several processes does."""
     return checks.check_bool("train", "progress", progress) and (team is None or team.rank == 0)
 
 
@@ -199,7 +199,7 @@ def _check_callbacks(callbacks: object) -> list[Callback]:
 
 
 def _find_saver(callbacks: Iterable[Callback], resume: str | None) -> Checkpoint | None:
-    """Return the callback to resume from, None if the training begins from the start."""
+    """Return the callback to resume from, or None if training starts anew."""
     if resume is None:
         return None
     checks.check_choice("train", "resume", resume, ("latest",))

@@ -61,7 +61,7 @@ class Trained(NamedTuple):
 
 
 class Training:
-    """The interface of a training for callbacks.
+    """The interface of a training run for callbacks.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Training:
 
     @property
     def scope(self) -> ow.Scope:
-        """The variables' scope; for a function, the default one, though it may use another."""
+        """The scope of the variables; the default scope for a function, which may use another."""
         return self._trained.scope or ow.default_scope()
 
     def example_feeds(self) -> Mapping[str, Any]:
@@ -184,7 +184,7 @@ class Training:
         return state
 
     def restore(self, state: object) -> None:
-        """Continue from a result of `state`; FormatError if it is not such a state."""
+        """Restore a result of `state`; FormatError for anything else."""
         kept = check_state(state)
         totals = Totals(self._trained.names)
         totals.restore(kept["totals"])
@@ -198,7 +198,7 @@ class Training:
         self.epoch, self._done = kept["epoch"], kept["done"]
         self.n_steps, self._seconds = kept["n_steps"], kept["seconds"]
         self.stop_reason = kept["stop_reason"]
-        if self.is_first:  # the totals of all processes, which are joined again
+        if self.is_first:  # the totals of all processes, which are merged
             self._totals = totals
         self.history = History(kept["history"])
         self._display.note(f"resumed after {self.n_steps} steps, in epoch {self.epoch + 1}")
@@ -255,7 +255,7 @@ class Training:
     def _run_chunk(
         self, step: Callable[..., Sequence[Any]], batches: Iterable[Any], interrupt: Interrupt
     ) -> int:
-        # The hot loop, paid by every step: everything else waits for the end of the chunk.
+        # The hot loop; everything else is done once per chunk, after its last step.
         count_rows = self._source.count_rows
         values: list[Sequence[Any]] = []
         rows: list[int] = []

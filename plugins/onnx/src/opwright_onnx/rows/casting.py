@@ -1,4 +1,4 @@
-"""Rows of operators that change or make elements of a dtype."""
+"""Rows of operators that convert or create elements of a dtype."""
 
 from __future__ import annotations
 

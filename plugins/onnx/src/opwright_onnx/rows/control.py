@@ -218,7 +218,7 @@ def _make_turn(walk: Walk, body: GraphProto) -> Turn:
 
 
 def _goes_on(body: GraphProto) -> bool:
-    """Return whether the condition after a body always equals the one before it, or is true."""
+    """Return whether a body always leaves the condition unchanged, or sets it to true."""
     sources = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in sources and sources[name].op_type == "Identity":
@@ -272,7 +272,7 @@ def _scan(
 
 
 def _check_sizes(t: Translator, block: ow.Block) -> None:
-    """Refuse a body with sizes that depend on values of a run, since a loop has one plan."""
+    """Refuse a body whose sizes depend on run-time values, since a loop has a single plan."""
     for op in block.ops:
         for slot in op.definition.proto.operands:
             if t.reads_data(op.inputs.get(slot, ())):

@@ -16,7 +16,7 @@ ROWS = Rows()
 
 
 def from_front(t: Translator, index: Value, length: Any) -> Value:
-    """Return positions; negative ones are counted from the end."""
+    """Return positions; negative positions are counted from the end."""
     known = t.array(index)
     if known is not None and known.size and known.min() >= 0:
         return index

@@ -71,7 +71,7 @@ def conv(t: Translator, n: Node, x: Value, weight: Value, bias: Value = None) ->
 
 
 def check_rank(count: int) -> int:
-    """Return the number of axes of windows; DeclinedError for one without an operator."""
+    """Return the number of window axes; DeclinedError if no operator supports it."""
     if count not in (1, 2, 3):
         raise DeclinedError(f"its windows must have 1, 2 or 3 axes, got {count}")
     return count
@@ -150,7 +150,7 @@ def max_pool(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _whole_index(t: Translator, n: Node, x: Value, index: Value) -> Value:
-    """Return positions in the whole tensor for positions in the image of a channel."""
+    """Convert positions in a channel's image to positions in the complete tensor."""
     batch, channels, *sizes = t.known_shape(x, "input")
     area = int(np.prod(sizes))
     if n.attr("storage_order"):

@@ -47,7 +47,7 @@ def _carried(t: Translator, n: Node, x: Value, scale: Value, zero: Value, kind: 
 
 
 def _along(t: Translator, x: Value, scale: Value, axis: int, block: int) -> Value:
-    """Return scales to multiply `x` by: one for all, for an axis, or for each block of one."""
+    """Return scales for `x`: one for all elements, or one per index or block of an axis."""
     scale = _scalar_of(t, scale)
     if t.rank(scale) == 1:
         shape = [1] * t.rank(x)
@@ -77,7 +77,7 @@ def quantize(
 
 
 def _alike(t: Translator, scale: Value, zero: Value) -> tuple[Value, Value]:
-    """Return scale and zero point of one shape; a single number has no axes."""
+    """Return scale and zero point with the same shape; a single number has no axes."""
     scale = _scalar_of(t, scale)
     if zero is None:
         return scale, None

@@ -107,7 +107,7 @@ def _reversed(t: Translator, x: Value, lengths: Value) -> Value:
 
 
 def _check(n: Node, layer: _Layer) -> list[str]:
-    """Return the activations of one direction; DeclinedError for unsupported ones."""
+    """Return the activations of one direction; DeclinedError if they are unsupported."""
     usual = _ACTIVATIONS[n.op_type]
     activations = n.attr("activations") or usual * layer.count
     for direction in range(layer.count):

@@ -15,7 +15,7 @@ from opwright_onnx.translate.values import FLOATS, Value
 ROWS = Rows()
 
 _SINCE_INPUT = {"ReduceSum": 13}
-"""The opset from which on the axes are an input; 18 for all others."""
+"""The opset since which the axes are an input; 18 for all other operators."""
 
 
 def find_axes(t: Translator, n: Node, axes: Value) -> list[int] | None:

@@ -59,7 +59,7 @@ def _as_complex(t: Translator, x: Value) -> Value:
 
 
 def _resized(t: Translator, x: Value, length: int) -> Value:
-    """Return `x` with this many elements along the second to last axis, padded with zeros."""
+    """Return `x` zero-padded or truncated to `length` along the second to last axis."""
     rank = t.rank(x)
     own = t.known_shape(x, "input")[-2]
     if length <= own:

@@ -86,7 +86,7 @@ def _make_table(kind: str) -> _Table:
 
 
 def encode(t: Translator, x: Any, kind: str, saturate: bool, rounding: str) -> Codes:
-    """Return numbers in a carried dtype, with ties to even; too large ones saturate or are NaN."""
+    """Return numbers in a carried dtype, ties to even; too large numbers saturate or become NaN."""
     if kind in ("int2", "uint2"):
         whole = t.op("mod", t.cast(x, "int32"), 4)
         return Codes(t.cast(whole, "uint8"), kind)

@@ -112,7 +112,7 @@ def _group(slots: Any, values: Sequence[Value]) -> dict[str, list[Value]]:
 def _bind(
     t: Translator, proto: OpProto, inputs: Mapping[str, Sequence[Value]]
 ) -> dict[str, list[ow.Variable]]:
-    """Return variables for the inputs; overwritten ones have separate memory."""
+    """Return variables for the inputs; overwritten variables have separate memory."""
     written = {STEP_SLOT, *(slot.aliases for slot in proto.outputs)}
     bound: dict[str, list[ow.Variable]] = {}
     for slot, values in inputs.items():

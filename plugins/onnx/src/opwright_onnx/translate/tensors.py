@@ -1,4 +1,4 @@
-"""Reads tensors of a model; external ones are mapped from files in the model's folder."""
+"""Reads tensors of a model; external tensors are mapped from files in the model's folder."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Translator:
         `outputs`.
 
         Inputs are given by position or name, attributes by name, as for ``opwright.ops.TYPE``;
-        an input that is None is left out, and a number becomes a constant of the dtype of the
+        an input that is None is omitted, and a number becomes a constant of the dtype of the
         first input that has one. If all inputs are known, so is the result.
         """
         proto = ow.op_proto(type)
@@ -386,4 +386,4 @@ class Translator:
 
 
 class _UndoError(OpwrightError):
-    """Undoes a transaction whose changes were only made to be inspected."""
+    """Undoes a transaction whose changes were made only for inspection."""

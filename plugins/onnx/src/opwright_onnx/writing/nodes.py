@@ -54,7 +54,7 @@ class Nodes:
         """Append a node; return the name of its output, or a tuple of `outputs` of them.
 
         `dtype` is the dtype of the first output if the schema does not decide it; an attribute that
-        is None is left out.
+        is None is omitted.
         """
         dtypes = [self.dtypes.get(name) for name in inputs]
         found = check_types(op_type, domain, self.opset, dtypes, dtype) if not domain else {}

@@ -32,7 +32,7 @@ def tan(b: BodyContext) -> str:
 
 
 def _below(x: Expression, derivative: Expression, above: float) -> str:
-    """A derivative that is given up to 0, and constant above 0."""
+    """A derivative that is given for arguments up to 0, and constant above 0."""
     return x.compare("less_equal", 0.0).choose(derivative, x.filled(above)).name
 
 

@@ -76,7 +76,7 @@ def in_window(b: BodyContext) -> Expression | None:
 
 
 def attention_by_mask(b: BodyContext) -> bool:
-    """Write attention, or its gradient, with positions as a mask; return False if not needed."""
+    """Emit attention, or its gradient, with positions as a mask; return False if not needed."""
     if b.attr("softcap") or not (b.attr("window") or b.attr("from_end")):
         return False
     mask = None if not b.has_input("mask") else read(b, "mask")
@@ -163,7 +163,7 @@ def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> st
 
 
 def attention_body(b: BodyContext) -> bool:
-    """Write attention with attributes that kernels need not support."""
+    """Emit attention with attributes that kernels need not support."""
     if attention_by_mask(b):
         return True
     if not b.attr("softcap"):

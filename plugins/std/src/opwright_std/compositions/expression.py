@@ -45,7 +45,7 @@ class Expression:
         )
 
     def like(self, other: Expression, op_type: str = "reshape_like") -> Expression:
-        """Write `reshape_like`, `expand_like` or `sum_like`."""
+        """Emit `reshape_like`, `expand_like` or `sum_like`."""
         inputs = {"x": self.name, "like": other.name}
         return Expression(self._b, self._b.emit(op_type, inputs))
 
@@ -58,7 +58,7 @@ class Expression:
         return self.with_(op_type, self.filled(value))
 
     def choose(self, x: Expression, y: Expression) -> Expression:
-        """Return x where this condition is true, else y."""
+        """Return x where this condition is true, and y elsewhere."""
         inputs = {"condition": self.name, "x": x.name, "y": y.name}
         return Expression(self._b, self._b.emit("where", inputs))
 
@@ -140,12 +140,12 @@ def _widened(b: BodyContext, name: str) -> str:
 
 
 def read_wide(b: BodyContext, slot: str) -> Expression:
-    """Read an input, one of 16 bits as float32."""
+    """Read an input; 16-bit floats are converted to float32."""
     return Expression(b, _widened(b, b.input(slot) or ""))
 
 
 def rounded_to(b: BodyContext, x: Expression) -> Expression:
-    """Write x in the dtype of input x if that has 16 bits; return it unchanged otherwise."""
+    """Cast x to the dtype of input x if that has 16 bits; return x unchanged otherwise."""
     meta = b.meta(b.input("x") or "")
     return x if meta is None or meta.dtype not in HALVES else x.then("cast", dtype=meta.dtype)
 

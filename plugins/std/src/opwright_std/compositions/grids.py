@@ -21,7 +21,7 @@ class _Tap(NamedTuple):
 
 
 def sample_by_taking(b: BodyContext) -> str:
-    """Write grid_sample; taps outside of the image read a valid pixel with weight 0."""
+    """Emit grid_sample; taps outside of the image read a valid pixel with weight 0."""
     x, grid = read(b, "x"), read(b, "grid")
     metas = [b.meta(part.name) for part in (x, grid)]
     shapes = [() if meta is None else meta.shape for meta in metas]

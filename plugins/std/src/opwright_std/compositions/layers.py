@@ -11,7 +11,7 @@ from opwright_std.compositions.recurrent import Memory, gru_step, split
 
 
 def _affine(b: BodyContext, x: str, kind: str) -> Expression:
-    """``x @ weight^T + bias`` of the inputs or of the state."""
+    """Return ``x @ weight^T + bias`` for the inputs or for the state."""
     out = read(b, x).with_("matmul", read(b, f"weight_{kind}"), transpose_y=True)
     return out + read(b, f"bias_{kind}") if b.has_input(f"bias_{kind}") else out
 

@@ -155,7 +155,7 @@ def _run_direction(
     valid: Sequence[Expression],
     is_reverse: bool,
 ) -> tuple[list[Memory], Memory]:
-    """Write all steps of one direction; return the memory of each step, and the last one."""
+    """Emit all steps of one direction; return the memory of each step, and the last memory."""
     made: list[Memory] = [memory] * len(parts)
     for place in range(len(parts))[:: -1 if is_reverse else 1]:
         new = step(parts[place], memory)

@@ -115,7 +115,7 @@ def random_normal(
 def random_truncated_normal(
     count: int, dtype: np.dtype[Any], seed: int, stream: int | None, step: NDArray[Any] | None
 ) -> NDArray[Any]:
-    """Return `count` standard normal numbers of [-2, 2]: float64 for float64, else float32."""
+    """Return `count` standard normal numbers in [-2, 2]: float64 for float64, otherwise float32."""
     numbers = random_normal(count, dtype, seed, stream, step)
     attempt = 0
     while (outside := np.abs(numbers) > 2).any():

@@ -12,7 +12,7 @@ _A = -0.75
 """The coefficient of cubic convolution, as in PyTorch and OpenCV."""
 
 OUTSIDE = 8.0
-"""Positions this many pixels outside of an image read none of its pixels."""
+"""Distance in pixels outside of an image at which positions read none of its pixels."""
 
 
 class GridAxis(NamedTuple):

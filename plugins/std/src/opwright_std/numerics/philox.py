@@ -175,7 +175,7 @@ def multiply_high(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
 def random_uniform(
     count: int, dtype: np.dtype[Any], seed: int, stream: int | None, step: NDArray[Any] | None
 ) -> NDArray[Any]:
-    """Return `count` numbers of [0, 1): float64 for float64, else float32."""
+    """Return `count` numbers in [0, 1): float64 for float64, otherwise float32."""
     if dtype == np.float64:
         bits = random_long_words(count, seed, stream, step) >> np.uint64(11)
         return bits.astype(np.float64) * 2.0**-53

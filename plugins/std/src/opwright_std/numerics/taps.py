@@ -78,7 +78,7 @@ def make_taps(
 
 
 def crop_coordinates(size: int, count: int, part: tuple[float, float]) -> Array:
-    """Return evenly spaced positions from begin to end of a range; a single one is its middle."""
+    """Return evenly spaced positions in a range, ends included; a single position is the middle."""
     begin, end = (side * (size - 1) for side in part)
     if count == 1:
         return np.array([(begin + end) / 2])

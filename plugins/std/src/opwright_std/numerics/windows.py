@@ -56,7 +56,7 @@ class Axis(NamedTuple):
     dilation: int = 1
 
     def taps(self) -> Taps:
-        """Return for each tap the windows in which it covers an element, and the elements."""
+        """Return, for each tap, the windows in which it covers an element, and these elements."""
         return [self._tap(tap * self.dilation - self.before) for tap in range(self.kernel)]
 
     def covering_taps(self) -> Taps:

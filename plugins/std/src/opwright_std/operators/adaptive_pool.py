@@ -1,4 +1,4 @@
-"""Pooling to a given output size: images are divided into that many bins."""
+"""Pooling to a given output size: images are divided into `output_size` bins."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def _box_coder_shape(ctx: InferContext) -> None:
 
 
 class _Pairs:
-    """Steps shared by encoding and decoding; pairs are [n, m, 4]."""
+    """The steps shared by encoding and decoding; pairs are [n, m, 4]."""
 
     def __init__(self, b: BodyContext) -> None:
         self._b = b

@@ -19,7 +19,7 @@ def _norm_of(tensors: Sequence[Array]) -> float:
 
 
 def _factor_of(norm: float, max_norm: float) -> float:
-    """Return the factor of the gradients: exactly 1 within the bound."""
+    """Return the scaling factor of the gradients; exactly 1 if the norm is within the bound."""
     return 1.0 if norm <= max_norm else max_norm / norm
 
 

@@ -113,7 +113,7 @@ def _spread_sizes(ctx: InferContext, sizes: list[int], kernel: list[int]) -> lis
 
 
 def _transpose_gradient(g: GradientContext) -> None:
-    """The operator is the gradient of a convolution: its gradients are convolutions."""
+    """The operator is the gradient of a convolution, so its gradients are convolutions."""
     (grad,) = g.filled_output_grads("out")
     rank = len(g.attr("strides"))
     names = ("strides", "paddings", "dilations", "groups", "data_format")

@@ -1,4 +1,4 @@
-"""Dropout: zero random elements in training, scale the others."""
+"""Dropout: zero random elements in training, and scale the remaining elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Margin losses: of scores and signs, of classes, and of triplets of vectors."""
+"""Margin losses for scores and signs, for classes, and for triplets of vectors."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _grad_of(g: GradientContext, operand: _Operand, other: _Operand, grad: str) 
 
 
 def _is_weight(operand: _Operand, other: _Operand) -> bool:
-    """Return whether the right matrix is shared by a batch: one product of all rows is faster."""
+    """Return whether a batch shares the right matrix, since one product of all rows is faster."""
     return (
         operand.slot == "y"
         and len(operand.shape) == 2

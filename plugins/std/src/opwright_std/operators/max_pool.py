@@ -1,4 +1,4 @@
-"""Maximum pooling: the greatest element of each window that slides over images."""
+"""Max pooling: the largest element of each window that slides over images."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def max_pool2d(
 
 
 def max_pool_grad(op_type: str) -> Callable[..., None]:
-    """Return the gradient kernel of `op_type`, which its error for an index out of range names."""
+    """Return the gradient kernel of `op_type`; errors for invalid indices begin with this name."""
 
     def add_to_places(
         index: Array, out_grad: Array, x_grad: Array, *, data_format: str, **_: object

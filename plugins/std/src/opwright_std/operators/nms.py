@@ -87,7 +87,7 @@ def batched_nms(
 
 
 def _by_score(scores: Array, threshold: float) -> Array:
-    """Return indices of boxes, best scores first, NaN before all; ties keep the order."""
+    """Return box indices by descending score, NaN first; the sort is stable."""
     order = np.lexsort((-scores, ~np.isnan(scores)))
     if threshold > -math.inf:
         order = order[~(scores[order].astype(np.float64) <= threshold)]

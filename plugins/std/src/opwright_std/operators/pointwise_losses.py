@@ -125,7 +125,7 @@ def log_loss_grad(
 
 
 def _subtract_present(logs: Array, x: Array, weight: Array) -> Array:
-    """Return logs - x, and 0 where the weight is 0: 0 * inf is 0 here."""
+    """Return logs - x, and 0 where the weight is 0, so that 0 * inf is 0."""
     return np.subtract(logs, x, out=np.zeros_like(x), where=np.asarray(weight != 0))
 
 

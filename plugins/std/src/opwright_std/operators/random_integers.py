@@ -19,7 +19,7 @@ def bernoulli(
 
 
 def draw_ones(x: Array, words: Array, out: Array) -> None:
-    """Write 1 where the random word is below the threshold of the probability, else 0."""
+    """Write 1 where the random word is below the probability's threshold, otherwise 0."""
     chance = x.astype(np.float64)
     wrong = ~((chance >= 0) & (chance <= 1))
     if wrong.any():

@@ -143,7 +143,7 @@ def _set_shapes(ctx: InferContext, gates: int) -> None:
 
 
 def _lstm_cell_shape(ctx: InferContext) -> None:
-    """The new state and cell have the shape of the old ones."""
+    """The new state and cell have the shapes of the old state and cell."""
     _set_shapes(ctx, 4)
 
 

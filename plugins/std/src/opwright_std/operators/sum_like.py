@@ -21,7 +21,7 @@ class sum_like:  # noqa: N801 - a kernel is named after its operator
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Return a copy if nothing was broadcast, else a sum over the broadcast axes."""
+        """Return a copy if nothing was broadcast, otherwise a sum over the broadcast axes."""
         shape, target = ctx.inputs["x"][0].shape, ctx.inputs["like"][0].shape
         axes, kept = _split_axes(shape, target)
 

@@ -1,8 +1,8 @@
-"""``fuse_conv_pool_grad``: a convolution's gradients from the maxima of the following pooling.
+"""``fuse_conv_pool_grad``: a convolution's gradients from the indices of the following max pool.
 
-The gradient of maximum pooling is nonzero only at its maxima: sums over the pixels of the
-convolution's output need only those. The pooling's gradient itself is removed as dead code, unless
-something else reads it.
+The gradient of max pooling is nonzero only at the pooling indices, so sums over the pixels of the
+convolution's output need only these pixels. The pooling's gradient itself is removed as dead code,
+unless something else reads it.
 """
 
 from __future__ import annotations

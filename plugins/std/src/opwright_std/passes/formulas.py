@@ -87,7 +87,7 @@ class _Formula:
         return self
 
     def list_ops(self, graph: Graph) -> list[LoweredOp]:
-        """Return the operators, and the operators that write numbers only for these."""
+        """Return the formula's operators, and the operators that create constants only for them."""
         readers = graph.uses().readers
         numbers = {
             value.op

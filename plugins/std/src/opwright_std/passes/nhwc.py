@@ -37,10 +37,10 @@ IMAGES: dict[str, frozenset[str]] = {
     "adaptive_max_pool2d": frozenset({"x", "out", "index"}),
     "adaptive_max_pool2d_grad": frozenset({"x", "index", "out_grad", "x_grad"}),
 }
-"""Operators with a data_format, and their slots of images. A dot marks the device's own."""
+"""Operators with a data_format, and their image slots. A dot marks operators of the device."""
 
 CONVOLUTIONS = ("conv2d", "conv2d_grad", "conv2d_transpose", ".conv2d_fused")
-"""Operators converted if their kernel prefers it; others only next to these."""
+"""Operators converted if their kernel prefers it; other operators only next to these."""
 
 _NORM_GRAD = frozenset({"x", "out", "out_grad", "x_grad", "residual_grad"})
 

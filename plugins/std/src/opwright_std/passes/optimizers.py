@@ -1,4 +1,4 @@
-"""``fuse_optimizers``: fuse all updates of one kind into one step.
+"""``fuse_optimizers``: fuse all updates of the same kind into one step.
 
 A model has dozens of small parameters. Individual updates cost a step or a launch each, and are too
 small for several threads; ``std.multi_<type>`` distributes them together, if the device has a

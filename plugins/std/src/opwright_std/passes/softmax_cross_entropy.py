@@ -133,7 +133,7 @@ def _scores(
 
 
 def _if_needed(graph: Graph, value: Value | None, old: list[LoweredOp]) -> Value | None:
-    """Return a value if it is fetched or has readers other than `old`, else None."""
+    """Return a value if it is fetched or has readers other than `old`, otherwise None."""
     if value is None:
         return None
     uses = graph.uses()

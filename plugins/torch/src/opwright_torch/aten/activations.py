@@ -72,7 +72,7 @@ def celu(t: Translator, input: Value, alpha: float) -> Value:
 
 @ROWS.row("aten::leaky_relu")
 def leaky_relu(t: Translator, input: Value, negative_slope: float) -> Value:
-    """The input where it is above 0, else a multiple of it."""
+    """The input where it is above 0, and a multiple of it elsewhere."""
     return t.op("leaky_relu", input, alpha=float(negative_slope))
 
 
@@ -88,7 +88,7 @@ def rrelu(
 
 @ROWS.row("aten::prelu", "aten::_prelu_kernel")
 def prelu(t: Translator, input: Value, weight: Value) -> Value:
-    """The input where it is above 0, else a multiple of it with a learned factor per channel."""
+    """The input where it is above 0; elsewhere multiplied by a learned factor per channel."""
     if len(weight.shape) == 1 and t.shape(weight)[0] != 1 and len(input.shape) > 2:
         weight = t.op("reshape", weight, shape=[-1, *(1 for _ in input.shape[2:])])
     return t.op("prelu", input, weight)
@@ -117,13 +117,13 @@ def softshrink(t: Translator, input: Value, lambd: float) -> Value:
 
 @ROWS.row("aten::hardshrink")
 def hardshrink(t: Translator, input: Value, lambd: float) -> Value:
-    """0 near 0, else x."""
+    """0 near 0, and x elsewhere."""
     return t.op("hard_shrink", input, threshold=float(lambd))
 
 
 @ROWS.row("aten::threshold")
 def threshold(t: Translator, input: Value, threshold: float, value: float) -> Value:
-    """The input where it exceeds `threshold`, else `value`."""
+    """The input where it exceeds `threshold`, and `value` elsewhere."""
     filled = t.full(value, (), input.dtype)
     return t.op("where", t.op("less_equal", input, threshold), filled, input)
 

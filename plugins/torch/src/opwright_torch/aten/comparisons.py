@@ -99,13 +99,13 @@ def _is(t: Translator, input: Value, value: float) -> Value:
 @ROWS.row("aten::where.self", "aten::where.ScalarSelf", "aten::where.ScalarOther")
 @ROWS.row("aten::where.Scalar")
 def where(t: Translator, condition: Value, input: Value, other: Value) -> Value:
-    """`input` where the condition is true, else `other`."""
+    """`input` where the condition is true, and `other` elsewhere."""
     return t.op("where", t.cast(condition, "bool"), *t.promote(input, other))
 
 
 @ROWS.row("aten::masked_fill")
 def masked_fill(t: Translator, input: Value, mask: Value, value: Value) -> Value:
-    """`value` where the mask is true, else the input."""
+    """`value` where the mask is true, and the input elsewhere."""
     return t.op("where", t.cast(mask, "bool"), *t.promote(value, input))
 
 

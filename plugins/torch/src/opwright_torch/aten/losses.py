@@ -11,7 +11,7 @@ from opwright_torch.translate.translator import Value
 ROWS: Final = Rows()
 
 REDUCTIONS: Final = ("none", "mean", "sum")
-"""Our reductions by PyTorch's number."""
+"""opwright's reductions by PyTorch's code."""
 
 
 def _reduced(t: Translator, losses: Value, reduction: int) -> Value:
@@ -61,7 +61,7 @@ def nll_loss(
 def _pointwise(
     t: Translator, type: str, input: Value, target: Value, reduction: int, **attrs: Any
 ) -> Value:
-    """Write a loss of two broadcast tensors."""
+    """Append a loss of two broadcast tensors."""
     x, label = t.promote(input, target)
     if t.shape(x) != t.shape(label):
         x, label = (

@@ -207,7 +207,7 @@ def instance_norm(
 
 
 def _along(t: Translator, type: str, input: Value, dim: int) -> Value:
-    """Write a softmax, computed in PyTorch's result dtype."""
+    """Append a softmax, computed in PyTorch's result dtype."""
     return t.op(type, t.cast(input, t.dtype()), axis=dim)
 
 

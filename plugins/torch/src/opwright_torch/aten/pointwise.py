@@ -236,7 +236,7 @@ def frac(t: Translator, input: Value) -> Value:
 
 @ROWS.row("aten::round")
 def round_(t: Translator, input: Value, decimals: int = 0) -> Value:
-    """The nearest number with this many decimals, ties to even."""
+    """The nearest number with `decimals` decimal places, ties to even."""
     if decimals == 0:
         return without_gradient(t, t.op("round", input), input)
     if input.dtype not in FLOATS:

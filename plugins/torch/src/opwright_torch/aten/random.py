@@ -87,7 +87,7 @@ def randperm(t: Translator, n: int, **_: Value) -> Value:
 
 @ROWS.row("aten::bernoulli")
 def bernoulli(t: Translator, input: Value, p: Value = None, generator: Value = None) -> Value:
-    """1 with a probability, else 0."""
+    """1 with the given probability, otherwise 0."""
     if p is None:
         chances = input
     elif isinstance(p, float):

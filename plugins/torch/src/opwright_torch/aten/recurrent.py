@@ -47,7 +47,7 @@ def _layers(
     train: bool,
     **attrs: Any,
 ) -> Value:
-    """Write one operator for all layers, or one per layer with dropout between them."""
+    """Append one operator for all layers, or one per layer with dropout between them."""
     n_units = num_layers * (2 if attrs["bidirectional"] else 1)
     names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if has_biases else [])]
     if len(params) > len(names) * n_units:

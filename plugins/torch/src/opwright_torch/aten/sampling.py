@@ -77,7 +77,7 @@ def col2im(
     padding: Value,
     stride: Value,
 ) -> Value:
-    """Sum of columns into images."""
+    """Columns summed into images (col2im)."""
     attrs = _windows(kernel_size, dilation, padding, stride)
     attrs["output_size"] = each_axis(output_size, 2)
     return in_batch(t, input, 1, lambda x: t.op("fold", x, **attrs))
@@ -92,7 +92,7 @@ def max_unpool(
     stride: Value = None,
     padding: Value = None,
 ) -> Value:
-    """Maxima scattered back to their indices."""
+    """Pooled values scattered back to their indices."""
     count = len(output_size)
     single = rank(input) == count + 1
     index = t.cast(indices, "int32")

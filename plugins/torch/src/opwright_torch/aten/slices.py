@@ -60,7 +60,7 @@ def narrow(t: Translator, input: Value, dim: int, start: Value, length: int) -> 
 
 
 def _parts(t: Translator, input: Value, dim: int) -> Value:
-    """The input split along an axis into PyTorch's results."""
+    """Split the input along an axis into chunks with the sizes of PyTorch's results."""
     axis = axis_of(input, dim)
     sections = [t.size(part.shape[axis]) for part in t.meta()]
     if len(sections) == 1:
@@ -72,7 +72,7 @@ def _parts(t: Translator, input: Value, dim: int) -> Value:
 @ROWS.row("aten::split_with_sizes_copy", "aten::tensor_split", "aten::unsafe_split")
 @ROWS.row("aten::unsafe_chunk", "aten::unsafe_split_with_sizes")
 def split(t: Translator, input: Value, dim: int = 0, **_: Value) -> Value:
-    """Parts along an axis, of PyTorch's lengths."""
+    """The input split along an axis, with the chunk sizes of PyTorch."""
     return _parts(t, input, dim)
 
 

@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """A parsed text."""
+    """The calls of a parsed string."""
 
     names: list[str]
     steps: list[Step]
@@ -141,7 +141,7 @@ def _keep(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> Calls:
-    """Parse a text; AttributeValueError if it is invalid."""
+    """Parse the string of calls; AttributeValueError if it is invalid."""
     try:
         content = json.loads(text)
         steps = [

@@ -18,7 +18,7 @@ from opwright_torch.capture.results import Mutation, Output, View
 from opwright_torch.capture.running import CaptureError, FunctionalRun, functional_mode
 
 Storage = int | None
-"""Equal for tensors with the same memory; None without memory."""
+"""Identifies the memory of a tensor; None for a tensor without memory."""
 
 
 class Captured(NamedTuple):

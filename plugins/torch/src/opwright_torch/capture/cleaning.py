@@ -92,7 +92,7 @@ def _copied(node: Node) -> Node:
 
 
 def _append(node: Node, target: Any, source: Node, *args: Any, **kwargs: Any) -> Node:
-    """Insert a node before another one, with the same `requires_grad`."""
+    """Insert a node before another node, with the same `requires_grad`."""
     with node.graph.inserting_before(node):
         added = node.graph.call_function(target, (source, *args), kwargs)
     added.meta.update(node.meta)

@@ -22,7 +22,7 @@ _WITHOUT_VALUE: Final = {aten.empty, aten.empty_strided, aten.empty_like, aten.n
 
 
 def fold(module: GraphModule) -> None:
-    """Replace operators on constants by constants if others use the result."""
+    """Replace operators on constants by constants if other operators use the result."""
     values: dict[Node, Any] = {}
     for node in module.graph.nodes:
         if node.op == "get_attr":

@@ -103,7 +103,7 @@ def _unwrapped(value: Any) -> Any:
 
 
 def functional_mode() -> Callable[[], AbstractContextManager[Any]]:
-    """Return a context manager that converts in-place operators to functional ones."""
+    """Return a context manager that makes in-place operators functional."""
     mode = FunctionalMode()
 
     @contextmanager
@@ -248,4 +248,4 @@ _INLINED: Final[dict[Any, Callable[..., Any]]] = {
     wrap_with_set_grad_enabled: _inline_switched,
     wrap_with_autocast: _inline_cast,
 }
-"""Operators that call a graph. `torch.export` writes ``no_grad`` and ``autocast`` so."""
+"""Operators that call a graph, as which `torch.export` writes ``no_grad`` and ``autocast``."""

@@ -103,7 +103,7 @@ def make_plan(
 
 
 def _draft(form: Form, job: Job, sizes: Mapping[Any, int]) -> Draft:
-    """Return the forward; operators of gradients are appended to its program."""
+    """Return a draft of the forward pass, to whose program gradient operators are appended."""
     program = form.program.clone()
     block = program.global_block()
     wanted = [form.names[i] for i in job.trained]
@@ -118,7 +118,7 @@ def _draft(form: Form, job: Job, sizes: Mapping[Any, int]) -> Draft:
 
 
 def _flow(block: ow.Block, sources: Iterable[str]) -> frozenset[str]:
-    """Return some variables, and the variables on the path of their gradients."""
+    """Return `sources` and every variable whose gradient can flow back to one of them."""
     flowing = set(sources)
     for op in block.ops:
         if isinstance(op.definition.gradient, NoGradient) or flowing.isdisjoint(op.input_names()):

@@ -37,7 +37,7 @@ class Rows(dict[str, Row]):
 
 
 def find_row(operator: torch._ops.OpOverload) -> Row | None:
-    """Return the row of an overload, else the row of its name, else None.
+    """Return the row of an overload or of its name, or None if neither exists.
 
     A row named ``opwright::`` is for all other operators of opwright, ``opwright_acme::swish`` too.
     """

@@ -106,7 +106,7 @@ class Translator:
         """Append an operator; return the Variable of its first output, or a tuple of the first `n`.
 
         Inputs are given by position or name, attributes by name, as for ``opwright.ops.TYPE``;
-        an input that is None is left out, and a number becomes a constant of the dtype of the
+        an input that is None is omitted, and a number becomes a constant of the dtype of the
         first Variable.
         """
         proto = ow.op_proto(type)

@@ -142,7 +142,7 @@ class IsolatedCheck:
         return result
 
     def close(self) -> None:
-        """End the process; the next call starts another one."""
+        """Terminate the process; the next call starts a new one."""
         if self._child is not None:
             self._child.close()
         self._child = None

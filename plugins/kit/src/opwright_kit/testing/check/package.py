@@ -39,7 +39,7 @@ from opwright_kit.testing.samples.samplers import GROUP, SamplerError, load_samp
 _OWN: Final = "opwright_kit."
 
 _MAX_FINDINGS: Final = 5
-"""The most findings of one rule on one subject: more would repeat the same."""
+"""Maximum number of findings of one rule on one subject; more would only repeat these."""
 
 
 class PackageCheck:
@@ -117,7 +117,7 @@ class PackageCheck:
         return [(name, rule) for name in self._subjects for rule in self.rules_about(name)]
 
     def rules_about(self, subject: str) -> list[str]:
-        """Return the names of the rules that apply to a subject, which is loaded for it."""
+        """Load a subject, and return the names of the rules that apply to it."""
         item = self._subjects[subject]
         self._check.note(f"loading {subject}")
         return [name for name, rule in self._rules.items() if rule.asks(item)]
@@ -150,7 +150,7 @@ class PackageCheck:
 
 
 def _check_number(sample: int, subjects: list[Subject], seed: int) -> None:
-    """Raise if no subject has a sample of this number."""
+    """Raise if no subject has a sample with this index."""
     counts = []
     for item in subjects:
         if isinstance(item, OperatorSubject | KernelSubject):

@@ -43,14 +43,14 @@ class Derivative(ABC):
 
     @abstractmethod
     def gradients(self, forward: Sample, out_grad: float | None = None) -> Outputs | None:
-        """Return the gradients by input slot, for `out_grad` as drawn or filled with one number."""
+        """Return the gradients by input slot, for the drawn `out_grad` or a constant one."""
 
     def is_elementwise(self, slot: str) -> bool:
         """Return whether each element of the outputs depends on one element of an input."""
         arrays = self.forward.inputs[slot]
         if len(arrays) != 1 or not arrays[0].size:
             return False
-        # The first and the last element may have neighbors on the other side only.
+        # The first and the last element may have neighbors on only one side.
         places = {0, arrays[0].size // 2, arrays[0].size - 1}
         return all(self._moves_alone(slot, place) for place in sorted(places))
 

@@ -98,7 +98,7 @@ class Differences:
         return self._say([int(i) for i in place], got, derivative)
 
     def _compare(self, gradient: Array, signs: Array, where: Array) -> tuple[float, float] | None:
-        """Return the derivatives by the gradient and by differences; None if they agree."""
+        """Return the derivatives from the gradient and from differences, or None if they agree."""
         direction = np.zeros(self._array.size)
         direction[where] = signs[where]
         derivative = self._along(direction.reshape(self._array.shape), 1.0)

@@ -12,7 +12,7 @@ from opwright_kit.testing.samples.sample import Array, Sample, find_first
 from opwright_kit.testing.samples.special_numbers import Place, filled_with
 
 _TAILS: Final = (4.0, 8.0, 15.0, 30.0, 60.0, 88.0, 188.0, 1e3, 1e8, 1e16)
-"""Both signs are tried. At the first points exponentials lose their last digits."""
+"""Magnitudes, tried with both signs. At the first ones, exponentials lose their last digits."""
 
 _NEAR: Final = (0.5, -0.5)
 """The points where a gradient is compared first; faults there do not concern tails."""
@@ -21,7 +21,7 @@ _FARTHER: Final = (1e100, 1e200)
 """In float64."""
 
 _RTOL: Final = 1e-2
-"""The tolerance of a gradient; formulas with cancellation exceed it by far, others lose nothing."""
+"""The gradient tolerance; formulas with cancellation exceed it by far, other formulas do not."""
 
 _STEP: Final = 1e-3
 """The step of a difference, as a fraction of the number."""
@@ -31,7 +31,7 @@ _LARGE: Final = 1e30
 """Between these bounds, numbers and intermediate results have full precision in float32."""
 
 _NOISE: Final = 1e-6
-"""Residue in float32 around 1 where float64 gives 0."""
+"""Tolerated residue in float32, for values around 1, where float64 gives 0."""
 
 _ADVICE: Final = "use a formula that does not cancel or overflow there"
 

@@ -153,7 +153,7 @@ def _append(block: Block, op_type: str, inputs: Mapping[str, Any]) -> Variable:
 
 
 def differentiate(training: Training) -> Sequence[tuple[Variable, Variable]]:
-    """Return the pairs of `append_backward`; inputs that have no gradient are omitted."""
+    """Return the pairs of `append_backward`, without inputs that have no gradient."""
     targets = list(training.targets)
     while targets:
         try:

@@ -34,7 +34,7 @@ class GuardPages:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def add_step(self, builder: runtime.PlanBuilder, arena: int, *, close: bool) -> None:
-        """Add the step that closes the pages, or the one that opens them."""
+        """Add the step that closes or opens the pages."""
         step = runtime.prepare_python(self._close if close else self._open, [0])
         builder.kernel(step, [arena], [0, 1], 0, 0)
 

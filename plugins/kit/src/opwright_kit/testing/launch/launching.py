@@ -166,7 +166,7 @@ class Launch:
         self._kept = threading.local()
 
     def _prepare(self, n_threads: int, reuse: dict[str, str], packed: bool) -> PreparedKernel:
-        """Return the prepared kernel; raise Refuse if it should pack inputs and packs none."""
+        """Return the prepared kernel; raise Refuse if it should pack inputs but packs none."""
         proto, inputs = self._definition.proto, self._metas[0]
         kernel = prepare_one(
             self.entry,

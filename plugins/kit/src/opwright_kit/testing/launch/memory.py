@@ -16,12 +16,12 @@ from opwright.op import Meta, dtype_to_numpy, item_size, numel
 from opwright_kit.testing.samples.sample import Array
 
 GUARD_BYTES: Final = 256
-"""Before and after each array: four times the widest vector."""
+"""Guard bytes before and after each array: four times the widest vector."""
 
 PAGE_BYTES: Final = mmap.PAGESIZE
 
 LEAST_PAGED_BYTES: Final = 4 * 2**20
-"""The least size of an arena with guard pages: from this size on, the host allocates whole
+"""The minimum size of an arena with guard pages: from this size on, the host allocates whole
 pages."""
 
 Side: TypeAlias = Literal["begin", "end"]
@@ -138,7 +138,7 @@ class Memory:
         return place
 
     def _find_offset(self, size: int, is_workspace: bool) -> int:
-        """Return where the next array begins in the arena."""
+        """Return the offset in the arena at which the next array begins."""
         if self._pages is None:
             return _round_up(self._end + GUARD_BYTES, self._alignment)
         begin = self._add_guard()

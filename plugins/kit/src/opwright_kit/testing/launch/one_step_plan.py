@@ -64,7 +64,7 @@ class OneStepPlan:
         self.plan = self._build(kernel.prepared, repeat)
 
     def open_pages(self) -> None:
-        """Open the pages that a failed run of this thread has left closed."""
+        """Open the pages that remained closed after a failed run in this thread."""
         if self._guard is not None:
             self._guard.open()
 

@@ -1,4 +1,4 @@
-"""Inputs that a kernel packs: they are in a scope, as a network's parameters are."""
+"""Inputs that a kernel packs; like a network's parameters, they are in a scope."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class CheckContext:
         self._devices: dict[str, str | None] = {HOST_DEVICE: None}
 
     def with_seed(self, seed: int) -> CheckContext:
-        """Return the same context with another seed for all samples; itself for its own seed."""
+        """Return this context with another seed for all samples, or itself for the same seed."""
         if seed == self.seed:
             return self
         return CheckContext(self.context, seed, samplers=self._samplers, notes=self._notes)

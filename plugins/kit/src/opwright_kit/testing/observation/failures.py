@@ -39,7 +39,7 @@ def skipping_lacks(entry: KernelEntry) -> Iterator[None]:
 
 
 def _find_lack(error: OpwrightError, entry: KernelEntry) -> BaseException | None:
-    """Return the missing part of an error, in the plugin's own words if it has any, or None."""
+    """Return the error that reports a missing requirement, preferably the plugin's own, or None."""
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__) is not None:
         causes.append(cause)

@@ -17,13 +17,13 @@ from opwright_kit.testing.samples.draw import LARGE
 from opwright_kit.testing.samples.sample import Array, Sample, count_elements, variable_name
 
 OTHER_POISON: Final = 0x41
-"""A second byte for memory: 12 in float32, 2 million in float64, so adding to it shows."""
+"""A second poison byte: 12 in float32, 2 million in float64, so additions to it are detected."""
 
 _REPEATS: Final = 16
 
 
 class Observation(NamedTuple):
-    """A kernel run twice on one sample, in memory that held other bytes the second time.
+    """A kernel run twice on one sample, with different bytes in memory the second time.
 
     If it packs inputs, the second run uses the packed copy of the first.
 
@@ -32,9 +32,9 @@ class Observation(NamedTuple):
     entry : KernelEntry
     sample : Sample
     launch : Launch
-        Runs it again.
+        Runs the kernel again.
     first, second : KernelRun
-        With `POISON` and with `OTHER_POISON`.
+        The runs with `POISON` and with `OTHER_POISON`.
     """
 
     entry: KernelEntry
@@ -44,11 +44,11 @@ class Observation(NamedTuple):
     second: KernelRun
 
     def repeats(self) -> bool:
-        """Return whether equal inputs in equal memory have equal results in several runs."""
+        """Return whether several runs on identical inputs and memory have equal results."""
         return repeats(self.launch, self.first)
 
     def find(self, rule: str, subject: KernelSubject, message: str) -> Finding:
-        """Return a finding that this sample shows."""
+        """Return a finding for this sample."""
         packed = f", where it packs {', '.join(self.launch.packed)}" if self.launch.packed else ""
         return find_on(rule, subject, self.sample, f"{message}{packed}")
 
@@ -73,7 +73,7 @@ def repeats(
 def find_on(
     rule: str, subject: KernelSubject | OperatorSubject, sample: Sample, message: str
 ) -> Finding:
-    """Return a finding about an operator or a kernel that a sample shows."""
+    """Return a finding about an operator or a kernel, with the sample that shows it."""
     text = f"{subject.name}: {message}"
     return Finding(rule, subject.name, text, sample.describe(), sample.number, sample.dtype)
 

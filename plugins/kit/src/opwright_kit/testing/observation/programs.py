@@ -26,13 +26,13 @@ _MOST_OPERATORS: Final = 4
 """The maximum number of operators in a drawn program."""
 
 _MOST_ELEMENTS: Final = 2**14
-"""The largest size of the inputs of one operator; small, since there are many programs."""
+"""Maximum input size of one operator; it is small because there are many programs."""
 
 _PLAIN: Final = ("multiply", "add")
 """Operators drawn if a pass names only updates."""
 
 _MOST_FUNCTIONS: Final = 200
-"""The most functions of a package that are searched for the names of operators."""
+"""Maximum number of a package's functions that are searched for operator names."""
 
 
 class DrawnProgram(NamedTuple):
@@ -150,7 +150,7 @@ class ProgramDrawer:
         return [sample for sample in samples if 0 < count_elements(sample) <= _MOST_ELEMENTS]
 
     def draw(self, rng: np.random.Generator) -> DrawnProgram | None:
-        """Return a program, None if no operator has samples, or an operator accepts nothing."""
+        """Return a program, or None if no operator has samples or one refuses every input."""
         if not self._last:
             return None
         is_training = bool(rng.random() < 0.5)
@@ -198,7 +198,7 @@ class _Writer:
             if adapted is not None:
                 sample, place = adapted
                 names[place] = name
-                if self._rng.random() < 0.6:  # a second input may also be a written one
+                if self._rng.random() < 0.6:  # a second input may also be a written variable
                     break
         self._append(sample, definition, names)
 
@@ -294,7 +294,7 @@ class _Writer:
                 shared.update({(slot, i): name for i, name in enumerate(inputs[slot])})
 
     def _give(self, name: str, array: Array, persistable: bool) -> str:
-        """Declare an input that nothing has written, and return its name."""
+        """Declare an input that no operator writes, and return its name."""
         meta = meta_of(array)
         is_parameter = self._is_training and not persistable and is_float(meta.dtype)
         if is_parameter and self._rng.random() < 0.7:

@@ -14,7 +14,7 @@ SKIPPED: Final = "skipped"
 
 
 class Skipped(Exception):  # noqa: N818 - control flow of a rule, not an error
-    """Raised by a rule that has nothing to check on a subject; its text is the reason."""
+    """Raised by a rule that has nothing to check on a subject; the message is the reason."""
 
 
 class Finding(NamedTuple):

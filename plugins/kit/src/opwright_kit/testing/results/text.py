@@ -56,7 +56,7 @@ def format_junit(card: Scorecard) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text without the characters that XML does not allow."""
+    """Return a string without the characters that XML does not allow."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 

@@ -45,7 +45,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _reads_output(observation: Observation) -> str | None:
-    """Return an output whose former content changes the result; None if there is none."""
+    """Return an output whose previous content changes the result, or None."""
     first = observation.first
     if equal_bytes(first.outputs, observation.second.outputs) or not observation.repeats():
         return None
@@ -64,7 +64,7 @@ def _differ(a: np.ndarray, b: np.ndarray, where: np.ndarray) -> bool:
 
 
 def _fitting(observation: Observation, definition: OpDefinition) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of `may_reuse` that a plan would use: of equal dtype and size."""
+    """Yield the pairs of `may_reuse` that a plan would use, with equal dtypes and sizes."""
     sample = observation.sample
     counts = dict(zip(definition.output_index, sample.output_counts(definition), strict=True))
     metas = dict(zip(definition.output_index, sample.infer(definition), strict=True))
@@ -81,7 +81,7 @@ def _fitting(observation: Observation, definition: OpDefinition) -> Iterator[tup
 def _compare(
     observation: Observation, output: str, source: str, context: CheckContext
 ) -> str | None:
-    """Return the fault of an output that shares the memory of an input, or None."""
+    """Return what is wrong with an output that shares the memory of an input, or None."""
     launch = observation.find_like(context, reuse=[(output, source)])
     pair = f"may_reuse=[({output!r}, {source!r})]"
     if launch is None:

@@ -26,7 +26,7 @@ SUBJECT = KernelSubject
 _RUNS: Final = 6
 _COUNTS: Final = (1, 2, 3, 8)
 _SAMPLES: Final = 2
-"""The number of samples of each kernel, the largest ones: order matters in long sums."""
+"""How many of the largest samples are run per kernel, since order matters in long sums."""
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:

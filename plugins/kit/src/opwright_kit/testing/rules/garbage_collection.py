@@ -71,7 +71,7 @@ class _Use(threading.Thread):
     """A thread that uses a device once, and collects cycles meanwhile."""
 
     def __init__(self, device: runtime.Device, package: str) -> None:
-        super().__init__(daemon=True)  # it may never end
+        super().__init__(daemon=True)  # it may never return
         self.package = package
         self.n_lines = 0
         self.fault: str | None = None

@@ -42,11 +42,11 @@ _MOST_FOR_PLACES: Final = 2000
 """Elements of a sample's inputs: in a larger one, elements are only moved together."""
 
 _MOST_ELEMENTS: Final = 2**14
-"""The largest size of a sample's inputs that is differentiated again."""
+"""Maximum size of a sample's inputs for which second gradients are checked."""
 
 
 def concerns(subject: OperatorSubject) -> bool:
-    """Return whether a program may contain the operator; plan-only ones occur only in plans."""
+    """Return whether a program may contain the operator, which is false for plan-only operators."""
     return not subject.definition.plan_only
 
 

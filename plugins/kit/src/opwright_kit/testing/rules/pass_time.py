@@ -50,7 +50,7 @@ def _count_elements(compared: Compared) -> int:
 
 
 def _time(compared: Compared) -> list[float]:
-    """Return the least time of each form in seconds, of this thread's processor, measured
+    """Return the shortest time of each form in seconds, of this thread's processor, measured
     alternately.
     """
     least = [float("inf")] * 2

@@ -137,7 +137,7 @@ def _find_fault_of_packed(
 def find_fault(
     outputs: Mapping[str, Sequence[Array]], expected: Expected, sample: Sample
 ) -> str | None:
-    """Return how outputs differ from the expected ones, None if they do not."""
+    """Return how outputs differ from the expected outputs, or None if they match."""
     largest = _largest_input(sample)
     for slot, arrays in outputs.items():
         for array, reference in zip(arrays, expected.outputs[slot], strict=True):

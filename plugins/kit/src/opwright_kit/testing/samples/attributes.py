@@ -80,7 +80,7 @@ def edges(attr: AttrProto) -> Iterator[tuple[str, Any]]:
     """Yield the values at the bounds of the range, each with a label.
 
     These are the bounds, or the nearest numbers inside of them, the allowed values, and both
-    values of a bool. Dtypes and blocks are left out, because other choices follow from them.
+    values of a bool. Dtypes and blocks are excluded, because other choices follow from them.
     """
     if attr.is_dtype or attr.type.element is AttrType.BLOCK:
         return
@@ -193,7 +193,7 @@ def _is_inside(attr: AttrProto, number: int | float) -> bool:
 
 
 def others(attr: AttrProto, rng: np.random.Generator) -> Iterator[Any]:
-    """Yield values that the declaration allows, ordinary ones before those at the bounds."""
+    """Yield values that the declaration allows, ordinary values before values at the bounds."""
     for _ in range(_DRAWN):
         yield draw_value(attr, rng)
     for _, value in edges(attr):
