@@ -261,7 +261,7 @@ def in_batches(comparisons: list[Comparison], n: int) -> Iterator[list[Compariso
 
 
 def collect_figures(workload: Workload, process: Process) -> None:
-    """Convert times to figures, without disturbed ones if enough undisturbed ones remain."""
+    """Convert times to figures, dropping disturbed times if enough undisturbed times remain."""
     result = process.result
     undisturbed = [call_ns for call_ns, disturbed in process.times if not disturbed]
     result.n_disturbed = len(process.times) - len(undisturbed)

@@ -73,7 +73,7 @@ def opwright(operator: str) -> Timed:
 
 
 def numpy(operator: str) -> Timed:
-    """The same in NumPy, which has one thread."""
+    """The operator in NumPy, which uses one thread."""
     x, y, out = make_array(), make_array(2), np.zeros((ROWS, WIDTH), "float32")
     total = np.zeros((), "float32")
     calls: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
@@ -87,7 +87,7 @@ def numpy(operator: str) -> Timed:
 
 
 def torch(operator: str) -> Timed:
-    """The same in PyTorch, without autograd, into an existing array."""
+    """The operator in PyTorch, without autograd, into an existing array."""
     import torch
 
     torch.set_grad_enabled(False)

@@ -30,7 +30,7 @@ def opwright_network() -> Timed:
 
 
 def opwright_network_on_tensors() -> Timed:
-    """The same, with a PyTorch tensor fed by position."""
+    """The same call, with a PyTorch tensor as a positional feed."""
     find_peers()
     import torch
 

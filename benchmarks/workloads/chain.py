@@ -24,7 +24,7 @@ def opwright() -> Timed:
 
 
 def onnxruntime() -> Timed:
-    """The same nodes in one session."""
+    """The same nodes in one ONNX Runtime session."""
     from onnx import TensorProto, helper
 
     from peers import make_model, open_session

@@ -47,7 +47,7 @@ def opwright(network: ImageNetwork, dtype: str = "float32") -> Timed:
 
 
 def opwright_bfloat16(network: ImageNetwork) -> Timed:
-    """The same with all arrays in bfloat16, if the processor can multiply them."""
+    """The network with all arrays in bfloat16, if the processor can multiply them."""
     check_bfloat16()
     return opwright(network, "bfloat16")
 

@@ -1,4 +1,4 @@
-"""The cost of `import opwright` beyond NumPy and pluggy; for peers, of the whole import."""
+"""The cost of `import opwright` beyond NumPy and pluggy; for peers, of the complete import."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def epoch(loader: Loader) -> tuple[int, int, float]:
 
 
 def measure(make: Callable[[], Loader], index: int) -> Timed:
-    """Return times of later epochs: until the first batch (index 0) or of the whole epoch (1)."""
+    """Return times of later epochs: until the first batch (index 0), or until the end (1)."""
     loader = make()
     value = epoch(loader)[2]
     return Timed(

@@ -13,7 +13,7 @@ from networks.table import BATCHES, LOOKUPS, SIZE, Step, make_opwright_step, mak
 from workload import Goal, Timed, Workload
 
 FEW, MANY = 10**4, 10**7
-STEPS_TO_COMPARE = BATCHES + 4  # the last ones look up rows that have been updated
+STEPS_TO_COMPARE = BATCHES + 4  # the last batches look up rows that have been updated
 ROUND_S, ROUNDS = 0.2, 5
 Make = Callable[[int, str], Step]
 

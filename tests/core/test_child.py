@@ -108,7 +108,7 @@ def test_a_child_that_exits_without_an_answer_is_reported(
         assert child.printed == ("last words\n" if function == "leave" else child.printed)
 
 
-def test_a_damaged_message_after_a_good_one_is_refused(functions: str) -> None:
+def test_a_damaged_message_after_a_valid_message_is_refused(functions: str) -> None:
     with Child(f"{functions}flip") as child:
         assert child.receive() == "before"
         with pytest.raises(ChildEnded, match="sent a damaged message"):

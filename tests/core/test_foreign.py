@@ -95,7 +95,7 @@ def test_an_exception_that_a_caller_is_handling_is_not_raised_again(handler):
         assert describe_error(raised.value) == "ValueError: torn"
 
 
-def test_an_exception_of_the_plugin_is_not_mistaken_for_one_of_a_signal_handler(handler):
+def test_an_exception_of_the_plugin_is_not_mistaken_for_an_exception_of_a_signal_handler(handler):
     def plugin(number, frame):
         raise TimeIsUpError
 
@@ -160,7 +160,7 @@ def catchers():
 
 
 @pytest.mark.parametrize("node", list(catchers()))
-def test_catching_plugin_exceptions_does_not_catch_those_of_signal_handlers(node):
+def test_catching_plugin_exceptions_does_not_catch_exceptions_of_signal_handlers(node):
     calls = {
         item.func.id
         for item in ast.walk(node)

@@ -1,4 +1,4 @@
-"""Small programs to begin with: forward ones, and ones with gradients and optimizers."""
+"""Small initial programs: forward programs, and programs with gradients and optimizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that JAX has as well: the same values, gradients and second gradients."""
+"""Operators that JAX also has match in values, gradients and second gradients."""
 
 from __future__ import annotations
 

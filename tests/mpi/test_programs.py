@@ -98,7 +98,7 @@ def test_each_difference_is_reported_on_all_ranks_and_the_next_program_runs(run)
             assert all(word in line for word in words), (call, line)
 
 
-def test_a_program_that_changes_later_is_compared_again(run) -> None:
+def test_a_program_that_changes_later_is_compared_once_more(run) -> None:
     script = """
 main, startup, loss = build()
 scope = initialize(startup)

@@ -1,4 +1,4 @@
-"""Reductions through shared memory are bitwise identical to messages and leave no memory behind."""
+"""Reductions through shared memory equal reductions by messages bitwise, and free all memory."""
 
 from __future__ import annotations
 

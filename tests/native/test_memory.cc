@@ -62,7 +62,7 @@ void OnlyAPartOfFreedMemoryIsKept() {
   for (int i = 0; i < 10; ++i) blocks.push_back(AllocateHost(100 * kMiB));
   const std::set<void*> before(blocks.begin(), blocks.end());
   CHECK_EQ(before.size(), size_t{10});
-  for (void* block : blocks) FreeHost(block);  // 1000 MiB, of which at most 256 may be kept
+  for (void* block : blocks) FreeHost(block);  // 1000 MiB; at most 256 may be kept
 }
 
 void ThreadsShareTheBlocks() {

@@ -95,7 +95,7 @@ print("good")
 """
 
 EXACT = """
-# 2049 lies between two float16 numbers; in a sequential sum in 16 bits, the ones would be lost.
+# 2049 is between two float16 numbers; a sequential sum in 16 bits would lose the terms of 1.
 own = np.array([2048 if r == 0 else 1], np.float16)
 same(ops.all_reduce(own), np.array([2048 + n - 1], np.float16))
 nan = np.array([np.nan if r == 1 else 5, -0.0, r, -np.inf, -r - 1.5], np.float32)
@@ -185,7 +185,7 @@ for shape in ((), (1,), (3, 5), (16 * n,), (16 * n + 1,), (70, 30), (0, 3), (20_
             out = ops.reduce_shard(draw[r], reduce="mean", **rows)
             np.testing.assert_allclose(out, parts_of(np.float32(mean))[r], rtol=1e-6)
 
-# Sums in 16 bits would lose the ones.
+# Sums in 16 bits would lose the terms of 1.
 own = np.full(40, 2048 if r == 0 else 1, np.float16)
 same(ops.reduce_shard(own), parts_of(np.full(40, 2048 + n - 1, np.float16))[r])
 print("good")

@@ -1,4 +1,4 @@
-"""Unknown arguments of a layer: the error names the known ones."""
+"""The error for an unknown argument of a layer names the known arguments."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_the_error_of_a_generated_constructor_names_its_fields(call, message):
         call()
 
 
-def test_a_tuple_with_named_fields_is_copied_and_pickled_like_any_other():
+def test_a_tuple_with_named_fields_is_copied_and_pickled_like_any_other_tuple():
     choice = nn.DataParallel("pair", shard_optimizer=True)
     assert pickle.loads(pickle.dumps(choice)) == copy.copy(choice) == choice
     assert choice._replace(group="world") == nn.DataParallel(shard_optimizer=True)

@@ -128,7 +128,7 @@ def test_an_inference_program_is_created_from_a_program(model):
 
 
 @pytest.mark.parametrize(("path", "rule"), [("a\0b", "a path without NUL"), (3, "a string, got 3")])
-def test_a_path_is_one_that_a_file_can_have(path, rule):
+def test_a_path_must_be_valid_for_a_file(path, rule):
     history = nn.History()
     for call, argument in [
         (partial(datasets.csv.read, label="y"), "csv.read: path"),

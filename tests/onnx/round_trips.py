@@ -53,7 +53,7 @@ def load_case(case: Any) -> tuple[ow.LoadedProgram, dict[str, Any], list[Any]]:
 
 
 def write(program: ow.LoadedProgram, opset: int = USUAL_OPSET, **named: Any) -> Any:
-    """Return the writer of a program, and the whole model, which onnx has checked."""
+    """Return the writer of a program, and the complete model, which onnx has checked."""
     writer, model = write_model(program, opset, **named)
     model.graph.initializer.extend(make_tensor(*pair) for pair in writer.arrays.items())
     onnx.checker.check_model(model, full_check=True)

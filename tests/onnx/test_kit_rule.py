@@ -30,7 +30,7 @@ def test_operators_that_return_only_state_are_skipped() -> None:
     )
 
 
-def test_a_file_that_computes_something_else_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_a_different_computation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
 
     def look(op_type: str, uses: Iterable[Any]) -> Iterator[Any]:

@@ -43,7 +43,7 @@ class Environment:
     def _run(
         self, command: list[str], folder: Path, variables: Mapping[str, str] | None = None
     ) -> str:
-        # OPWRIGHT_ variables as well, such as the emulated GPU of other tests.
+        # Also OPWRIGHT_ variables, such as the emulated GPU of other tests.
         env = {
             name: value
             for name, value in os.environ.items()

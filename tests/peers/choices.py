@@ -87,7 +87,7 @@ OUTPUTS: dict[str, Mask] = {
     "kl_div": _not_finite,
     "sequence_pool": _any(np.isnan),
     "instance_norm": _equal_rows,
-    "batch_norm": _far_from_zero,  # where PyTorch itself has few digits
+    "batch_norm": _far_from_zero,  # where PyTorch itself has low precision
     "softmax_with_cross_entropy": lambda given: np.array(np.isinf(given["logits"]).any()),
 }
 """By operator: elements of the first output. The limits at infinity; 0 times -inf for labels."""
@@ -131,7 +131,7 @@ GRADIENTS: dict[str, Mask] = {
     "digamma": _beside_poles,
     "lgamma": _beside_poles,
     "atanh": lambda given: np.abs(given["x"]) > 0.99,  # where 1 - x * x has few digits
-    "sinc": lambda given: np.abs(given["x"]) < 0.1,  # where PyTorch's is a difference of near ones
+    "sinc": lambda given: np.abs(given["x"]) < 0.1,  # where PyTorch loses precision
     "logcumsumexp": _any(np.isinf),
     "hypot": _broadcast(lambda x, y: (x == 0) & (y == 0) | np.isinf(x) | np.isinf(y)),
     "fmod": _broadcast(lambda x, y: np.isinf(x) | (y == 0)),

@@ -19,7 +19,7 @@ from opwright.op import dtype_to_numpy
 from opwright_kit.testing.rules.reference import EPSILON
 
 ULPS = {"radam": 64.0}
-"""Optimizers that lose more digits: the rectification subtracts close numbers."""
+"""Optimizers that lose more precision, since the rectification subtracts close numbers."""
 
 SCANS = ("logcumsumexp",)
 """Operators whose outputs are sums, rounded in another order than by PyTorch, in the shape of x."""

@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from opwright.op import OpDefinition, OpMaker, elementwise_shape, grad_op, same_shape_as
 
-# The same cases on each run, without a deadline.
+# Generates the same cases on each run, without a deadline.
 settings.register_profile("opwright", deadline=None, derandomize=True)
 settings.load_profile("opwright")
 

@@ -1,4 +1,4 @@
-"""Messages: they survive a round trip, and foreign ones are refused."""
+"""Messages survive a round trip, and foreign messages are refused."""
 
 from __future__ import annotations
 

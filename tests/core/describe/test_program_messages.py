@@ -1,4 +1,4 @@
-"""The messages of programs: they survive a round trip, and damaged ones are refused."""
+"""Program messages survive a round trip, and damaged messages are refused."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ shapes = st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4).map(tuple)
 
 @st.composite
 def shape_and_mask(draw):
-    """A known shape, and the same with some dimensions unknown."""
+    """A known shape, and the same shape with some dimensions unknown."""
     shape = draw(shapes)
     hidden = draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
     return shape, tuple(-1 if hide else dim for dim, hide in zip(shape, hidden))
@@ -144,7 +144,7 @@ def test_a_tensor_with_a_zero_dimension_has_no_elements():
     assert numel((0, -1)) == 0
 
 
-def test_an_unknown_dimension_matches_any_other():
+def test_an_unknown_dimension_matches_any_dimension():
     assert dims_match(3, 3)
     assert dims_match(-1, 3)
     assert dims_match(3, -1)

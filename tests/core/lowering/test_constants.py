@@ -1,4 +1,4 @@
-"""Values computed only from parameters are recomputed only when one of these has changed."""
+"""Values computed only from parameters are recomputed only when a parameter has changed."""
 
 from __future__ import annotations
 

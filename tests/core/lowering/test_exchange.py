@@ -29,7 +29,7 @@ def _exchange(graph, edit=None, turned=False):
     return (edit or graph.edit()).exchange(pairs)
 
 
-def test_each_new_operator_has_the_position_of_the_replaced_one(context):
+def test_each_new_operator_has_the_position_of_the_replaced_operator(context):
     graph = _pair(op("relu", "z", "x"), fetches=("out", "z"))
     edit = graph.edit()
     assert _exchange(graph, edit)

@@ -1,4 +1,4 @@
-"""Large buffers are packed: live ones do not overlap, and little memory is wasted."""
+"""Large buffers are packed so that live buffers do not overlap and little memory is wasted."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _planned(ops, given, fetches):
     return graph, plan_memory(graph, _runtime.host_device())
 
 
-def test_a_small_value_does_not_keep_the_memory_of_a_large_one():
+def test_a_small_value_does_not_keep_the_memory_of_a_large_value():
     n = LEAST_PACKED_BYTES // 4
     ops = [
         ow.Operator("transpose", x="x", out="large", axes=[1, 0]),

@@ -171,7 +171,7 @@ def test_an_operator_can_be_part_of_only_one_change(context):
     assert not edit.bypass(add, x)
 
 
-def test_a_later_change_must_not_lose_a_value_that_an_earlier_one_reads(context):
+def test_a_later_change_must_not_remove_a_value_that_an_earlier_change_reads(context):
     ops = [op("exp", "a", "x"), op("tanh", "b", "a"), op("relu", "out", "y")]
     graph = graph_of([*ops, op("abs", "z", "b")], fetches=("out", "z"))
     exp, tanh, relu, _ = graph.ops
@@ -258,7 +258,7 @@ def test_uses_after_an_edit_match_the_edited_graph(context):
         assert uses.written_at(value) == fresh.written_at(value)
 
 
-def test_a_value_that_replaces_a_bypassed_one_must_exist_until_it_is_read(context):
+def test_a_value_that_replaces_a_bypassed_value_must_exist_until_it_is_read(context):
     ops = [op("assign", "a", "w"), sgd("w", "x"), op("relu", "out", "a")]
     graph = graph_of(ops, persistables=("w",), lasting=("w",))
     assign = graph.ops[0]

@@ -58,7 +58,7 @@ def run(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_signal_during_the_first_import_does_not_break_the_next_one() -> None:
+def test_a_signal_during_the_first_import_does_not_break_the_next_import() -> None:
     run(INTERRUPTED)
 
 

@@ -62,7 +62,7 @@ def test_the_memory_of_one_large_call_is_freed(call: str) -> None:
     run_child(call, "call(40_000_000)")
 
 
-def test_a_small_workspace_is_kept_and_a_large_one_is_recreated() -> None:
+def test_a_small_workspace_is_kept_and_a_large_workspace_is_recreated() -> None:
     """The plan is kept in both cases; only its instance is freed."""
     run_child(
         "return ow.ops.sort(np.arange(n, dtype=np.float32)[::-1].copy())",

@@ -1,4 +1,4 @@
-"""Merging records: each plugin enters whole or not at all, and clashes name both sides."""
+"""Records are merged per plugin, completely or not at all, and clashes name both plugins."""
 
 from __future__ import annotations
 

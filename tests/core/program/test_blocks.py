@@ -26,7 +26,7 @@ def block():
     return made
 
 
-def test_an_output_without_a_shape_gets_the_inferred_one(block):
+def test_an_output_without_a_shape_gets_the_inferred_shape(block):
     block.create_parameter("w", [4, 3])
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     assert block.var("h").shape == (-1, 3)

@@ -96,7 +96,7 @@ def test_a_capture_that_lacks_a_variable_is_refused():
         block.append_op("cond", {"condition": "c", "x": ["unused"]}, {"out": ["q"]}, given)
 
 
-def test_a_body_must_be_a_block_created_within_the_current_one():
+def test_a_body_must_be_a_block_created_within_the_current_block():
     program = build_branch()
     attrs = dict(program.global_block().ops[-1].attrs)
     body = program.create_block()

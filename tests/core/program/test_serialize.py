@@ -1,4 +1,4 @@
-"""Programs as messages: a round trip, and refusals of invalid ones."""
+"""Programs as messages: round trips, and refusals of invalid messages."""
 
 from __future__ import annotations
 

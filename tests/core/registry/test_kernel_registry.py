@@ -1,4 +1,4 @@
-"""The registry of kernels: order of candidates, pins, and errors that list the existing ones."""
+"""The registry of kernels: order of candidates, pins, and errors that list the existing kernels."""
 
 from __future__ import annotations
 

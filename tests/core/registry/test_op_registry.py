@@ -53,7 +53,7 @@ def test_a_target_that_is_not_a_definition_is_refused():
         ops.find("acme.swish")
 
 
-def test_a_definition_whose_type_differs_from_the_registered_one_is_refused():
+def test_a_definition_whose_type_differs_from_the_registered_type_is_refused():
     ops = OpRegistry()
     ops.add("acme.swoosh", f"{HERE}:SWISH", ACME)
     with pytest.raises(RegistrationError, match="acme.swoosh: .* got one of 'acme.swish' from"):

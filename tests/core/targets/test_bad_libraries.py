@@ -219,7 +219,7 @@ def test_the_error_for_a_missing_library_names_the_package(acme):
         ow.ops.acme.scale(X)
 
 
-def test_an_operator_missing_from_the_library_is_reported_with_the_nearest_one(
+def test_an_operator_missing_from_the_library_is_reported_with_the_nearest_operator(
     acme, plain_library, table
 ):
     context = acme.use(plain_library, table.replace('add("acme.scale"', 'add("acme.scales"'))

@@ -112,7 +112,7 @@ def test_a_compiled_network_outlives_its_context(acme, plain_library, monkeypatc
     np.testing.assert_array_equal(run(x=np.ones(3))[0], np.full(3, 2.0))
 
 
-def test_a_file_that_replaced_an_open_one_is_refused(copy, tmp_path, compiler):
+def test_a_file_that_replaced_an_open_file_is_refused(copy, tmp_path, compiler):
     library = _runtime.Library(str(copy))
     shutil.copy(compiler.build("throwing.cc"), tmp_path / "new.so").replace(copy)
     with pytest.raises(PluginError, match="got another file in its place; start a new process"):

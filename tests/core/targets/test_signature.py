@@ -1,4 +1,4 @@
-"""Slots and attributes in the signature of a Python kernel, and required ones."""
+"""Slots and attributes in the signature of a Python kernel, and required parameters."""
 
 from __future__ import annotations
 

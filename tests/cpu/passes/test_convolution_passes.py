@@ -1,4 +1,4 @@
-"""Networks of convolutions compute the same with and without the convolution passes."""
+"""Networks of convolutions give the same results with and without the convolution passes."""
 
 from __future__ import annotations
 

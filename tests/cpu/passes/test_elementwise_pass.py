@@ -1,4 +1,4 @@
-"""A chain of element-wise operators in one step computes the same as separate operators."""
+"""A chain of element-wise operators in one step matches the separate operators."""
 
 from __future__ import annotations
 

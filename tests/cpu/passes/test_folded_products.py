@@ -1,4 +1,4 @@
-"""Products with transposes and casts around them are the same with and without the passes."""
+"""Products with transposes and casts give the same results with and without the passes."""
 
 from __future__ import annotations
 

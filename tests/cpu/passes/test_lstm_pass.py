@@ -1,4 +1,4 @@
-"""An LSTM trains the same with and without ``train_lstm``; only supported layers are replaced."""
+"""``train_lstm`` does not change the training of an LSTM and replaces only supported layers."""
 
 from __future__ import annotations
 

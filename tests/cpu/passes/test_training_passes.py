@@ -1,4 +1,4 @@
-"""A training step is the same with and without each pass, and nothing else is fused."""
+"""No pass changes the results of a training step, and nothing else is fused."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def torch() -> Any:
     return found
 
 
-def test_arrays_of_cupy_are_fed_and_share_one_graph(cupy: Any) -> None:
+def test_cupy_arrays_are_accepted_as_feeds_and_share_one_graph(cupy: Any) -> None:
     network, call = compiled(DOUBLE, ["x"], ["out"])
     for turn in range(6):
         x = cupy.asarray(turn * X)

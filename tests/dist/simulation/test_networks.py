@@ -17,14 +17,14 @@ def test_a_single_process_sends_nothing():
 @pytest.mark.parametrize(
     ("collective", "passes"), [("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)]
 )
-def test_a_large_tensor_takes_the_ring_with_a_known_formula(collective, passes):
+def test_a_large_tensor_uses_the_ring_with_a_known_formula(collective, passes):
     cost = ONE_MACHINE.cost(collective, 8_000_000, 8)
     assert cost.algorithm == "ring"
     assert cost.transfer_s == pytest.approx(passes * 7 / 8 * 8e6 / 1e9)
     assert cost.latency_s == pytest.approx(passes * 7 * 1e-6)
 
 
-def test_a_small_tensor_takes_the_tree_with_logarithmic_latency():
+def test_a_small_tensor_uses_the_tree_with_logarithmic_latency():
     cost = ONE_MACHINE.cost("all_reduce", 4, 8)
     assert cost.algorithm == "tree"
     assert cost.latency_s == pytest.approx(2 * 3 * 1e-6)

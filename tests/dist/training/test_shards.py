@@ -222,7 +222,7 @@ def test_gathering_an_unsharded_variable_is_refused(two: dist.Engine) -> None:
             dist.gather_parameters(main.parameters()[:1])
 
 
-def test_a_sharded_program_is_rehearsed_like_an_unsharded_one(two: dist.Engine) -> None:
+def test_a_sharded_program_is_rehearsed_like_an_unsharded_program(two: dist.Engine) -> None:
     from opwright_simulation import rehearse
 
     main, _ = build(True)

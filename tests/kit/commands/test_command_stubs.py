@@ -280,7 +280,7 @@ def make(op_type: str) -> OpMaker:
     return OpMaker(op_type).add_comment("Text.").add_output("out", "shape of x")
 
 
-def test_an_input_after_an_optional_one_may_still_be_given_by_position():
+def test_an_input_after_an_optional_input_may_still_be_given_by_position():
     maker = make("first").add_input("x", "any").as_optional().add_input("y", "any")
     text = make_stub([maker.build(infer_shape=same_shape_as("y"))], [])
     assert "def first(x: _Array | _Plain | None = None, y: _Input = ...) -> _Array:" in text

@@ -1,4 +1,4 @@
-"""Generated kernels and devices pass the kit untouched; tests/packaging installs whole packages."""
+"""Unmodified generated kernels and devices pass the kit; tests/packaging installs the packages."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_first_epoch_gives_batches_made_in_a_loop_different_orders():
     assert [labels.tolist() for _, labels in later] == whole[3:]
 
 
-def test_an_interrupted_loop_continues_and_a_restored_finished_one_stays_finished():
+def test_an_interrupted_loop_continues_and_a_restored_finished_loop_stays_finished():
     left = nn.batches(DATA, 4, epochs=2, seed=5)
     first = [labels.tolist() for _, (_, labels) in zip(range(2), left, strict=False)]
     whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, epochs=2, seed=5)]

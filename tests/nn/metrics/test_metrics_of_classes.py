@@ -53,7 +53,7 @@ def test_average_precision_is_the_sum_over_the_steps_of_recall():
     assert np.isnan(collected(nn.metrics.AveragePrecision(), scores, labels * 0).result())
 
 
-def test_areas_of_several_classes_are_averaged_over_each_class_against_the_others():
+def test_areas_of_several_classes_are_averaged_over_each_class_against_the_other_classes():
     for kind in (nn.metrics.AUC, nn.metrics.AveragePrecision):
         each = [collected(kind(), THREE[:, c], (c == TRUE).astype(int)).result() for c in range(3)]
         assert collected(kind(), THREE, TRUE).result() == pytest.approx(np.mean(each))

@@ -136,7 +136,7 @@ def run_campaign(folder: Path, kills: int, seed: int = 0, train: Train = train) 
 
 
 def differing(result: Path, expected: Arrays) -> list[str]:
-    """Return the names of the arrays that are not bitwise identical to the expected ones."""
+    """Return the names of the arrays that are not bitwise identical to the expected arrays."""
     with np.load(result) as arrays:
         if set(arrays.files) != set(expected):
             return [f"holds {sorted(arrays.files)}"]

@@ -197,7 +197,7 @@ def test_the_error_for_an_input_that_may_be_a_misspelled_result_names_the_result
 
 
 @pytest.mark.parametrize("declared", [[None, None], [None, 7]])
-def test_a_batch_whose_shape_differs_from_the_declared_one_is_refused(tiny, declared):
+def test_a_batch_whose_shape_differs_from_the_declared_shape_is_refused(tiny, declared):
     model = nn.Model()
     model.input("img", shape=declared)
     model.backward(model.mean(model.fc_layer("img", 3)))

@@ -14,7 +14,7 @@ from opwright.errors import (
 )
 
 
-def test_a_loaded_model_predicts_and_trains_like_the_saved_one(tiny, tmp_path):
+def test_a_loaded_model_predicts_and_trains_like_the_saved_model(tiny, tmp_path):
     model, prob = tiny.make()
     model.initialize_parameters(seed=1)
     tiny.fill(model)

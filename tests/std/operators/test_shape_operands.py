@@ -290,7 +290,7 @@ def test_variables_that_do_not_contain_sizes_are_refused(x: Variable) -> None:
         ops.softmax(x, axis=ops.shape(x)[0])
 
 
-def test_a_vector_of_more_numbers_than_an_attribute_holds_is_refused() -> None:
+def test_a_vector_with_more_numbers_than_an_attribute_can_store_is_refused() -> None:
     block = ow.Program().global_block()
     block.create_var("x", [4])
     block.create_var("sizes", [2**31], "int64")  # a mark for each would need 16 GiB

@@ -167,7 +167,7 @@ def test_a_change_without_grad_of_a_view_is_refused(check: Any) -> None:
         replay(function, torch.randn(3, 4), check=check)
 
 
-def test_an_input_that_gets_a_different_storage_is_refused(check: Any) -> None:
+def test_an_input_whose_storage_is_replaced_is_refused(check: Any) -> None:
     def function(w: Any, x: Any, y: Any) -> Any:
         x.data = y
         return x * w

@@ -101,7 +101,7 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "coat_tiny": (64, {"img_size": 64}),
     "convit_tiny": (64, {"img_size": 64}),
 }
-"""The same for small models of timm."""
+"""As above, for small models of timm."""
 
 
 _SCHEMAS: list[Any] = []

@@ -30,7 +30,7 @@ MOST_CONSTANT: Final = 4096
 """Elements of an array that becomes a constant of a program."""
 
 MOST_ELEMENTS: Final = 200_000
-"""The largest sample; larger ones repeat smaller ones."""
+"""The maximum sample size; larger samples only repeat the cases of smaller ones."""
 
 
 class DiffersError(Exception):

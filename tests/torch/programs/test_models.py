@@ -47,7 +47,7 @@ def calibrated(entry: Entry) -> nn.Module:
 
 
 def others(entry: Entry, batch: int) -> tuple[torch.Tensor, ...]:
-    """Return inputs of another length, or another size if the model accepts it."""
+    """Return inputs with a different length, or a different size if the model accepts it."""
     inputs = entry.inputs(batch)
     if entry.name in ONE_SIZE:
         return inputs

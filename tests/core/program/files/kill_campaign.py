@@ -115,7 +115,7 @@ class Campaign:
         return Outcome(done, saves, loads, findings)
 
     def _check_end(self) -> list[str]:
-        """One more save removes the remains of killed ones."""
+        """Check that another save removes the remains of killed saves."""
         check_whole(self.folder)
         save_value(self.folder, 1)
         names = {path.name for path in self.folder.iterdir()}

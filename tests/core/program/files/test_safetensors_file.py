@@ -1,4 +1,4 @@
-"""Our reader of safetensors accepts the package's files, and refuses inconsistent ones."""
+"""Our reader of safetensors accepts the package's files, and refuses inconsistent files."""
 
 from __future__ import annotations
 

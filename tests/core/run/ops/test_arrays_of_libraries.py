@@ -38,7 +38,7 @@ def lowered(monkeypatch):
 
 
 def numbers(result):
-    """A copy, since borrowed memory dies with the result."""
+    """A copy, since borrowed memory is freed with the result."""
     return np.array(getattr(result, "array", result))
 
 

@@ -142,7 +142,7 @@ def test_a_package_provides_samples_that_the_proto_cannot_describe() -> None:
     assert {int(i) for s in drawn for i in s.inputs["index"][0]} == {3, 4}
 
 
-def test_a_sampler_for_one_package_takes_precedence_over_one_for_any_package() -> None:
+def test_a_sampler_for_one_package_takes_precedence_over_a_sampler_for_any_package() -> None:
     def of_any(draw: Draw) -> None:
         """Find nothing."""
 

@@ -285,7 +285,7 @@ def _multi_head_attention(
     mask: Tensor | None = None,
     **weights: Tensor,
 ) -> Tensor:
-    """Projections and attention; PyTorch's own function takes masks of another shape."""
+    """Projections and attention; PyTorch's own function takes masks with a different shape."""
 
     def project(x: Tensor, part: str) -> Tensor:
         bias = weights.get(f"{part}_bias")

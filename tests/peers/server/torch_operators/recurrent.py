@@ -14,7 +14,7 @@ Tensor = torch.Tensor
 
 
 def _recurrent(kind: str) -> Function:
-    """Return a whole sequence of lstm, gru or rnn."""
+    """Return the results of lstm, gru or rnn for a complete sequence."""
 
     def run(
         x: Tensor,

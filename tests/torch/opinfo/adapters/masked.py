@@ -89,7 +89,7 @@ def norm(
 
 
 def along(op: str, before: Callable[[Any], Any] = same) -> Adapter:
-    """Return a function of lines: softmax and its like."""
+    """Return a function of lines, such as softmax."""
 
     def apply(x: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
         x = cast(x, name_of(dtype))

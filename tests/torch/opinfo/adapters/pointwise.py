@@ -256,7 +256,7 @@ def ndtr(x: Any) -> Any:
 
 def ndtri(x: Any) -> Any:
     x = floating(x)
-    # In float32, 2x - 1 loses the digits of a small x.
+    # In float32, 2x - 1 loses the precision of a small x.
     inner = ops.erfinv(ops.scale(cast(x, "float64"), scale=2.0, bias=-1.0))
     return cast(ops.scale(inner, scale=math.sqrt(2)), dtype_of(x))
 

@@ -1,4 +1,4 @@
-"""Adapters of pooling, and of images of another size."""
+"""Adapters of pooling and of image resizing."""
 
 from __future__ import annotations
 

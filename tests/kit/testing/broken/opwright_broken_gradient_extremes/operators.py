@@ -25,7 +25,7 @@ def cancels(x, out):
 
 
 def cancels_grad(x, out_grad, x_grad):
-    below = np.expm1(np.minimum(x, 0)) + 1  # exp(x), which loses its digits in -1 + 1
+    below = np.expm1(np.minimum(x, 0)) + 1  # exp(x), which loses its precision in -1 + 1
     np.copyto(x_grad, out_grad * np.where(x > 0, 1, below))
 
 
