@@ -140,7 +140,7 @@ def test_the_workloads_themselves_can_be_listed_without_any_peer() -> None:
     assert {"chain", "call", "mlp-train-64", "resnet18-infer-1", "gemm-1024"} <= set(names)
 
 
-def test_the_workloads_on_a_gpu_can_be_listed_without_one() -> None:
+def test_the_gpu_workloads_can_be_listed_without_a_gpu() -> None:
     done = run("--list", "--folder", str(BENCHMARKS / "cuda"))
     assert done.returncode == 0, done.stderr
     names = {line.split()[0] for line in done.stdout.splitlines()}

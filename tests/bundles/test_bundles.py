@@ -165,7 +165,9 @@ def test_the_error_names_kernels_in_python_and_shapes_that_depend_on_values(tmp_
             network.bundle(tmp_path / "model.owb", shapes, (1, 2))
 
 
-def test_the_error_names_a_missing_library_or_one_of_a_different_version(tmp_path: Path) -> None:
+def test_the_error_names_a_library_that_is_missing_or_has_a_different_version(
+    tmp_path: Path,
+) -> None:
     network, _, shapes = make("lstm")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 2))

@@ -88,7 +88,7 @@ print([line for line in open("/proc/self/maps") if "opwright_cpu/" in line])
     assert done.stdout.strip() == b"[]"
 
 
-def test_every_standard_operator_with_a_reference_kernel_has_one_in_cpp():
+def test_every_standard_operator_with_a_reference_kernel_has_a_cpp_kernel():
     context = ow.current_context()
     lacking = []
     for op_type in context.kernels.op_types():

@@ -115,7 +115,7 @@ def test_a_rank_is_assigned_only_once(server: PmiServer) -> None:
         Client(server, 0)
 
 
-def test_processes_of_this_machine_inherit_their_connections() -> None:
+def test_processes_on_this_machine_inherit_their_connections() -> None:
     server = PmiServer([0, 0], None)
     variables, connection = server.admit(1)
     with connection, connection.makefile("rw") as file:

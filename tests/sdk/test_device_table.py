@@ -95,7 +95,7 @@ def test_a_device_with_host_memory_uses_one_copy_function(rows):
     table.row.close(table.state)
 
 
-def test_optional_functions_succeed_and_fail_like_all_others(rows, let):
+def test_optional_functions_succeed_and_fail_like_all_other_functions(rows, let):
     table = Table(rows["queued"])
     free, total = ctypes.c_uint64(), ctypes.c_uint64()
     asked = (table.state, ctypes.byref(free), ctypes.byref(total))

@@ -157,7 +157,7 @@ def test_a_missing_kernel_is_reported(site):
         (["--dvice", "cpu"], "unknown argument, got '--dvice'; did you mean '--device'?"),
     ],
 )
-def test_the_error_for_a_misspelled_name_suggests_the_nearest_one(acme, capsys, words, message):
+def test_the_error_for_a_misspelled_name_suggests_the_nearest_name(acme, capsys, words, message):
     with context_guard(acme):
         assert main(["kernels", *words]) in {1, 2}
     told = capsys.readouterr()

@@ -39,7 +39,7 @@ def test_plugins_are_listed_with_their_contents(site):
     assert "plugin 'boom' failed to load: ZeroDivisionError: division by zero" in done.stdout
 
 
-def test_without_plugins_the_first_one_to_install_is_suggested(site):
+def test_without_plugins_the_first_plugin_to_install_is_suggested(site):
     assert "pip install opwright-std" in site.command("plugins").stdout
     assert json.loads(site.command("plugins", "--json").stdout) == []
 

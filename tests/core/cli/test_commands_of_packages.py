@@ -129,7 +129,7 @@ def test_the_error_names_both_packages_that_add_the_same_command(bare):
     )
 
 
-def test_the_error_for_an_unknown_command_suggests_the_nearest_one(bare):
+def test_the_error_for_an_unknown_command_suggests_the_nearest_command(bare):
     add_command(bare, "acme", GOOD)
     assert "unknown command, got 'size'; did you mean 'sizes'?" in bare.command("size").stderr
     assert bare.command("kernel").stderr == (

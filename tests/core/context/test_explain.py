@@ -70,7 +70,7 @@ def test_a_rejected_kernel_is_listed_with_the_reason(context):
     assert reasons["numpy"] == "tried if those above refuse"
 
 
-def test_the_error_for_an_unknown_device_suggests_the_nearest_one(context):
+def test_the_error_for_an_unknown_device_suggests_the_nearest_device(context):
     text = r"acme.swish\[cudda, \*\]: no kernel registered; did you mean the device 'cuda'\?\n"
     with pytest.raises(KernelNotFoundError, match=text):
         explain("acme.swish", "cudda", context=context)

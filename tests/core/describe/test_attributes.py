@@ -151,7 +151,7 @@ def test_ints_have_64_bits():
         attr(INTS).check("op", [2**63])
 
 
-def test_the_error_for_a_value_that_is_not_allowed_suggests_the_nearest_one():
+def test_the_error_for_a_value_that_is_not_allowed_suggests_the_nearest_value():
     one_of = attr(STRING, allowed=("none", "tanh"))
     assert one_of.check("op", "tanh") == "tanh"
     message = "op: value must be one of 'none', 'tanh', got value='tanj'; did you mean 'tanh'?"

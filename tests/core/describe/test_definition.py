@@ -270,7 +270,7 @@ def test_infer_shape_must_set_a_dtype_that_the_op_proto_does_not_determine():
         definition.infer(((F32,),), {}, (1,))
 
 
-def test_infer_shape_gets_none_for_absent_attributes():
+def test_infer_shape_receives_none_for_absent_attributes():
     seen = []
     definition = define(lambda ctx: seen.append(ctx.attr("axis")) or ctx.set_output("out", ()))
     definition.infer(((F32,),), {}, (1,))

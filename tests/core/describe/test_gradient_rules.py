@@ -139,7 +139,7 @@ def complex_op(make_op):
     )
 
 
-def test_the_rule_requests_wanted_gradients_and_replaces_missing_ones_with_zeros(
+def test_the_rule_requests_wanted_gradients_and_replaces_missing_gradients_with_zeros(
     complex_op, recorder
 ):
     definition = complex_definition()
@@ -231,7 +231,7 @@ def test_the_error_for_a_mistyped_name_in_a_rule_suggests_the_nearest(g):
         g.attr("beta")
 
 
-def test_emit_returns_the_first_output_and_omits_absent_ones(g, recorder):
+def test_emit_returns_the_first_output_and_omits_absent_outputs(g, recorder):
     name = g.emit("multiply", {"x": "a", "y": ["b"], "z": None, "l": []}, attrs={"scale": 2.0})
     (op,) = recorder.ops
     assert (op.type, op.inputs, op.attrs) == (

@@ -72,7 +72,7 @@ def test_hints_do_not_depend_on_the_order_of_a_set():
     }
 
 
-def test_unique_names_count_by_prefix_and_skip_taken_ones():
+def test_unique_names_count_by_prefix_and_skip_taken_names():
     counts: dict[str, int] = {}
     taken = {"fc_2", "fc_3"}.__contains__
     names = [make_name(prefix, counts, taken) for prefix in ("fc", "fc", "conv", "fc", "fc")]

@@ -24,7 +24,7 @@ def test_elementwise_rules_skip_absent_inputs_and_can_set_a_dtype():
     )
 
 
-def test_same_shape_as_sets_all_outputs_or_the_named_ones():
+def test_same_shape_as_sets_all_outputs_or_the_named_outputs():
     chain = OpMaker("op").add_comment("c").add_input("x", "c")
     chain.add_output("a", "c").same_dtype_as("x").add_output("b", "c").same_dtype_as("x")
     both = chain.build(same_shape_as("x"))

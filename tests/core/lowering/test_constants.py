@@ -199,7 +199,7 @@ def test_a_failure_is_not_cached_as_a_constant(runs, context) -> None:
             call()
 
 
-def test_a_loop_body_gets_the_parameter_in_each_iteration(runs) -> None:
+def test_a_loop_body_receives_the_parameter_in_each_iteration(runs) -> None:
     net = Net()
     with ow.program_guard(net.block.program):
         w, x = net.block.var("w"), net.block.var("x")

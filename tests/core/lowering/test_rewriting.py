@@ -49,7 +49,7 @@ def test_a_value_read_only_for_its_shape_may_be_dropped(context):
     assert find_violation(graph) is None
 
 
-def test_operators_are_not_fused_if_the_new_one_has_no_kernel(context):
+def test_operators_are_not_fused_if_the_fused_operator_has_no_kernel(context):
     graph = graph_of(chain())
     assert not fuse_add_relu(graph, "toy.orphan")
     assert graph.definition("toy.missing") is None
@@ -140,7 +140,7 @@ def test_a_read_does_not_move_after_a_write_to_its_memory(context):
     assert graph.edit().fuse([product, relu], [made], at=product)
 
 
-def test_two_updates_of_one_parameter_become_one(context):
+def test_two_updates_of_one_parameter_are_merged(context):
     graph = graph_of([sgd("w", "x"), sgd("w", "y")], ("x", "y"), ("w",), ("w",), ("w",))
     first, second = graph.ops
     slots = {"param": first.inputs[0], "x": first.inputs[1], "y": second.inputs[1]}

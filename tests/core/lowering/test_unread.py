@@ -78,7 +78,7 @@ def test_a_value_read_by_an_operator_is_written(halver):
     np.testing.assert_allclose(y, np.tanh(X / 2), rtol=1e-6)
 
 
-def test_equal_operators_get_separate_kernels_if_only_one_of_them_is_read(halver):
+def test_equal_operators_have_separate_kernels_if_only_one_intermediate_output_is_read(halver):
     ops = [halve(), halve("x", "out2", "half2", "also2"), ow.Operator("tanh", x="half2", out="y")]
     run(ops, ["out", "out2", "y"])
     assert sorted(halver.told, key=len) == [set(), {"half"}]

@@ -60,7 +60,7 @@ def test_python_steps_acquire_the_gil():
 
 
 @pytest.mark.parametrize("library", ["numpy", "native"])
-def test_the_message_of_a_failure_is_the_error_text(library):
+def test_a_failed_run_returns_the_error_message(library):
     index = np.array([0, 7], np.int64)
     table = np.eye(3, dtype=np.float32)
     with ow.current_context().pin("gather", library):

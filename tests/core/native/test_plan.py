@@ -76,7 +76,7 @@ def test_a_fetch_that_has_no_buffer_is_copied():
     np.testing.assert_array_equal(feed, given)
 
 
-def test_results_are_fresh_in_each_call_and_large_ones_are_aligned():
+def test_results_are_fresh_in_each_call_and_large_results_are_aligned():
     make = PlanMaker()
     x, out = make.feed("x", (8192,)), make.out("out", (8192,))
     make.python(add, [x, x], [out])

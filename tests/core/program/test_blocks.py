@@ -26,14 +26,14 @@ def block():
     return made
 
 
-def test_an_output_without_a_shape_gets_the_inferred_shape(block):
+def test_an_output_without_a_shape_has_the_inferred_shape(block):
     block.create_parameter("w", [4, 3])
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     assert block.var("h").shape == (-1, 3)
     assert block.var("h").dtype == "float32"
 
 
-def test_an_output_created_without_a_shape_gets_the_inferred_shape_and_dtype(block):
+def test_an_output_created_without_a_shape_has_the_inferred_shape_and_dtype(block):
     out = block.create_var("index")
     block.append_op("argmax", {"x": "x"}, {"out": out})
     assert (out.shape, out.dtype) == ((-1,), "int64")
@@ -257,7 +257,7 @@ def test_slots_keep_the_order_of_the_operator(block, context, toy):
     assert list(block.append_op("noise", {"x": "x"}).inputs) == ["step", "x"]
 
 
-def test_random_operators_get_separate_streams_and_the_step(block):
+def test_random_operators_receive_separate_streams_and_the_step(block):
     first = block.append_op("dropout", {"x": "x"})
     second = block.append_op("dropout", {"x": "x"})
     assert (first.attr("stream"), second.attr("stream")) == (0, 1)

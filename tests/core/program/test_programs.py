@@ -123,7 +123,7 @@ def test_a_clone_shares_nothing_that_changes():
     assert twin.global_block().ops[0].block is twin.global_block()
 
 
-def test_names_and_streams_of_a_clone_continue_after_those_of_the_original():
+def test_a_clone_continues_the_names_and_streams_of_the_original():
     program = Program()
     program.global_block().create_var("x", [2])
     assert program.global_block().append_op("dropout", {"x": "x"}).attr("stream") == 0
@@ -254,7 +254,7 @@ def test_the_error_for_a_loop_that_drops_a_carried_variable_names_it():
         check_reads(program.global_block())
 
 
-def test_unique_names_count_per_program_and_skip_taken_ones():
+def test_unique_names_count_per_program_and_skip_taken_names():
     program = Program()
     program.global_block().create_var("fc_1", [1])
     assert [program.unique_name("fc") for _ in range(2)] == ["fc_0", "fc_2"]

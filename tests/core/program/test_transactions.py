@@ -112,7 +112,7 @@ def test_failed_calls_leave_no_trace_in_a_program(make):
     assert everything(tried) == everything(plain)
 
 
-def test_transactions_nest_and_a_caught_error_undoes_only_the_inner_one(make):
+def test_transactions_nest_and_a_caught_error_undoes_only_the_inner_transaction(make):
     plain, tried = make(), make()
     append(plain.global_block(), "relu", "x")
     append(plain.global_block(), "relu", "x")

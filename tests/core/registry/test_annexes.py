@@ -155,7 +155,7 @@ def test_a_target_that_is_not_a_module_fails_on_request():
         annexes.get("onnx", "Relu").load()
 
 
-def test_entries_can_be_listed_while_another_thread_registers_one(monkeypatch):
+def test_entries_can_be_listed_while_another_thread_registers_an_entry(monkeypatch):
     annexes = AnnexRegistry()
     annexes.add("layers", "Relu", print, ACME)
     find = annexes._find

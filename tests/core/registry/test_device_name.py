@@ -1,4 +1,4 @@
-"""Names of devices: text in the interface, a value inside."""
+"""Device names are strings in the interface and values inside."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _positions():
     return program, scope
 
 
-def test_operators_after_a_dynamic_one_are_lowered_for_its_actual_shape():
+def test_operators_after_a_dynamic_operator_are_lowered_for_its_actual_shape():
     program, scope = _positions()
     network = ow.Network(program.global_block())
     call = network.compile(feed=["x"], fetch=["result", "scaled", "index"], scope=scope)

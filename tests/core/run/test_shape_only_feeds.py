@@ -41,7 +41,7 @@ def test_only_the_shape_is_read():
     np.testing.assert_array_equal(y, [2**12, 2**12])
 
 
-def test_the_dtype_and_shape_of_a_meta_are_checked_like_those_of_an_array():
+def test_the_dtype_and_shape_of_a_meta_are_checked_as_for_an_array():
     block = ow.Program().global_block()
     block.create_var("x", [6])
     block.create_var("like", [-1, 3])

@@ -175,7 +175,7 @@ def test_the_error_names_a_later_operator_whose_bind_fails(acme, plain_library):
 
 @pytest.fixture
 def needy(acme, compiler, tmp_path, table):
-    """Install a library that links a missing one."""
+    """Install a library that links to a missing library."""
     other = tmp_path / "libneeded.so"
     _make_needed(other)
     flags = ("-DFAULT=extern int needed(void); needed()", "-Wl,--no-as-needed", str(other))

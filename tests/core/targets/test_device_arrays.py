@@ -29,7 +29,7 @@ Y = np.array([-1, 2, -3], np.float32)
 
 
 @pytest.mark.parametrize("device", ["tape", "tape:1"])
-def test_a_python_kernel_gets_the_devices_arrays_and_its_stream(make_tape, device):
+def test_a_python_kernel_receives_the_arrays_and_the_stream_of_the_device(make_tape, device):
     tape = make_tape(table_with_python(capturable=False))
     network, last = make_network("add", "relu", "add")
     call = network.compile(["x"], [last], device=device, scope=ow.Scope())

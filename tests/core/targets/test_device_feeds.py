@@ -268,7 +268,7 @@ def test_a_fetch_is_passed_in_stream_order_without_the_host_waiting(tape):
     assert tape.count("pending") == pending > 0
 
 
-def test_an_importer_gets_fetches_on_the_device(tape):
+def test_an_importer_receives_fetches_on_the_device(tape):
     _, call = _compiled("add", fetch_device=True, fetch_as=tape_arrays.take_in_order)
     (out,) = call(x=X)
     assert type(out) is TapeArray

@@ -150,7 +150,7 @@ def test_the_error_for_a_plan_with_a_variable_of_the_other_device_names_both(tap
         builder.build(None).run(scope)
 
 
-def test_python_kernels_get_the_same_kind_of_arrays_in_all_contexts(acme, compiler):
+def test_python_kernels_receive_the_same_kind_of_arrays_in_all_contexts(acme, compiler):
     acme.use(compiler.build("tape.cc"), table_with_python())
     Tape(acme.site / "opwright_acme" / "libacme.so")
     network, last = make_network("relu")

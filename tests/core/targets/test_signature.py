@@ -45,13 +45,13 @@ def test_attributes_are_passed_by_keyword_at_any_position():
     assert found == PythonLayout((0,), (("y", 1), ("out", 3)), ("alpha", "axis"), ("alpha", "axis"))
 
 
-def test_a_double_star_parameter_takes_all_attributes():
+def test_a_double_star_parameter_receives_all_attributes():
     found = layout(lambda x, y, out, **attrs: None)
     assert found == PythonLayout((0, 1, 3), (), ("alpha", "axis"))
     assert layout(lambda x, y, out, *, axis, **attrs: None).attributes == ("axis", "alpha")
 
 
-def test_a_star_parameter_takes_all_slots_in_order():
+def test_a_star_parameter_receives_all_slots_in_order():
     assert layout(lambda *slots, **attrs: None).positional == (0, 1, 2, 3)
     assert layout(lambda y, *slots, **attrs: None).positional == (1, 0, 2, 3)
 

@@ -96,7 +96,7 @@ def test_a_long_step_without_an_estimate_lets_other_threads_run(acme, compiler):
         thread.join()
 
 
-def test_a_kernel_that_refuses_one_thread_gets_all_threads(acme, library):
+def test_a_kernel_that_refuses_one_thread_runs_on_all_threads(acme, library):
     acme.use(library)
     assert set(ow.ops.acme.scale(SHORT, fault="alone")) == {2}
 

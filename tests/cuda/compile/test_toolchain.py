@@ -267,7 +267,7 @@ def test_a_process_has_one_toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
         toolchain.replace_toolchain(before)
 
 
-def test_the_cache_key_contains_the_text_of_every_header() -> None:
+def test_the_cache_key_contains_the_content_of_every_header() -> None:
     names = {name for name, _ in own_source("elementwise.cu").headers}
     assert {"kernel.h", "functions.h", "fault.h", "opwright/functors.h"} <= names
 

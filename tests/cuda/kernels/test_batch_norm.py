@@ -284,7 +284,7 @@ def test_relu_propagates_the_gradient_if_its_input_is_nan() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("shape", [(300, 64), (1300, 24), (4, 3, 40, 32), (6, 4, 14, 14)], ids=str)
-def test_large_arrays_are_normalized_like_small_ones(
+def test_large_arrays_are_normalized_like_small_arrays(
     shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = numbers(shape, dtype)

@@ -176,7 +176,7 @@ def test_outputs_may_share_the_memory_of_inputs(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape", [(1300, 24), (300, 64), (6, 4, 14, 14)], ids=str)
-def test_large_images_are_normalized_like_small_ones(
+def test_large_images_are_normalized_like_small_images(
     shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = numbers(shape, dtype)

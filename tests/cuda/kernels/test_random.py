@@ -1,4 +1,4 @@
-"""Random numbers on a GPU are bitwise identical to those on the CPU."""
+"""Random numbers on a GPU are bitwise identical to random numbers on the CPU."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def chain(n: int) -> list[ow.Operator]:
 
 
 @pytest.mark.parametrize("n", [10, 100, 1000])
-def test_the_cost_of_a_graph(n: int, record_property: Any) -> None:
+def test_the_cost_of_a_graph_is_recorded(n: int, record_property: Any) -> None:
     scope = ow.Scope()
     scope.var("w").set(X)
     network, call = compiled(chain(n), scope=scope, passes=[])
@@ -280,7 +280,7 @@ def test_the_cost_of_a_graph(n: int, record_property: Any) -> None:
 
 
 @pytest.mark.parametrize("n", [10, 100, 1000])
-def test_the_cost_of_launches(n: int, record_property: Any) -> None:
+def test_the_cost_of_launches_is_recorded(n: int, record_property: Any) -> None:
     def pass_on(x: Any, out: Any) -> None:
         """Do nothing; this kernel is not capturable, which prevents a graph."""
 
@@ -302,7 +302,7 @@ def test_the_cost_of_launches(n: int, record_property: Any) -> None:
     record_property(f"us of one of {n} launches", round(cost / n, 3))
 
 
-def test_the_cost_of_a_call_with_arrays_of_the_host(record_property: Any) -> None:
+def test_the_cost_of_a_call_with_host_arrays_is_recorded(record_property: Any) -> None:
     _, call = compiled([ow.Operator("add", x="x", y="x", out="out")], ["x"], ["out"])
     cost = time_call(lambda: call(x=X), lambda: None, 200)
     record_property("us of a call, NumPy in and out", round(cost, 2))
@@ -325,7 +325,7 @@ def test_the_bandwidth_of_copies_is_recorded(gigabytes: int, record_property: An
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def test_the_time_to_compile_a_kernel(record_property: Any) -> None:
+def test_the_time_to_compile_a_kernel_is_recorded(record_property: Any) -> None:
     began = time.perf_counter()
     Nvrtc().compile(own_source("elementwise.cu"), [], native.describe_gpu(0).arch)
     record_property("ms to compile elementwise.cu without an instance",

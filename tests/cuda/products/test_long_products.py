@@ -1,4 +1,4 @@
-"""Where products of few tiles and long sums are split; test_products.py checks their results."""
+"""Products with few tiles and long sums are split; test_products.py checks their results."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def train(layers: Layers, data: Any, optimizer: Any, parallel: str | None = None
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_in_one_process_a_partitioned_table_trains_like_an_unsharded_one(
+def test_in_one_process_a_partitioned_table_trains_like_an_unsharded_table(
     optimizer: Any, sparse: bool
 ) -> None:
     options: dict[str, Any] = {"sparse": sparse, "padding_index": 2, "name": "e"}
@@ -85,7 +85,7 @@ def plain_layers(x: ow.Variable) -> ow.Variable:
     return fc(fc(h, 6, activation="softmax", name="c"), 4, bias=False, name="d")
 
 
-def test_products_partitioned_separately_train_like_unsharded_ones() -> None:
+def test_products_partitioned_separately_train_like_unsharded_products() -> None:
     losses, values = train(divided_layers, X, nn.optimizer.Adam(0.01))
     wanted_losses, wanted = train(plain_layers, X, nn.optimizer.Adam(0.01))
     assert values.keys() == wanted.keys()

@@ -92,7 +92,7 @@ def test_a_process_outside_the_group_is_refused(two: Any) -> None:
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_each_process_gets_its_part_of_each_batch(two: Any, shuffle: bool) -> None:
+def test_each_process_receives_its_part_of_each_batch(two: Any, shuffle: bool) -> None:
     options: dict[str, Any] = {"epochs": 2, "seed": 3, "shuffle": shuffle}
     whole = list(nn.batches(DATA, 8, **options))
     shared = nn.batches(DATA, 8, shard="world", **options)

@@ -149,7 +149,7 @@ def test_in_one_process_a_reduced_and_gathered_tensor_is_unchanged() -> None:
     np.testing.assert_array_equal(joined, array)
 
 
-def test_values_of_states_are_split_and_others_are_not(two: dist.Engine) -> None:
+def test_values_of_states_are_split_and_other_values_are_not(two: dist.Engine) -> None:
     main, _ = build(True)
     whole = np.arange(42, dtype=np.float32).reshape(6, 7)
     given = {"fc_0_w_param": whole, "fc_0_w_param_moment1": whole, "unknown": whole}

@@ -82,7 +82,7 @@ def test_every_kernel_is_timed_and_compared_with_the_plainest(bench):
     assert last.startswith("3 rounds, the kernels in turn, ")
 
 
-def test_the_fastest_kernel_comes_first_and_the_others_have_their_ratio(bench):
+def test_the_fastest_kernel_comes_first_and_the_other_kernels_have_their_ratio(bench):
     done = bench("exact", words=("--feed", "x=20x30", "--json"))
     data = json.loads(done.stdout)
     assert (data["op_type"], data["dtype"], data["rounds"]) == ("acme.swish", "float32", 3)

@@ -34,7 +34,7 @@ New = Callable[..., Any]
         ("opwright-native", "'native' is that of a library of kernels", "opwright-native-ops"),
     ],
 )
-def test_the_error_for_an_invalid_name_suggests_a_valid_one(
+def test_the_error_for_an_invalid_name_suggests_a_valid_name(
     name: str, rule: str, way_out: str
 ) -> None:
     context = ow.Context.discover()
@@ -67,7 +67,7 @@ def test_the_error_for_an_unknown_choice_lists_the_choices(
         plan_package(check_names("opwright-acme", context), context, **options)
 
 
-def test_the_error_for_a_missing_operator_suggests_the_nearest_one() -> None:
+def test_the_error_for_a_missing_operator_suggests_the_nearest_operator() -> None:
     context = ow.Context.discover()
     names = check_names("opwright-acme", context)
     with pytest.raises(OperatorNotFoundError, match="did you mean 'sigmoid'") as caught:

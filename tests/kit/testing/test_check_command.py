@@ -80,7 +80,7 @@ def test_the_error_for_an_unknown_distribution_lists_the_installed_distributions
         ({"dtype": "float31"}, "unknown dtype, got 'float31'; did you mean 'float32'"),
     ],
 )
-def test_the_error_for_an_unknown_name_suggests_the_nearest_one(
+def test_the_error_for_an_unknown_name_suggests_the_nearest_name(
     controls: Context, option: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(OpwrightError, match=f"^check: .*{message}"):

@@ -234,7 +234,7 @@ def test_training_with_load_batches_gives_the_same_losses(functions, workers):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_map_batch_gets_a_separate_stream_for_each_batch(functions, workers):
+def test_map_batch_receives_a_separate_stream_for_each_batch(functions, workers):
     def make(workers, **options):
         return nn.load_batches(
             range(10),

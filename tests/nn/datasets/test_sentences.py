@@ -74,7 +74,7 @@ def test_ordinals_are_english(day: int, text: str):
     assert sentences._write_date(date, form) == f"the {text} of May 2024"
 
 
-def test_the_same_seed_gives_the_same_text():
+def test_the_same_seed_gives_the_same_sentences():
     assert sentences.opinions(20, seed=5) == sentences.opinions(20, seed=5)
     assert sentences.opinions(20, seed=5) != sentences.opinions(20, seed=6)
     assert sentences.written_dates(20, seed=5) == sentences.written_dates(20, seed=5)

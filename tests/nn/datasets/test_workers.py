@@ -62,7 +62,7 @@ def test_workers_end_with_the_last_loader_that_uses_them(functions, paths):
     assert not find_workers()
 
 
-def test_loops_that_share_workers_get_their_own_batches(functions, paths):
+def test_loops_that_share_workers_receive_their_own_batches(functions, paths):
     loader = nn.load_batches(paths, 3, map=functions.decode, workers=2, seed=1)
     whole = listed(loader.repeat(1))
     first, second = loader.repeat(1), loader.repeat(3)

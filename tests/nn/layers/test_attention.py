@@ -192,7 +192,7 @@ def test_the_error_names_a_bad_argument(programs, call, error, rule):
     assert {op.type for op in programs[0].global_block().ops} <= {"slice", "squeeze"}  # of x[0]
 
 
-def test_a_block_that_fails_changes_nothing(programs, snapshot):
+def test_a_failing_block_changes_nothing(programs, snapshot):
     x = make_x()
     before = snapshot()
     with pytest.raises(AttributeValueError, match="attention: heads must divide"):

@@ -123,7 +123,9 @@ def test_a_scan_along_an_axis_within_a_scan_appends_to_its_body(programs):
         (lambda *carry: carry[0][0] < 10, lambda i, a: [i + 1, a * 0.5]),
     ],
 )
-def test_the_functions_of_a_while_loop_get_the_carry_as_one_or_several_arguments(condition, body):
+def test_the_functions_of_a_while_loop_receive_the_carry_as_one_or_several_arguments(
+    condition, body
+):
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         i = layers.data("i", shape=[1], dtype="int64")
         a = layers.data("a", shape=[2])

@@ -118,7 +118,7 @@ def test_a_step_computes_no_gradient_of_the_tables_shape(kind: str) -> None:
     assert f"sparse_{kind.replace('nesterov', 'momentum')}" in training.types()
 
 
-def test_a_reader_of_the_gradient_gets_a_dense_tensor() -> None:
+def test_a_reader_of_the_gradient_receives_a_dense_tensor() -> None:
     training = Training(LAZY["sgd"])
     before = training.states()[TABLE]
     (grad,) = training.step([[7, 7], [2, 9]], fetch=[training.gradient])

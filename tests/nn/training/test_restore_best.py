@@ -71,7 +71,7 @@ def run(epochs, *callbacks, first=0, **options):
 
 
 @pytest.mark.parametrize("patience", [2, 9])
-def test_the_final_parameters_are_those_of_the_best_epoch(patience):
+def test_the_final_parameters_are_the_parameters_of_the_best_epoch(patience):
     values, last = run(5, nn.EarlyStopping("score", patience=patience, restore_best=True))
     assert len(values) == (4 if patience == 2 else 5)
     np.testing.assert_array_equal(last, values[1])

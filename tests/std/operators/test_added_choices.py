@@ -19,7 +19,7 @@ def test_maximum_pooling_of_a_bin_returns_one_pixel_times_its_weight() -> None:
     assert got.item() == 3.0
 
 
-def test_the_gradient_of_a_maximum_goes_to_its_pixel_times_its_weight() -> None:
+def test_the_gradient_of_a_maximum_is_added_to_its_pixel_times_its_weight() -> None:
     attrs = {"output_size": [1, 1], "sampling_ratio": 1, "mode": "max"}
 
     def loss(x):

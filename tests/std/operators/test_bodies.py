@@ -143,7 +143,7 @@ def test_an_input_that_the_body_has_overwritten_is_refused_in_plans_too(add):
         runs(program, ["h"])
 
 
-def test_a_body_in_a_plan_takes_no_name_used_by_the_program(add):
+def test_a_body_in_a_plan_uses_no_name_of_the_program(add):
     add(part=composite(lambda b: b.set_output("out", b.emit("relu", {"x": b.input("x")}))))
     program, _ = program_of()
     block = program.global_block()

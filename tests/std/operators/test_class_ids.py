@@ -65,7 +65,7 @@ def test_selecting_from_an_empty_axis_raises() -> None:
         call(embedding, EMBEDDING, inputs)
 
 
-def test_the_ignored_label_is_not_a_class_but_others_are_checked() -> None:
+def test_the_ignored_label_is_not_a_class_but_other_labels_are_checked() -> None:
     inputs = {"logits": [ROWS], "label": [np.array([-100, 11], "int64")]}
     with pytest.raises(ValueError, match=r"label must be in \[0, 10\), got 11"):
         call(softmax_with_cross_entropy, SOFTMAX_WITH_CROSS_ENTROPY, inputs)

@@ -80,7 +80,7 @@ def test_dropped_elements_are_zero_even_if_infinite() -> None:
     assert set(out[~mask].tolist()) == {0.0}
 
 
-def test_share_of_dropped_elements_is_the_probability() -> None:
+def test_the_share_of_dropped_elements_is_the_probability() -> None:
     n = 100_000
     _, mask = drop(np.ones(n, np.float32), probability=0.3, seed=5)
     assert abs((~mask).mean() - 0.3) < 5 * np.sqrt(0.3 * 0.7 / n)
@@ -137,7 +137,7 @@ def test_every_random_operator_takes_one_number_as_its_step(shape: tuple[int, ..
             sample.with_inputs(wrong, "").infer(definition)
 
 
-def test_a_random_call_of_pytorch_takes_one_number_as_its_step() -> None:
+def test_a_random_call_of_pytorch_uses_one_number_as_its_step() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", [3], is_data=True)
     step = block.create_var("steps", [2], "int64", is_data=True)
@@ -181,7 +181,7 @@ def test_integers_are_uniform_in_the_range() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_share_of_ones_is_the_probability(dtype: str) -> None:
+def test_the_share_of_ones_is_the_probability(dtype: str) -> None:
     x = np.repeat(np.array([0.0, 0.25, 1.0], dtype), 40_000)
     ones = np.asarray(ow.ops.bernoulli(x, seed=3)).reshape(3, -1).mean(axis=1)
     assert ones[0] == 0

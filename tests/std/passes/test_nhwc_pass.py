@@ -40,7 +40,7 @@ def run(context: ow.Context, passes: list[str] | None = None) -> tuple[Any, Coun
     return result, Counter(placement.types), placement.kernels
 
 
-def test_a_kernel_that_prefers_channels_last_gets_them() -> None:
+def test_a_kernel_that_prefers_channels_last_receives_images_in_this_layout() -> None:
     context = with_kernel({"data_format": "NHWC"})
     result, types, kernels = run(context, ["nhwc"])
     assert types == {"conv2d": 2, "relu": 1, "transpose": 2}

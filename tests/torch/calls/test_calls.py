@@ -105,7 +105,7 @@ def test_an_unused_result_has_no_gradient() -> None:
     check(lambda x: torch.linalg.qr(x).R, drawn(3, 3))
 
 
-def test_inputs_without_gradients_get_none() -> None:
+def test_detached_inputs_have_no_gradient() -> None:
     check(lambda x, n: torch.special.polygamma(1, x) * n, drawn(4), drawn(4, seed=1).detach())
 
 

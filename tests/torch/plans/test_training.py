@@ -253,7 +253,7 @@ def test_frozen_parameters_get_no_gradient() -> None:
     assert model[0].bias.grad is not None
 
 
-def test_an_unrelated_input_gets_no_gradient() -> None:
+def test_an_unrelated_input_has_no_gradient() -> None:
     class Partly(nn.Module):
         def __init__(self) -> None:
             super().__init__()

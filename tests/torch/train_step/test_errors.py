@@ -37,7 +37,7 @@ def test_the_error_names_an_argument_out_of_range(how: dict[str, Any], text: str
         step_of(model, sgd(model), **how)
 
 
-def test_the_error_for_a_mistyped_argument_suggests_the_nearest_one() -> None:
+def test_the_error_for_a_mistyped_argument_suggests_the_nearest_name() -> None:
     model = network()
     with pytest.raises(TypeError, match="clip_norm"):
         step_of(model, sgd(model), clip_nrm=1.0)

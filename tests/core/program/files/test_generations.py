@@ -94,7 +94,9 @@ def test_notes_that_json_would_change_are_refused(folder, model, notes, message)
 
 
 @pytest.mark.parametrize("name", ["generation.json", "program.pb", "params.safetensors"])
-def test_the_error_for_a_damaged_newest_generation_names_the_previous_one(folder, model, name):
+def test_the_error_for_a_damaged_newest_generation_names_the_previous_generation(
+    folder, model, name
+):
     path = folder / "generations" / "00000002" / name
     data = path.read_bytes()
     for length in [0, 1, 9, *range(10, len(data) - 1, 17)]:

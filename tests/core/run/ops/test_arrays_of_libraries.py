@@ -72,7 +72,7 @@ def test_calls_with_strided_arrays_lower_once(lowered):
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Buffered])
-def test_no_capsule_is_requested_if_a_library_lends_arrays_without_one(kind):
+def test_no_capsule_is_requested_if_a_library_lends_arrays_without_capsules(kind):
     a = kind(X)
     ow.ops.add(a, a)
     before = kind.calls
