@@ -2,7 +2,7 @@
 
 ``opwright.ops.softmax(x, axis=-1)`` appends to the current block if ``x`` is a `Variable` and
 computes immediately if it is an array. A third party's operators are in a namespace of its name:
-``opwright.ops.acme.swish``. Functions are made at first use, so plugins appear automatically.
+``opwright.ops.acme.swish``. Functions are created at first use, so plugins appear automatically.
 """
 
 from __future__ import annotations

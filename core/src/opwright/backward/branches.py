@@ -2,7 +2,7 @@
 
 Each body is a copy of the forward body, recomputed, followed by gradient operators. It reads
 the inputs of the forward body and the gradients of the outputs, and returns the gradients of its
-captured variables: zero if a body has none.
+captured variables, zero if a body has none.
 """
 
 from __future__ import annotations

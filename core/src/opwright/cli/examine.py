@@ -1,8 +1,8 @@
 """Examines plugins for ``opwright doctor`` in child processes: a plugin can crash only a child.
 
 The child sends an event before and after each plugin, and before each object that a plugin names,
-so that this process knows which of them crashed or hung. Reports of packages about the services
-that they use, such as MPI, are made in a child for each.
+so that this process knows which of them crashed or hung. Each package's report about the
+services that it uses, such as MPI, is made in a separate child.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metas (shape and dtype), shape arithmetic, and the context of shape rules.
 
 A dimension of -1 is unknown. Shapes of unknown rank do not reach this module. Results for
-known dimensions must agree with results for unknown ones.
+known dimensions must agree with results for unknown dimensions.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An operator is written with names instead of numbers, ``shape=["n", 8]``. The operator keeps the
 names in an input slot named like the attribute, and marks instead of their elements: `FROM_INPUT`
-for the first, `MORE` for later ones in a vector.
+for the first, `MORE` for later elements of a vector.
 """
 
 from __future__ import annotations

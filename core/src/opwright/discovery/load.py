@@ -1,7 +1,7 @@
 """Loads one plugin: imports its hook module, checks its hooks, and collects their registrations.
 
-pluggy's own loader stops at the first plugin that fails, so each is loaded alone: a plugin that
-raises is quarantined with its traceback, and the others are loaded.
+pluggy's own loader stops at the first plugin that fails, so each plugin is loaded separately. If it
+raises, it is quarantined with its traceback, and the other plugins are loaded.
 """
 
 from __future__ import annotations

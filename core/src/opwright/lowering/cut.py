@@ -2,7 +2,7 @@
 
 Passes have seen the whole graph, so both halves run the kernels of one plan. The first passes to
 the second the values that it reads, in the fewest bytes: values that are cheap to recompute are
-recomputed, and a value whose shape alone is read is not saved.
+recomputed, and a value that is used only for its shape is not saved.
 """
 
 from __future__ import annotations

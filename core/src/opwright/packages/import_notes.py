@@ -4,8 +4,8 @@
 is written before a plugin's module is imported or its library opened, and removed after it. A note
 whose process is gone names the import that was running. The next process warns. If an import
 killed two processes, the third tries it in a separate process: both may have been killed for
-another reason. If that dies as well, the import is skipped until its files change or the user asks
-to retry.
+another reason. If that process is killed as well, the import is skipped until its files change or
+the user asks to retry.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Transactions: changes of programs take effect completely or not at all.
 
-Code that changes a program, the counter of its names, or a list of deferred shapes
-records how to undo the change. A transaction that an error leaves undoes its changes, the last
-one first. A journal is used instead of a copy of the program so that
-appending an operator costs the same in a program with twenty thousand operators as in an empty one.
+Code that changes a program, its name counter, or a list of deferred shapes records how to undo the
+change. A transaction that an error leaves undoes its changes in reverse order. A journal is used
+instead of a copy of the program so that appending an operator costs the same in a program with
+twenty thousand operators as in an empty one.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 ``opwright.ops.softmax``, and a third party's ``acme.swish`` is ``opwright_jax.ops.acme.swish``. It
 is called inside of `jax.jit`, `jax.grad`, `jax.vmap`, `jax.lax.scan`, `jax.shard_map` or outside.
 
-- **gradients** follow our rules, second ones too; an operator without a rule raises GradientError
-if its gradient is requested. Forward mode (`jax.jvp`) is refused.
-- **vmap** computes the whole batch at once for operators that `opwright_jax` knows to work on each
-  example separately, and one example after the other for all others.
+- **gradients** follow our rules, also second gradients; an operator without a rule raises
+  GradientError if its gradient is requested. Forward mode (`jax.jvp`) is refused.
+- **vmap** computes the whole batch at once for operators known to work on each example separately,
+  and one example after the other for all other operators.
 - **dtypes** are JAX's: without ``jax_enable_x64`` a result of 64 bits is returned in 32, and
   arguments may have 32 where an operator accepts only 64. Numbers and weakly typed arrays get the
   dtype of the arrays in the call.

@@ -25,7 +25,7 @@ class NotCompiledError(OpwrightError, TypeError):
 def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
     """Return the graphs of a model or function compiled by the backend.
 
-    NotCompiledError for anything but a result of `torch.compile`; empty before the first call.
+    NotCompiledError if it is not a result of `torch.compile`; empty before the first call.
     """
     seen: set[CodeType] = set()
     if isinstance(compiled, OptimizedModule):

@@ -1,8 +1,8 @@
 """Values that stay the same from run to run until a parameter is set.
 
 Constants are persistables that the plan does not write, and values computed only from these. The
-plan computes them before its first run, and again when a persistable has changed: folding
-parameters costs the other runs nothing, and kernels may pack the results.
+plan computes them before its first run, and recomputes them when a persistable has changed. Folding
+parameters costs other runs nothing, and kernels may pack the results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The graph that passes rewrite: operators over values in the order of the program.
 
 A pass keeps the order of reads and writes of every buffer. `opwright.rewriting` shows how to write
-one.
+a pass.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records the calls of the runtime's plan builder, for a bundle that repeats them.
 
 Numbers of a plan are tokens: a number that may depend on the batch is a `Size`, an estimate is an
-`About`, and all others are the same for all batches of a range.
+`About`, and all other numbers are the same for all batches of a range.
 """
 
 from __future__ import annotations

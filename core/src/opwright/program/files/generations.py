@@ -6,7 +6,7 @@ synchronization of savers is needed. See ``docs/decisions/0047-generations.md``.
 
 The temporary names of a saver end with its token. It holds a lock on a file until it has saved; the
 system releases the lock when the process ends, for any reason. A lock only determines which files
-are left over: a saver whose files were removed as left-overs writes them again.
+are left over: a saver whose files were removed as left-overs rewrites them.
 """
 
 from __future__ import annotations

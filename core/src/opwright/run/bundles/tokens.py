@@ -1,6 +1,6 @@
 """Tokens of a bundle: joined over batches, and written as bytes.
 
-An int is equal for all batches, an `Affine` depends on the batch; texts and floats are unchanged.
+An int is equal for all batches, an `Affine` depends on the batch; strings and floats are unchanged.
 """
 
 from __future__ import annotations

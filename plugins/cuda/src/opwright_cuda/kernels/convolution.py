@@ -1,8 +1,8 @@
 """Convolution by our own kernels, as implicit GEMM.
 
-Elements of x outside of the image are 0 and still multiplied: an infinite or NaN weight makes the
-results of windows that reach the padding NaN. In the gradient of x this applies to every pixel of a
-tile with a missing window.
+Elements of x outside of the image are 0 and still multiplied, so an infinite or NaN weight makes
+the results of windows that reach the padding NaN. In the gradient of x this applies to every pixel
+of a tile with a missing window.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random tensors and dropout, bitwise identical on every device.
 
-A block of words belongs to elements, not to a thread, so numbers do not depend on the grid.
+Blocks of words are assigned to elements, not to threads, so numbers do not depend on the grid.
 """
 
 from __future__ import annotations

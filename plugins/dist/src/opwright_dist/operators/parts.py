@@ -1,7 +1,7 @@
 """dist.own_part, divided and copy_to_group: parts of variables and computations.
 
-Processes of a group that share one computation compute one loss: replicated tensors are used by
-each for its part, and their gradient is the sum over the parts.
+Processes of a group that share one computation compute one loss. Each process uses replicated
+tensors for its part, and their gradient is the sum over the parts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bodies of dist.route_rows and exchange_rows: compositions with dist.all_to_all.
 
 They run on devices whose engine has no kernels for rows. Shapes are static, so a GPU can
-record them in a graph: a process sends the maximum number of rows to every other one, which
-discards the surplus.
+record them in a graph: a process sends the maximum number of rows to every other process,
+which discards the surplus.
 """
 
 from __future__ import annotations

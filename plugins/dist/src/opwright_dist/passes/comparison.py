@@ -1,8 +1,9 @@
 """``dist_compare``: compare program and collectives between processes at the start of each run.
 
-A collective matches the next one on the other processes: if plans differ, by a fetch, a shape or a
-version, data of equal size would be mixed up without an error. If programs differ, parameters would
-diverge. The comparison overlaps with the plan, and the first collective waits for its result.
+A collective is matched with the next collective on the other processes, so if plans differ in a
+fetch, a shape or a version, data of equal size would be mixed up without an error. If programs
+differ, parameters would diverge. The comparison overlaps with the plan, and the first collective
+waits for its result.
 """
 
 from __future__ import annotations

@@ -71,9 +71,9 @@ def _find_sharing(program: ow.Program | None) -> _Sharing | None:
 
 
 def _find_axis(graph: Graph, op: LoweredOp) -> int | None:
-    """Return the axis of the batch: the first unknown dimension in the program.
+    """Return the batch axis: the first unknown dimension in the program.
 
-    None if all are known: such a tensor, a parameter for example, is equal on all processes.
+    None if all dimensions are known, since such a tensor, for example a parameter, is replicated.
     """
     out = op.writes()[0]
     if graph.is_body or graph.program is None:

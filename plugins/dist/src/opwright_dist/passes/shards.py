@@ -1,7 +1,7 @@
 """``dist_shards``: copy each part of a parameter just before its update.
 
-The program lists all parts together. Copied there, the parts of all parameters would coexist,
-although the memory of one is enough.
+The program lists all parts together. Copied there, the parts of all parameters would exist at the
+same time, although the memory of one part is enough.
 """
 
 from __future__ import annotations

@@ -182,9 +182,9 @@ def whole_divided(program: ow.Program) -> ow.Program:
 
 
 def join_divided(program: ow.Program, scope: ow.Scope) -> ow.Scope:
-    """Return a scope with whole variables in the first process of each group.
+    """Return a scope with complete variables in the first process of each group.
 
-    Every process calls it. The scope has all other variables of `scope`, too.
+    Every process must call it. The scope has all other variables of `scope`, too.
 
     Parameters
     ----------

@@ -118,9 +118,9 @@ def _plain_of(op: ow.Operator, names: Mapping[str, str]) -> ow.Operator:
 
 
 def join_sharded(program: ow.Program, scope: ow.Scope) -> ow.Scope:
-    """Return a scope with whole states in the first process of the group.
+    """Return a scope with unsharded states in the first process of the group.
 
-    Every process calls it. The scope has all other variables of `scope`, too.
+    Every process must call it. The scope has all other variables of `scope`, too.
 
     Parameters
     ----------

@@ -32,10 +32,10 @@ def whole_program(program: ow.Program) -> ow.Program:
 
 @suggest_arguments
 def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope:
-    """Return a scope with whole variables for partitioned ones.
+    """Return a scope in which partitioned variables are complete.
 
-    Every process calls it, and the first one receives them; its scope has all other variables of
-    `scope`, too. Pass it and `whole_program` to `opwright.save`.
+    Every process must call it, and the first process receives them; its scope has all other
+    variables of `scope`, too. Pass it and `whole_program` to `opwright.save`.
 
     Parameters
     ----------

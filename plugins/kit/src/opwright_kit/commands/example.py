@@ -133,9 +133,9 @@ class Example(NamedTuple):
 
 
 def find_example(definition: OpDefinition, context: Context) -> Example | None:
-    """Return an example that has run on the host, or has crashed there; None if there is none.
+    """Return an example that has run on the host, or has crashed there, or None.
 
-    It runs in a separate process, so a kernel that crashes ends nothing else.
+    It runs in a separate process, so a crash of a kernel terminates only that process.
 
     Raises
     ------

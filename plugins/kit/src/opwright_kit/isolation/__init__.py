@@ -1,7 +1,7 @@
 """Kernels of the host that run in a separate process, for plugins that a user names.
 
 Outputs, and inputs whose data is needed, are in memory that both processes map; requests and
-answers go through a pipe. A crash or a hang ends that process, and is a `KernelError` here.
+answers go through a pipe. A crash or a hang terminates that process and raises `KernelError` here.
 """
 
 from opwright_kit.isolation.kernel import prepare_isolated

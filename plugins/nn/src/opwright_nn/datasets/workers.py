@@ -1,7 +1,7 @@
 """Worker processes that make batches ahead, in order, and run as long as the loader exists.
 
-Each worker has its own connection, and gets the number of a batch at a time: there is no queue and
-no lock that a killed worker could leave locked. Its end of the connection closes when it ends.
+Each worker has its own connection, and gets one batch number at a time, so there is no queue and no
+lock that a killed worker could leave locked. Its end of the connection closes when it exits.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _masked(
 def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> str:
     """Attention as matrix products, with optional dropout of the weights.
 
-    With `outputs`, the outputs of the operator are written too.
+    With `outputs`, the outputs of the operator are also emitted.
     """
     q, k, v = read(b, "q"), _repeated(b, "k"), _repeated(b, "v")
     if b.has_input("mask"):

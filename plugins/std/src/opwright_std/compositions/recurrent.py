@@ -169,7 +169,7 @@ def _run_direction(
 def run_layers(
     b: BodyContext, make_step: Callable[[int], Step], sizes: tuple[int, int | None]
 ) -> dict[str, Callable[[], Expression]]:
-    """Write all layers; return the writer of each output.
+    """Emit all layers; return the writer of each output.
 
     `sizes` are the sizes of states and cells, None without a cell.
     """

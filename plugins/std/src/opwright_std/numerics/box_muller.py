@@ -89,7 +89,7 @@ def random_normal(
     step: NDArray[Any] | None,
     first_block: int = 0,
 ) -> NDArray[Any]:
-    """Return `count` standard normal numbers: float64 for float64, else float32.
+    """Return `count` standard normal numbers: float64 for float64, otherwise float32.
 
     The largest possible absolute value is 6.77 in float32 and 8.66 in float64.
     """

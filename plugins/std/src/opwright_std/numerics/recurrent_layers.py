@@ -1,6 +1,6 @@
 """Recurrent layers in NumPy: several layers, both directions, batch-first or time-major.
 
-Arguments are arrays by the slots of the operators; absent ones are None or missing keys.
+Arguments are arrays by the slots of the operators; absent arrays are None or missing keys.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ SHRINKABLE: Final = ("relu_grad", "sigmoid_grad", "tanh_grad")
 
 
 def shrink_activation_grad(graph: Graph) -> None:
-    """Swap the gradients of an activation and of the maximum pooling after it.
+    """Swap the gradients of an activation and of the max pooling after it.
 
     Max pooling passes its gradient to the maximum, so the activation's derivative follows from
     the pooled values, which are fewer. If windows overlap, an element may be the maximum of

@@ -4,7 +4,7 @@ The text is JSON: ``{"inputs": [[dtype, shape], …], "calls": [[name, arguments
 "taken": [[call, place, …], …], "results": [[dtype, shape], …]}``. An argument without a JSON form
 is an object with one key: ``{"input": 0}``, ``{"call": [0, 1]}`` for a part of an earlier call's
 result, ``{"dtype": "float32"}``, ``{"dict": {…}}``, ``{"complex": [0.0, 1.0]}``, and ``{"object":
-"3"}`` for objects of the process that wrote the text.
+"3"}`` for objects of the process that wrote the string.
 """
 
 from __future__ import annotations

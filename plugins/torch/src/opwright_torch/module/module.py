@@ -29,7 +29,7 @@ Place = tuple[nn.Module, str, str]
 class Module(nn.Module):
     """A Program as a PyTorch module, whose parameters share the memory of a scope.
 
-    Nothing is copied: the program sees the steps of a PyTorch optimizer, and the reverse.
+    Nothing is copied, so steps of a PyTorch optimizer affect the program, and vice versa.
     ``train()`` computes the results as in the program: dropout is active, batch
     normalization uses batch statistics and updates running ones. ``eval()`` computes the same as
     ``Program.clone(for_inference=True)``. Gradients and updates of the program itself are omitted
@@ -38,7 +38,7 @@ class Module(nn.Module):
 
     A call accepts tensors by position, by name, or in one dict, in the order of `feed_names`, and
     returns a tensor; a tuple for several results. A scalar result is computed together with its
-    gradients in one plan, others in two. Random operators draw from ``torch.manual_seed``.
+    gradients in one plan, other results in two. Random operators draw from ``torch.manual_seed``.
 
     Parameters
     ----------

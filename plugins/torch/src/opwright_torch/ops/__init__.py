@@ -14,7 +14,8 @@ current stream.
   precision or range in 16 bits in float32; all others promote inputs of equal dtype to the widest.
 - **torch.compile, torch.export, torch.func** see ``torch.ops.opwright.softmax``, and
   ``torch.ops.opwright_acme.swish``. `torch.func.vmap` calls element-wise operators of opwright-std
-  once, and others for each example. Forward-mode derivatives are two vector-Jacobian products.
+  once, and other operators for each example. Forward-mode derivatives are two vector-Jacobian
+  products.
 
 Operators with blocks (`cond`, `while_loop`, `scan`) are only available in programs.
 """

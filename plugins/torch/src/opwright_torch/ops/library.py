@@ -2,9 +2,9 @@
 
 An operator with a prefix has its own namespace: ``acme.swish`` is ``opwright_acme::swish``.
 Inputs are passed by position, attributes by name, with the types of the OpProto; sizes may be
-symbols. ``opwright::NAME.returns`` is called with the names of outputs and returns a list. Whole
-programs are one operator, ``opwright::_program``, whose text is the program; all gradients are
-another, ``opwright::_vjp``, whose text is the differentiated call.
+symbols. ``opwright::NAME.returns`` is called with the names of outputs and returns a list. All
+programs are one operator, ``opwright::_program``, with the program as a string; all gradients are
+another, ``opwright::_vjp``, with the differentiated call as a string.
 """
 
 from __future__ import annotations

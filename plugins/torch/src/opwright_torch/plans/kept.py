@@ -40,8 +40,8 @@ _SHARED: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
 class Kept:
     """Tensors by variable, in a scope that borrows their memory and detects changes.
 
-    Tensors are referenced weakly: `forget` is called when one is deleted. Non-contiguous ones are
-    copied after each change.
+    Tensors are referenced weakly: `forget` is called when one is deleted. Non-contiguous
+    tensors are copied after each change.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ Signature = tuple[Any, ...]
 class State:
     """The tensors of an optimizer in a scope that borrows them, and its options as numbers.
 
-    Plans read the learning rate, and any option after its first change; others are constants in
-    plans.
+    Plans read the learning rate, and any option after its first change; other options are constants
+    in plans.
 
     Parameters
     ----------

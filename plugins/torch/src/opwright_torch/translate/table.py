@@ -50,7 +50,7 @@ def find_row(operator: torch._ops.OpOverload) -> Row | None:
 
 @lru_cache(maxsize=4)
 def _all_rows(context: Context, epoch: int) -> dict[str, Row]:
-    """Return one table; among rows of one name, the package that sorts last wins.
+    """Merge all tables into one; among rows of one name, the package that sorts last wins.
 
     `epoch` changes when packages are installed, so the table is rebuilt.
     """

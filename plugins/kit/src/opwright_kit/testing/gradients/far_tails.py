@@ -46,7 +46,7 @@ class Wide(NamedTuple):
 def find_fault_far_out(derivative: Derivative, wide: Wide | None) -> tuple[Sample, str] | None:
     """Return where a gradient is wrong far from 0, and its value; None if it is right.
 
-    It is compared with a wide one, or with central differences if there is none.
+    It is compared with the gradient in a wider dtype, or else with central differences.
     """
     if derivative.forward.loses_tails:
         return None

@@ -235,7 +235,7 @@ class Launch:
     def run_filled(self, run_input: RunInput) -> list[Array]:
         """Return the memory after a run, followed by every resized output.
 
-        The workspace is zeroed in it: a kernel's leftovers do not count, such as oneDNN's
+        The workspace is zeroed in it, since a kernel's leftovers do not matter, such as oneDNN's
         addresses, which differ from thread to thread.
         """
         named_images = dict(zip(self._plan.feeds, run_input.images, strict=True))

@@ -1,7 +1,7 @@
 """The memory of one run: every array in its place, with guard bytes before and after it.
 
-Or pages before and after it cannot be accessed while the kernel runs: then a read beyond the array
-terminates the process, whereas guard bytes cannot reveal reads.
+Alternatively, the pages before and after it cannot be accessed while the kernel runs. Then a read
+beyond the array terminates the process, whereas guard bytes cannot reveal reads.
 """
 
 from __future__ import annotations

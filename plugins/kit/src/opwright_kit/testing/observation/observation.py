@@ -61,10 +61,10 @@ class Observation(NamedTuple):
 def repeats(
     launch: Launch, expected: KernelRun, poison: int = POISON, beside: int | None = None
 ) -> bool:
-    """Return whether more runs in such memory give the expected result, to the last bit.
+    """Return whether further runs in such memory are bitwise identical to the expected result.
 
-    If other memory seems to change a result, both results must repeat: a result that varies anyway
-    may differ by chance.
+    If other memory seems to change a result, both results must be reproducible, since a result that
+    varies anyway may differ by chance.
     """
     runs = (launch.run(poison, beside=beside).outputs for _ in range(_REPEATS))
     return all(equal_bytes(expected.outputs, outputs) for outputs in runs)
@@ -135,7 +135,7 @@ def find_launch(
 def choose_largest(observations: Iterable[Observation], most: int) -> list[Observation]:
     """Return the samples with the most elements, if possible with axes of at most `LARGE`.
 
-    A kernel whose work grows with the square of an axis would take minutes on longer ones.
+    A kernel whose work grows with the square of an axis would take minutes on longer axes.
     """
     ordered = sorted(observations, key=lambda each: count_elements(each.sample))
     short = [each for each in ordered if _longest_axis(each.sample) <= LARGE]

@@ -3,11 +3,11 @@
 A rule's module has
 
 - ``RULE``: its name, kebab-case;
-- ``SUMMARY``: one line that states the demand;
+- ``SUMMARY``: one line that states the requirement;
 - ``SUBJECT``: the class of its subjects, `PackageSubject`, `OperatorSubject`, `PassSubject` or
   `KernelSubject` of `opwright_kit.testing.results.subjects`;
 - ``concerns(subject)``, optional: false for subjects to which it does not apply;
-- ``FIRST = True``, optional: it runs before the others;
+- ``FIRST = True``, optional: it runs before all other rules;
 - ``check(subject, context)``: yields a `Finding` for each fault, and raises `Skipped` with a reason
   if there is nothing to check. `context` is a `CheckContext`.
 
@@ -49,7 +49,7 @@ class Rule(NamedTuple):
     concerns : callable
         Returns whether the rule applies to such a subject.
     first : bool
-        Whether it runs before the others.
+        Whether it runs before all other rules.
     """
 
     name: str
@@ -83,7 +83,7 @@ def _load(name: str) -> Rule:
 def select_rules(names: tuple[str, ...] = (), provided: Iterable[Rule] = ()) -> tuple[Rule, ...]:
     """Return the rules of these names, by default all, in the order of the check.
 
-    Those `provided` by other packages come after the kit's.
+    Rules `provided` by other packages come after the rules of the kit.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """A kernel that is declared deterministic gives bitwise identical results for equal inputs.
 
-They are the same for every number of threads, unless it declares that these matter.
+They are the same for every number of threads, unless the kernel declares otherwise.
 """
 
 from __future__ import annotations

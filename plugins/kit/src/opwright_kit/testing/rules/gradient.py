@@ -1,8 +1,8 @@
 """The gradient by ``append_backward`` is the gradient of a loss that weighs every output.
 
-The loss is ``sum(weight * out)`` with random weights: a plain sum would hide errors, the gradient
-of sum(softmax) is zero. It is compared with central differences in float64, taken with two steps:
-where these disagree, there is a kink, and the place is skipped.
+The loss is ``sum(weight * out)`` with random weights, since a plain sum would hide errors: the
+gradient of sum(softmax), for example, is zero. Gradients are compared with central differences in
+float64, taken with two step sizes; where these disagree, there is a kink, which is skipped.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ SUMMARY = "gradients agree with central differences of a random-weighted loss"
 SUBJECT = OperatorSubject
 
 _MOST_PLACES: Final = 12
-"""Elements of one input with a difference each, which needs four runs. All of a larger input are
-moved at once, too, in a random direction."""
+"""Maximum number of elements per input that are moved individually, with four runs each. Larger
+inputs are also moved as a whole, in a random direction."""
 
 _MOST_FOR_PLACES: Final = 2000
-"""Elements of a sample's inputs: in a larger one, elements are only moved together."""
+"""In samples with more input elements than this, elements are only moved together."""
 
 _MOST_ELEMENTS: Final = 2**14
-"""Maximum size of a sample's inputs for which second gradients are checked."""
+"""Samples with more input elements than this are skipped."""
 
 
 def concerns(subject: OperatorSubject) -> bool:

@@ -1,8 +1,8 @@
 """Inputs that do not fit together are refused before a kernel sees them.
 
-A kernel may derive the bounds of its loops from one array and read another one with them. So if one
-input has another shape or dtype, either the shape rule or the kernel refuses it, or it is valid and
-nothing outside of the arrays is read or written.
+A kernel may derive its loop bounds from one array and read another array with them. So if one input
+has a different shape or dtype, either the shape rule or the kernel must refuse it, or it is valid
+and nothing outside of the arrays is read or written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A pass changes programs, and not their results.
 
-Programs of the operators that it names are drawn until some are changed by it, and run with the
-pass and without it: with only the last results, and with all intermediate values.
+Programs of the operators that the pass names are drawn until it changes some of them. These are run
+with the pass and without it, fetching only the last results, and all intermediate values.
 """
 
 from __future__ import annotations

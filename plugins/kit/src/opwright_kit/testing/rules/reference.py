@@ -105,10 +105,10 @@ def _find_fault_of_packed(
     outputs: Mapping[str, Sequence[Array]],
     context: CheckContext,
 ) -> str | None:
-    """Return the fault of a kernel that packs inputs; None if it has none, or packs nothing.
+    """Return the fault of a kernel that packs inputs; None if it is correct or packs nothing.
 
-    It packs in the first run, reuses that in the second, and packs again in the third, after the
-    parameters are set.
+    It packs in the first run, reuses the packed copy in the second, and repacks in the third, after
+    the parameters are set.
     """
     try:
         launch = context.launch(entry, sample, packed=True)

@@ -24,7 +24,7 @@ def draw(
     plain: bool,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return a value for each attribute: the fixed one, the default, or a random one.
+    """Return a value for each attribute: the fixed value, the default, or a random value.
 
     A dtype attribute that selects the kernel gets `dtype`. With `plain` all defaults stay.
     """

@@ -36,8 +36,8 @@ class SampleChoice:
     def wants(self, sample: Sample) -> bool:
         """Return whether to use a sample.
 
-        A small one is used if its dtype and attributes are new, or few of its dtype were used; a
-        large one if fewer than `most_large` of its dtype were used.
+        A small sample is used if its dtype and attributes are new, or few of its dtype were used; a
+        large sample if fewer than `most_large` of its dtype were used.
         """
         n_elements = count_elements(sample)
         if sample.dtype not in self._dtypes or not 0 < n_elements <= _MOST_OF_LARGE:
