@@ -1,4 +1,4 @@
-"""Minor versions of the C interface: old libraries in today's core, today's library in a later core.
+"""Minor versions of the C interface: old libraries in today's core, and today's in a later core.
 
 `tests/sdk/test_hosts.py` tests today's library in an earlier core.
 """

@@ -1,4 +1,4 @@
-"""oneDNN's library is opened when a kernel first needs it; opening our library reports a missing oneDNN."""
+"""oneDNN is opened when a kernel first needs it; opening our library reports a missing oneDNN."""
 
 from __future__ import annotations
 
