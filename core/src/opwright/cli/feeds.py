@@ -1,4 +1,4 @@
-"""Feeds for a saved program that a command runs: random numbers of given shapes."""
+"""Feeds for a saved program that a command runs: random arrays of given shapes."""
 
 from __future__ import annotations
 

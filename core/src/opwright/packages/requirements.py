@@ -35,7 +35,7 @@ _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 def find_missing(distribution: str) -> list[str]:
     """Return the requirements of a distribution that are not installed, as arguments for pip.
 
-    Extras are ignored, and requirements with an unsupported marker are skipped, so that
+    Extras are ignored, and requirements with an unsupported marker are skipped, so
     every returned requirement is really missing.
     """
     return [

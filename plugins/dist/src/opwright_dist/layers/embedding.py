@@ -48,7 +48,7 @@ def embedding(
     ids : Variable or str, int32 or int64
         Each in [0, rows).
     size : (rows, columns)
-        The shape of the whole table.
+        The shape of the complete table.
     group : str
         The processes that own the rows.
     padding_index : int

@@ -16,12 +16,12 @@ from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
 
 
 class Part(Initializer):
-    """Initializes with this process's part of the whole from `initializer`.
+    """Initializes with this process's part of the result of `initializer`.
 
     Parameters
     ----------
     initializer : Initializer
-        The initializer of the whole, with the random numbers of one process.
+        The initializer of the complete parameter, with the random numbers of one process.
     group : str
         The processes that own the parts.
     axis : int

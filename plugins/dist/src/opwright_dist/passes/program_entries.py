@@ -9,7 +9,7 @@ from typing import Any, Final
 import opwright as ow
 
 _LONGEST: Final = 400
-"""Maximum characters of a line, followed by a digest of the whole, as for large constants."""
+"""Maximum characters of a line; longer lines, as of large constants, end with a digest."""
 
 
 def list_entries(program: ow.Program) -> list[str]:

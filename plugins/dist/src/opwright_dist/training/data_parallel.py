@@ -121,7 +121,7 @@ def _check_whole(
 def _is_joined(name: str, division: Division | None, group: str) -> bool:
     """Whether a gradient already includes all processes of the group.
 
-    Groups are compared by name, since programs do not depend on numbers of processes.
+    Groups are compared by name, since programs do not depend on the number of processes.
     """
     if division is None:
         return False

@@ -42,7 +42,7 @@ class Division(NamedTuple):
         ``"blocks"``: consecutive equal parts. ``"table"``: a table with row 0 on every process, the
         other rows cyclic, padded with zero rows.
     size : int
-        The length of the whole axis; 0 if it is the sum of all parts.
+        The length of the complete axis; 0 if it is the sum of all parts.
     losses : str
         ``"each"``: each process of the group has its own loss; ``"one"``: all compute one.
     """
@@ -217,7 +217,7 @@ def take_divided(program: ow.Program, values: Mapping[str, Array]) -> dict[str, 
     Raises
     ------
     DistError
-        If a value does not have the shape of the whole.
+        If a value does not have the shape of the complete array.
     """
     divisions = find_divisions(program)
     block = program.global_block()

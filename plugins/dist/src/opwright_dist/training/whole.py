@@ -67,6 +67,6 @@ def shard_values(program: ow.Program, values: Mapping[str, Array]) -> dict[str, 
     Raises
     ------
     DistError
-        If an array does not have the shape of the whole variable.
+        If an array does not have the shape of the complete variable.
     """
     return take_divided(program, take_sharded(program, values))

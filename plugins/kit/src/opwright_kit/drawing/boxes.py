@@ -67,7 +67,7 @@ def draw_boxes(
 ) -> Picture:
     """Draw boxes and lines at the places given by their layout.
 
-    `left` and `top` are the corner of the whole in the coordinates of the SVG.
+    `left` and `top` are the upper left corner of the drawing in SVG coordinates.
     """
     return _Drawing(boxes, lines, layout, left, top).draw()
 

@@ -17,7 +17,7 @@ from opwright_onnx.messages import write_varint
 Buffer = memoryview
 
 GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
-"""The numbers of fields of ModelProto, GraphProto and TensorProto."""
+"""The field numbers of ModelProto, GraphProto and TensorProto."""
 
 MIN_BYTES: Final = 4096
 """The minimum size of weights for which this is worthwhile."""

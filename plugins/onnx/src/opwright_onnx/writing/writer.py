@@ -134,7 +134,7 @@ class Writer(Nodes):
         return name if is_vector else str(self.node("Reshape", name, self.ints([-1])))
 
     def numbers(self, op: Op, attr: str) -> str:
-        """Return the name of a vector of int64 with the numbers of an attribute."""
+        """Return the name of an int64 vector with the elements of an attribute."""
         names, value = op.inputs.get(attr, ()), op.attrs[attr]
         if len(names) == 1 and isinstance(value, tuple) and set(value) <= {MARK, MORE}:
             return self._as_vector(names[0])

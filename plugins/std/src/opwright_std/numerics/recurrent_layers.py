@@ -71,7 +71,7 @@ def _joined(states: Array, layer: int, directions: int, valid: Array) -> Array:
 def run_layers_back(
     op_type: str, kind: Kind, slots: Slots, directions: int, batch_first: bool
 ) -> None:
-    """Run all layers backward, from the last one."""
+    """Run all layers backward, from the last layer."""
     x, states = _swapped(slots["x"], batch_first), slots["states"]
     valid = _valid(op_type, slots["lengths"], *x.shape[:2])
     start = np.where(valid, x, x.dtype.type(0))  # padding may be NaN

@@ -158,7 +158,7 @@ def _places(definition: OpDefinition) -> Places | None:
 
 
 def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
-    """Return the operators that can be fused with the last one, in order."""
+    """Return the operators that can be fused with the last operator, in order."""
     reads, out, _ = left[last]
     meta = out.meta
     tree = {last}

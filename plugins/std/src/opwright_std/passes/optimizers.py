@@ -65,7 +65,7 @@ def _kind(op: LoweredOp) -> Hashable:
 
 
 def _movable(updates: list[LoweredOp], uses: Uses | None) -> list[LoweredOp]:
-    """Return the updates that can run at the last one; none reads another's output.
+    """Return the updates that can run at the last update; none reads another's output.
 
     Without `uses` the other operators are ignored.
     """

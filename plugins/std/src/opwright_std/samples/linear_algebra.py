@@ -63,7 +63,7 @@ def half(draw: Draw) -> Drawn:
 
 
 def several_pairs(draw: Draw) -> Drawn:
-    """Real and imaginary parts, and axes before the last one."""
+    """Real and imaginary parts, and axes before the last axis."""
     shape = (draw.other_length() or 1, max(draw.length, 1), 2)
     attrs = {**draw.attrs, "axis": [[0], [1, 0], [-2]][int(draw.rng.integers(3))]}
     if draw.definition.op_type.endswith("2"):

@@ -25,7 +25,7 @@ def append_operator(t: Translator, /, **named: Any) -> Any:
     returned = named.get("returns") if overload._overloadname == "returns" else None
     names = returned or main_outputs(proto, values)
     for slot in proto.outputs:
-        if slot.aliases in given:  # PyTorch's state is unchanged: the new one is a result
+        if slot.aliases in given:  # PyTorch's state is unchanged, since the new state is a result
             given[slot.aliases] = [t.op("assign", value) for value in given[slot.aliases]]
     asked = [proto.output_slots[name] for name in names]
     fresh = t.program.unique_name

@@ -153,7 +153,7 @@ def transposed_last(t: Translator, x: Value, dims: list[int]) -> Value:
 
 @ROWS.row("aten::diagonal", "aten::diagonal_copy", "aten::linalg_diagonal")
 def diagonal(t: Translator, input: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """The diagonal of two axes, as the last one."""
+    """The diagonal of two axes, as the last axis."""
     x = transposed_last(t, input, [axis_of(input, dim1), axis_of(input, dim2)])
     *batch, rows, columns = t.shape(x)
     length = t.shape()[-1]

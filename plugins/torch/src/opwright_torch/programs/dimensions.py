@@ -141,7 +141,7 @@ def _bounds(expr: sympy.Expr, dim: Any) -> Iterator[Any]:
 
 
 def _refuse_floats(env: Any, shapes: Mapping[str, Any], graph: Graph) -> None:
-    """Refuse floats computed from sizes, which the graph stores as numbers of the example."""
+    """Refuse floats computed from sizes, since the graph stores their values for the example."""
     for guard in env.guards:
         expr = guard.expr
         made = [part for part in sympy.preorder_traversal(expr) if isinstance(part, _FLOATS)]

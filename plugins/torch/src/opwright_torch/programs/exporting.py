@@ -95,7 +95,7 @@ def _placeholders(module: GraphModule) -> list[Node]:
 
 
 def _first_names(model: torch.nn.Module) -> dict[int, str]:
-    """Return the name of each parameter and buffer by identity, the first one if tied."""
+    """Return the name of each parameter and buffer by identity; the first name if tied."""
     names: dict[int, str] = {}
     for owned in (model.named_parameters, model.named_buffers):
         for name, tensor in owned(remove_duplicate=False):
@@ -106,7 +106,7 @@ def _first_names(model: torch.nn.Module) -> dict[int, str]:
 def _take_tensors(
     program: ExportedProgram, model: torch.nn.Module, names: Mapping[int, str]
 ) -> dict[str, tuple[str, torch.Tensor]]:
-    """Return name and value of placeholders that are not fed, the first one if tied."""
+    """Return name and value of placeholders that are not fed; the first name if tied."""
     signature = program.graph_signature
     nodes = {node.name: node for node in _placeholders(program.graph_module)}
     found: dict[str, tuple[str, torch.Tensor]] = {}

@@ -75,7 +75,7 @@ class Group:
         return self.is_finite is None and all(isinstance(number, float) for number in numbers)
 
     def pieces(self, vector: ow.Variable) -> Sequence[ow.Variable]:
-        """Return the numbers of a vector, each [1]."""
+        """Return the elements of a vector, each [1]."""
         (n,) = vector.shape or (1,)
         return [vector] if n == 1 else ow.ops.split(vector, axis=0, num=n)
 

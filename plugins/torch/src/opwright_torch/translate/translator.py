@@ -188,7 +188,7 @@ class Translator:
         return (node or self.node).meta.get("val")
 
     def dtype(self) -> str:
-        """Return the dtype of the node's result, the first one."""
+        """Return the dtype of the node's first result."""
         value = self.meta()
         return dtype_name((value[0] if isinstance(value, (tuple, list)) else value).dtype)
 

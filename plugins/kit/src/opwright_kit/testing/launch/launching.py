@@ -88,7 +88,7 @@ class Launch:
         declare ``strided``.
     packed : bool
         Whether the kernel may pack its inputs: packed inputs are parameters in a scope; the first
-        run packs them, and a run with other ones packs again.
+        run packs them, and a run with other inputs repacks.
     repeat : int
         How often the kernel runs in each run of the plan. The difference between the times of two
         such plans is the kernel's own, without the copies to the device and back.

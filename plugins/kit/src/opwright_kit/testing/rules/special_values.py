@@ -1,6 +1,6 @@
 """NaN and infinity are computed like other numbers: no kernel fails on them, or drops them.
 
-They are put into one element at a time. Outputs that change with an ordinary number there must
+They are inserted into one element at a time. Outputs that change with an ordinary number there must
 become NaN, and outputs that grow with a large number must become infinite. A reference kernel must
 be finite in the same elements.
 """

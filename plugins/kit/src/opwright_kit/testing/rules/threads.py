@@ -43,7 +43,7 @@ run the kernel only wait."""
 
 _MOST_BYTES: Final = 2**20
 _MOST_REPEATS: Final = 64
-"""A run repeats the kernel, each time with its own outputs, as far as they fit into this, so that
+"""A run repeats the kernel, each time with separate outputs, as long as they fit into this, so that
 little time is spent between the runs."""
 
 _LINES: Final = 24
