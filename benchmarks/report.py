@@ -25,9 +25,9 @@ def format_figure(value: float) -> str:
 
 
 def find_best(workload: Workload, results: list[Result], prefix: str = "") -> Result | None:
-    """Return the best peer whose name starts with `prefix`, or opwright's implementation so named.
+    """Return the best peer whose name starts with `prefix`, or opwright's with exactly that name.
 
-    Without a prefix a copy is not a peer.
+    Without a prefix, copies are ignored.
     """
     peers = [
         result

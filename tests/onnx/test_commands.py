@@ -127,7 +127,7 @@ def test_a_model_is_drawn_and_locked(
     ("words", "message"),
     [
         (["onnx", "convert", "model.onnx"], "convert needs an output path, got none"),
-        (["onnx", "convert", "model.onnx", "model.onnx"], "writes a new one, got 'model.onnx'"),
+        (["onnx", "convert", "model.onnx", "model.onnx"], "must not exist, got 'model.onnx'"),
         (["onnx", "convert", "model.onnx", "new", "--opset", "21"], "--opset is only for written"),
         (["onnx", "report", "absent.onnx"], "report needs a model file, got 'absent.onnx'"),
         (["onnx", "report", "model.onnx", "--feed", "y=1"], "--feed names no input, got 'y'"),

@@ -87,7 +87,7 @@ def test_the_error_for_reading_an_unwritten_value_names_operator_slot_and_variab
         _chain().run(ow.Scope())
 
 
-def test_names_may_be_rewritten():
+def test_two_operators_may_write_the_same_variable():
     network = ow.Network(
         [ow.Operator("square", x="a", out="b"), ow.Operator("add", x="b", y="a", out="b")]
     )

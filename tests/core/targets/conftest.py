@@ -123,13 +123,13 @@ class Acme:
         return context
 
     def python(self, code: str) -> str:
-        """Run a fresh Python with it and this environment; return its output."""
+        """Run a fresh Python with the package and this environment; return its output."""
         return Compiler.run(
             sys.executable, "-c", f"import sys; sys.path.insert(0, {str(self.site)!r})\n{code}"
         )
 
     def doctor(self) -> subprocess.CompletedProcess[str]:
-        """Run ``opwright doctor`` in a fresh process that sees it in addition to this environment.
+        """Run ``opwright doctor`` in a fresh process with the package and this environment.
 
         It examines only one of the other plugins; all of them would take three times as long.
         """

@@ -75,7 +75,7 @@ def check_unknown_dims(case: Case) -> None:
 
 
 @over_cases([case for case in load_cases() if case.known_shapes])
-def test_shapes_that_must_be_known_are_required(case: Case) -> None:
+def test_an_operator_that_needs_known_shapes_refuses_unknown_sizes(case: Case) -> None:
     metas = known_metas(case, case.make_inputs(case.dtypes[-1]))
     with pytest.raises(ShapeError, match=f"{case.op}: .* unknown"):
         infer(case, next(with_unknown_dims(metas)))

@@ -281,12 +281,12 @@ def test_calls_by_position_name_and_dict_agree() -> None:
         (({"pixels": 1},), {}, "got none for 'label'"),
     ],
 )
-def test_errors_of_wrong_calls_give_a_remedy(args: Any, feeds: Any, message: str) -> None:
+def test_errors_for_invalid_calls_suggest_a_fix(args: Any, feeds: Any, message: str) -> None:
     with pytest.raises(FeedError, match=message):
         loss_module()(*args, **feeds)
 
 
-def test_errors_of_wrong_tensors_give_a_remedy() -> None:
+def test_errors_for_invalid_tensors_name_the_feed() -> None:
     module = scores_module()
     with pytest.raises(FeedError, match="feed 'pixels': dtype must be float32, got float64"):
         module(images().double())

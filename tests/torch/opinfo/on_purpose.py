@@ -42,7 +42,7 @@ def _is_end(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 
 
 def _is_least(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """Mark PyTorch's result for the least integer, which means no number."""
+    """Mark elements where PyTorch returns about the smallest integer, in place of -inf."""
     if truth.is_floating_point():
         return torch.zeros_like(truth, dtype=torch.bool)
     return truth <= torch.iinfo(truth.dtype).min + 8

@@ -1,7 +1,7 @@
 """Completes an operator: fills in omitted parts, in the same way everywhere.
 
-Operators are written into a program by `Block.append_op`, by gradient rules and by the bodies of
-composites, into a plan only by bodies, and one at a time for a `Network`. All of them get the names
+`Block.append_op`, gradient rules and composite bodies add operators to a program, only bodies add
+them to a plan, and a `Network` completes its operators one at a time. All of them get the names
 and the number of outputs, aliases, defaults and checks of slots here. A `Place` defines the
 differences. Bodies of composites are also written here, into a program by `append_backward` and
 into a plan by `lower`.

@@ -1,6 +1,6 @@
 """The kernels that installed packages provide, and the order in which they are tried.
 
-Commands query here why kernels would refuse on this machine, to show the reasons. A kernel itself
+Commands use this module to report why a kernel would refuse on this machine. A kernel itself
 refuses in its preparation.
 """
 

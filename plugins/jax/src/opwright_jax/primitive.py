@@ -1,4 +1,4 @@
-"""The primitive of JAX that computes a piece of a program by opwright."""
+"""The JAX primitive through which opwright computes a part of a program."""
 
 from __future__ import annotations
 

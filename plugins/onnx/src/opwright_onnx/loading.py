@@ -80,7 +80,7 @@ def load_parts(
 def read_model(
     model: str | os.PathLike[str] | ModelProto | bytes,
 ) -> tuple[ModelProto, str | None, Mapping[int, memoryview]]:
-    """Return a model, its folder, and the bytes of weights that it lacks."""
+    """Return a model, its folder, and the weight bytes that the message omits."""
     if "onnx" in sys.modules and isinstance(model, sys.modules["onnx"].ModelProto):
         return model, None, {}
     if isinstance(model, (bytes, bytearray)):

@@ -1,4 +1,4 @@
-"""Fixes values of a model's inputs that must be known when it is loaded; these are not feeds."""
+"""Replaces model inputs that must be known at loading by constants; these are not feeds."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Metrics = Mapping[str, Metric | ow.Variable | str]
 
 
 class Evaluation:
-    """Computes scalars of a model without training: no dropout, no updates.
+    """Computes scalar metrics of a model in inference mode: no dropout, no updates.
 
     Parameters
     ----------

@@ -72,7 +72,9 @@ def _report(args: argparse.Namespace) -> int:
 
 def _convert(args: argparse.Namespace, source: Path, target: Path) -> int:
     if target.exists() and not args.force:
-        raise CommandError(f"onnx: convert writes a new one, got {str(target)!r}; add --force")
+        raise CommandError(
+            f"onnx: the output must not exist, got {str(target)!r}; add --force to overwrite it"
+        )
     try:
         done = _write_model(args, source, target) if source.is_dir() else _write_program(args)
     except OSError as error:

@@ -1,7 +1,7 @@
 """Vectors of integers, some of them known: shapes, and values that models compute from them.
 
-A reshape of a model with an open batch reads its other sizes as numbers: kernels and rows see
-them, and no operator computes them in a run.
+If only the batch size of a model is unknown, a reshape gets its other sizes as constants: kernels
+and rows can use them, and no operator computes them in a run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pixels along an axis that grid positions read, and their weights."""
+"""The input pixels that grid positions sample along an axis, and their weights."""
 
 from __future__ import annotations
 

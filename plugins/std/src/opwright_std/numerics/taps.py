@@ -21,7 +21,7 @@ ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 class Rule(NamedTuple):
-    """How positions are computed, as the attributes of `resize`."""
+    """How positions are computed; the fields are attributes of `resize`."""
 
     mode: str
     coordinates: str

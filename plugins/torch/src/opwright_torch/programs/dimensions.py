@@ -66,7 +66,7 @@ class Dimensions:
         """Return the conditions on sizes: given bounds, and guards of the model.
 
         Guards of PyTorch's own code, such as for strides, are skipped, because they do not affect
-        results. Guards against a size of 1 are skipped, too: in most models it changes no result.
+        results. Guards against a size of 1 are skipped, too: they rarely affect results.
 
         Parameters
         ----------
