@@ -43,7 +43,7 @@ def table() -> tuple[list[ow.Variable], ow.Variable]:
 
 
 def products() -> tuple[list[ow.Variable], ow.Variable]:
-    """Two layers, divided by columns and by rows, whose batch all processes share."""
+    """Two layers, one sharded by column and one by row, whose batch all processes share."""
     x = nn.layers.data("x", [None, WIDTH])
     if dist.size() == 1:
         out = nn.layers.fc(nn.layers.fc(x, HIDDEN, activation="relu"), WIDTH)

@@ -1,7 +1,7 @@
 """Measure opwright and its peers, interleaved, each in a separate process; print a table.
 
 ``run.py`` measures all workloads, ``run.py mlp-train-64 'bandwidth-*'`` only those named. The exit
-status is 1 if an implementation failed or its results differ from the others.
+status is 1 if an implementation failed or its results differ from the other results.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def pytest_runtest_protocol() -> Iterator[None]:
 
 
 FIRST_PART = ("std", "cuda", "cuda_emulator", "dist", "mpi", "nccl", "kit")
-"""Folders of the tests that run in parallel with the others: half of all, by time."""
+"""Folders of the tests that run in parallel with other tests: half of all, by time."""
 
 HAS_GPU = shutil.which("nvidia-smi") is not None
 

@@ -100,7 +100,7 @@ def _is_element_wise(function: Function) -> bool:
 
 
 def estimate_derivatives(function: Function, x: Array) -> Array:
-    """Return the derivative by differences, NaN where those of the two sides disagree."""
+    """Return the derivative by finite differences, NaN where the one-sided differences disagree."""
     middle = function(x)
     right = (function(x + _STEP) - middle) / _STEP
     left = (middle - function(x - _STEP)) / _STEP

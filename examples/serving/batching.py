@@ -140,7 +140,7 @@ class Batcher:
         try:
             results = await loop.run_in_executor(self._thread, _compute_together, waiting)
         except Exception as error:  # noqa: BLE001 - it is the answer of these requests
-            if len(waiting) > 1:  # one request may be at fault: the others get their results
+            if len(waiting) > 1:  # one request may be at fault: the rest get their results
                 for job in waiting:
                     await self._compute([job])
             elif not waiting[0].answer.done():

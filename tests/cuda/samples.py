@@ -119,7 +119,7 @@ def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
 
 @cache
 def case_of(op_type: str) -> Case:
-    """Return the case of an operator; for a gradient operator, that of its forward operator."""
+    """Return the case of an operator; for a gradient operator, the case of its forward operator."""
     cases = {case.op: case for case in first_cases()}
     return cases[op_type if op_type in cases else op_type.removesuffix("_grad")]
 

@@ -1,4 +1,4 @@
-"""The possible outcomes of a case: a result, or an error that was raised on purpose."""
+"""The possible outcomes of a case: a result, or an error that was raised intentionally."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BORDER = ("incompatible function arguments", "incompatible constructor argument
 
 
 def find_fault(error: BaseException) -> str | None:
-    """Return why an error is a fault of opwright, or None if it was raised on purpose.
+    """Return why an error is a fault of opwright, or None if it was raised intentionally.
 
     Intended are all classes of `opwright.errors` whose causes are not mistakes of the program, the
     documented TypeError of a call with wrong arguments, and NumPy's lack of memory in a kernel.

@@ -23,7 +23,7 @@ def test_16_bit_floats_are_summed_in_32_bits_and_nan_and_infinity_propagate(run)
 
 @pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=LONG)])
 def test_movements_match_numpy(run, ranks: int) -> None:
-    # A single process runs no collective, so there is nothing to record.
+    # A single process does not run collectives, so there is nothing to record.
     head = VALUES.replace("    assert network.pl", "    assert n == 1 or network.pl")
     done = run(head + MOVEMENTS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr

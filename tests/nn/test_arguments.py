@@ -63,7 +63,7 @@ def test_each_layer_keeps_its_signature_and_documentation():
 
 
 def test_the_documentation_of_a_layer_names_arguments_rather_than_slots():
-    types = set(ow.list_ops()) & set(layers.__all__) - {"scan"}  # which documents those of `body`
+    types = set(ow.list_ops()) & set(layers.__all__) - {"scan"}  # which documents `body`'s slots
     assert len(types) > 20
     for name in types:
         layer = getattr(layers, name)

@@ -3,7 +3,7 @@
 ``exported_models.py`` tries all models, ``exported_models.py 'resnet*' bert`` the named ones, with
 ``--exporter old`` or ``new`` by one of the two. A model has random weights. It passes if the
 result is as close to float64 as PyTorch's own in float32, at the batch size of its export and, if
-that is not fixed, at another one. It needs torch, torchvision, timm, transformers, onnx
+that is not fixed, at another size. It needs torch, torchvision, timm, transformers, onnx
 and onnxscript; ONNX Runtime, if installed, shows which side causes a difference.
 """
 
@@ -72,7 +72,7 @@ def randomize(model: torch.nn.Module) -> None:
 
 
 def export(model: torch.nn.Module, inputs: Sequence[Any], path: Path, exporter: str) -> bool:
-    """Write a model with an open batch size; return False if only a fixed one could be written."""
+    """Write a model with a dynamic batch size; return False if only a fixed size was possible."""
     names = [f"x{i}" for i in range(len(inputs))]
     for is_open in (True, False):
         options: dict[str, Any] = {"input_names": names, "dynamo": exporter == "new"}

@@ -90,7 +90,7 @@ class Environment:
 
 
 def copy_sources(folder: Path) -> Path:
-    """Copy the files that git tracks or would add: a wheel must need no other files."""
+    """Copy the files that git tracks or would add: a wheel must not need other files."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in set(listed.stdout.splitlines()):
@@ -122,7 +122,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Build the wheel of every package in place, reusing the objects of `make venv`.
 
-    Another test checks that source distributions need no files that are present by chance.
+    Another test checks that source distributions do not need files that are present by chance.
     """
     folder = tmp_path_factory.mktemp("wheels")
     for path in [ROOT / "core", *sorted((ROOT / "plugins").iterdir())]:

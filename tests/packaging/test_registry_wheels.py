@@ -1,4 +1,4 @@
-"""Wheels of `make wheels`: a registry accepts them, and they need no other files of opwright."""
+"""Wheels of `make wheels`: a registry accepts them, and they do not need opwright's other files."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def build(divided, optimizer, sparse):
     return [ids], [vectors, loss]
 
 
-# Ids of rows of all processes, or of only one; then no rows of the others are requested.
+# Ids of rows of all processes, or of only one process; then only its rows are requested.
 rng = np.random.default_rng(0)
 batches = [rng.integers(0, 11, (8, 3)), np.full((8, 3), 4), np.full((8, 3), 2)]
 batches += [rng.integers(0, 11, (8, 3)) * 4 % 11]

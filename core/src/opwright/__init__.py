@@ -1,8 +1,8 @@
 """opwright: a deep-learning framework made of plugins.
 
 The core describes, finds, connects, differentiates and runs operators; it contains none. Packages
-installed with it provide operators and kernels. ``import opwright`` imports no plugin and almost
-nothing else: names are imported at first use.
+installed with it provide operators and kernels. ``import opwright`` does not import plugins,
+and almost nothing else: names are imported at first use.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class OpwrightError(Exception):
-    """The root of every error that opwright raises on purpose.
+    """The base class of every error that opwright raises intentionally.
 
     Attributes
     ----------

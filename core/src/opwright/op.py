@@ -135,5 +135,5 @@ __all__ = [
 
 
 def no_gradient(reason: str) -> NoGradient:
-    """Declare that an operator has no gradient on purpose: ``no_gradient("a comparison")``."""
+    """Declare that an operator intentionally has no gradient: ``no_gradient("a comparison")``."""
     return NoGradient(reason)

@@ -30,7 +30,7 @@ EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST, SCAN, AS_SHAPE)
 """The only operator types that the core emits."""
 
 PROVIDER: Final = "opwright-std"
-"""The distribution that provides these types; only its types need no prefix."""
+"""The distribution that provides these types; only its types have no prefix."""
 
 X: Final = "x"
 """The input slot of all but a scan."""

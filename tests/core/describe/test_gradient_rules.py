@@ -283,7 +283,7 @@ def test_a_rule_that_omits_a_gradient_raises(g):
     message = "acme.op: its gradient rule must set the gradient of 'x'[0], got none"
     with pytest.raises(GradientError, match=re.escape(message)):
         g.check_complete()
-    g.set_input_grad("x", None)  # zero on purpose
+    g.set_input_grad("x", None)  # intentionally zero
     g.check_complete()
     assert g.input_grads == {("x", 0): None}
 

@@ -1,4 +1,4 @@
-"""Broken plugins, installed as real distributions: each is quarantined, the others keep working."""
+"""Broken plugins, installed as real distributions: each is quarantined, the rest keep working."""
 
 from __future__ import annotations
 

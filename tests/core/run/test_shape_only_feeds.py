@@ -1,4 +1,4 @@
-"""Feeds that a network uses only for their shape need no elements and no copy."""
+"""Feeds that a network uses only for their shape need neither elements nor a copy."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ x, weight = (np.ones(shape, "float32") for shape in ((1, 40, 40, 64), (64, 64, 2
 ow.ops.exp(np.ones(10**6, "float32"))  # starts the team
 before = len(os.listdir("/proc/self/task"))
 for _ in range(100):
-    # It has rows of zeros between its windows, so it is not divided by rows.
+    # It has rows of zeros between its windows, so it is not divided row by row.
     ow.ops.conv2d_transpose(x, weight, strides=[3, 3], data_format="NHWC")
 print(len(os.listdir("/proc/self/task")) - before)
 """

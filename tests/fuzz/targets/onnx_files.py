@@ -157,7 +157,7 @@ def _change(rng: random.Random, model: ModelProto) -> None:
 
 
 def _change_message(rng: random.Random, message: Any, field: Any, messages: list[Any]) -> None:
-    """Drop a message, or replace it by another one of its kind."""
+    """Drop a message, or replace it by another message of its type."""
     others = [other for other in messages if other.DESCRIPTOR is field.message_type]
     if not field.is_repeated:
         if not others or rng.random() < 0.3:

@@ -102,7 +102,7 @@ def run(case: dict[str, Any]) -> None:
     native = NativeLibrary(opened, "the hostile library")
     for op in opened.ops:
         definition = native.load_definition(op[0], hidden=bool(op[-1]))
-        if definition.proto == SCALE.proto:  # its `infer` reads no other one
+        if definition.proto == SCALE.proto:  # its `infer` reads only this definition
             _use(native, definition)
 
 

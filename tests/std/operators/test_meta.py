@@ -61,8 +61,8 @@ def test_every_operator_has_a_reference_kernel_or_a_body(op_type: str) -> None:
 @pytest.mark.parametrize("op_type", TYPES)
 def test_every_operator_has_a_gradient_or_a_reason_for_none(op_type: str) -> None:
     known = definition(op_type)
-    # A branch or loop needs no rule, because the core differentiates its blocks. A composite needs
-    # none either, because its body replaces it.
+    # Branches and loops do not need a rule, because the core differentiates their blocks. Neither
+    # do composites, because their bodies replace them.
     has_rule = known.gradient is not None or known.body is not None
     assert has_rule or known.control is not None
 

@@ -1,4 +1,4 @@
-"""Results that opwright computes differently from PyTorch, NumPy or ONNX, on purpose, and why.
+"""Results that intentionally differ from PyTorch, NumPy or ONNX, and why.
 
 Each row has expressions, which `evaluation` evaluates for docs/differences.md, so the page
 shows this release of each library; the column of ONNX is read from its specification.

@@ -61,7 +61,7 @@ LEFT_OUT: Final[dict[str, str]] = {
     "allclose": "returns a number of Python",
     "item": "returns a number of Python",
 }
-"""Patterns of names that are not counted: opwright has no counterpart, on purpose."""
+"""Patterns of names that are not counted: opwright intentionally has no counterpart."""
 
 LACKING: Final[dict[str, str]] = {
     "svd": "a decomposition of matrices that opwright lacks",
@@ -94,7 +94,7 @@ LACKING: Final[dict[str, str]] = {
 
 
 def reason_of(name: str) -> str | None:
-    """Return why a name has no adapter, or None if it has one."""
+    """Return why a name has no adapter, or None if an adapter exists."""
     if name in ADAPTERS:
         return None
     reasons = [why for pattern, why in {**LEFT_OUT, **LACKING}.items() if fnmatch(name, pattern)]

@@ -25,7 +25,7 @@ ONE_SIZE: Final = ("maxvit_t", "swin_v2_t", "vit_b_16", "vit")
 """Models that accept images of one size, or branch on the size."""
 
 STEPS: Final = {"swin_t": (32, 32)}
-"""The increments of height and width, (32, 64) by default, that change no decision of the model."""
+"""Height and width increments, (32, 64) by default, that do not change the model's decisions."""
 
 
 def names() -> list[str]:

@@ -126,7 +126,7 @@ def explain(
     context: Context | None = None,
     refusals: Iterable[tuple[KernelEntry, str]] = (),
 ) -> Explanation:
-    """List every kernel of an operator: the used one, and why the others are not used.
+    """List every kernel of an operator: the used one, and why the other kernels are not used.
 
     Kernels that fit the device and dtype are imported, since a failed import rejects a kernel. A
     kernel is also rejected if its plugin reports that it refuses on this machine.

@@ -200,7 +200,7 @@ class AttrProto(ProtoValue):
         return self._check_closely(op_type, value)
 
     def _admits_all(self, elements: Sequence[Any]) -> bool:
-        """Whether the elements of a list need no conversion and are in range."""
+        """Whether the elements of a list are in range and do not need conversion."""
         if elements and set(map(type, elements)) != {self._element}:
             return False
         if self._element is int and elements and not self.allowed:

@@ -43,7 +43,7 @@ MAX_OUTPUTS: Final = 1 << 16
 
 
 class NoGradient(NamedTuple):
-    """Declares that an operator has no gradient on purpose, and why."""
+    """Declares that an operator intentionally has no gradient, and why."""
 
     reason: str
 

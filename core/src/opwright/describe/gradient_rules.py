@@ -113,7 +113,7 @@ def grad_op(
     The description of that operator is derived from the forward operator and not registered;
     kernels are registered for it as for any other. Its slots, in order:
 
-    - every forward input: those in `needs` with their data, the others shape only;
+    - every forward input: those in `needs` with their data, the other inputs shape only;
     - the forward outputs in `needs` with their data, those in `also` shape only;
     - ``<out>_grad`` for every float output that is neither intermediate nor aliases an input in
       `no_grad`; of several, zero ones are absent;

@@ -297,8 +297,8 @@ class BodyContext(RuleContext):
 
     Every output that is present must be written, by `set_output` or as an output of `emit`. A body
     reads the inputs and its own variables, and writes the outputs and fresh variables. It has no
-    block and no program, and writes no operator with blocks or a dynamic output: a plan, which it
-    may be written into, has none of these.
+    block and no program, and cannot write operators with blocks or a dynamic output, because a
+    plan, which it may be written into, has none of these.
     """
 
     __slots__ = ()

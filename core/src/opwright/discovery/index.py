@@ -1,4 +1,4 @@
-"""Keeps the registrations of plugins in a file so that later processes import no plugin.
+"""Keeps the registrations of plugins in a file so that later processes do not import plugins.
 
 There is one file for each set of installed plugins, so environments that share a cache folder
 do not overwrite each other; concurrent first processes write the same content. A file that is

@@ -218,7 +218,7 @@ class Block:
             self._add_var(variable.copy_to(self))
 
     def move_into(self, parent: Block) -> None:
-        """Move the block into another one of its program."""
+        """Move the block into another block of its program."""
         self.program.note_change(setattr, self, "parent_idx", self.parent_idx)
         self.parent_idx = parent.idx
 

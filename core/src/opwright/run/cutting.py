@@ -77,7 +77,7 @@ def cut(
 ) -> CutNetwork:
     """Return a callable ``f(**feeds) -> (list, backward)`` that runs a program in two steps.
 
-    The call runs the operators that need no late feeds: a forward pass, with all changes of state.
+    The call runs the operators that do not need late feeds: a forward pass, with all state changes.
     ``backward(**late_feeds) -> list`` runs the rest. Both have the kernels of one plan.
     ``backward`` keeps the values of the forward that it reads, in as few bytes as possible: without
     parameters, values read only for their shape, and values that are cheap to recompute. It may be

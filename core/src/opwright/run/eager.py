@@ -95,7 +95,7 @@ class EagerSource:
     def call(self) -> Callable[..., Any]:
         """Called by the operator's function: `eager` if an input is an array or a Variable.
 
-        An operator that needs no inputs is appended inside a `program_guard`, or if a Variable
+        An operator without required inputs is appended inside a `program_guard`, or if a Variable
         provides a number.
         """
         if any(not slot.optional for slot in self._proto.inputs):

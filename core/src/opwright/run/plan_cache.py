@@ -1,4 +1,4 @@
-"""Plans stored in the cache folder, by content so that later processes need no lowering.
+"""Plans stored in the cache folder, by content, so that later processes skip lowering.
 
 A saved state has a record, which is text, and a bundle without weights for each combination of
 shapes. The record has feeds, results, the positions of the parameters in their file, and all files
@@ -305,7 +305,7 @@ class CachedProgram(LoadedProgram):
         if plan is not None:
             self._last = tuple((array.shape, array.dtype) for array in arrays)
             return plan
-        # In the default Context, even if another one is current.
+        # In the default Context, even if another Context is current.
         _, compiled = self._called or Variables().run(self._compile)
         return compiled.source(arrays)
 

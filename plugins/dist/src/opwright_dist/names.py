@@ -1,4 +1,4 @@
-"""The names of the operators, without ``dist.``; this module imports no other module."""
+"""The names of the operators, without ``dist.``; this module does not import other modules."""
 
 from __future__ import annotations
 

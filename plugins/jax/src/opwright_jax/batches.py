@@ -151,7 +151,7 @@ def _replace(what: What, call: Call) -> What:
 
 
 def _move_axes(call: Call, name: str, rank: int) -> Call | None:
-    """Return a call whose attribute names the same axes after a new one."""
+    """Return a call whose attribute names the same axes after a new first axis."""
     attrs = read_attrs(call.attrs)
     axes = attrs.get(name)
     if axes is None:

@@ -120,7 +120,7 @@ def _make_call(call: Call, metas: Metas) -> Piece:
     written = {slot.aliases for slot in proto.outputs}
     for slot, count in zip(proto.inputs, call.counts, strict=True):
         listed = [_widen(block, next(items), slot.dtypes) for _ in range(max(count, 0))]
-        if slot.name in written:  # JAX changes no array: the operator writes a copy
+        if slot.name in written:  # JAX arrays are immutable: the operator writes a copy
             listed = [block.var(_append_unary(block, "assign", v.name)) for v in listed]
         if count >= 0:
             inputs[slot.name] = listed if slot.duplicable else listed[0]

@@ -1,7 +1,7 @@
 """A PMI server, the rendezvous of an MPI library's processes.
 
 The protocol is MPICH's PMI-1: a process puts its address into a table, waits for all processes at a
-barrier, and reads the addresses of the others. A message is a line of ``key=value`` pairs.
+barrier, and reads the other addresses. A message is a line of ``key=value`` pairs.
 
 PMI-1 has no authentication, so each process receives an authenticated connection, ``PMI_FD``:
 inherited from the launcher, or opened with the token of the run.

@@ -20,7 +20,7 @@ from opwright_nccl.watching import LONGER, Watcher, format_ended, format_ranks
 
 _NAP_S: Final = 0.001
 _FIRST_S: Final = 0.3
-"""Delay of a process that ends because of another one so that the launcher sees that one first."""
+"""Delay before a process exits because another process ended, which the launcher must see first."""
 
 
 _LOAD = ctypes.CFUNCTYPE(

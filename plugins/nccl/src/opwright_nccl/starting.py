@@ -15,7 +15,7 @@ from opwright_dist import DistError, Engine, get_engine
 from opwright_nccl.store import RANK_VARIABLE, RANKS_VARIABLE, STORE_VARIABLE, Store
 
 ADDRESS_VARIABLE: Final = "OPWRIGHT_NCCL_ADDRESS"
-"""Address of rank 0's machine for the others, if MPI started them."""
+"""Address at which other processes reach rank 0's machine, if MPI started them."""
 
 _HERE: Final = "127.0.0.1"
 

@@ -30,7 +30,7 @@ FINISHED: Final = "finished"
 LOST: Final = "lost"
 
 GOODBYE: Final = "goodbye"
-"""The key under which finished processes wait for the others."""
+"""The key under which finished processes wait for the other processes."""
 
 _WHO: Final = "opwright-nccl"
 _LONGEST_LINE: Final = 1 << 20

@@ -112,7 +112,7 @@ def check_path(who: str, name: str, value: object) -> str:
 
 
 def check_name(who: str, value: object) -> str | None:
-    """Return the name of a layer; None means a new one."""
+    """Return the name of a layer; None means a new name."""
     return None if value is None else check_str(who, "name", value)
 
 

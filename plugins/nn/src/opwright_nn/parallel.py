@@ -89,7 +89,7 @@ class DataParallel(NamedTuple):
         and saves a small message in each step.
     shard_optimizer : bool
         True shards optimizer states and updates: each process holds one shard, updates this shard
-        of the parameters, and gathers the others (ZeRO-1). The numbers are the same as with
+        of the parameters, and gathers the rest (ZeRO-1). The numbers are the same as with
         False.
     """
 
@@ -217,7 +217,7 @@ def save_once(
     scope: ow.Scope | None,
     save: Callable[[ow.Program, ow.Scope | None], object],
 ) -> None:
-    """Save in one of the processes that train a program together; the others wait.
+    """Save in one of the processes that train a program together; the other processes wait.
 
     `save` gets the program and the scope of an equivalent single process.
     """

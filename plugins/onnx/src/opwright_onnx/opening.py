@@ -48,7 +48,7 @@ def load(
         Values of inputs that must be known when the model is loaded, such as the axes of a
         reduction. They are not feeds of the result. A sequence is a list of arrays.
     shapes : mapping of str to sequence of int or None
-        Input shapes that replace those in the model; None is an open size.
+        Input shapes that replace the model's shapes; None is a dynamic size.
     device, options
         As of ``Network.compile``, for calls of the result.
 
@@ -68,7 +68,7 @@ def load(
     UnsupportedError
         For an operator, or a use of an operator, without a counterpart in opwright.
     ValueNeededError
-        If a node needs the value of an input, or an open size, when the model is loaded.
+        If a node needs the value of an input, or a dynamic size, when the model is loaded.
 
     Examples
     --------

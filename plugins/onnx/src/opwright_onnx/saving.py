@@ -64,8 +64,8 @@ def save(
 ) -> SaveReport:
     """Write the computation of a program for prediction as an ONNX model.
 
-    Feeds, results and parameters keep their names, and open sizes stay open. Updates of parameters
-    are omitted, and ``training`` is false, as in ``Program.clone(for_inference=True)``. An
+    Feeds, results and parameters keep their names, and dynamic sizes stay dynamic. Parameter
+    updates are omitted, and ``training`` is false, as in ``Program.clone(for_inference=True)``. An
     operator without a counterpart in ONNX becomes nodes of its body, or else one node of the domain
     ``opwright.PLUGIN``, which `load` reads and other runtimes refuse. Checks such as
     ``assert_true`` are omitted.

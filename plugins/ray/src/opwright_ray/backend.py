@@ -79,7 +79,7 @@ def number_nodes(identities: list[str]) -> list[int]:
 
 
 def connect(variables: Mapping[str, str], n_threads: int) -> None:
-    """Connect this worker to the others; runs on each of them."""
+    """Connect this worker to the other workers; runs on each of them."""
     os.environ.update(variables)
     os.environ.setdefault("OPWRIGHT_NUM_THREADS", str(n_threads))
     rank()

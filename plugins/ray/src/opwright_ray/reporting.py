@@ -46,7 +46,7 @@ def report(
         train.report(dict(metrics))
         return
     with tempfile.TemporaryDirectory(prefix="opwright-ray-") as folder:
-        # Called by all: the first worker writes, the others wait.
+        # Called by all: the first worker writes, other workers wait.
         nn.checkpoint.save(folder, program, scope, state=state, keep=1)
         is_first = dist.rank() == 0
         checkpoint = train.Checkpoint.from_directory(folder) if is_first else None

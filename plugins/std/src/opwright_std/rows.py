@@ -36,7 +36,7 @@ class Row(NamedTuple):
     reuse : str
         Outputs that may reuse the memory of an input, such as ``"out=x out=y"``.
     kernel_only : bool
-        The operator is derived from another one (``<type>_grad``): only its kernel is registered.
+        The operator is derived (``<type>_grad``): only its kernel is registered.
     hidden : bool
         A gradient helper, listed only on request.
     deterministic : bool

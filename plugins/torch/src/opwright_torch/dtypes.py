@@ -39,7 +39,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return PyTorch's dtype; DtypeError if it has none."""
+    """Return PyTorch's dtype; DtypeError if it does not exist."""
     try:
         return _DTYPES[name]
     except KeyError:

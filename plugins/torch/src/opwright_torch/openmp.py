@@ -13,7 +13,7 @@ _TORCH: Final = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
 
 
 def share_threads() -> bool:
-    """Run this thread's plans on PyTorch's OpenMP threads, if it has any.
+    """Run this thread's plans on PyTorch's OpenMP threads, if they exist.
 
     After each parallel region, such as a fused optimizer, PyTorch's threads spin for the next one.
     Separate threads of a plan would have to wait for a processor.

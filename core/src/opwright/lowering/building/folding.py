@@ -71,7 +71,7 @@ class Folding:
         return self._known.setdefault(value, None)
 
     def _collect(self, value: Value, ops: dict[LoweredOp, None], depth: int) -> bool:
-        """Add the operators that compute a value, in order; return whether they read no data."""
+        """Add the operators that compute a value, in order; return whether it is foldable."""
         op = value.op
         if op is None and value.name in self._given:
             self._known[value] = self._given[value.name]

@@ -62,7 +62,7 @@ def mark_constants(op: LoweredOp) -> bool:
 
 
 def hoist_constants(graph: Graph) -> None:
-    """Move the operators that compute constants before the others, and count them.
+    """Move the operators that compute constants before the other operators, and count them.
 
     Only on the host: on other devices a plan is recorded as one graph, which runs as a whole.
     """

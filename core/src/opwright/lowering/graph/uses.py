@@ -20,7 +20,7 @@ class Uses:
     """Reads and writes of one graph.
 
     Only reads of data count: an operator that reads only the shape of a value, or overwrites it,
-    does not keep it alive. `Edit.apply` updates this; other changes of a graph make a new one.
+    does not keep it alive. `Edit.apply` updates this; other changes of a graph need a new `Uses`.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class Uses:
         return low < position < high and position not in but
 
     def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
-        """Whether an operator can move to the position of another one.
+        """Whether an operator can move to the position of another operator.
 
         It may cross no write of memory that it reads, and no read or write of memory that it
         writes. The operator ``to`` itself does not count: `op` is merged into it.

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
     """Return why a kernel cannot be loaded; None if it can.
 
-    Discovery imports no kernel and opens no library, so a module that fails, or a library that is
-    missing, damaged or of another ABI, is found here. In both cases the kernel is skipped, the
-    failure is reported like a discovery failure, and the next candidate is tried. The first kernel
-    of each module or library warns, since the next candidate may be slower. With
+    Discovery neither imports kernels nor opens libraries, so a module that fails, or a library that
+    is missing, damaged or of another ABI, is found here. Then the kernel is skipped, its failure
+    is reported like a discovery failure, and the next candidate is tried. The first kernel of
+    each module or library warns, since the next candidate may be slower. With
     OPWRIGHT_STRICT=1 the failure is raised.
     """
     if entry.is_loaded:

@@ -3,8 +3,8 @@
 Buffers that a plan owns get a *slot*: the smallest sufficient free slot, or else the largest free
 slot, which grows. On an addressable device the slots follow each other in one arena, and large
 buffers are packed into one slot; on other devices each slot is a separate buffer, so a device with
-opaque handles needs no pointer arithmetic. On a device that shares no memory every buffer is a slot
-of exactly its size, so a memory checker detects overruns.
+opaque handles does not need pointer arithmetic. On a device without shared memory every buffer is a
+slot of exactly its size, so a memory checker detects overruns.
 
 The largest buffers are placed first, each at the lowest offset that is free during its
 lifetime. For a training step the block is as large as the peak of live bytes; slots, each as large

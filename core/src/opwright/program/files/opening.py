@@ -302,7 +302,7 @@ def read_whole(path: str | os.PathLike[str], *, mapped: bool) -> tuple[SavedProg
     for variable in persistable_variables(saved.program):
         array = arrays[variable.name]
         if variable.shape != array.shape:
-            variable.shape = array.shape  # with the open sizes of the program
+            variable.shape = array.shape  # with the dynamic sizes of the program
     return saved, arrays
 
 

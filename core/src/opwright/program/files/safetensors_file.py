@@ -2,7 +2,7 @@
 
 Source: https://github.com/huggingface/safetensors, section "Format". Files are read and written
 through handles, by copying: see ``docs/decisions/0048-core-reads-and-writes-safetensors-itself.md``
-for why. The writer checks its output with the reader, so it writes no file that the reader refuses.
+for why. The writer checks its output with the reader, so the reader accepts every written file.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Engine(ABC):
         nodes : sequence of int
             The index of each process's machine.
         address : str
-            The address of this machine for the others.
+            The address at which other processes reach this machine.
 
         Raises
         ------

@@ -120,7 +120,7 @@ class _Route(NamedTuple):
     wanted, places, counts : str
         The outputs of ``dist.route_rows``.
     asked_counts : str
-        Numbers of rows requested by each of the others.
+        Numbers of rows requested by each of the other processes.
     """
 
     layer: Layer

@@ -43,7 +43,7 @@ def fc(
     """Append ``activation(x · w + b)`` with a weight partitioned over processes.
 
     All processes of the group compute one batch and one loss together. Two consecutive layers,
-    split by columns and then by rows, with an element-wise activation in between, need one sum
+    split first by column and then by row, with an element-wise activation in between, need one sum
     forward and one backward::
 
         hidden = dist.layers.fc(x, 4096, split="columns", group="tensor", activation="gelu")
@@ -69,7 +69,7 @@ def fc(
     activation : str, optional
         As in `layers.fc`. Softmax by columns needs `gather`.
     num_flatten_dims : int
-        As in `layers.fc`; split by rows, x has one more axis.
+        As in `layers.fc`; if the layer is split by row, x has one more axis.
     name : str, optional
         The prefix of its variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
@@ -194,7 +194,7 @@ class _Builder:
     def rows(
         self, x: ow.Variable, x_is_split: bool, param_attr: object, bias_attr: object
     ) -> ow.Variable:
-        """Append the layer by rows."""
+        """Append the layer, split by row."""
         self._check_width(x, x_is_split)
         weights = self._divide("param_attr", param_attr, axis=0)
         unless = "" if self._bias else "bias=False"

@@ -1,4 +1,4 @@
-"""dist.route_rows and exchange_rows: look-ups in a table distributed by rows.
+"""dist.route_rows and exchange_rows: look-ups in a table sharded by row.
 
 Shapes are fixed when a plan is made, numbers of transferred rows are not: a process has room for
 the maximum number of requests, and only requested rows are sent.

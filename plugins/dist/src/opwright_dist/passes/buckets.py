@@ -38,7 +38,7 @@ def dist_buckets(graph: Graph) -> None:
 
 
 def _stays(uses: Uses, part: list[LoweredOp]) -> bool:
-    """Whether a collective is kept: awaited immediately, it needs no copy into a bucket."""
+    """Whether a collective is kept: awaited immediately, it is not copied into a bucket."""
     if len(part) > 1:
         return False
     (op,) = part
@@ -101,7 +101,7 @@ def written_at(uses: Uses, value: Value) -> int:
 
 
 def first_use(uses: Uses, value: Value) -> int:
-    """Return the position of a value's first reader, or the number of operators if it has none."""
+    """Return the position of a value's first reader, or the number of operators if it is unread."""
     readers = uses.readers(value)
     return uses.position[readers[0]] if readers else len(uses.position)
 

@@ -77,8 +77,8 @@ class Server(Meeting):
     size : int
         Number of processes; each joins once.
     address : str or None
-        Address of this machine for the others. None: processes inherit their connections, and no
-        port is open.
+        Address at which other processes reach this machine. None: processes inherit their
+        connections, and no port is open.
 
     Raises
     ------

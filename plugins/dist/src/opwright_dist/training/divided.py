@@ -71,7 +71,7 @@ class Division(NamedTuple):
         return part
 
     def join(self, held: Any) -> Array | None:
-        """Return the complete array in the first process of the group, None in the others.
+        """Return the complete array in the first process of the group, None in other processes.
 
         All processes of the group must call it.
 

@@ -13,7 +13,7 @@ from opwright_dist.groups.world import WORLD, current_world
 def run_on_root(
     function: Callable[[], object], group: str | Sequence[str] = WORLD, *, root: int = 0
 ) -> None:
-    """Call a function in one process of a group, while the others wait for its return.
+    """Call a function in one process of a group, while the other processes wait for its return.
 
     ::
 

@@ -1,4 +1,4 @@
-"""ZeRO-1: each process updates a part of every parameter, and gathers the others' parts.
+"""ZeRO-1: each process updates its shard of every parameter, and gathers the other shards.
 
 The program records the shards: ``dist.shard`` links a variable to its parameter, and
 ``dist.shard_states`` to its states.

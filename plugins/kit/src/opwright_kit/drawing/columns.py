@@ -34,7 +34,7 @@ class Places:
         The neighbors of each in the adjacent rows.
     width : list of float
     n_nodes : int
-        The first `n_nodes` are nodes, the others bends.
+        The first `n_nodes` entries are nodes, the rest are bends.
     """
 
     rows: list[list[int]]

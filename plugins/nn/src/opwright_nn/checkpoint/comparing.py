@@ -83,7 +83,7 @@ def _in_its_dtype(variable: ow.Variable, value: Array) -> Array:
 def shared_values(
     program: ow.Program, saved: Saved, names: Iterable[str]
 ) -> tuple[dict[str, Array], list[str]]:
-    """Return the saved values of matching variables, and the problems of the others.
+    """Return the saved values of matching variables, and the problems of other variables.
 
     Parameters
     ----------

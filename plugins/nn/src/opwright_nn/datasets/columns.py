@@ -70,7 +70,7 @@ class Column(NamedTuple):
         return [self.name + part for part in (*parts, *missing)]
 
     def encode(self, who: str, cells: Cells) -> Floats:
-        """Return float32 [n, features]: missing numbers become 0, the mean of the others."""
+        """Return float32 [n, features]: missing values become 0, the mean of the rest."""
         if self.kind == "category":
             numbers = {word: index for index, word in enumerate(self.words)}
             columns = np.zeros((len(cells), len(self.words)), np.float32)

@@ -196,7 +196,7 @@ class _Search:
         return None
 
     def _array(self, name: str) -> Any:
-        """Return a variable as floats, None if it has none."""
+        """Return a variable's values; None if it is unset or not floating-point."""
         variable = self._scope.find_var(name)
         if variable is None or not variable.is_set:
             return None

@@ -15,7 +15,7 @@ def dropout(
     training: bool = True,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append x with random elements set to 0 and the others divided by ``1 - probability``.
+    """Append x with random elements set to 0 and the rest divided by ``1 - probability``.
 
     Srivastava et al., Dropout, 2014. `Model.predict` skips it.
 

@@ -156,7 +156,7 @@ def while_loop(
     ----------
     condition : callable
         ``condition(carry) -> Variable``, a bool of one element. It is called twice, for the first
-        iteration and for the others. A function with one parameter per variable gets them as
+        iteration and for later ones. A function with one parameter per variable gets them as
         separate arguments: ``lambda i, a: i < 10``.
     body : callable
         ``body(carry) -> carry``, in the form of `init`, with the same shapes and dtypes. It is

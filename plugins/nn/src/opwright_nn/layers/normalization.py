@@ -1,4 +1,4 @@
-"""Normalization: batch_norm over the batch, the others within a sample."""
+"""Normalization: batch_norm over the batch, the other layers within a sample."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class AUC(_Area):
         The class of each row.
     label : int, optional
         The class to evaluate; by default 1 if a row has one score, otherwise the mean over all
-        classes, each against the others.
+        classes, each against the rest.
     """
 
     @staticmethod

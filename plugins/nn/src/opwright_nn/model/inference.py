@@ -20,7 +20,7 @@ def inference_program(
     It lacks losses, gradients, updates and everything else that the targets do not need, and
     operators with an attribute ``training``, such as dropout and batch_norm, have it false.
 
-    It writes no persistable variable except the count of runs, and that only if an operator still
+    It does not write persistable variables except the count of runs, and only if an operator still
     draws random numbers. Parameters and states have their values from before an update everywhere,
     even as targets.
 
@@ -54,7 +54,7 @@ def trial_program(
 ) -> ow.Program:
     """Return a new program that computes `targets`, such as gradients, as a training step does.
 
-    Like `inference_program`, it writes no persistable variable; dropout and batch_norm train.
+    Like `inference_program`, it does not write persistable variables; dropout and batch_norm train.
     """
     return _without_writes(program.clone(), program, targets)
 

@@ -93,7 +93,7 @@ def check_sparse(
 def check_dense(who: str, pairs: Sequence[Pair], group: str) -> None:
     """Raise ProgramError if a gradient is sparse, as sparse gradients are not averaged.
 
-    A table that is sharded over the processes of the group needs no averaging.
+    A table that is sharded over the processes of the group is not averaged.
     """
     sparse = find_sparse_rows(gradient for _, gradient in pairs)
     divided = find_divided(pairs[0][0].block.program) if sparse else {}

@@ -205,8 +205,8 @@ def mixed_precision(
     float32, reduced : iterable of str
         Types of operators, of any plugin, that are to compute in float32, or in `dtype`.
     loss_scale : float, > 0, optional
-        The initial scale of the loss, 65536 by default for float16. A step whose gradients are not
-        finite changes no parameter and halves the scale. bfloat16 needs no scale.
+        The initial scale of the loss, 65536 by default for float16. A step with non-finite
+        gradients skips the update and halves the scale. bfloat16 does not need a scale.
     growth_steps : int, at least 1
         The scale is doubled after this many steps without an overflow.
 

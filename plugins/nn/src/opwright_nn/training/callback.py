@@ -26,7 +26,7 @@ class Callback:
     every_steps : int or None
         `after_steps` is called after every `every_steps` training steps; None for never.
     is_last : bool
-        Whether it is called after the others: needed by a callback that saves their decisions.
+        Whether it is called after the other callbacks, as needed for saving their decisions.
     """
 
     every_steps: int | None = None

@@ -31,7 +31,7 @@ def make_report(path: Path, feeds: Shapes) -> Plain:
     ----------
     path : Path
     feeds : mapping of str to sequence of int
-        Shapes of inputs; open sizes of the others are 1.
+        Shapes of inputs; dynamic sizes of other inputs are 1.
     """
     proto, *_ = read_model(path)
     opsets = read_opsets(proto.opset_import, "model")
@@ -127,7 +127,7 @@ def _load(path: Path, proto: ModelProto, feeds: Shapes) -> Plain:
 
 
 def _show(spec: Any, loaded: ow.LoadedProgram) -> str:
-    """Return a feed or result with the model's names of open sizes."""
+    """Return a feed or result with the model's names of dynamic sizes."""
     names = loaded.notes["onnx"]["dims"].get(spec.name)
     if not spec.shape or names is None or len(names) != len(spec.shape):
         return str(spec)

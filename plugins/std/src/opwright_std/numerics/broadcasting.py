@@ -1,4 +1,4 @@
-"""Shapes that must broadcast to another one."""
+"""Shapes that must broadcast to another shape."""
 
 from __future__ import annotations
 

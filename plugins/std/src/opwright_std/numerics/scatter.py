@@ -46,7 +46,7 @@ def row_numbers(who: str, index: Array, shape: tuple[int, ...]) -> Array:
     Returns
     -------
     int64 array [n]
-        Rows of x as [product of the first k dims, product of the others].
+        Rows of x as [product of the first k dims, product of the rest].
     """
     k = index.shape[-1]
     rows = np.zeros(math.prod(index.shape[:-1]), np.int64)

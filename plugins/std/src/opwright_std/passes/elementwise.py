@@ -1,7 +1,8 @@
 """``fuse_elementwise``: fuse chains of element-wise operators into one loop.
 
 An intermediate tensor costs a write and a read, and every step costs a call. A tree that ends in
-one operator is fused: the others have its shape and dtype, and no readers outside the tree.
+one operator is fused if its other operators have the same shape and dtype, and no readers outside
+the tree.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def reshape(t: Translator, input: Value, dtype: Value = None, **_: Value) -> Val
 def permute(t: Translator, input: Value, dims: Value) -> Value:
     """Permuted axes."""
     axes = [axis_of(input, dim) for dim in dims]
-    # Moving axes of length 1 needs no copy.
+    # Moving axes of length 1 does not need a copy.
     kept = [axis for axis, length in enumerate(t.shape(input)) if length != 1]
     x = with_shape(t, input, [t.shape(input)[axis] for axis in kept])
     order = [kept.index(axis) for axis in axes if axis in kept]

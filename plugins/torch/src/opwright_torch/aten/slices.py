@@ -116,7 +116,7 @@ def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value
 
 
 def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ...]:
-    """Return equal parts along an axis, from an existing split or a new one."""
+    """Return equal parts along an axis, from an existing or a new split."""
     attrs = {"axis": axis, "num": num}
     for op in t.block.ops:
         if op.type == "split" and op.input("x") == (x.name,) and attrs.items() <= op.attrs.items():

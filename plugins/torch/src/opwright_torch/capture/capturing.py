@@ -56,7 +56,7 @@ def capture(module: GraphModule, example_inputs: Sequence[Any]) -> Captured:
     ------
     CaptureError
         If the graph replaces the storage of an input, changes an input that shares memory with
-        another one, or changes under ``no_grad`` a view of a tensor that requires gradients.
+        another input, or changes under ``no_grad`` a view of a tensor that requires gradients.
     """
     placeholders = _placeholders(module)
     pairs = zip(placeholders, example_inputs, strict=True)

@@ -114,7 +114,7 @@ _SHAPES: Final = frozenset(
 class Recipe(NamedTuple):
     """The slots that a recorded call saves for its gradient."""
 
-    reads: frozenset[str]  # inputs whose elements it reads; the others only need shapes
+    reads: frozenset[str]  # inputs whose elements it reads; the rest only need shapes
     outputs: tuple[str, ...]  # outputs that it reads
     inner: tuple[str, ...]  # float inputs that are not returned: they have no graph
     stops: frozenset[str]  # outputs without a gradient

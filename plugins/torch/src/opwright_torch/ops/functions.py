@@ -137,7 +137,7 @@ class TorchSource(EagerSource):
         )
 
     def as_tensors(self, given: Sequence[Sequence[Any]]) -> list[torch.Tensor]:
-        """Return all inputs as tensors: numbers take the dtypes of the others, as in `slow`."""
+        """Return all inputs as tensors: numbers take the dtypes of other inputs, as in `slow`."""
         if all(isinstance(item, torch.Tensor) for items in given for item in items):
             return [item for items in given for item in items]
         stubs = [

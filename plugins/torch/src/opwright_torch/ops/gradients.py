@@ -154,7 +154,7 @@ def let_flow(variable: ow.Variable) -> ow.Variable:
 
 
 def read_program(whole: Whole) -> ow.Program:
-    """Return the Program of a call, a new one each time."""
+    """Return the Program of a call, a new object each time."""
     message = type(ow.Program().to_proto()).FromString(base64.b64decode(whole.program))
     return ow.Program.from_proto(message)
 

@@ -322,7 +322,7 @@ def _freeze(value: Any) -> Any:
 
 
 def _hint(value: Any) -> Any:
-    """Return an attribute with numbers for symbolic sizes; itself if it has none."""
+    """Return an attribute with numbers for symbolic sizes; unchanged without symbolic sizes."""
     if isinstance(value, (list, tuple)):
         hints = [_hint(item) for item in value]
         return hints if any(a is not b for a, b in zip(hints, value, strict=True)) else value

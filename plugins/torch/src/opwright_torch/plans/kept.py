@@ -50,12 +50,12 @@ class Kept:
     tensors : sequence of torch.Tensor
         One for each variable.
     written : collection of int
-        Indices of tensors that plans write. Other changes of them need no detection, since no state
-        of a plan depends on them.
+        Indices of tensors that plans write. Other changes of them are not detected, since no plan's
+        state depends on them.
     forget : callable
         Drops the plans.
     scope : Scope, optional
-        The caller's scope with the variables. Default: a new one.
+        The caller's scope with the variables. Default: a new scope.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ def translate(
         The symbols that shapes are written with. Others are unknown in the Program, which computes
         values that depend on them as shape operands.
     kept : iterable of int
-        The placeholders stored in the scope; the others are fed.
+        The placeholders stored in the scope; the rest are fed.
     trainable : iterable of int
         Which placeholders get gradients.
     conditions : iterable of sympy.Basic

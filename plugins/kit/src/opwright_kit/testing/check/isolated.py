@@ -2,8 +2,8 @@
 
 One process checks all subjects in turn, because a new process for each would have to start Python
 and discover plugins every time. It is started, not forked, because a forked child computes with one
-thread. Before each sample it writes a note of its next action. If it crashes, or writes no new note
-in time, the last note names the cause, and a new process continues with the next subject.
+thread. Before each sample it writes a note of its next action. If it crashes, or does not write a
+new note in time, the last note names the cause, and a new process continues with the next subject.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class IsolatedCheck:
         return result
 
     def close(self) -> None:
-        """Terminate the process; the next call starts a new one."""
+        """Terminate the process; the next call starts a new process."""
         if self._child is not None:
             self._child.close()
         self._child = None

@@ -177,7 +177,7 @@ def _check_samplers(names: Iterable[str], package: PackageSubject, context: Cont
 
 
 class Check(Protocol):
-    """A check, in this process or in another one."""
+    """A check, in this process or in another process."""
 
     card: Scorecard
 

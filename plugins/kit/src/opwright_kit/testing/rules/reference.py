@@ -1,4 +1,4 @@
-"""The results of a kernel agree with the results of another one, in float64 if possible."""
+"""The results of a kernel agree with a reference kernel, in float64 if possible."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Inputs and attributes for operators: drawn, changed, or wrong on purpose."""
+"""Inputs and attributes for operators: drawn, changed, or intentionally wrong."""

@@ -16,7 +16,7 @@ _MOST_OF_LARGE: Final = 2**14
 
 
 class SampleChoice:
-    """The samples that a rule has used so far, and whether it needs another one.
+    """The samples that a rule has used so far, and whether it needs another sample.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class Case(NamedTuple):
     length : int
         Length of its axes where nothing else decides.
     attrs : mapping
-        Fixed attributes; the others are drawn, or have their defaults if `plain`.
+        Fixed attributes; other attributes are drawn, or have their defaults if `plain`.
     plain : bool
         Whether attributes that are not fixed have their defaults.
     others : (int, int)
@@ -113,7 +113,7 @@ class Draw:
     refused : dict of str to sequence of int
         To be filled: by input slot, integers that the operator must refuse at run time.
     without_effect : dict of str to str
-        To be filled: attributes that change no result, each with the reason.
+        To be filled: attributes that do not change results, each with the reason.
     drops_nan : str
         To be set: why NaN or infinity in an input may give a number.
     loses_tails : str
@@ -154,7 +154,7 @@ class Draw:
         self.most_elements = case.most_elements
         self._others = case.others
         self._progress = progress
-        # Some operators accept no call with the defaults of all attributes.
+        # Some operators reject every call with the defaults of all attributes.
         plain = case.plain and progress < _PLAIN_UNTIL
         self.attrs = attributes.draw(definition, case.attrs, dtype, plain, rng)
 

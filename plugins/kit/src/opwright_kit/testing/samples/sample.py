@@ -48,7 +48,7 @@ class Sample:
     refused : mapping of str to sequence of int
         By input slot, values that the operator must refuse.
     without_effect : mapping of str to str
-        Attributes that change no result, each with the reason.
+        Attributes that do not change results, each with the reason.
     drops_nan : str
         Why NaN or infinity in an input may give a number; empty if it may not.
     loses_tails : str

@@ -1,4 +1,4 @@
-"""Samples with one number replaced by another one, such as NaN or infinity."""
+"""Samples with one element replaced by a special value, such as NaN or infinity."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def with_number(sample: Sample, place: Place, number: float) -> Sample:
     """Return the sample with another number in one place."""
     arrays = list(sample.inputs[place.slot])
     changed = np.array(arrays[place.item])
-    with np.errstate(over="ignore"):  # a narrower input than the others is infinite then
+    with np.errstate(over="ignore"):  # may overflow to infinity in a narrower dtype
         changed[place.at] = number
     arrays[place.item] = changed
     inputs = {**sample.inputs, place.slot: tuple(arrays)}
