@@ -1,4 +1,4 @@
-"""The formulas in an operator's description, typeset as MathML: browsers need no script for it.
+"""The formulas in an operator's description, typeset as MathML, which browsers show natively.
 
 A formula is ``NAME = EXPRESSION`` in the comment of an OpProto, in Python's notation. A formula
 that cannot be parsed to its end stays text: a page shows no partial formula.

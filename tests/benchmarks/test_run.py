@@ -1,4 +1,4 @@
-"""The benchmark runner, on workloads that need no peer."""
+"""The benchmark runner, on workloads that do not need a peer."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_without_a_working_device_its_tests_and_the_kit_skip_with_the_reason(
     path = f"{tmp_path}{os.pathsep}{package.environment['PYTHONPATH']}"
     printed = package.run(f"{OWN_TESTS} -rs", PYTHONPATH=path)
     assert "opencl: a platform must be installed, got none (an empty list)" in printed
-    assert " passed, " in printed  # the tests that need no device
+    assert " passed, " in printed  # the tests that run without a device
     checked = package.run("opwright check opwright-opencl", PYTHONPATH=path)
     assert checked.endswith("; nothing found\n")
 

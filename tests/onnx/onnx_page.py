@@ -36,7 +36,7 @@ EXPORTED: Final = {
     ),
 }
 """By `dynamo` of the exporter: the number of models of `model_families` that equal PyTorch, as
-`exported_models.py` found with torch 2.13, and the other ones, with the reason."""
+`exported_models.py` found with torch 2.13, and the other models, with the reason."""
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "run_onnx_models.md"
 BEGIN: Final = "<!-- what follows is written by tests/onnx/onnx_page.py -->\n"

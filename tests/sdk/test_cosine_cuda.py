@@ -21,7 +21,7 @@ SLOTS = ("a_grad", "b_grad")
 ALL_RULES = [rule.name for rule in load_rules() if rule.name != "inconsistent-inputs"]
 """That one tries a hundred shapes, and each is compiled: the emulator takes minutes for it."""
 QUICK_RULES = ["reference", "guard-bytes", "writes-every-element", "refusals", "special-values"]
-"""The operators with the fewest runs: the emulator takes minutes for the others."""
+"""The rules with the fewest runs: the emulator takes minutes for the other rules."""
 RULES = ALL_RULES if EVERY else QUICK_RULES
 SAMPLES = (None,) if EVERY else (2, 6, 9)
 """All, or some of few elements: a block has 128 threads, and the largest sample thousands of

@@ -7,7 +7,7 @@ Only `make test-all` runs:
 - all cases in 16-bit floats, and with outputs that share inputs' memory; `make test`: a twelfth
 - both releases of NVRTC on three architectures each; `make test`: one each
 - the rules of the conformance kit that run a kernel hundreds of times, on the example's for CUDA
-- every case of tests that are marked as grids; `make test`: the first, and a share of the others -
+- every case of tests that are marked as grids; `make test`: the first, and a share of the rest -
   more kills, and more allocations that fail
 - tests that are marked as long, with a reason
 """

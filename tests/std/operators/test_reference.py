@@ -149,7 +149,7 @@ def check_reuse(
             for slot, listed in apart.items():
                 for a, b in zip(listed, shared[slot], strict=True):
                     np.testing.assert_array_equal(a, b, err_msg=f"{entry}: {output} on {source}")
-        return  # one dtype of one kernel is enough: the others are the same function
+        return  # one dtype of one kernel is enough: the rest are the same function
 
 
 SINGLE = by_operator(sample_cases(case for case in load_cases() if "float32" in case.dtypes))

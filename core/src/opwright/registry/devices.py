@@ -160,7 +160,7 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
         return sorted(self._all(), key=lambda entry: str(entry.name))
 
     def names(self) -> list[str]:
-        """Return every device type, the host first, the others sorted."""
+        """Return every device type, the host first, the rest sorted."""
         return [HOST_DEVICE, *sorted(self._registered)]
 
     def not_found(self, name: str) -> DeviceNotFoundError:

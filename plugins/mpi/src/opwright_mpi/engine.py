@@ -157,7 +157,7 @@ class MpiEngine(Engine):
         return bool(answer.value)
 
     def _abort(self, reason: str) -> None:
-        if reason or not self._has_launcher:  # our launcher reports it and terminates the others
+        if reason or not self._has_launcher:  # our launcher reports it and terminates the rest
             why = reason or "failed"
             print(f"opwright-mpi: rank {self.rank} {why}: all are ended", file=sys.stderr)  # noqa: T201
         sys.stdout.flush()

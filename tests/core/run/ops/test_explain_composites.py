@@ -1,4 +1,4 @@
-"""``explain`` of operators that need no kernel."""
+"""``explain`` of operators that do not need a kernel."""
 
 from __future__ import annotations
 

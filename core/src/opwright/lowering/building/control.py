@@ -41,7 +41,7 @@ class Part(NamedTuple):
 class Segments(NamedTuple):
     """How a loop splits its arrays."""
 
-    names: frozenset[str]  # the variables of the body that are segments; the others are elements
+    names: frozenset[str]  # the variables of the body that are segments; the rest are elements
     rows: int  # elements in each segment but the last; 0 for a loop without segments
     n_elements: int
 
@@ -274,7 +274,7 @@ def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
 def _bind_elements(
     op: LoweredOp, control: Loop, segments: Segments, bodies: Sequence[tuple[Part, LoweredPlan]]
 ) -> list[Child]:
-    """Remove inputs whose data no body reads; return the children, bound to the others."""
+    """Remove inputs whose data no body reads; return the children, bound to the rest."""
     inputs, captured = list(op.inputs), op.input(control.captured)
     pairs: list[tuple[str, Value]] = []
     if control.sequences is not None:

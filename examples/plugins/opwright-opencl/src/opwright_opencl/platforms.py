@@ -110,6 +110,6 @@ def _devices_of(platform: cl.Platform) -> list[cl.Device]:
     opencl = load_pyopencl()
     try:
         devices: list[cl.Device] = platform.get_devices()
-    except opencl.Error:  # "not found" is an error here, too; the others may still have some
+    except opencl.Error:  # also raised for "not found"; other platforms may have devices
         return []
     return devices

@@ -19,7 +19,7 @@ from opwright_simulation.timeline import Timeline, play
 _TO_THE_RIGHT: Final = {1, 2, 3, 4, 5, 6}
 _TITLE: Final = ("network", "ranks", "step", "waiting", "stragglers", "failures", "efficiency")
 _NOTHING_LIMITS: Final = 0.02
-"""Smaller losses, as a fraction of time, need no remedy."""
+"""Losses below this fraction of time do not need a remedy."""
 
 REMEDIES: Final = {
     "bandwidth": "send less: larger batches on each rank, parameters in 16 bits, large embeddings "

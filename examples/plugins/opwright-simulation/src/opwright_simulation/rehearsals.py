@@ -94,7 +94,7 @@ def rehearse(
     runs: int = 30,
     examples: int | None = None,
 ) -> Callable[[int], Step]:
-    """Measure the training step of one process among many on this machine, without the others.
+    """Measure the training step of one process of many on this machine, without other processes.
 
     The plan is the same in each process, including buckets. Its collectives send nothing; their
     starts and waits are recorded. opwright-kit must be installed.

@@ -34,7 +34,7 @@ def count_parts(product: Product, multiprocessors: int, allows_tf32: bool) -> in
     multiprocessors : int
         Number of multiprocessors of the GPU.
     allows_tf32 : bool
-        Whether float32 may be rounded to TF32: tensor cores need no splitting.
+        Whether float32 may be rounded to TF32: such products are not split.
     """
     are_rows = product.transpose_x and not product.transpose_y and not product.stacks.dims
     if product.dtype != "float32" or allows_tf32 or not are_rows or product.k < LEAST:

@@ -201,7 +201,7 @@ class Ranks:
             fault = None if code is None else self._find_fault(rank, code)
             if code is None or fault is None:
                 continue
-            if self._is_interrupted:  # all were notified, so the others may exit on their own
+            if self._is_interrupted:  # all were notified, so they may exit on their own
                 reason = f"ended by {_name_signal(signal.SIGINT)}"
                 self._end_all(128 + signal.SIGINT, reason, 0, _INTERRUPT_S)
             else:

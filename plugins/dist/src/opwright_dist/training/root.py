@@ -49,7 +49,7 @@ def run_on_root(
     if all(world.group(name).rank == root for name in names):
         try:
             function()
-        except Exception as error:  # noqa: BLE001 - raised after the others are notified
+        except Exception as error:  # noqa: BLE001 - raised after all are notified
             fault, failure = f"{type(error).__name__}: {error}", error
     for name in names:  # an error in one group is reported to the next
         told = world.engine.gather(fault.encode(), name)

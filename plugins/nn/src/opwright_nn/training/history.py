@@ -37,7 +37,7 @@ class History:
     ----------
     records : list of dict
         By column: "epoch" counts from 1; "steps" counts all steps until its end; "loss" and other
-        values of the steps are means, weighted by rows; "validation_loss" and so on are computed on
+        step values are means, weighted by row count; "validation_loss" and so on are computed on
         the validation data; "learning_rate" is the last step's.
     stop_reason : str
         Why it ended: "finished", "interrupted", or the reason of a callback.

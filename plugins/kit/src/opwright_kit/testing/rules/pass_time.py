@@ -1,4 +1,4 @@
-"""A program takes no longer with a pass than without it."""
+"""A pass does not make a program slower."""
 
 from __future__ import annotations
 

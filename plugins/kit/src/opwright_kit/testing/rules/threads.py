@@ -1,4 +1,4 @@
-"""Two threads may run one kernel concurrently: it writes no shared data.
+"""Two threads may run one kernel concurrently, because it does not write shared data.
 
 Two threads run a compiled kernel repeatedly. In Python that would rarely hit the few lines that
 matter, so at each line of a kernel another thread runs all of it, on other inputs.
