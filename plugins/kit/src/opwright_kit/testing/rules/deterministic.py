@@ -20,7 +20,10 @@ from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "deterministic"
-SUMMARY = "a kernel declared deterministic gives equal bits in every run, on any number of threads"
+SUMMARY = (
+    "a kernel declared deterministic gives bitwise identical results in every run, on any number of "
+    "threads"
+)
 SUBJECT = KernelSubject
 
 _RUNS: Final = 6
