@@ -52,7 +52,7 @@ struct Outcome {
   std::vector<std::vector<float>> fetches;
 };
 
-// Runs a plan whose fetches are floats, like the Python layer, with feeds by external.
+// Runs a plan whose feeds and fetches are floats, as the Python layer does.
 Outcome Run(const std::shared_ptr<const opwright::Plan>& plan,
             const std::shared_ptr<opwright::Scope>& scope, std::vector<std::vector<float>> feeds,
             const opwright::RunHooks* hooks = nullptr);

@@ -90,7 +90,7 @@ ow.ops.acme.swish(a).shpe  # E: "ndarray[Any, Any]" has no attribute "shpe"; may
 
 
 class Environment:
-    """A virtual environment with opwright's core and two plugins, but no packages of this one."""
+    """A virtual environment that has only opwright's core and two plugins."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder / "env", symlinks=True)

@@ -87,8 +87,8 @@ void Release(RunState* state) { FrameOf(state).thread = ReleaseGil(); }
 
 void Acquire(RunState* state) { TakeGil(FrameOf(state).thread); }
 
-// While the GIL is held, as by spans of a low estimate: a loop may still run for hours, and other
-// threads must run meanwhile, as they do between the bytecodes of Python.
+// Polls while the GIL is held, as in spans that are estimated to be short. A loop in them may still
+// run for hours, so other threads must run meanwhile, as they do between Python's bytecodes.
 int32_t PollHolding(RunState* state) {
   if (PyErr_CheckSignals() != 0) return OW_ERROR;
   Frame& frame = FrameOf(state);

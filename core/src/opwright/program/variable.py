@@ -125,7 +125,7 @@ class Variable(Arithmetic):
 
     @classmethod
     def of(cls, block: Block, name: str, shape: tuple[int, ...] | None, dtype: str) -> Variable:
-        """Return a variable of checked parts."""
+        """Return a variable made from valid arguments."""
         variable = cls(block, name, None, dtype)
         variable._shape = shape
         return variable

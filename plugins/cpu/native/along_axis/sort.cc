@@ -12,7 +12,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Slots: x; out and indices of sort, out of argsort.
+// The input is x; the outputs are `out` and `indices` for sort, `out` for argsort.
 template <typename T, bool kValues>
 struct SortKernel {
   using Key = typename UnsignedOf<sizeof(T)>::Type;

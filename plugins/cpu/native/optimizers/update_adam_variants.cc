@@ -48,7 +48,7 @@ struct Adamax {
   }
 };
 
-// Computes 1 - beta**step, for which a difference would lose precision if beta is near 1.
+// Computes 1 - beta**step by expm1; a subtraction would lose precision if beta is near 1.
 double RestOfPower(double beta, double step) {
   return beta > 0 ? -std::expm1(step * std::log(beta)) : 1;
 }

@@ -302,7 +302,7 @@ CASES = (
         out_grad=[INF, 1.0, INF, INF],
         dtypes=WIDE,
     ),
-    # The gradients through a mean and an element equal to it cancel exactly.
+    # The mean equals the only element, so the gradients through both cancel exactly.
     formula_case(
         "layer_norm",
         {"x": [[5.3], [1e4], [-0.7]], "scale": [1.7]},

@@ -46,7 +46,7 @@ class Evaluation:
         self._predictor = Predictor(program, fetches, model.scope, model._options)
 
     def __call__(self, source: Source) -> dict[str, float]:
-        """Return the numbers over all batches of `source`, by name."""
+        """Return the metrics over all batches of `source`, by name."""
         totals = Totals(list(self._values))
         for metric in self._metrics.values():
             metric.reset()

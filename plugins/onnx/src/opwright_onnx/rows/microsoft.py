@@ -81,7 +81,7 @@ def rotary_embedding(
 
 
 def turn(t: Translator, x: Value, cos: Value, sin: Value, interleaved: bool) -> Value:
-    """Return pairs of the last axis rotated by angles: halves, or neighbors if interleaved."""
+    """Rotate pairs along the last axis: (i, i + size / 2), or neighbors if `interleaved`."""
     size = t.known_shape(x, "input")[-1]
     last = t.rank(x) - 1
     if interleaved:

@@ -16,7 +16,7 @@ PENALTIES = {
 
 
 def _shrink(moved: Array, rate: Array | float, l1: float, l2: float, param_out: Array) -> None:
-    """Write the minimizer of both penalties plus the distance from `moved` times 1 / rate."""
+    """Write the p that minimizes l1 |p| + l2 p^2 / 2 + (p - moved)^2 / (2 rate)."""
     bound = np.asarray(rate * l1, moved.dtype)
     np.subtract(moved, np.clip(moved, -bound, bound), out=param_out)
     param_out /= np.asarray(1 + rate * l2, moved.dtype)

@@ -40,7 +40,7 @@ def fuse_optimizers(graph: Graph) -> None:
     for updates in groups.values():
         if len(updates) < 2 or not graph.is_served(_fused(updates[0])):
             continue
-        # Usually all updates can move, which the edit checks; otherwise each is checked separately.
+        # Usually all updates can move together (the edit checks this); otherwise each is checked.
         for uses in (None, graph.uses()):
             together = _movable(updates, uses)
             made = _merge(graph, together) if len(together) > 1 else None

@@ -28,7 +28,7 @@ is_transforming: Final = torch._C._are_functorch_transforms_active
 
 
 def run_program(values: list[torch.Tensor], program: str) -> Sequence[torch.Tensor]:
-    """Run a Program, a `Whole` as text, as a functional PyTorch operator."""
+    """Run a Program, given as a serialized `Whole`, as a functional PyTorch operator."""
     if not torch.compiler.is_compiling() and is_transforming():
         found: Sequence[torch.Tensor] = Traced.apply(execute, read(program), (), *values)
         return found

@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Array:
-    """An array of the device: one user of its block."""
+    """An array of the device, with one reference to its memory block."""
 
     def __init__(self, device, handle):
         self.device, self.handle = device, handle

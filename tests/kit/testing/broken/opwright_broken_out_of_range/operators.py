@@ -1,4 +1,4 @@
-"""Operators that read positions, and refuse them with other messages or not at all."""
+"""Operators that accept indices out of range, or refuse them with unhelpful messages."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """Loads the functions that draw inputs for operators whose OpProto constrains them too little.
 
-A distribution names a dict in the entry-point group ``opwright.samples``, operator type to a
-function that draws one sample. Only the kit reads it, so it costs users nothing.
+A distribution registers a dict in the entry-point group ``opwright.samples``. It maps operator
+types to functions that draw one sample. Only the kit reads it, so it costs users nothing.
 
 ::
 
