@@ -106,7 +106,7 @@ def _type_number(name: str, value: object) -> int:
         ((str, bytes), AttrType.STRING, AttrType.STRINGS),
     ):
         if isinstance(sample, kinds):
-            return (plural if is_list else scalar).value
+            return plural if is_list else scalar
     raise KernelError(
         f"DeviceCall: attribute {name!r} must be an int, a float, a bool, a str, bytes or a list "
         f"of one of these, got {type(sample).__name__}; make it one"
