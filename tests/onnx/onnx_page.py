@@ -43,7 +43,8 @@ BEGIN: Final = "<!-- what follows is written by tests/onnx/onnx_page.py -->\n"
 
 EXPORTED_MODELS: Final = """\
 Models of torchvision, timm and transformers with random weights, written by both exporters of
-torch 2.13. Equal means to PyTorch, at the batch size of the export and at another one."""
+torch 2.13. "Equal" means equal to PyTorch's results, at the batch size of the export and at a
+different batch size."""
 
 
 def render() -> str:
@@ -63,8 +64,8 @@ def render() -> str:
             "",
             f"## Operators of ONNX {onnx.__version__}",
             "",
-            "An operator of ours that means the same is named behind that of ONNX; all others are",
-            "compositions.",
+            "If a single opwright operator has the same meaning, its name follows in parentheses;",
+            "all other operators become compositions.",
             "",
             _wrap(written),
             "",
@@ -72,7 +73,7 @@ def render() -> str:
             "",
             _wrap(others),
             "",
-            "Written out by the function bodies of their schemas:",
+            "Expanded into the function bodies of their schemas:",
             "",
             _wrap(bodies),
             "",
