@@ -26,8 +26,8 @@ OPWRIGHT_CPU_CLONES void FillPanel(const T* y, int64_t count, int64_t k, T* pane
   }
 }
 
-// Computes the distance of vectors whose squares leave the range of T, scaled by the greatest
-// difference.
+// Computes a distance whose square overflows or underflows T: differences are first divided by the
+// greatest one.
 template <typename T>
 T ScaledDistance(const T* x, const T* y, int64_t k, int64_t y_step) {
   T most = 0, sum = 0, total = 0;
@@ -61,7 +61,7 @@ OPWRIGHT_CPU_INLINE void FinishSquares(const T* x, const T* panel, int64_t k, T*
   std::copy_n(roots, kColumns<T>, sums);
 }
 
-// Computes the distances of kRows vectors, the last of which may be repeated, to a panel's vectors.
+// Computes the distances between kRows vectors, the last of which may be repeated, and a panel.
 template <typename T, bool kSquares>
 OPWRIGHT_CPU_CLONES void FillTile(const T* const (&x)[kRows], const T* panel, int64_t k,
                                   T (&tile)[kRows][kColumns<T>]) {

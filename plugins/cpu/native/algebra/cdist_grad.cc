@@ -1,4 +1,5 @@
-// The gradients of cdist, computed from differences like the distances; no difference is stored.
+// The gradients of cdist. Like the distances, they are computed from differences, which are not
+// stored.
 #include <algorithm>
 
 #include "algebra/attributes.h"
@@ -60,7 +61,7 @@ struct CdistGradKernel {
  private:
   int64_t WorkspaceSize() const { return (kOthers + 2 * kOwnBlock) * chunks_ * kLanes<T>; }
 
-  // If several stacks share a vector, one thread sums its gradients.
+  // If several matrices of a batch share a vector, a single thread sums its gradients.
   template <bool kSquares>
   void AddSide(const Side<T>& whole, uint32_t side, const opwright::RunContext& ctx) const {
     const int64_t blocks = (whole.n_own + kOwnBlock - 1) / kOwnBlock;
@@ -123,7 +124,7 @@ struct CdistGradKernel {
     }
   }
 
-  // Reads the values of pairs in memory order.
+  // Reads one element of `from` per pair of vectors, in memory order.
   static void Read(const Side<T>& s, const T* from, int64_t count, T (*to)[kOthers]) {
     for (int64_t i = 0; s.own_step != 1 && i < s.n_own; ++i) {
       for (int64_t j = 0; j < count; ++j) to[i][j] = from[i * s.own_step + j * s.other_step];
@@ -133,7 +134,7 @@ struct CdistGradKernel {
     }
   }
 
-  // Adds the gradients of pairs whose weights leave the range of T, one difference at a time.
+  // Adds the gradients of pairs whose weights Weigh found out of range, one difference at a time.
   void AddExtremes(const Side<T>& s, int64_t own, int64_t begin, int64_t count, const T* distances,
                    const T* grads, const T* weights) const {
     for (int64_t j = 0; j < count; ++j) {

@@ -1,4 +1,4 @@
-// Sums of differences of vectors, each times a weight of the pair.
+// Weighted sums of vector differences, with one weight per pair of vectors.
 #ifndef OPWRIGHT_CPU_ALGEBRA_DIFFERENCES_H_
 #define OPWRIGHT_CPU_ALGEBRA_DIFFERENCES_H_
 
@@ -12,14 +12,14 @@
 namespace opwright_cpu {
 
 constexpr int64_t kOwnRows = 4;    // own vectors whose sums stay in registers
-constexpr int64_t kOwnBlock = 16;  // own vectors that share one padded copy of the others
+constexpr int64_t kOwnBlock = 16;  // own vectors that share a padded copy of other vectors
 constexpr int64_t kOthers = 64;    // other vectors that are read together
 
 template <typename T>
 constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
 
-// One of the two inputs (`own`) with the other, and the strides of the distance matrix along the
-// vectors of each.
+// One of the two inputs (`own`), the other input, and the strides of the distance matrix along the
+// vectors of each input.
 template <typename T>
 struct Side {
   const T* own;
@@ -41,8 +41,9 @@ void LayOut(const T* from, int64_t count, int64_t k, int64_t chunks, T* to) {
   }
 }
 
-// Computes the weight of each difference, gradient / distance: 0 if it leaves the range of T, and 0
-// for equal vectors, which have no gradient. Returns the number of out-of-range weights.
+// Computes the weight of each difference, gradient / distance. A weight that is out of range is set
+// to 0, as is the weight of equal vectors, whose gradient is 0. Returns the number of out-of-range
+// weights.
 template <typename T>
 OPWRIGHT_CPU_CLONES int64_t Weigh(int64_t n, const T* distances, const T* grads, T* weights) {
   constexpr T kMost = sizeof(T) == 4 ? T(1e18) : T(1e150), kLeast = 1 / kMost;
@@ -57,8 +58,8 @@ OPWRIGHT_CPU_CLONES int64_t Weigh(int64_t n, const T* distances, const T* grads,
   return n_extreme;
 }
 
-// Adds the weighted differences from all other vectors to the sums of kOwnRows own vectors, for the
-// elements of one SIMD vector.
+// Adds the weighted differences between kOwnRows own vectors and all other vectors to the sums of
+// the own vectors, for the elements of one SIMD vector.
 template <typename T, bool kSquares>
 OPWRIGHT_CPU_CLONES void AddLanes(const T* own, const T* others, int64_t count, int64_t step,
                                   const T (*weights)[kOthers], T* sums) {

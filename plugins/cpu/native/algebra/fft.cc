@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The transform along one axis of complex numbers.
+// A transform of complex numbers along one axis.
 template <typename T>
 struct AxisTransform {
   LineBatch<T> batch;

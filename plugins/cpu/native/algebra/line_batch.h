@@ -11,7 +11,7 @@
 
 namespace opwright_cpu {
 
-// The positions of some lines: element k of line l is item starts[l] + k * step.
+// The positions of several lines in a tensor: element k of line l is item starts[l] + k * step.
 struct Lines {
   int64_t count;
   int64_t length;
@@ -19,9 +19,9 @@ struct Lines {
   const int64_t* starts;
 };
 
-// Copies items of kParts numbers between lines and planes. It copies eight elements of a line at a
-// time, which fill a cache line, because elements of different lines often map to the same cache
-// set.
+// ReadLines and WriteLines copy items of kParts numbers between lines and planes. They copy eight
+// elements of a line at a time, which fill a cache line, because elements of different lines often
+// map to the same cache set.
 template <typename T, int64_t kParts>
 OPWRIGHT_CPU_CLONES void ReadLines(const Lines& lines, const T* x, int64_t width, Planes<T> to) {
   constexpr int64_t kBlock = 8;
@@ -53,8 +53,8 @@ OPWRIGHT_CPU_CLONES void WriteLines(const Lines& lines, Planes<T> from, int64_t 
   }
 }
 
-// The lines of an axis of n elements, with `inner` items after each element. Which lines are
-// transformed together depends only on the shape, not on the number of threads.
+// The lines along an axis of n elements, in which adjacent elements are `inner` items apart. Which
+// lines are transformed together depends only on the shape, not on the number of threads.
 template <typename T>
 class LineBatch {
  public:
@@ -66,7 +66,7 @@ class LineBatch {
   }
 
   int64_t width() const { return width_; }
-  // Elements per plane: a real transform has one element more than half of its line.
+  // Returns the elements per plane; a real transform has half as many as its line, plus one.
   int64_t plane() const { return (n_ + 1) * width_; }
   int64_t worker_items() const { return 4 * plane(); }
   int64_t n_groups() const { return (n_lines_ + width_ - 1) / width_; }
@@ -91,7 +91,7 @@ class LineBatch {
     });
   }
 
-  // Writes the offsets of `count` lines to `starts`, for an axis of `length` elements.
+  // Writes the offsets of `count` lines of `length` elements to `starts`.
   Lines At(int64_t first, int64_t count, int64_t length, int64_t* starts) const {
     for (int64_t l = 0; l < count; ++l) {
       const int64_t line = first + l;

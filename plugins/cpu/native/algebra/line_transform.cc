@@ -88,7 +88,7 @@ OPWRIGHT_CPU_INLINE void ButterflyOdd(int64_t radix, const T* cosines, const T* 
   im[0] = all_i;
 }
 
-// Computes the butterflies of one stage; kRadix 0 stands for any odd radix.
+// Computes the butterflies of one stage; kRadix 0 means any odd radix.
 template <typename V, typename T, int64_t kRadix>
 OPWRIGHT_CPU_CLONES void RunStage(const Rows<T>& rows) {
   constexpr int64_t kStep = static_cast<int64_t>(sizeof(V) / sizeof(T));

@@ -26,16 +26,17 @@ class LineTransform {
  public:
   static constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
 
-  // Whether n has no prime factor above 31.
+  // Returns whether n has no prime factor above 31.
   static bool Takes(int64_t n);
 
   LineTransform() = default;
-  // `n` is the number of elements of a line, at least 1 and supported; `width` is kLanes or 1.
+  // `n` is the number of elements per line, for which Takes(n) must be true; `width` is kLanes or
+  // 1.
   LineTransform(int64_t n, int64_t width);
 
-  // out[k] = sum(x[j] exp(-2 pi i j k / n)). Overwrites both pairs of planes and returns the pair
-  // that holds the result. Swapping the real and imaginary planes before and after yields the
-  // inverse transform times n.
+  // Computes out[k] = sum(x[j] exp(-2 pi i j k / n)). Overwrites both pairs of planes and returns
+  // the pair that holds the result. To compute the inverse transform times n, swap the real and
+  // imaginary planes before and after.
   Planes<T> Run(Planes<T> x, Planes<T> other) const;
 
  private:

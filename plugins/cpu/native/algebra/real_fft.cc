@@ -1,4 +1,4 @@
-// rfft and irfft: a line of 2 h real numbers is transformed as h complex numbers, and a last pass
+// rfft and irfft. A line of 2 h real numbers is transformed as h complex numbers, and a last pass
 // separates the transforms of the even and odd elements. A line of odd length is transformed as
 // complex numbers with imaginary part 0.
 #include <algorithm>
@@ -64,8 +64,8 @@ OPWRIGHT_CPU_CLONES void Separate(int64_t h, int64_t width, const T* turns, Plan
   }
 }
 
-// Computes the inverse of Separate, times 2: complex numbers whose inverse transform holds the even
-// elements as real and the odd elements as imaginary parts.
+// Computes the inverse of Separate, times 2. In the inverse transform of the result, the real parts
+// are the even elements and the imaginary parts are the odd elements.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Join(int64_t h, int64_t width, const T* turns, Planes<T> x,
                               Planes<T> out) {

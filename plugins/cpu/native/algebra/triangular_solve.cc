@@ -1,5 +1,5 @@
-// triangular_solve: solves blocks of unknowns by substitution; matrix products subtract the
-// contributions of known unknowns.
+// triangular_solve: solves one block of unknowns after the other by substitution; matrix products
+// subtract the contributions of unknowns that are already solved.
 #include <algorithm>
 
 #include "algebra/attributes.h"
@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kBlock = 32;    // unknowns per substitution
 constexpr int64_t kSystems = 64;  // columns, or rows from the right, that are solved together
 
-// Element (i, j) at data[i * row + j * col].
+// A matrix whose element (i, j) is data[i * row + j * col].
 template <typename T>
 struct Matrix {
   const T* data;
@@ -24,7 +24,7 @@ struct Matrix {
   const T* At(int64_t i, int64_t j) const { return data + i * row + j * col; }
 };
 
-// Solves for the rows of x one after another; each row has one element per system.
+// Solves for the rows of x one after the other; each row has one element per system.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Substitute(int64_t size, const Matrix<T>& a, bool backward, bool is_unit,
                                     int64_t columns, T* x, int64_t ldx) {
@@ -127,7 +127,8 @@ struct TriangularSolveKernel {
     }
   }
 
-  // Each block of columns is transposed for its substitution so that a SIMD vector has one column.
+  // Transposes each block of columns before its substitution so that a SIMD vector is part of one
+  // column.
   void FromRight(const Matrix<T>& a, bool is_upper, bool is_unit, int64_t count, const T* b, T* out,
                  T* scratch) const {
     T* turned = scratch + kGemmScratch;

@@ -14,7 +14,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Columns that are processed together: their running totals stay in the L1 cache.
+// Columns that are processed together; their running totals fit into the L1 cache.
 constexpr int64_t kCumulativeStrip = 512;
 
 template <typename Rule>
@@ -44,7 +44,7 @@ OPWRIGHT_CPU_INLINE void ScanRow(const In* x, int64_t n, int64_t step, bool excl
   }
 }
 
-// Processes some columns of one outer block, row by row.
+// Processes adjacent columns of one outer block, row by row.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_INLINE void ScanColumns(const In* x, int64_t n, int64_t stride, int64_t width,
                                      bool exclusive, T* out) {
@@ -118,8 +118,8 @@ using CumsumKernel = CumulativeKernel<Wide<T>, Sum<Wide<T>>, T>;
 template <typename T>
 using CumprodKernel = CumulativeKernel<Wide<T>, Prod<Wide<T>>, T>;
 
-// The gradient of element i is the product of the previous elements times rest[i] =
-// out_grad[i] + x[i + 1] * rest[i + 1]; if out excludes x[i], rest[i] begins with out_grad[i + 1].
+// The gradient of element i is the product of the previous elements times rest[i] = out_grad[i] +
+// x[i + 1] * rest[i + 1]. If out[i] excludes x[i], rest[i] begins with out_grad[i + 1] instead.
 // This avoids a division, which would fail for zeros.
 template <typename T>
 OPWRIGHT_CPU_CLONES void CumprodGradLine(const T* x, const T* out_grad, int64_t n, int64_t step,

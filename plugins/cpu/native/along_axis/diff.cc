@@ -1,4 +1,4 @@
-// diff of floats: differences of neighbors along an axis.
+// diff of floats: differences between neighboring elements along an axis.
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"

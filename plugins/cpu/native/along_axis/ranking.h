@@ -1,4 +1,4 @@
-// The order of top_k and accuracy: better elements first, equal elements by position.
+// The order that top_k and accuracy use: better elements first, equal elements by position.
 #ifndef OPWRIGHT_CPU_ALONG_AXIS_RANKING_H_
 #define OPWRIGHT_CPU_ALONG_AXIS_RANKING_H_
 
@@ -6,7 +6,7 @@
 
 namespace opwright_cpu {
 
-// Whether the value a ranks before the value b; NaN counts as greater than every number.
+// Returns whether a ranks before b; NaN counts as greater than every number.
 template <typename T>
 inline bool IsAhead(T a, T b, bool largest) {
   const bool a_nan = a != a, b_nan = b != b;

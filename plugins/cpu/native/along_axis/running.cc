@@ -18,18 +18,17 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Adjacent lines that are processed together: their best elements stay in the L1 cache.
+// Adjacent lines that are processed together; their best elements fit into the L1 cache.
 constexpr int64_t kRunningStrip = 256;
 
-// Ties are resolved as in torch.cummax: the last of equal elements counts, and the last NaN so far.
+// Resolves ties like torch.cummax: the last of equal elements wins, and so does the last NaN.
 template <typename T, bool kLargest>
 OPWRIGHT_CPU_INLINE bool IsNewBest(T x, T best) {
   const bool is_better = kLargest ? x >= best : x <= best;
   return (x != x) | is_better;
 }
 
-// Processes adjacent lines together, element by element; `best` and `places` have one item per
-// line.
+// Processes adjacent lines together, element by element.
 template <typename T, bool kLargest>
 OPWRIGHT_CPU_CLONES void RunExtrema(const T* x, int64_t n, int64_t stride, int64_t width, T* out,
                                     int64_t* indices) {
@@ -158,8 +157,9 @@ void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
   }
 }
 
-// Element x contributes a share e**(x - out) to every sum from its own position on. `total` is the
-// common factor of these terms, relative to e**out, which never decreases.
+// The gradient of x is the sum of out_grad * e**(x - out) over the positions from x on. `total` is
+// the sum of out_grad * e**-out, times e**out of the current position. No factor exceeds 1, since
+// out never decreases.
 template <typename T>
 void LogCumsumGradLine(const T* x, const T* out, const T* out_grad, int64_t n, int64_t step,
                        T* x_grad) {

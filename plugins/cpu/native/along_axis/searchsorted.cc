@@ -1,4 +1,4 @@
-// searchsorted: binary search, without branches that depend on the elements.
+// searchsorted: binary search without data-dependent branches.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -13,13 +13,13 @@
 namespace opwright_cpu {
 namespace {
 
-// Compares with NaN greater than every number and equal to NaN.
+// Compares two elements; NaN is greater than every number and equal to NaN.
 template <typename T>
 bool IsLess(T x, T y) {
   return (x < y) | ((x == x) & (y != y));
 }
 
-// Returns how many of the n elements precede the value: they are less or, with kRight, not greater.
+// Returns how many of the n elements are less than the value or, if kRight, not greater than it.
 template <bool kRight, typename T>
 int64_t CountBefore(const T* x, int64_t n, T value) {
   const auto is_before = [value](T element) {
@@ -35,7 +35,7 @@ int64_t CountBefore(const T* x, int64_t n, T value) {
   return base - x + is_before(*base);
 }
 
-// Searches several values at a time, none of which is NaN, so the searches overlap. n is at
+// Searches several values at a time so that the searches overlap. No value may be NaN; n must be at
 // least 1.
 constexpr int64_t kTogether = 16;
 template <bool kRight, typename T>

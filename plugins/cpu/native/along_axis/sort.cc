@@ -1,4 +1,4 @@
-// sort and argsort along one axis, by a stable radix sort.
+// sort and argsort: a stable radix sort along one axis.
 #include <algorithm>
 #include <limits>
 
@@ -12,7 +12,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The input is x; the outputs are `out` and `indices` for sort, `out` for argsort.
+// The input is x. The outputs of sort are `out` and `indices`; the output of argsort is `out`.
 template <typename T, bool kValues>
 struct SortKernel {
   using Key = typename UnsignedOf<sizeof(T)>::Type;

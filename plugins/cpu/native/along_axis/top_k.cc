@@ -18,8 +18,8 @@ struct Ranked {
   int64_t position;
 };
 
-// Finds the best k elements of a line. A heap holds the k best elements so far, the worst on top;
-// each element is compared with the top once, and most are rejected.
+// Finds the best k elements of a line. A heap holds the k best elements so far, with the worst of
+// them on top. Each further element is compared with the top, and most are rejected.
 template <typename T>
 class Selection {
  public:
@@ -30,7 +30,8 @@ class Selection {
     for (int64_t i = 0; i < k_; ++i) heap_[i] = Ranked<T>{x[i * stride], i};
     std::make_heap(heap_, heap_ + k_, before);
     for (int64_t i = k_; i < n; ++i) {
-      // An element that is equal to an element in the heap has a later position, so it ranks lower.
+      // If this element equals an element of the heap, it ranks lower, because its position is
+      // later.
       if (!IsAhead(x[i * stride], heap_[0].value, largest_)) continue;
       std::pop_heap(heap_, heap_ + k_, before);
       heap_[k_ - 1] = Ranked<T>{x[i * stride], i};
@@ -111,7 +112,7 @@ struct TopKGradKernel {
     const int64_t* indices = ctx.input(1).data<int64_t>();
     const T* grad = ctx.input(2).data<T>();
     const int64_t k = k_, inner = lines_.inner, size = lines_.length * inner;
-    // A program may pass indices that do not come from top_k.
+    // Indices that were not computed by top_k may be out of range.
     const int64_t* last = indices + lines_.count() * k;
     const int64_t* wrong =
         std::find_if(indices, last, [this](int64_t i) { return i < 0 || i >= lines_.length; });

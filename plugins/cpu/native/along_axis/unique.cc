@@ -16,7 +16,7 @@ struct UniqueAttrs {
   OPWRIGHT_ATTRIBUTES(axis);
 };
 
-// Slots: x; out, index, inverse, counts; the last three may be absent.
+// Slots: x; out, index?, inverse?, counts?.
 template <typename T>
 struct UniqueKernel {
   using Key = typename UnsignedOf<sizeof(T)>::Type;
@@ -64,7 +64,7 @@ struct UniqueKernel {
     return ctx.has_output(slot) ? ctx.output(slot).template data<int64_t>() : nullptr;
   }
 
-  // The sort is stable, so the first element of a run is the one that comes first in x.
+  // The sort is stable, so the first element of a run is also the first in x.
   void Write(const opwright::RunContext& ctx, const T* x, const Item* sorted) const {
     T* out = ctx.output(0).template data<T>();
     int64_t* index = Find(ctx, 1);

@@ -14,7 +14,7 @@ struct RunsAttrs {
   OPWRIGHT_ATTRIBUTES(axis);
 };
 
-// Slots: x; out, inverse, counts; the last two may be absent. Workspace: the offsets of runs.
+// Slots: x; out, inverse?, counts?. The workspace holds the offsets of the runs.
 template <typename T>
 struct UniqueConsecutiveKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -61,7 +61,7 @@ struct UniqueConsecutiveKernel {
   }
 
  private:
-  // Whether slice i differs from slice i - 1; NaN equals nothing.
+  // Returns whether slice i differs from slice i - 1; NaN differs from every value.
   bool Differ(const T* x, int64_t i) const {
     for (int64_t k = 0; k < slices_.count(); ++k) {
       const T here = x[PlaceOf(slices_, k, i)], before = x[PlaceOf(slices_, k, i - 1)];

@@ -1,5 +1,5 @@
 // scaled_dot_product_attention: an online softmax over blocks of keys, whose maximum and sum are
-// updated from block to block. Dao et al., FlashAttention, 2022.
+// updated from block to block (Dao et al., FlashAttention, 2022).
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -14,7 +14,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Minimum multiplications per thread that make it worthwhile to wake another thread.
+// Minimum number of multiplications per thread; with less work, another thread does not pay off.
 constexpr int64_t kThreadWork = 64 * 1024;
 
 // Slots: as in `Slots`; out, log_sum_exp. 16-bit floats are widened block by block: queries and
@@ -75,8 +75,8 @@ struct AttentionKernelOf {
     int64_t transposed_unit = -1;
     GemmFn<T> add_values = nullptr;
 
-    // Returns rows of an argument. 16-bit floats are widened into `to`; only plain slots, whose
-    // rows are consecutive, can have them.
+    // Returns rows of an argument. 16-bit floats, which only PlainSlots with consecutive rows
+    // support, are widened into `to`.
     Rows<const T> Load(uint32_t slot, const RowLayout& layout, int64_t unit, int64_t row,
                        int64_t rows, T* to) const {
       const auto* items = static_cast<const Item*>(ctx.input(slot).raw()) + layout.At(unit, row);
@@ -99,7 +99,7 @@ struct AttentionKernelOf {
       return widened_keys() + kKeyBlock * std::max(kernel->shape_.size, kernel->shape_.columns);
     }
 
-    // Hidden keys have weight 0, but their values may be NaN; the block is then recomputed.
+    // Hidden keys have weight 0, but their values may be NaN. In that case the block is recomputed.
     void RunBlock(int64_t unit, int64_t query) {
       const bool hides = kernel->causal_ || ctx.has_input(Slots::kMask);
       add_values = kernel->gemm_;
@@ -141,7 +141,7 @@ struct AttentionKernelOf {
       return is_finite;
     }
 
-    // scores = scale * q k^T.
+    // Computes scores = scale * q k^T.
     void Score(int64_t unit, Rows<const T> q, int64_t rows, int64_t key, int64_t n, T* scores) {
       const AttentionShape& s = kernel->shape_;
       const int64_t group = unit / s.share;

@@ -1,4 +1,4 @@
-// Code shared by the kernels of attention: sizes, the mask, and the blocks of work. Scores are
+// Code shared by the attention kernels: sizes, the mask, and the partition into blocks. Scores are
 // computed for a block of queries and a block of keys at a time, never all at once.
 #ifndef OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
 #define OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
@@ -22,17 +22,17 @@ namespace opwright_cpu {
 constexpr int64_t kQueryBlock = 64;
 constexpr int64_t kKeyBlock = 384;
 
-// Queries that see fewer keys than this are processed in smaller blocks of rows: under a causal
-// mask a block is multiplied with all keys that its last row sees, so half of the work near
-// the diagonal is wasted.
+// Queries that see fewer keys than this are processed in smaller blocks. Under a causal mask, a
+// block is multiplied by all keys that its last row sees, so half of the work near the diagonal is
+// wasted.
 constexpr int64_t kFewKeys = 128;
 constexpr int64_t kFewQueries = 16;
 
 // Rounds a number of keys up to a multiple of the widest vector, 16 elements.
 constexpr int64_t RoundUpKeys(int64_t keys) { return (keys + 15) / 16 * 16; }
 
-// The positions of a unit's rows in an array, in which the units are consecutive matrices, or the
-// heads of a batch side by side.
+// The positions of a unit's rows in an array. Units are either consecutive matrices or the heads of
+// a batch, side by side.
 struct RowLayout {
   int64_t heads = 1;
   int64_t batch_stride = 0;
@@ -57,7 +57,7 @@ struct AttentionShape {
   int64_t query_block = kQueryBlock;
   RowLayout q_rows, k_rows, v_rows, out_rows;  // keys and values have one unit per group
 
-  // The row stride of a block of scores, a multiple of the vector width.
+  // Returns the row stride of a block of scores, which is a multiple of the vector width.
   int64_t ScoreStride() const { return std::min(kKeyBlock, RoundUpKeys(keys)); }
 
   int64_t n_blocks() const { return (queries + query_block - 1) / query_block; }
@@ -71,7 +71,7 @@ AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta&
 // split into three, contains the queries of all heads, then the keys, then the values.
 AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal);
 
-// The slots of the inputs of each of the two operators; the mask may be absent.
+// The input slots of the two operators; the mask may be absent.
 struct PlainSlots {
   using Attrs = AttentionAttrs;
   static constexpr uint32_t kQ = 0, kK = 1, kV = 2, kMask = 3;
@@ -97,10 +97,10 @@ T ScaleOf(const std::optional<double>& scale, int64_t size) {
 class MaskLayout {
  public:
   MaskLayout() = default;
-  // `rows` is the shape of the scores without the keys.
+  // `rows` is the shape of the scores without the key axis.
   MaskLayout(const opwright::Meta& mask, const opwright::Meta& rows);
 
-  // The offset of a unit's mask, in elements.
+  // Returns the offset of a unit's mask, in elements.
   int64_t OffsetOf(int64_t unit) const;
   int64_t row_stride() const { return row_stride_; }
   int64_t key_stride() const { return key_stride_; }
@@ -114,8 +114,8 @@ class MaskLayout {
   bool is_bool_ = false;
 };
 
-// The block of the mask for a block of scores. If a mask exists, one of the two pointers is not
-// NULL.
+// The part of the mask that applies to a block of scores. If a mask exists, one of the two pointers
+// is not NULL.
 template <typename T>
 struct MaskBlock {
   const bool* allowed = nullptr;
@@ -148,7 +148,8 @@ MaskBlock<T> MaskOf(const MaskLayout& layout, const opwright::InputTensor* mask,
   return block;
 }
 
-// A block of scores: `rows` queries from `query` on, `stride` apart, `n` keys from `key` on.
+// A block of scores for `rows` queries from `query` on and `n` keys from `key` on. The scores of
+// adjacent queries are `stride` elements apart.
 template <typename T>
 struct ScoreBlock {
   T* scores;
@@ -183,16 +184,16 @@ struct Rows {
   int64_t stride;
 };
 
-// Multiplies each row of `columns` elements by its factor; a factor of 0 sets even rows with NaN to
-// 0.
+// Multiplies each row of `columns` elements by its factor; a factor of 0 sets the row to 0, even if
+// it contains NaN.
 template <typename T>
 void ScaleRows(const T* factor, int64_t rows, int64_t columns, Rows<T> x);
 
-// out[i] = scale * dot(row i of x, row i of y).
+// Computes out[i] = scale * dot(row i of x, row i of y).
 template <typename T>
 void DotRows(Rows<const T> x, Rows<const T> y, int64_t rows, int64_t columns, T scale, T* out);
 
-// to[j, i] = from[i, j].
+// Copies from[i, j] to to[j, i].
 template <typename T>
 void TransposeRows(Rows<const T> from, int64_t rows, int64_t columns, Rows<T> to);
 

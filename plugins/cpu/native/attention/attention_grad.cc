@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Rows of a head that are far apart map to few sets of the L1 cache. Rows of a packed unit are
+// In packed inputs, the rows of a head are far apart and map to few sets of the L1 cache. They are
 // therefore copied to contiguous memory of the thread, where the gradients are written as well.
 //
 // Slots: as in `Slots`, then out, log_sum_exp and out_grad; the gradients of q, k and v.
@@ -81,8 +81,8 @@ struct AttentionGradKernelOf {
       }
     }
 
-    // Hidden keys have weight 0 but may be NaN, as may queries that see no key; the group is then
-    // recomputed.
+    // Hidden keys have weight 0 but may be NaN, as may queries that see no key. In that case the
+    // group is recomputed.
     void RunGroup(int64_t group) {
       multiply_ = kernel_->gemm_;
       RunGroupOnce(group);
@@ -106,8 +106,7 @@ struct AttentionGradKernelOf {
              AllFinite(grad + layout.At(unit, 0), layout.row_stride, rows, columns);
     }
 
-    // Processes the units that share keys and values one after the other and sums their
-    // gradients.
+    // Processes units that share keys and values one after the other and sums their gradients.
     void RunGroupOnce(int64_t group) {
       TransposeRows(At(k_, s_.k_rows, group, 0), s_.keys, s_.size, Rows<T>{keys_, s_.keys});
       TransposeRows(At(v_, s_.v_rows, group, 0), s_.keys, s_.columns, Rows<T>{values_, s_.keys});

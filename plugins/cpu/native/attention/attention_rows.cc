@@ -112,11 +112,11 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
 }
 
 // Rows are processed in complete groups of kGroup keys, the size of the widest vector, with -inf
-// for keys beyond the n that a row sees. There are no scalar loops, and no scalar stores for which
+// for keys beyond the n that a row sees. This avoids scalar loops, and scalar stores for which
 // later vector loads would stall.
 constexpr int32_t kGroup = 16;
 
-// Sums by halves: sequential additions would form a dependency chain.
+// Sums pairwise, since sequential additions would form a dependency chain.
 template <typename T>
 OPWRIGHT_CPU_INLINE T SumOf(const T* group) {
   T halves[kGroup / 2];
@@ -142,8 +142,8 @@ OPWRIGHT_CPU_INLINE T Greatest(const T* scores, int32_t n, T least) {
   return greatest;
 }
 
-// Computes scores = exp(min(score - shift, 0)) for one group, 0 from key n on, and adds them to the
-// sums.
+// Replaces the scores of one group by exp(min(score - shift, 0)), or 0 from key n on, and adds them
+// to the sums.
 template <typename T>
 OPWRIGHT_CPU_INLINE void ExponentiateGroup(T* scores, int32_t n, T shift, T* sums) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();
@@ -157,7 +157,7 @@ OPWRIGHT_CPU_INLINE void ExponentiateGroup(T* scores, int32_t n, T shift, T* sum
   }
 }
 
-// Returns the sum of the new scores.
+// Exponentiates n scores in place, relative to the shift, and returns their sum.
 template <typename T>
 OPWRIGHT_CPU_INLINE T Exponentiate(T* scores, int32_t n, T shift) {
   alignas(64) T sums[kGroup] = {};
@@ -192,8 +192,8 @@ OPWRIGHT_CPU_CLONES void ExponentiateRows(const ScoreBlock<T>& block, T* maximum
   }
 }
 
-// The scores may exceed the shift, because they are summed in a different order; the excess is
-// large for huge scores.
+// Scores can exceed the shift, because they are summed in a different order; for huge scores, the
+// excess is large.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();
@@ -246,7 +246,7 @@ OPWRIGHT_CPU_CLONES void DotRows(Rows<const T> x, Rows<const T> y, int64_t rows,
 
 namespace {
 
-// Transposes 4 x 4 elements by shuffles, which all processors have for vectors of this size.
+// Transposes 4 x 4 elements by shuffles, which every processor supports for vectors of this size.
 template <typename T>
 OPWRIGHT_CPU_INLINE void TransposeFour(const T* from, int64_t from_stride, T* to,
                                        int64_t to_stride) {

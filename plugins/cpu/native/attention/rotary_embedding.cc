@@ -1,4 +1,4 @@
-// rotary_embedding, and its gradient, which rotates the other way.
+// rotary_embedding, and its gradient, which rotates in the opposite direction.
 #include <algorithm>
 
 #include "attention/attributes.h"
@@ -77,7 +77,7 @@ struct RotaryKernel {
                      : static_cast<const int32_t*>(index.raw())[i];
     };
     for (int64_t i = 0; has_index && i < index.numel(); ++i) {
-      // As an unsigned integer, a negative position is huge.
+      // A negative position, cast to an unsigned integer, also exceeds the limit.
       if (static_cast<uint64_t>(position_of(i)) < static_cast<uint64_t>(shape_.positions)) continue;
       return opwright::Status::Error("index must be in [0, ", shape_.positions, "), got ",
                                      position_of(i));

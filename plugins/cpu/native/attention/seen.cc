@@ -18,8 +18,8 @@ void MultiplySeen(const GemmCall<T>& call) {
   }
 }
 
-// x - x is 0, or NaN if x is not finite; this takes a third of the time of comparisons. Four rows
-// are summed at a time, since a single sum would be a dependency chain.
+// x - x is 0, or NaN if x is not finite; this test takes a third of the time of comparisons. Four
+// rows are summed at a time, since a single sum would be a dependency chain.
 template <typename T>
 OPWRIGHT_CPU_CLONES bool AllFinite(const T* x, int64_t stride, int64_t rows, int64_t columns) {
   T sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;

@@ -1,5 +1,5 @@
-// Matrix products that do not read elements whose weight is 0. Hidden elements, which lie beyond a
-// sequence's length or are masked, may be NaN, and 0 times NaN is NaN.
+// Matrix products that do not read elements whose weight is 0. Elements that are masked or lie
+// beyond the end of a sequence may be NaN, and 0 times NaN is NaN.
 #ifndef OPWRIGHT_CPU_ATTENTION_SEEN_H_
 #define OPWRIGHT_CPU_ATTENTION_SEEN_H_
 
@@ -14,7 +14,7 @@ namespace opwright_cpu {
 template <typename T>
 void MultiplySeen(const GemmCall<T>& call);
 
-// Whether all elements of rows that are `stride` apart are finite.
+// Returns whether all elements are finite; rows are `stride` elements apart.
 template <typename T>
 bool AllFinite(const T* x, int64_t stride, int64_t rows, int64_t columns);
 

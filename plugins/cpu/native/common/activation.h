@@ -7,10 +7,10 @@
 
 namespace opwright_cpu {
 
-// Activations, named after their operators.
+// The supported activations, named after their operators.
 enum class Activation { kNone, kRelu, kSigmoid, kTanh, kSoftmax };
 
-// Returns an error for an activation that is not listed above.
+// Converts an activation name to the enum; returns an error for a name that is not listed above.
 inline opwright::Status ParseActivation(const std::string& name, Activation* activation) {
   constexpr const char* kNames[] = {"", "relu", "sigmoid", "tanh", "softmax"};
   for (int i = 0; i < 5; ++i) {

@@ -16,7 +16,7 @@ struct AxisAttrs {
   OPWRIGHT_ATTRIBUTES(axis);
 };
 
-// Whether the channels are the last axis, as in NLC, NHWC and NDHWC.
+// Returns whether the channels are the last axis, as in NLC, NHWC and NDHWC.
 inline bool IsChannelsLast(const std::string& data_format) { return data_format.back() == 'C'; }
 
 }  // namespace opwright_cpu

@@ -2,7 +2,7 @@
 #ifndef OPWRIGHT_CPU_COMMON_CLONES_H_
 #define OPWRIGHT_CPU_COMMON_CLONES_H_
 
-// This is meant for functions that contain a complete loop. All calls in the loop must be inlined
+// Use it for functions that contain a complete loop. All calls in the loop must be inlined
 // (OPWRIGHT_CPU_INLINE), otherwise the callees are compiled for the oldest instruction set. The
 // body of an OpenMP region becomes a separate function, so regions must surround calls of such
 // functions, never the reverse.

@@ -1,4 +1,4 @@
-// A stable radix sort for sort, argsort and unique.
+// A stable radix sort, used by sort, argsort and unique.
 #ifndef OPWRIGHT_CPU_COMMON_DIGIT_SORT_H_
 #define OPWRIGHT_CPU_COMMON_DIGIT_SORT_H_
 
@@ -66,7 +66,7 @@ Key KeyOf(T x) {
 template <typename Key>
 struct Keyed {
   Key key;
-  // Has the width of the key, but at least 32 bits, to move less memory.
+  // As wide as the key, but at least 32 bits, to keep items small.
   std::conditional_t<sizeof(Key) == 8, int64_t, uint32_t> position;
 };
 
@@ -84,8 +84,8 @@ void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* co
 }
 
 // Sorts by one byte after the other and skips bytes that are equal in all keys. It counts only the
-// digits between the least and the greatest that can occur, which are few if many elements are
-// equal.
+// digits between the least and the greatest that can occur; there are few of them if the keys
+// differ little.
 template <typename Key>
 Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   static_assert(kShort <= std::numeric_limits<uint16_t>::max(), "places fit into 16 bits");
@@ -112,7 +112,7 @@ Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   return items;
 }
 
-// Returns the one of the two buffers that contains the result.
+// Sorts n items and returns the buffer, one of the two, that contains the result.
 template <typename Key>
 Keyed<Key>* SortKeyed(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   if (n < kTiny) {

@@ -36,8 +36,8 @@ void NarrowFloat16(const float* from, void* to, int64_t n) {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
-// The remainder of a row is converted through a vector, too, so that all elements are converted
-// in the same way.
+// The remainder of a row is also converted in a vector so that all elements are converted in the
+// same way.
 OPWRIGHT_CPU_AVX2 void WidenFloat16Avx2(const void* from, float* to, int64_t n) {
   const auto* bits = static_cast<const uint16_t*>(from);
   int64_t i = 0;
@@ -69,7 +69,7 @@ OPWRIGHT_CPU_AVX2 void NarrowFloat16Avx2(const float* from, void* to, int64_t n)
   std::memcpy(bits + i, halves, static_cast<size_t>(n - i) * sizeof(uint16_t));
 }
 
-// GCC 12 warns of the operand that intrinsics without a mask leave undefined.
+// Intrinsics without a mask leave an operand undefined, about which GCC 12 warns.
 constexpr __mmask16 kAll = 0xffff;
 
 OPWRIGHT_CPU_AVX512 void WidenFloat16Avx512(const void* from, float* to, int64_t n) {
@@ -125,7 +125,8 @@ HalfRows SelectFloat16() {
                                     {&WidenFloat16Avx512, &NarrowAvx512<RoundToFloat16>});
 }
 
-// GCC's vector extensions need twice as many steps to pack the upper halves of 32-bit integers.
+// With GCC's vector extensions, packing the upper halves of 32-bit integers takes twice as many
+// steps.
 HalfRows SelectBFloat16() {
   return ForThisProcessor<HalfRows>({&WidenBFloat16, &NarrowBFloat16},
                                     {&WidenBFloat16, &NarrowBFloat16},

@@ -30,7 +30,7 @@ struct HalfRows {
   void (*narrow)(const float* from, void* to, int64_t n) = nullptr;
 };
 
-// Whether `dtype` is float16 or bfloat16.
+// Returns whether `dtype` is float16 or bfloat16.
 constexpr bool IsHalf(DLDataType dtype) {
   return dtype.bits == 16 && (dtype.code == kDLFloat || dtype.code == kDLBfloat);
 }
@@ -38,7 +38,7 @@ constexpr bool IsHalf(DLDataType dtype) {
 // Returns the conversions of float16 or bfloat16 that use this processor's instructions.
 const HalfRows& HalfRowsOf(DLDataType dtype);
 
-// The dtype in which kernels compute with elements of `dtype`.
+// Returns the dtype in which kernels compute with elements of `dtype`.
 constexpr DLDataType WideDtype(DLDataType dtype) {
   return IsHalf(dtype) ? opwright::DtypeOf<float>() : dtype;
 }
@@ -55,8 +55,8 @@ struct HasRoundTo<Attrs, std::void_t<decltype(&Attrs::RoundTo)>> : std::true_typ
 
 }  // namespace detail
 
-// Rounds the attributes that elements are compared with to the dtype of the elements, if their
-// struct has a function RoundTo(dtype).
+// If the struct of attributes has a function RoundTo(dtype), calls it to round the attributes that
+// elements are compared with to the dtype of the elements.
 template <typename Attrs>
 Attrs AttributesIn(DLDataType dtype, Attrs attrs) {
   if constexpr (detail::HasRoundTo<Attrs>::value) attrs.RoundTo(dtype);

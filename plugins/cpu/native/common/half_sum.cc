@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Uses sixteen lanes on every processor.
+// Sums in sixteen lanes, whatever the vector width of the processor.
 template <float (*Widened)(uint16_t)>
 OPWRIGHT_CPU_INLINE float SumLanes(const void* from, int64_t n) {
   constexpr int64_t kLanes = 16;
@@ -34,7 +34,7 @@ OPWRIGHT_CPU_CLONES float SumFloat16(const void* from, int64_t n) {
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-// GCC 12 warns of the operand that intrinsics without a mask leave undefined.
+// Intrinsics without a mask leave an operand undefined, about which GCC 12 warns.
 constexpr __mmask16 kSixteen = 0xffff;
 
 struct WidenFrom16 {
@@ -49,7 +49,7 @@ struct WidenFromB16 {
   }
 };
 
-// Keeps four sums, since each addition depends on the previous one.
+// Keeps four sums, since a single sum would be a dependency chain.
 template <typename Widening>
 OPWRIGHT_CPU_AVX512 float SumAvx512(const void* from, int64_t n) {
   const auto* bits = static_cast<const uint16_t*>(from);

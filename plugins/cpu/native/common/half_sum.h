@@ -8,7 +8,7 @@
 
 namespace opwright_cpu {
 
-// Sums n elements, at most a few thousand, in float and in many lanes.
+// Sums n elements, at most a few thousand, in float, in many lanes.
 using HalfSum = float (*)(const void* from, int64_t n);
 
 // Returns the function for float16 or bfloat16 that uses this processor's instructions.

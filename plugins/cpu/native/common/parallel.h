@@ -9,8 +9,8 @@
 
 namespace opwright_cpu {
 
-// Elements of a simple loop below which a second thread costs more than it saves: waking it and
-// waiting for it takes a few microseconds.
+// With fewer elements than this in a simple loop, a second thread costs more than it saves, because
+// waking it and waiting for it takes a few microseconds.
 constexpr int64_t kElementGrain = 32768;
 
 // The share [begin, end) of n items that one of n_threads threads processes; it begins at a
@@ -34,7 +34,7 @@ void RunParts(int32_t n_parts, CallPart call, const void* function);
 void RunRanges(int32_t n_threads, int64_t n, int64_t grain, int64_t step, CallRange call,
                const void* function);
 
-// Calls function(part, n_parts) for each of n_threads parts of some work, each in a separate thread
+// Divides work into n_threads parts and calls function(part, n_parts) for each, in separate threads
 // if processors are free. No part may wait for another part.
 template <typename Function>
 void Parallel(int32_t n_threads, const Function& function) {

@@ -14,24 +14,24 @@
 
 namespace opwright_cpu {
 
-// A result of at least this size has left the caches by the time it is complete. Ordinary stores
-// would then only cost time, because each reads the line that it is about to overwrite.
+// The first lines of a result of at least this size are evicted before the last lines are written.
+// Ordinary stores would then be slower, because each reads the line that it is about to overwrite.
 constexpr int64_t kStreamBytes = int64_t{16} << 20;
 
 constexpr int64_t kLineBytes = 64;
 
-// Bytes computed between two rounds of stores. They are few, so they fit into the processor's
-// out-of-order window, and memory is read and written during the computation. With blocks of a few
-// kilobytes, memory and arithmetic wait for each other, and a sigmoid takes 1.5 times as long.
+// Bytes computed between two rounds of stores. They fit into the processor's out-of-order window,
+// so computation overlaps with loads and stores. With blocks of a few kilobytes they alternate, and
+// a sigmoid takes 1.5 times as long.
 constexpr int64_t kStreamBlockBytes = 8 * kLineBytes;
 
-// The distance in bytes from `destination` to the next cache line.
+// Returns the distance in bytes from `destination` to the next cache line.
 inline int64_t BytesToLine(const void* destination) {
   return static_cast<int64_t>(-reinterpret_cast<uintptr_t>(destination) % kLineBytes);
 }
 
-// Elements of a block of results; fewer if `destination` is not the beginning of a cache line, so
-// the block ends at a line boundary.
+// Returns the number of elements in the next block of results. If `destination` is not the
+// beginning of a cache line, the block is shorter, so it ends at a line boundary.
 inline int64_t StreamCount(const void* destination, int64_t block, int64_t item_bytes) {
   const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(destination) % kLineBytes);
   return offset == 0 ? block : block - offset / item_bytes;  // a division costs as much as a block
@@ -51,7 +51,7 @@ OPWRIGHT_CPU_INLINE void FetchAhead(const void* source, int64_t n) {
   FetchLines(static_cast<const char*>(source) + kAheadBytes, n);
 }
 
-// Stores complete cache lines, one after the other; `destination` is the beginning of a line.
+// Stores complete cache lines one after the other; `destination` is the beginning of a line.
 template <int64_t kBytes>
 OPWRIGHT_CPU_INLINE void StreamLines(const char* source, char* destination) {
 #ifdef __SSE2__
@@ -74,8 +74,8 @@ struct LineStore {
 };
 
 // Function clones share their source and so cannot use different stores. A function that computes
-// and stores is therefore an always-inlined template of the store, instantiated in three functions
-// with these attributes, among which ForThisProcessor chooses.
+// and stores is therefore an always-inlined template with the store as its parameter. It is
+// instantiated in three functions with these attributes, among which ForThisProcessor chooses.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define OPWRIGHT_CPU_AVX2 __attribute__((target("arch=x86-64-v3")))
 #define OPWRIGHT_CPU_AVX512 __attribute__((target("arch=x86-64-v4")))
@@ -172,7 +172,7 @@ inline void StreamCopy(const char* source, char* destination, int64_t n) {
   std::memcpy(destination + done, source + done, static_cast<size_t>(n - done));
 }
 
-// Makes streaming stores visible to other threads before later stores.
+// Makes streaming stores visible to other threads before any later store.
 inline void StreamFence() {
 #ifdef __SSE2__
   _mm_sfence();

@@ -1,5 +1,5 @@
-// Rows of results that are stored past the caches while the next row is read. Memory is read and
-// written continuously and never waits for the arithmetic.
+// Rows of results that are stored past the caches while the next row is read, so memory is read and
+// written continuously and does not wait for the arithmetic.
 #ifndef OPWRIGHT_CPU_COMMON_STREAMED_ROW_H_
 #define OPWRIGHT_CPU_COMMON_STREAMED_ROW_H_
 
@@ -15,8 +15,8 @@ namespace opwright_cpu {
 template <typename T>
 constexpr int64_t kLineItems = kLineBytes / static_cast<int64_t>(sizeof(T));
 
-// A row of n elements at `out` that is still to be stored; result(i) computes element i. From
-// element `head` on it consists of `whole` complete cache lines, of which `stored` are done.
+// A row of n elements to be stored at `out`; result(i) computes element i. From element `head` on
+// it consists of `whole` complete cache lines, of which `stored` have been stored.
 template <typename T, typename Store, typename Result>
 class StreamedRow {
  public:

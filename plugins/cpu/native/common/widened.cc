@@ -21,7 +21,7 @@ char* DataOf(const DLTensor& tensor) {
   return static_cast<char*>(tensor.data) + tensor.byte_offset;
 }
 
-// The slot that `arg` is the only argument of.
+// Returns the slot whose only argument is `arg`.
 uint32_t SlotOf(const ow_prepare& frame, uint32_t arg) {
   const uint32_t* end = frame.slot_begin + frame.n_slots;
   return static_cast<uint32_t>(std::upper_bound(frame.slot_begin, end, arg) - frame.slot_begin) - 1;

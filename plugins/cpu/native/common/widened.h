@@ -4,13 +4,13 @@
 //   OPWRIGHT_REGISTER_KERNEL_FOR("lrn", "cpu", opwright_cpu::LrnKernel, float, double);
 //   OPWRIGHT_CPU_REGISTER_WIDENED("lrn", opwright_cpu::LrnKernel);
 //
-// The copies cost one pass over the tensors, which is little compared with long computations. The
-// library has the kernel's name with the suffix "_widened". Its priority is lower than the kernel's
-// priority, so a kernel with its own 16-bit loops is preferred. All other properties of the kernel
-// are preserved: its options (an output that shares the memory of an input does so in the copies,
-// too), its slots with other dtypes, its absent and shape-only slots, its workspace, its bound
-// state, its packed weights, and its estimate, to which the copies are added. Only outputs whose
-// shape depends on values are rejected.
+// The copies cost one pass over the tensors, which is cheap compared with long computations. The
+// derived kernel has the library name of the original kernel with the suffix "_widened". Its
+// priority is lower, so a kernel with its own 16-bit loops is preferred. All other properties of
+// the kernel are preserved: its options (an output that shares the memory of an input does so in
+// the copies, too), its slots with other dtypes, its absent and shape-only slots, its workspace,
+// its bound state, its packed weights, and its estimate, to which the copies are added. Only
+// outputs whose shape depends on values are rejected.
 #ifndef OPWRIGHT_CPU_COMMON_WIDENED_H_
 #define OPWRIGHT_CPU_COMMON_WIDENED_H_
 
@@ -25,7 +25,7 @@
 
 namespace opwright_cpu {
 
-// The arguments of a frame, in which 16-bit tensors are replaced by float tensors.
+// The arguments of a frame, with float tensors in place of 16-bit tensors.
 class WideArguments {
  public:
   WideArguments(DLTensor* const* args, uint32_t n_args);
@@ -223,7 +223,7 @@ struct WidenedKernels {
       tables->AddKernelsForOthers<opwright_cpu::WidenedKernels<kernel>::Of, OPWRIGHT_CPU_HALVES>( \
           type, "cpu"))
 
-// Registers Kernel<float> and Kernel<double>, and the former also for float16 and bfloat16.
+// Registers Kernel<float> and Kernel<double>, and Kernel<float> also for float16 and bfloat16.
 #define OPWRIGHT_CPU_REGISTER_FLOATS(type, kernel)                  \
   OPWRIGHT_REGISTER_KERNEL_FOR(type, "cpu", kernel, float, double); \
   OPWRIGHT_CPU_REGISTER_WIDENED(type, kernel)

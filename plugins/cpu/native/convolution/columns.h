@@ -1,6 +1,6 @@
-// Convolution as a matrix product, in which the pixels of each window are written out as a row
-// (im2col). It is used for float64, which oneDNN does not support, and for the gradient of images
-// whose few channels fill oneDNN's blocks poorly.
+// Convolution as a matrix product over rows that contain the pixels of one window each (im2col). It
+// is used for float64, which oneDNN does not support, and for the gradients of images with too few
+// channels to fill oneDNN's blocks.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_COLUMNS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_COLUMNS_H_
 
@@ -14,8 +14,8 @@
 
 namespace opwright_cpu {
 
-// Whether this method computes the gradient of float32 images faster than oneDNN, which processes
-// input channels in blocks of 16 or 32, so few channels fill them poorly. For LeNet's second
+// Returns whether this method computes the gradient of float32 images faster than oneDNN, whose
+// blocks of 16 or 32 input channels stay partly empty if there are few channels. For LeNet's second
 // convolution (20 channels of 12 x 12, 5 x 5 taps, 50 filters), alternating measurements gave 2.4
 // ms here and 2.75 ms in oneDNN. In the other directions oneDNN is faster.
 inline bool IsFasterByColumns(const opwright::Shape& weight, const ConvolutionAttrs& attrs) {
@@ -29,12 +29,12 @@ inline bool IsFasterByColumns(const opwright::Shape& weight, const ConvolutionAt
 template <typename T>
 void AddBias(int64_t pixels, int64_t channels, const T* bias, int64_t channel_stride, T* image);
 
-// Sums each channel of an image separately, then adds it to `sums`, because a long sum in float
-// loses precision.
+// Sums each channel of an image separately, then adds the result to `sums`, because a long sum in
+// float loses precision.
 template <typename T>
 void SumPixels(int64_t pixels, int64_t channels, const T* image, int64_t channel_stride, T* sums);
 
-// A convolution through im2col. It is immutable after Make; no shape may be empty.
+// A convolution through im2col. It is immutable after Make. All shapes must be nonempty.
 template <typename T>
 class Columns {
  public:
@@ -43,7 +43,7 @@ class Columns {
 
   uint64_t workspace_bytes() const { return weight_bytes_ + thread_bytes_ * Count(n_threads_); }
 
-  // out = conv2d(x, weight) + bias; bias may be NULL.
+  // Computes out = conv2d(x, weight) + bias; bias may be NULL.
   void Forward(const T* x, const T* weight, const T* bias, T* out, char* workspace) const;
   void InputGradient(const T* out_grad, const T* weight, T* x_grad, char* workspace) const;
   // Either result may be NULL.
@@ -61,7 +61,7 @@ class Columns {
   };
   Scratch ScratchOf(char* workspace, int32_t thread) const;
 
-  // Packs the weight of a group as [taps and channels, filters], or transposed.
+  // Packs a group's weight into the matrix [taps and channels, filters] or its transpose.
   void PackWeight(const T* weight, bool transposed, T* packed) const;
   void UnpackWeight(const T* packed, T* weight) const;  // unpacks the transposed form
   // Calls function(first element of x, first tap, number of taps) for each row of a window inside

@@ -1,9 +1,9 @@
-// The gradients of a convolution whose output is read only by a maximum pooling.
+// The gradients of a convolution whose output is only read by a max pooling.
 //
 // The pooling passes one output gradient to each maximum; the output gradient is zero at all other
 // pixels of the convolution's output. Each sum therefore runs over the maxima only, a quarter of
-// the pixels for 2 x 2 windows, and the images of output gradients, four times as large as the
-// pooled images, are never written.
+// the pixels for 2 x 2 windows. The output gradient, four times as large as the gradient of the
+// pooled images, is never written.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -21,9 +21,9 @@ namespace {
 enum Input : uint32_t { kXSlot, kWeightSlot, kIndexSlot, kGradSlot };
 enum Output : uint32_t { kXGrad, kWeightGrad, kBiasGrad };
 
-// The limits of the supported sizes: images and weights must fit into the caches of a core, maxima
-// must be few, and windows must have more than one or two runs, since the positions of the maxima
-// are sorted first. Beyond these limits, oneDNN is faster, or nothing was measured.
+// The limits of the supported sizes. Images and weights must fit into the caches of a core, maxima
+// must be few, and windows must have more than two runs, because the positions of the maxima are
+// sorted first. Beyond these limits, oneDNN is faster, or no measurement exists.
 constexpr int64_t kMostElements = int64_t{1} << 15;  // elements per image
 constexpr int64_t kMostWeights = int64_t{1} << 17;
 constexpr int64_t kLeastPixels = 3;  // pixels per maximum
@@ -32,8 +32,8 @@ constexpr int64_t kMostLanes = 4;  // lanes per element of a window
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// A window is read and written in runs: the pixels of one of its rows are contiguous, with all of
-// their channels. Runs are processed in blocks, one per call of RunSums.
+// A window is read and written in runs. A run consists of the pixels of one window row, which are
+// contiguous with all of their channels. Runs are processed in blocks, one per call of RunSums.
 //
 // Weights are packed block by block and, within a block, filter by filter, with zeros after each
 // run.
@@ -41,7 +41,7 @@ struct WindowRuns {
   std::vector<Run> read;             // runs from an image to packed weights
   std::vector<Run> write;            // runs from packed weights to an image
   std::vector<int64_t> packed;       // packed position of each weight element of the first filter
-  std::vector<int32_t> first;        // index of the image element at which each window begins
+  std::vector<int32_t> first;        // index of each window's first image element
   int64_t filters = 0, depth = 0;    // number of filters; elements per window
   int64_t blocks = 0, in_block = 0;  // number of blocks; runs per block
   int64_t width = 0;                 // elements per block for one filter
@@ -118,7 +118,7 @@ struct Conv2dPoolGradKernel {
     row_ = x.dim(2) * x.dim(3);
     padded_row_ = row_ + (attrs.paddings[2] + attrs.paddings[3]) * x.dim(3);
     interior_ = attrs.paddings[0] * padded_row_ + attrs.paddings[2] * x.dim(3);
-    // Reads of the last run extend beyond the end of the image.
+    // A read of the last run extends beyond the end of the image.
     padded_ = RoundUp((height_ + attrs.paddings[0] + attrs.paddings[1]) * padded_row_ + kRunLanes,
                       kRunLanes);
     if (padded_ > kMostElements || weight.numel() > kMostWeights) {
@@ -240,7 +240,7 @@ struct Conv2dPoolGradKernel {
     }
   }
 
-  // Accumulates the sums of all threads for some filters.
+  // Accumulates the sums of all threads for a range of filters.
   void Gather(float* workspace, int32_t n_threads, Part filters, float* weight_grad,
               float* bias_grad) const {
     for (int32_t thread = 0; thread < n_threads; ++thread) {

@@ -47,7 +47,7 @@ void ConvolutionShape::Make(const opwright::Shape& x, const opwright::Shape& wei
     padding_begin_[i] = attrs.paddings[2 * i];
     padding_end_[i] = attrs.paddings[2 * i + 1];
     if (is_transposed) {
-      // Output padding reduces the cropping at the end.
+      // Output padding reduces the number of elements that are cropped at the end.
       const int64_t reach = (weight.dim(static_cast<int32_t>(2 + i)) - 1) * attrs.dilations[i] + 1;
       const int64_t whole = (x_.get_dims()[2 + i] - 1) * strides_[i] + reach;
       padding_end_[i] = whole - out_.get_dims()[2 + i] - padding_begin_[i];

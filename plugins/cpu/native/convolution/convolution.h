@@ -1,4 +1,4 @@
-// A convolution in the terms of oneDNN.
+// Describes a convolution in the terms of oneDNN.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_CONVOLUTION_H_
 #define OPWRIGHT_CPU_CONVOLUTION_CONVOLUTION_H_
 
@@ -21,40 +21,41 @@ class ConvolutionShape {
             const ConvolutionAttrs& attrs, dnnl::memory::data_type dtype,
             bool is_transposed = false);
 
-  // Returns the shape for `n` of the images.
+  // Returns the shape for a batch of `n` images.
   ConvolutionShape OfImages(int64_t n) const;
-  // Returns the shape with each image as one column of its pixels, for adjacent windows of one
-  // element. The column can be divided among threads at any pixel.
+  // If windows are adjacent and have one element, returns a shape in which the pixels of each image
+  // form one column, which threads can divide at any pixel; otherwise, returns the shape unchanged.
   ConvolutionShape AsColumn() const;
 
-  // Whether rows of an output can be computed separately: channels are last, and every window reads
-  // a row of x or, if transposed, every row of the output belongs to one window.
+  // Returns whether rows of an output can be computed separately. Channels must be last, and every
+  // window must read a row of x or, if transposed, every row of the output must belong to a window.
   bool has_parts() const;
-  // The length of the output's first spatial axis.
+  // Returns the length of the output's first spatial axis.
   int64_t rows() const { return out_.get_dims()[2]; }
   // Returns the shape for the rows [begin, end) of one image's output; sets `first` to the first
   // row of x that they read.
   ConvolutionShape OfRows(int64_t begin, int64_t end, int64_t* first) const;
 
-  // Whether there is nothing to convolve. An output then equals its bias, and nothing below is set.
+  // Returns whether there is nothing to convolve. The output then equals its bias, and nothing
+  // below is set.
   bool is_empty() const { return is_empty_; }
   int64_t channels() const { return channels_; }  // output channels
-  // Contiguous elements of one channel of an image; images are [..., channels, inner].
+  // Returns the contiguous elements per channel; images are [..., channels, inner].
   int64_t inner() const { return inner_; }
 
   const dnnl::memory::desc& x() const { return x_; }
   const dnnl::memory::desc& weight() const { return weight_; }
   const dnnl::memory::desc& bias() const { return bias_; }
   const dnnl::memory::desc& out() const { return out_; }
-  // The descriptor of one value per output channel, broadcast over an image.
+  // Returns the descriptor of one value per output channel, broadcast over an image.
   const dnnl::memory::desc& per_channel() const { return per_channel_; }
 
-  // Returns the layout of images for the primitive. Channels-last images run at full speed as they
-  // are; otherwise oneDNN picks its own layout and the pipeline converts.
+  // Returns the layout of images for the primitive. Channels-last images keep their layout, which
+  // is fast; otherwise oneDNN chooses a layout to which the pipeline converts.
   dnnl::memory::desc AsPreferred(const dnnl::memory::desc& images) const;
   dnnl::memory::desc AnyWeight() const;
 
-  // The descriptor of the weight gradient's sums, which are float for every dtype.
+  // Returns the descriptor of the weight gradient's sums, which are float for every dtype.
   dnnl::memory::desc AnyWeightSums() const;
   dnnl::memory::desc BiasSums() const;
   uint64_t bias_sum_bytes() const { return static_cast<uint64_t>(channels_) * sizeof(float); }
@@ -65,12 +66,12 @@ class ConvolutionShape {
   const dnnl::memory::dims& padding_end() const { return padding_end_; }
 
   int64_t images() const { return x_.get_dims()[0]; }
-  // The number of windows in all images.
+  // Returns the number of windows in all images.
   int64_t windows() const;
-  // Bytes of one image.
+  // Returns the bytes of one image.
   int64_t x_bytes() const { return static_cast<int64_t>(x_.get_size()) / images(); }
   int64_t out_bytes() const { return static_cast<int64_t>(out_.get_size()) / images(); }
-  // Bytes of one row of an image with channels last.
+  // Returns the bytes of one row of an image with channels last.
   int64_t x_row_bytes() const { return x_bytes() / x_.get_dims()[2]; }
   int64_t out_row_bytes() const { return out_bytes() / rows(); }
 
@@ -79,7 +80,7 @@ class ConvolutionShape {
  private:
   dnnl::memory::desc Images(const opwright::Shape& shape) const;
   dnnl::memory::desc Images(const dnnl::memory::dims& dims) const;
-  // The number of elements of x that a window spans along the first spatial axis.
+  // Returns the number of elements of x that a window spans along the first spatial axis.
   int64_t reach() const;
   void SetImages(const dnnl::memory::dims& x, const dnnl::memory::dims& out);
   dnnl::memory::desc Weight(const opwright::Shape& shape, int64_t groups, bool is_transposed) const;

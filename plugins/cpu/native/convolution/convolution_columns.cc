@@ -10,8 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Whether images or weights have no elements. All sums are then empty, and outputs are zero or the
-// bias.
+// Returns whether a tensor is empty. All sums are then empty, and outputs are zero or the bias.
 bool IsEmpty(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out) {
   return x.numel() == 0 || weight.numel() == 0 || out.numel() == 0;
 }
@@ -30,7 +29,7 @@ struct ChannelOf {
   int64_t operator()(int64_t i) const { return i / inner % channels; }
 };
 
-// A convolution, either depthwise or through im2col.
+// Computes a convolution either with Depthwise or through im2col.
 template <typename T>
 class Convolver {
  public:
@@ -46,7 +45,7 @@ class Convolver {
   uint64_t workspace_bytes() const {
     return is_depthwise_ ? depthwise_.workspace_bytes() : columns_.workspace_bytes();
   }
-  // Calls function(convolution) with the method in use.
+  // Calls function(convolution) with the method chosen in Make.
   template <typename Function>
   void With(const Function& function) const {
     if (is_depthwise_) {
@@ -107,7 +106,7 @@ struct ConvolutionColumnsKernel {
 };
 
 // The transposed convolution: the input gradient of a convolution, plus a bias. Here x has the
-// windows' shape and out has the images' shape.
+// shape of the windows and out has the shape of the images.
 template <typename T>
 struct ConvTransposeColumnsKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }

@@ -28,17 +28,17 @@ using dnnl::memory;
 // weight_grad?, bias_grad?.
 constexpr uint32_t kOutGradSlot = 3;
 
-// Whether each thread sums the weight gradient over its own images, after which the sums are
-// combined. With many weights and few pixels this costs more than it saves; oneDNN then divides the
-// weights among its threads.
+// Returns whether each thread sums the weight gradient over its own images before the sums are
+// combined. With many weights and few pixels this is slower than one oneDNN primitive that divides
+// the weights among its threads.
 bool IsSummedByImages(const ConvolutionShape& shape) {
   constexpr uint64_t kFewWeightBytes = uint64_t{1} << 20;
   constexpr int64_t kManyPixels = 2048;
   return shape.weight().get_size() <= kFewWeightBytes || shape.windows() >= kManyPixels;
 }
 
-// Up to this number of threads, each has its own sums even of many weights: in 16 bits, a product
-// takes less time than oneDNN's threads spend waiting for each other.
+// Up to this number of threads, each thread has its own sums even of many weights, because a 16-bit
+// product takes less time than oneDNN's threads spend waiting for each other.
 constexpr int32_t kFewParts = 4;
 
 OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const float* from, float* to) {
@@ -173,8 +173,8 @@ struct ConvolutionGradKernel {
              ctx.workspace<char>());
   }
 
-  // Writes the gradients of an empty convolution: zeros, except for the bias gradient, which images
-  // without input channels still have.
+  // Writes the gradients of an empty convolution. They are zero, except for the bias gradient of
+  // images without input channels.
   void RunEmpty(const opwright::RunContext& ctx) const {
     for (uint32_t slot = 0; slot < 3; ++slot) {
       if (!ctx.has_output(slot)) continue;
@@ -238,7 +238,7 @@ struct ConvolutionGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Returns the byte offsets of part i in each tensor; the layout of the sums must be known.
+  // Returns the byte offsets of part i in each tensor. The layout of the sums must be set already.
   ImageBytes FirstBytes(Part images, int32_t i, bool with_weight) const {
     ImageBytes first{};
     first[kXOperand] = first[kXGradOperand] = images.begin * shape_.x_bytes();
@@ -250,7 +250,7 @@ struct ConvolutionGradKernel {
     return first;
   }
 
-  // Detects a case in which oneDNN multiplies 16-bit numbers by an uninitialized scratchpad.
+  // Returns whether oneDNN would multiply 16-bit numbers by an uninitialized scratchpad.
   bool IsColumnOfOneChannel() const {
     const memory::dims weight = shape_.weight().get_dims();
     const size_t channels = weight.size() - shape_.strides().size() - 1;

@@ -1,4 +1,4 @@
-// Convolution, plain and transposed, through oneDNN, either alone or fused with the operators that
+// Convolution and transposed convolution through oneDNN, alone or fused with the operators that
 // follow it.
 #include <algorithm>
 #include <array>
@@ -18,11 +18,11 @@ namespace {
 
 using dnnl::memory;
 
-// The operations after the sums of a convolution, in this order.
+// The operations that follow the sums of a convolution, in order of application.
 struct Epilogue {
   bool bias = false;
-  bool scale = false;  // multiplies each channel by a number
-  bool shift = false;  // adds a number to each channel
+  bool scale = false;  // multiplies each channel by a factor
+  bool shift = false;  // adds a value to each channel
   bool residual = false;
   const Eltwise* activation = nullptr;
   OwnActivation own_activation =
@@ -33,9 +33,9 @@ struct Epilogue {
 enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTensors };
 
 // Divides images among threads, like ImageSplit. If there are fewer images than threads, each image
-// is divided by rows, at least `step` of them per part; only if that is impossible, it is divided
-// among oneDNN's own threads. Those threads spin for a millisecond after their work, on processors
-// that the team's threads need, so a small amount of work is left to one thread.
+// is divided into parts of at least `step` rows; only if that is impossible, oneDNN divides it
+// among its own threads. These spin for a millisecond after their work, on processors that the
+// team's threads need, so a small amount of work stays in one thread.
 struct ConvolutionSplit {
   static constexpr int64_t kNoRows = 0;
 
@@ -65,8 +65,8 @@ struct ConvolutionSplit {
   int32_t n_threads = 1;  // oneDNN's own threads per part
 };
 
-// `Forward` is oneDNN's primitive for a convolution, or for a transposed convolution, which oneDNN
-// calls a deconvolution.
+// `Forward` is the oneDNN primitive: a convolution, or a deconvolution, which is oneDNN's name for
+// a transposed convolution.
 template <typename Forward>
 class ConvolutionPipeline {
  public:
@@ -76,8 +76,8 @@ class ConvolutionPipeline {
   opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
                         const Epilogue& epilogue, bool may_pack) {
     weight_plain_ = shape.weight();
-    // oneDNN chooses the weight's layout by the size of a part, and may not support the layout of
-    // the first part for other parts.
+    // oneDNN chooses the weight layout by the size of a part and may not support the layout of the
+    // first part for other parts.
     opwright::Status status = opwright::Status::Ok();
     for (const int64_t step : {int64_t{1}, int64_t{16}, ConvolutionSplit::kNoRows}) {
       const ConvolutionSplit split(shape, ctx, step);
@@ -166,7 +166,8 @@ class ConvolutionPipeline {
     return opwright::Status::Ok();
   }
 
-  // If the convolution needs a layout of images other than NCHW, its other operands get it, too.
+  // If the convolution needs an image layout other than NCHW, its other operands get the same
+  // layout.
   Description Describe(const ConvolutionShape& shape, const Epilogue& epilogue) const {
     constexpr auto kind = dnnl::prop_kind::forward_inference;
     constexpr auto algorithm =
@@ -246,7 +247,7 @@ class ConvolutionPipeline {
     return steps;
   }
 
-  // The size in bytes of the weight copy that each run makes.
+  // Returns the size in bytes of the weight copy that each run makes.
   uint64_t weight_bytes() const {
     return weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
   }
@@ -354,7 +355,7 @@ struct ConvolutionKernel {
     return opwright::Status::Ok();
   }
 
-  // Writes the output of empty sums, which is the bias.
+  // Writes the output if all sums are empty, which is the bias.
   opwright::Status RunEmpty(const opwright::RunContext& ctx) const {
     const opwright::OutputTensor out = ctx.output(0);
     const T* bias = ctx.has_input(kBias) ? ctx.input(kBias).data<T>() : nullptr;

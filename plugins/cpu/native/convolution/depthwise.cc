@@ -13,7 +13,7 @@ namespace {
 // Number of adjacent channels per block; each thread processes complete blocks.
 constexpr int64_t kBlock = 16;
 
-// out[i * to] += factor * x[i * from]
+// Computes out[i * to] += factor * x[i * from].
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddMultiple(int64_t n, T factor, const T* x, int64_t from, T* out,
                                      int64_t to) {
@@ -40,7 +40,7 @@ OPWRIGHT_CPU_CLONES T Dot(int64_t n, const T* a, const T* b, int64_t stride) {
   return sum;
 }
 
-// Adds out += x * weight for the channels of one pixel, each with `multiplier` filters.
+// Computes out += x * weight for the channels of one pixel, each with `multiplier` filters.
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddToFilters(int64_t channels, int64_t multiplier, const T* x,
                                       const T* weight, T* out) {
@@ -55,7 +55,7 @@ OPWRIGHT_CPU_CLONES void AddToFilters(int64_t channels, int64_t multiplier, cons
   }
 }
 
-// x += the sum over the filters of each channel of grad * weight.
+// Adds the sum of grad * weight over the filters of each channel to x.
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddToChannels(int64_t channels, int64_t multiplier, const T* grad,
                                        const T* weight, T* x) {

@@ -1,5 +1,5 @@
-// Depthwise convolution, whose groups have one input channel each, as loops over taps: a matrix
-// product per group would have a single column.
+// Depthwise convolution, whose groups have one input channel each. It loops over taps, since a
+// matrix product per group would have a single column.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_DEPTHWISE_H_
 #define OPWRIGHT_CPU_CONVOLUTION_DEPTHWISE_H_
 
@@ -16,8 +16,8 @@ inline bool IsDepthwise(const opwright::Shape& weight, const ConvolutionAttrs& a
   return weight.dim(1) == 1 && attrs.groups > 1;
 }
 
-// A depthwise convolution. It is immutable after Make; no shape may be empty. The order of each sum
-// does not depend on the number of threads.
+// A depthwise convolution. It is immutable after Make. All shapes must be nonempty. The order of
+// each sum does not depend on the number of threads.
 template <typename T>
 class Depthwise {
  public:
@@ -29,7 +29,7 @@ class Depthwise {
     return static_cast<uint64_t>(filters_ * at_.taps()) * sizeof(T);
   }
 
-  // out = conv2d(x, weight) + bias; bias may be NULL.
+  // Computes out = conv2d(x, weight) + bias; bias may be NULL.
   void Forward(const T* x, const T* weight, const T* bias, T* out, char* workspace) const;
   void InputGradient(const T* out_grad, const T* weight, T* x_grad, char* workspace) const;
   // Either result may be NULL.
@@ -41,7 +41,7 @@ class Depthwise {
   // parts of both ranges.
   template <typename Function>
   void OverBlocks(bool by_images, const Function& function) const;
-  // Calls function(rows of out, of x, of the tap q) for each tap of one filter in one image.
+  // Calls function(rows of out, rows of x, rows of tap q) for each tap of one filter in one image.
   template <typename Function>
   void OverPlane(int64_t filter, const Function& function) const;
   // Calls function(pixel of out, pixel of x, tap) for each tap of each window of an image.

@@ -1,4 +1,4 @@
-// Gradients of bfloat16 convolutions in the presence of infinity or NaN.
+// Gradients of bfloat16 convolutions whose operands contain infinity or NaN.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_EXACT_GRADIENTS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_EXACT_GRADIENTS_H_
 
@@ -13,14 +13,14 @@
 
 namespace opwright_cpu {
 
-// Whether any of n numbers is infinite or NaN.
+// Returns whether any of n numbers is infinite or NaN.
 bool HasSpecial(int64_t n, const float* numbers);
 bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
 
-// Recomputes gradients in float32. oneDNN's code for bfloat16 pads borders and tiles with zeros and
-// multiplies these like data, so a NaN spreads to gradients that do not depend on it. Its code
-// for float32 skips the padding. Training has already failed when this happens, so this class saves
-// memory instead of time: it works image by image, in one thread.
+// Recomputes gradients in float32. The bfloat16 code of oneDNN pads borders and tiles with zeros
+// and multiplies them like data, so a NaN spreads to gradients that do not depend on it. The
+// float32 code skips the padding. Training has already failed when this happens, so this class
+// saves memory instead of time: it works image by image, in one thread.
 class ExactGradients {
  public:
   // `image` is the convolution of one image in float32.

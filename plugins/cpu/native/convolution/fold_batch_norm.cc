@@ -11,7 +11,7 @@ namespace {
 OPWRIGHT_CPU_INLINE float Wide(float value) { return value; }
 OPWRIGHT_CPU_INLINE float Wide(opwright::BFloat16 value) { return FloatOfBFloat16(value.bits); }
 
-// Both stay in float for bfloat16, because the convolution applies them to its float sums.
+// Both results are float even for bfloat16, because the convolution applies them to its float sums.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Fold(int64_t n, const T* scale, const T* bias, const T* mean,
                               const T* variance, float epsilon, float* factor, float* shift) {

@@ -1,4 +1,4 @@
-// The primitives of oneDNN that compute the gradients of a convolution.
+// The oneDNN primitives that compute the gradients of a convolution.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_GRADIENT_STEPS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_GRADIENT_STEPS_H_
 
@@ -23,7 +23,8 @@ enum GradOperand : Operand {
   kGradOperands
 };
 
-// Returns the forward descriptor that oneDNN needs as a hint for gradients; empty if there is none.
+// Returns the forward descriptor that oneDNN needs as a hint for gradients, or an empty one if
+// oneDNN does not support the convolution.
 inline dnnl::convolution_forward::primitive_desc ForwardOf(const ConvolutionShape& shape) {
   return {CpuEngine(),
           dnnl::prop_kind::forward_training,
@@ -39,12 +40,12 @@ inline dnnl::convolution_forward::primitive_desc ForwardOf(const ConvolutionShap
           true};
 }
 
-// Computes the gradients of some images.
+// Computes the gradients of one part of the images.
 struct GradientSteps {
   explicit GradientSteps(const ConvolutionShape& of) : shape(of) {}
 
-  // `weight` is the layout of the weight. The first part may choose any layout and stores it there;
-  // all other parts use it.
+  // `weight` is the weight layout. The first part may choose any layout and stores it there; all
+  // other parts use that layout.
   opwright::Status AddInputGradient(const dnnl::convolution_forward::primitive_desc& forward,
                                     dnnl::memory::desc* weight) {
     const dnnl::convolution_backward_data::primitive_desc description(
@@ -86,7 +87,7 @@ struct GradientSteps {
     return opwright::Status::Ok();
   }
 
-  // Returns out_grad in the layout that a primitive reads; both primitives may read the same copy.
+  // Returns out_grad in the layout that a primitive reads; both primitives can share one copy.
   Operand OutGrads(const dnnl::memory::desc& layout) {
     if (!has_out_grads || out_grads != layout) {
       out_grads_operand = pipeline.Converted(kOutGradOperand, shape.out(), layout);

@@ -12,8 +12,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Copies some units of a row from [columns, channels] to [units, width, unit], shifted right by
-// `left` columns.
+// Copies units of a row from [columns, channels] to [units, width, unit], shifted right by `left`
+// columns.
 template <int64_t kUnit>
 OPWRIGHT_CPU_CLONES void CopyUnitsOf(const float* row, int64_t columns, int64_t channels,
                                      int64_t n_units, int64_t width, int64_t left, float* to) {
@@ -25,7 +25,7 @@ OPWRIGHT_CPU_CLONES void CopyUnitsOf(const float* row, int64_t columns, int64_t 
   }
 }
 
-// A unit is 8, 16 or 32 channels: copies of a constant size are inlined.
+// A unit has 8, 16 or 32 channels; copies of constant size are inlined.
 void CopyUnits(const float* row, int64_t columns, int64_t channels, int64_t unit, int64_t n_units,
                int64_t width, int64_t left, float* to) {
   switch (unit) {
@@ -70,7 +70,8 @@ void GroupedConvolution::Make(const opwright::Shape& x, const opwright::Shape& w
   const int64_t work = n_ * at_.out.pixels() * weight.numel();
   n_threads_ = static_cast<int32_t>(
       std::clamp<int64_t>(work / kGrain, 1, std::min<int64_t>(n_threads, n_ * n_units_)));
-  // Images are also divided by channels if their number is not a multiple of the threads.
+  // If the number of images is not a multiple of the number of threads, the channels are divided
+  // too.
   const bool are_shared = n_ % n_threads_ != 0;
   units_at_once_ = are_shared ? (n_units_ + n_threads_ - 1) / n_threads_ : n_units_;
   MakeSweep(false, &forward_);

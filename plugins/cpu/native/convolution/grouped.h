@@ -13,12 +13,12 @@
 
 namespace opwright_cpu {
 
-// Whether this method supports the convolution of float32 images: groups must have 2, 4, 8, 16 or
-// 32 input and output channels.
+// Returns whether this method supports the convolution of float32 images. Groups must have 2, 4, 8,
+// 16 or 32 input and output channels.
 bool IsGroupedByFew(const opwright::Shape& x, const opwright::Shape& weight,
                     const ConvolutionAttrs& attrs);
 
-// A grouped convolution. It is immutable after Make; shapes are nonempty and satisfy
+// A grouped convolution. It is immutable after Make. Shapes must be nonempty and satisfy
 // IsGroupedByFew. Each result is summed by one thread, in an order that does not depend on the
 // number of threads.
 class GroupedConvolution {
@@ -26,7 +26,7 @@ class GroupedConvolution {
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
             const ConvolutionAttrs& attrs, int32_t n_threads);
 
-  // Size in bytes of the packed weight that Forward reads.
+  // Returns the size in bytes of the packed weight that Forward reads.
   uint64_t packed_bytes() const;
   void Pack(const float* weight, void* packed) const;
 
@@ -48,7 +48,7 @@ class GroupedConvolution {
   void PackFor(bool is_backward, const float* weight, float* packed) const;
   uint64_t OutGradBytes() const;  // size of a row for one thread
   void MakeSweep(bool is_backward, GroupedSweep* sweep) const;
-  // Returns the row of `from` that tap `tap` of row `row` of `to` reads, or -1.
+  // Returns the row of `from` that row `row` of `to` reads at `tap`, or -1 if it reads none.
   int64_t SourceRow(const GroupedSweep& sweep, int64_t row, int64_t tap) const;
   uint64_t BytesOf(const GroupedSweep& sweep) const;  // scratch memory of one thread
   template <typename Function>

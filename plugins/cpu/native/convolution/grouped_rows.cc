@@ -39,7 +39,7 @@ OPWRIGHT_CPU_INLINE void FinishTile(const GroupedEpilogue& epilogue, int64_t cha
   }
 }
 
-// Processes groups of kG channels; kG = 8 also supports groups of a multiple of eight channels.
+// Processes groups of kG channels; kG = 8 also supports groups whose size is a multiple of 8.
 template <int kG, int kPixels>
 OPWRIGHT_CPU_INLINE void SumTile(const RowWork& work, int64_t group, const GroupedPhase& phase,
                                  int64_t unit, int64_t block, int64_t pixel) {

@@ -11,7 +11,7 @@ namespace opwright_cpu {
 
 constexpr int64_t kMostGroupedTaps = 8;  // maximum number of taps along the height
 
-// The operands of the operations after the sums, in order of application; NULL if absent.
+// The operands of the operations that follow the sums, in order of application; NULL if absent.
 struct GroupedEpilogue {
   const float* bias = nullptr;
   const float* scale = nullptr;     // one factor per channel
@@ -19,7 +19,8 @@ struct GroupedEpilogue {
   const float* residual = nullptr;  // has the output's layout
   enum class Activation : uint8_t { kNone, kRelu, kRelu6 } activation = Activation::kNone;
 
-  // Returns the operands with scale and shift advanced to `channel`; the residual is unchanged.
+  // Returns the operands with all per-channel pointers advanced to `channel`; the residual is
+  // unchanged.
   GroupedEpilogue From(int64_t channel) const {
     GroupedEpilogue moved = *this;
     if (moved.bias != nullptr) moved.bias += channel;
@@ -29,8 +30,8 @@ struct GroupedEpilogue {
   }
 };
 
-// One tap of a sweep over the images, in which each position of `to` is a sum over taps of
-// positions of `from`.
+// One tap of a sweep. A sweep computes each position of `to` as a sum over taps of positions of
+// `from`.
 struct GroupedTap {
   int64_t shift;  // column that the first position of a phase reads
   int64_t index;
@@ -56,7 +57,7 @@ struct RowsAtHand {
   int64_t n = 0;
 };
 
-// The inputs for one row. Units are blocks of channels that contain complete groups.
+// The operands for one row. A unit is a block of channels that contains complete groups.
 struct RowWork {
   const GroupedSweep* sweep;
   RowsAtHand rows;
@@ -67,8 +68,8 @@ struct RowWork {
   int64_t taps, row_taps;  // number of taps in total and per row
 };
 
-// Inputs for the weight gradient from one row of output gradients, which is stored in scratch
-// memory unit by unit.
+// The operands for adding one row of output gradients to the weight gradient. The row is stored in
+// scratch memory unit by unit.
 struct OutGradsWork {
   const GroupedSweep* sweep;
   RowsAtHand rows;

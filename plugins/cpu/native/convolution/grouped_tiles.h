@@ -24,7 +24,7 @@ OPWRIGHT_CPU_INLINE GroupedLanes& LanesAt(float* at) {
   return *reinterpret_cast<GroupedLanes*>(at);
 }
 
-// Adds to each lane of `sum` the weight times channel kI of the lane's group of kG channels; x
+// Adds to each lane of `sum` the weight times channel kI of the lane's group of kG channels. x
 // begins with the first group.
 template <int kG, int kI, int... kLane>
 OPWRIGHT_CPU_INLINE void AddProduct(const float* x, const GroupedLanes& weight, GroupedLanes* sum,
@@ -49,15 +49,14 @@ OPWRIGHT_CPU_INLINE void AddChannel(const float* x, int64_t x_step, const float*
   }
 }
 
-// Adds all channels of a group. weight: [kG, 8].
+// Adds all channels of a group; `weight` is [kG, 8].
 template <int kG, int kPixels, int... kI>
 OPWRIGHT_CPU_INLINE void AddTap(const float* x, int64_t x_step, const float* weight,
                                 GroupedLanes* sums, std::integer_sequence<int, kI...>) {
   (AddChannel<kG, kPixels, kI>(x, x_step, weight, sums), ...);
 }
 
-// Adds to `sums` the products of output gradients with the channels of a group, for the x of each
-// tap.
+// Adds to `sums`, for each tap, the products of the output gradients and the channels of a group.
 template <int kG, int kTap, int... kI>
 OPWRIGHT_CPU_INLINE void AddOutGrads(const float* x, const GroupedLanes& out_grads,
                                      GroupedLanes* sums, std::integer_sequence<int, kI...>) {

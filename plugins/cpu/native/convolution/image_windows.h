@@ -1,4 +1,4 @@
-// The positions of a convolution's windows in images with up to three spatial axes.
+// The window positions of a convolution in images with up to three spatial axes.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_IMAGE_WINDOWS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_IMAGE_WINDOWS_H_
 
@@ -62,7 +62,7 @@ struct ImageWindows {
 
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 
-  // The taps of window `i` along an axis that are inside the image.
+  // Returns the taps of window `i` along an axis that are inside the image.
   Range TapsOf(int64_t i, int32_t axis) const {
     const int64_t first = i * strides[axis] - before[axis], step = dilations[axis];
     const int64_t room = x.sizes[axis] - 1 - first;
@@ -70,7 +70,7 @@ struct ImageWindows {
             room < 0 ? 0 : std::min(kernel[axis], room / step + 1)};
   }
 
-  // The windows along the width whose tap `tap` is inside the image.
+  // Returns the windows along the width whose tap `tap` is inside the image.
   Range ColumnsOf(int64_t tap) const {
     const int64_t shift = ShiftOf(tap), step = strides[2], room = x.sizes[2] - 1 - shift;
     return {shift < 0 ? (-shift + step - 1) / step : 0,
@@ -79,7 +79,7 @@ struct ImageWindows {
   int64_t ShiftOf(int64_t tap) const { return tap * dilations[2] - before[2]; }
 
   // Calls function(first element of a row of x, first tap of that row) for each row of the image
-  // that the windows of row `row` of out (of all slices) cover.
+  // that is covered by the windows of output row `row`, counted over all slices.
   template <typename Function>
   void OverRows(int64_t row, const Function& function) const {
     const int64_t d = row / out.sizes[1], h = row % out.sizes[1];

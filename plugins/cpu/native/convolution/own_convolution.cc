@@ -14,7 +14,7 @@ namespace {
 
 using Activation = GroupedEpilogue::Activation;
 
-// Whether a convolution of channels-last images is a matrix product of all pixels and the weight.
+// Returns whether a convolution of channels-last images is a matrix product of pixels and weight.
 bool IsPointwise(const opwright::Shape& weight, const ConvolutionAttrs& attrs) {
   if (!IsChannelsLast(attrs.data_format) || attrs.groups != 1) return false;
   for (int32_t axis = 2; axis < weight.rank(); ++axis) {
@@ -29,7 +29,7 @@ bool HasStride(const ConvolutionAttrs& attrs) {
                      [](int64_t stride) { return stride > 1; });
 }
 
-// A matrix, either as stored, [rows, columns], or transposed.
+// The strides of a matrix that is stored as [rows, columns] or transposed.
 struct ProductFactor {
   int64_t row_stride;
   int64_t column_stride;
@@ -37,7 +37,7 @@ struct ProductFactor {
 ProductFactor Plain(int64_t columns) { return {columns, 1}; }
 ProductFactor Transposed(int64_t columns) { return {1, columns}; }
 
-// Returns an empty product if oneDNN does not support it.
+// Makes a matrix product, which is empty if oneDNN does not support it.
 Product MakeProduct(const GemmSize& size, ProductFactor x, ProductFactor y, bool with_bias,
                     int32_t n_threads) {
   ProductRequest request;
@@ -61,7 +61,7 @@ OPWRIGHT_CPU_INLINE void AddIfThere(const float* x, int64_t n, float* sums) {
   for (int64_t i = 0; x != nullptr && i < n; ++i) sums[i] += x[i];
 }
 
-// Applies the operations after the sums to n channels of one pixel, from the first channel on.
+// Applies the operations that follow the sums to the first n channels of one pixel.
 OPWRIGHT_CPU_CLONES void FinishChannels(const GroupedEpilogue& epilogue, int64_t n, float* sums) {
   AddIfThere(epilogue.bias, n, sums);
   for (int64_t i = 0; epilogue.scale != nullptr && i < n; ++i) sums[i] *= epilogue.scale[i];
@@ -125,8 +125,8 @@ int64_t PointwisePixels::RowOf(int64_t row) const {
 void OwnForward::Make(const OwnConvolutionRequest& request) {
   const ConvolutionAttrs& attrs = *request.attrs;
   const int64_t filters = request.weight.dim(0), channels = request.weight.dim(1);
-  // According to measurements, oneDNN is faster for groups of 16 channels, a full vector, and for
-  // groups of 8 without strides.
+  // In measurements, oneDNN is faster for groups of 16 channels, a full vector, and for groups of 8
+  // without strides.
   if (IsGroupedByFew(request.x, request.weight, attrs) &&
       (channels <= 4 || (channels <= 8 && HasStride(attrs))) &&
       FindActivation(request.activation, &activation_)) {
@@ -150,8 +150,8 @@ void OwnForward::Make(const OwnConvolutionRequest& request) {
                          Transposed(channels), request.with_bias, request.n_threads);
 }
 
-// According to measurements, oneDNN's convolution is faster for more pixels, and for a medium
-// number if each thread can hold the complete weight in its L2 cache.
+// In measurements, oneDNN's convolution is faster for more than kFew pixels, and for more than kOne
+// if each thread can hold the complete weight in its L2 cache.
 bool OwnForward::MakePanels(const OwnConvolutionRequest& request) {
   constexpr int64_t kOne = 4, kFew = 64, kManyWeights = 512 * 1024;
   filters_ = request.weight.dim(0);

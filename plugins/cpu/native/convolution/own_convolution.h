@@ -15,8 +15,8 @@
 
 namespace opwright_cpu {
 
-// The pixels of channels-last images that windows of one pixel read: all of them, or a strided
-// subset.
+// The pixels of channels-last images that windows of one pixel read, which are all pixels or a
+// strided subset.
 class PointwisePixels {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
@@ -46,13 +46,13 @@ struct OwnConvolutionRequest {
   bool may_pack = false;
 };
 
-// Computes a convolution in groups of few channels; a convolution of 3 x 3 taps by Winograd's
-// transform; or a pointwise convolution of channels-last images as a matrix product. The product is
+// Computes one of three kinds of convolution: in groups of few channels; with 3 x 3 taps, by the
+// Winograd transform; or pointwise on channels-last images, as a matrix product. The product is
 // used for few pixels, where threads divide the weight instead of the pixels, and for a weight that
 // changes, which oneDNN's convolutions would copy.
 class OwnForward {
  public:
-  // Stays empty if oneDNN's convolution is faster.
+  // Leaves the object empty if oneDNN's convolution is faster.
   void Make(const OwnConvolutionRequest& request);
 
   bool empty() const {
@@ -89,7 +89,7 @@ class OwnForward {
 // Computes the gradients of the convolutions that OwnForward supports.
 class OwnGradients {
  public:
-  // Stays empty if oneDNN's gradients are faster.
+  // Leaves the object empty if oneDNN's gradients are faster.
   void Make(const OwnConvolutionRequest& request);
 
   bool empty() const { return !is_grouped_ && winograd_.empty() && of_input_.empty(); }

@@ -1,4 +1,4 @@
-// Convolution of 3 x 3 taps through Winograd's transform F(2 x 2, 3 x 3), which needs 16
+// Convolution of 3 x 3 taps through the Winograd transform F(2 x 2, 3 x 3), which needs 16
 // multiplications for four pixels instead of 36 (Lavin and Gray, arXiv:1509.09308).
 #ifndef OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_H_
 #define OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_H_
@@ -23,11 +23,11 @@ struct WinogradShape {
   int64_t tile_rows() const { return (out_height + 1) / 2; }
   int64_t tile_columns() const { return (out_width + 1) / 2; }
   int64_t tiles() const { return images * tile_rows() * tile_columns(); }
-  // Returns the pixels of x that tile `tile` reads. Pixels outside of x point to `zeros`, and are
-  // false in `is_inside` if it is requested.
+  // Returns pointers to the pixels of x that tile `tile` reads. Pixels outside of x point to
+  // `zeros`; their elements of `is_inside`, unless it is NULL, are false.
   TileSource SourceOf(const float* x, int64_t tile, const float* zeros,
                       bool* is_inside = nullptr) const;
-  // Calls function(p, pixel) for each of a tile's four pixels that is inside the result.
+  // Calls function(p, pixel) for each of the four pixels of a tile that is inside the result.
   template <typename Function>
   void OverResult(int64_t tile, const Function& function) const {
     const int64_t in_image = tile % (tile_rows() * tile_columns());
@@ -44,13 +44,13 @@ struct WinogradShape {
   WinogradShape Backward() const;
 };
 
-// Padding between the matrices [tiles, channels], one for each position of a tile: one cache line,
-// because at power-of-two distances all matrices would map to the same cache sets.
+// Padding between the matrices [tiles, channels], one for each position of a tile. Without this
+// cache line, matrices at power-of-two distances would map to the same cache sets.
 constexpr int64_t kLineFloats = 16;
 inline int64_t StepOf(int64_t tiles, int64_t channels) { return tiles * channels + kLineFloats; }
 
-// Whether this method is faster for float32 images: strides, dilations and groups must be 1, and
-// the channels must be so many that products dominate the work. Sets `shape` in that case. A weight
+// Returns whether this method is faster for float32 images and, if it is, sets `shape`. Strides,
+// dilations and groups must be 1, with enough channels for products to dominate the work. A weight
 // that changes is transformed in each run.
 bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
                        const opwright::Shape& out, const ConvolutionAttrs& attrs,
@@ -66,7 +66,7 @@ class Winograd {
   void Make(const WinogradShape& shape, bool is_backward, int32_t n_threads);
   bool empty() const { return shape_.images == 0; }
 
-  // Size in bytes of the transformed weight that Run reads.
+  // Returns the size in bytes of the transformed weight that Run reads.
   uint64_t packed_bytes() const;
   void Pack(const float* weight, void* packed) const;
 

@@ -24,7 +24,7 @@ void WinogradWeightGradient::Make(const WinogradShape& shape, int32_t n_threads)
   constexpr int64_t kGrain = 1 << 17;  // multiplications that justify another thread
   const int64_t all = shape.tiles() * kTilePlaces * shape.channels * shape.filters;
   n_threads_ = static_cast<int32_t>(std::clamp<int64_t>(all / kGrain, 1, n_threads));
-  // Limits the memory for the separate sums of each part of the tiles.
+  // Limits the number, and so the memory, of the separate sums of each part of the tiles.
   constexpr int64_t kMostSums = 1 << 16;
   double least = 0.0;
   for (int32_t parts = n_threads_; parts >= 1; --parts) {
@@ -50,7 +50,8 @@ int64_t WinogradWeightGradient::PartFloats() const {
   return kTilePlaces * StepOf(shape_.filters, shape_.channels);
 }
 
-// The scratch memory holds zeros for outside pixels, transformed images and output gradients.
+// The scratch memory holds zeros for pixels outside the image, and transformed images and output
+// gradients.
 int64_t WinogradWeightGradient::ScratchFloats() const {
   return std::max(shape_.channels, share_filters_) +
          kTilePlaces * (StepOf(block_, shape_.channels) + StepOf(block_, share_filters_));
@@ -75,7 +76,7 @@ void WinogradWeightGradient::Multiply(const float* images, const float* out_grad
   }
 }
 
-// The image tiles are stored in panels, like the right factor of a product.
+// The image tiles are stored in panels, like the right factor of a matrix product.
 void WinogradWeightGradient::SumTiles(const float* x, const float* out_grads, Range tiles,
                                       Range filters, float* sums, float* scratch) const {
   const int64_t n_filters = filters.end - filters.begin;

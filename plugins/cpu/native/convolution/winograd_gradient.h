@@ -1,4 +1,4 @@
-// Computes the weight gradient of a convolution of 3 x 3 taps through Winograd's transform.
+// Computes the weight gradient of a convolution of 3 x 3 taps through the Winograd transform.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_GRADIENT_H_
 #define OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_GRADIENT_H_
 
@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 
 // The 16 products of transformed images and output gradients are summed over all tiles, and the
-// sums are transformed back. Non-finite sums are recomputed directly. Immutable after Make.
+// sums are transformed back. Non-finite sums are recomputed directly. It is immutable after Make.
 class WinogradWeightGradient {
  public:
   void Make(const WinogradShape& shape, int32_t n_threads);

@@ -1,4 +1,4 @@
-// Winograd's transforms, which process sixteen channels at once. Transformed tiles are stored as
+// The Winograd transforms, which process sixteen channels at once. Transformed tiles are stored as
 // matrices [tiles, channels], one for each of the 16 positions of a tile, `step` elements apart.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_TILES_H_
 #define OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_TILES_H_
@@ -13,11 +13,12 @@ constexpr int64_t kTileLanes = 16;
 constexpr int kTilePlaces = 16;  // a tile has 4 x 4 pixels
 constexpr int kTaps = 9;
 
-// Pointers to the pixels of a tile, [.., channels]; a pixel outside of the image points to zeros.
+// Pointers to the pixels of a tile, each with all channels; a pixel outside the image points to
+// zeros.
 struct TileSource {
   const float* pixels[kTilePlaces];
 };
-// Pointers to the pixels of the result; a pixel outside of it is NULL.
+// Pointers to the pixels of the result; the pointer to a pixel outside the image is NULL.
 struct TileResult {
   float* pixels[4];
   const float* residual[4];
@@ -27,19 +28,19 @@ struct TileResult {
 void TransformTile(const TileSource& tile, int64_t channels, float* to, int64_t step);
 
 // Computes the pixels of the result from sums[place * step + c] and applies the epilogue. Returns
-// whether all sums are finite. The pointers of `epilogue` and `tile` begin at the first channel.
+// whether all sums are finite. The pointers in `epilogue` and `tile` point to the first channel.
 bool FinishWinogradTile(const float* sums, int64_t step, int64_t channels,
                         const GroupedEpilogue& epilogue, const TileResult& tile);
 
 // Transforms the output gradients of a tile's four pixels, for the weight gradient.
 void TransformOutGrads(const float* const* pixels, int64_t channels, float* to, int64_t step);
 
-// Computes the gradients of all taps of 16 channels, to[channel * 9 + tap], from the sums of
-// products, which are stored in n_parts parts. Returns whether all gradients are finite.
+// Computes the gradients of all taps of 16 channels, to[channel * 9 + tap], from sums of products
+// that are stored in n_parts parts. Returns whether all gradients are finite.
 bool FinishWeights(const float* sums, int64_t step, int64_t n_parts, int64_t part_step, float* to);
 
-// Adds to the gradients of all taps of 16 channels the output gradient of pixel p, times the pixels
-// of its taps.
+// Adds the output gradient of pixel p, times the pixels of its taps, to the gradients of all taps
+// of 16 channels.
 void AddTapsPlainly(const TileSource& tile, const bool* is_inside, int p, int64_t channel,
                     float out_grad, float* to);
 

@@ -1,4 +1,5 @@
-// constant, arange, linspace and eye. Compiled without contraction: every product is rounded.
+// constant, arange, linspace and eye, compiled without contraction so that every product is
+// rounded.
 #include <cstring>
 #include <optional>
 #include <type_traits>
@@ -81,7 +82,7 @@ uint64_t WholeOf(double value) {
   return value >= -0x1p63 ? static_cast<uint64_t>(static_cast<int64_t>(value)) : 0;
 }
 
-// The kernel of arange and linspace.
+// The kernel that arange and linspace share.
 template <typename T>
 struct StepsKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -12,7 +12,7 @@ namespace {
 
 double KeepScale(double probability) { return probability < 1 ? 1 / (1 - probability) : 0; }
 
-// Keeps an element if its random word is at least `threshold`; keeps none if `any` is false. A
+// Keeps the elements whose random word is at least `threshold`, or no element if `any` is false. A
 // dropped element is set to 0 rather than multiplied by 0, since infinity times 0 is NaN.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Drop(const uint32_t* words, uint32_t threshold, bool any, T scale,
@@ -45,9 +45,10 @@ struct Dropping {
         MoveNanoseconds(n_ * (10 + 2 * static_cast<int64_t>(sizeof(T))), ctx.n_threads()));
     return opwright::Status::Ok();
   }
-  // Returns a function of random words and the range of elements that they belong to.
+  // Returns a function whose arguments are random words and the range of elements that they apply
+  // to.
   auto Dropper(const opwright::RunContext& ctx) const {
-    // A probability of 1 has the threshold 2^32, which no word reaches.
+    // For a probability of 1, the threshold is 2^32, which no word reaches.
     const bool any = threshold_ <= UINT32_MAX;
     return [x = ctx.input(0).data<T>(), out = ctx.output(0).data<T>(),
             mask = static_cast<uint8_t*>(ctx.output(1).raw()), any, scale = scale_,
@@ -77,7 +78,7 @@ struct DropoutKernel : Dropping<T, DropoutAttrs> {
   }
 };
 
-// The additional input `part` tells which elements of a larger tensor these are.
+// The additional input `part` locates x in a larger tensor.
 template <typename T>
 struct DropoutPartKernel : Dropping<T, DropoutPartAttrs> {
   opwright::Status Run(const opwright::RunContext& ctx, const DropoutPartAttrs& attrs) const {

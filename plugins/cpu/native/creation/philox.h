@@ -1,4 +1,4 @@
-// Philox 4x32-10 for many counters at a time; opwright_std/numerics/philox.py specifies the words.
+// Philox 4x32-10 for many counters at a time, as specified in opwright_std/numerics/philox.py.
 #ifndef OPWRIGHT_CPU_CREATION_PHILOX_H_
 #define OPWRIGHT_CPU_CREATION_PHILOX_H_
 
@@ -11,7 +11,7 @@
 
 namespace opwright_cpu {
 
-// Blocks that are generated at a time: their words stay in the L1 cache.
+// The number of blocks that are generated at a time; their words fit into the L1 cache.
 constexpr int64_t kPhiloxBlocks = 256;
 constexpr int64_t kPhiloxWords = 4 * kPhiloxBlocks;
 
@@ -30,12 +30,12 @@ PhiloxKey KeyOf(const opwright::RunContext& ctx, uint32_t step_slot, const Attrs
                    static_cast<uint32_t>(attrs.stream.value_or(0)), static_cast<uint32_t>(step)};
 }
 
-// Writes the words of kPhiloxBlocks blocks from `first_block` on.
+// Writes the random words of kPhiloxBlocks blocks from `first_block` on.
 void PhiloxWords(const PhiloxKey& key, uint64_t first_block, uint32_t* words);
 
-// Calls function(words, begin, end) for parts of n elements, with the words of these elements; each
-// element has `words_each` words (1 or 2). Parts begin at the start of a row of blocks, for any
-// number of threads.
+// Divides n elements into parts and calls function(words, begin, end) with the random words of each
+// part. Each element has `words_each` words (1 or 2). Parts begin at the start of a row of blocks,
+// for any number of threads.
 template <typename Function>
 void ForWords(int32_t n_threads, const PhiloxKey& key, int64_t n, int64_t words_each,
               const Function& function) {
@@ -49,8 +49,8 @@ void ForWords(int32_t n_threads, const PhiloxKey& key, int64_t n, int64_t words_
   });
 }
 
-// The positions of a tensor's elements in the larger tensor that it is a part of, as runs of
-// elements that are consecutive in both.
+// The positions of a tensor's elements in the larger tensor that contains it, as runs of elements
+// that are consecutive in both.
 struct WordRuns {
   int64_t run = 1;
   uint64_t first = 0;   // the index of the first element
@@ -78,7 +78,7 @@ inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
   return opwright::Status::Ok();
 }
 
-// Like ForWords with one word per element, for the elements of a part, whose words may begin
+// Like ForWords with one word per element, but for a part of a larger tensor, whose words can begin
 // anywhere in a block.
 template <typename Function>
 void ForWordsOfPart(int32_t n_threads, const PhiloxKey& key, int64_t n, const WordRuns& runs,

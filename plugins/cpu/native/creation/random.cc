@@ -1,4 +1,4 @@
-// uniform and normal. Compiled without contraction: the specification rounds every product.
+// uniform and normal, compiled without contraction, because the specification rounds every product.
 #include <opwright/functors/box_muller.h>
 
 #include "common/clones.h"
@@ -89,7 +89,7 @@ struct NormalKernel : RandomKernel<NormalAttrs, T> {
   }
 };
 
-// Numbers beyond two standard deviations are redrawn, from blocks far after the blocks of the
+// Values beyond two standard deviations are redrawn from blocks far after the blocks of the
 // previous attempt; see box_muller.py.
 template <typename T>
 struct TruncatedNormalKernel : RandomKernel<NormalAttrs, T> {

@@ -1,4 +1,4 @@
-// bernoulli and randint; opwright_std/numerics/philox.py specifies both.
+// bernoulli and randint, as specified in opwright_std/numerics/philox.py.
 #include <atomic>
 #include <cmath>
 
@@ -22,7 +22,7 @@ OPWRIGHT_CPU_CLONES bool Draw(const uint32_t* words, const T* x, T* out, int64_t
   return wrong == 0;
 }
 
-// The base of kernels with the inputs x and step.
+// The base class of the kernels with the inputs x and step.
 template <typename T, typename Attrs>
 struct DrawingOnes {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -31,7 +31,7 @@ struct DrawingOnes {
     ctx.SetEstimate(static_cast<uint64_t>(20 + 2 * n_ / ctx.n_threads()));
     return opwright::Status::Ok();
   }
-  // Calls for_words with a function of random words and the range of elements that they belong to.
+  // Calls for_words with a function whose arguments are random words and their range of elements.
   template <typename ForElements>
   opwright::Status DrawAll(const opwright::RunContext& ctx, const ForElements& for_words) const {
     const T* x = ctx.input(0).template data<T>();
@@ -57,7 +57,7 @@ struct BernoulliKernel : DrawingOnes<T, SeedAttrs> {
   }
 };
 
-// The additional input `part` tells which elements of a larger tensor these are.
+// The additional input `part` locates x in a larger tensor.
 template <typename T>
 struct BernoulliPartKernel : DrawingOnes<T, SeedPartAttrs> {
   opwright::Status Run(const opwright::RunContext& ctx, const SeedPartAttrs& attrs) const {
@@ -71,7 +71,7 @@ struct BernoulliPartKernel : DrawingOnes<T, SeedPartAttrs> {
   }
 };
 
-// The upper 64 bits of a product.
+// Returns the upper 64 bits of a product.
 OPWRIGHT_CPU_INLINE uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
   const uint64_t a_low = a & 0xffffffffu;
   const uint64_t b_low = b & 0xffffffffu;

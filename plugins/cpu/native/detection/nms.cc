@@ -1,4 +1,4 @@
-// nms: visits the boxes by decreasing score; batched_nms does so for each class.
+// nms visits the boxes by decreasing score; batched_nms does this for each class.
 #include <algorithm>
 #include <limits>
 
@@ -40,7 +40,8 @@ struct NmsKernel {
     int64_t count = 0;
     for (int64_t i = 0; i < n_ && count < limit; ++i) {
       const auto box = static_cast<int64_t>(best[i].position);
-      // No remaining box has a higher score. NaN, which ranks first, is not below a threshold.
+      // The remaining boxes have no higher score. NaN, which ranks first, is not below any
+      // threshold.
       if (is_bounded && static_cast<double>(NumberOf(scores[box])) <= attrs.score_threshold) break;
       if (kept.Keep(boxes + 4 * box)) numbers[count++] = box;
     }

@@ -1,4 +1,4 @@
-// prior_box: boxes depend only on shapes and attributes; each box depends on its row and column.
+// prior_box: a box depends only on shapes, attributes, and its row and column.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,4 +1,4 @@
-// Boxes in images, for roi_align and roi_pool: coordinates [boxes, 4] and the image index of each.
+// Boxes in images, for roi_align and roi_pool: coordinates [boxes, 4] and one image index per box.
 #ifndef OPWRIGHT_CPU_DETECTION_REGIONS_H_
 #define OPWRIGHT_CPU_DETECTION_REGIONS_H_
 

@@ -1,4 +1,4 @@
-// roi_align: means of interpolated samples in the bins of boxes, and the gradient.
+// roi_align: means of interpolated samples in the bins of boxes, and its gradient.
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -61,7 +61,8 @@ struct RoiAlignGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Each thread processes its own channels of all images, so boxes are added in order.
+  // Each thread processes its own channels of all images, so gradients are added in the order of
+  // boxes.
   opwright::Status Run(const opwright::RunContext& ctx, const RoiAlignAttrs& attrs) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const T* rois = ctx.input(1).data<T>();

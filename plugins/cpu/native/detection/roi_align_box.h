@@ -1,5 +1,5 @@
-// The samples of a box of roi_align, as weights of pixels. Samples form a grid, so the weight of a
-// pixel in a bin is the product of its row's and its column's weight.
+// The samples of a roi_align box, as pixel weights. The samples form a grid, so the weight of a
+// pixel in a bin is its row weight times its column weight.
 #ifndef OPWRIGHT_CPU_DETECTION_ROI_ALIGN_BOX_H_
 #define OPWRIGHT_CPU_DETECTION_ROI_ALIGN_BOX_H_
 
@@ -20,7 +20,7 @@ struct Tap {
   T share;
 };
 
-// The pixels of one axis with a weight in each bin, stored in memory of the caller.
+// The pixels of one axis that have a weight in each bin, stored in memory of the caller.
 template <typename T>
 struct AxisTaps {
   Tap<T>* taps;
@@ -28,7 +28,7 @@ struct AxisTaps {
   int64_t low = 0;  // places are in [low, high)
   int64_t high = 0;
 
-  // Adjacent bins share at most two pixels, and samples outside are clamped to the first or last.
+  // Adjacent bins share at most two pixels. Samples outside are clamped to the first or last pixel.
   static int64_t Capacity(int64_t size, int64_t bins) { return size + 4 * bins; }
 
   void Fill(double begin, double extent, int64_t size, int64_t bins, int64_t ratio) {
@@ -55,7 +55,8 @@ struct AxisTaps {
   }
 
  private:
-  // Samples are in increasing order, so an earlier tap of a pixel is among the last three taps.
+  // Samples are in increasing order, so a tap that already exists for a pixel is among the last
+  // three.
   int64_t Add(int64_t begin, int64_t count, int64_t place, double share) {
     for (int64_t at = count - 1; at >= std::max(begin, count - 3); --at) {
       if (taps[at].place != place) continue;

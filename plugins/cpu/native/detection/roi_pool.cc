@@ -16,7 +16,7 @@ using opwright::functors::PooledSpan;
 using opwright::functors::PooledSpanOf;
 
 // Returns the index of the greatest element of rows [top, bottom) and columns [left, right), or -1
-// if the bin is empty. NaN is greater than all numbers; of equal elements, the first counts.
+// if the bin is empty. NaN is greater than all numbers; of equal elements, the first wins.
 template <typename T>
 int64_t PlaceOfMaximum(const T* plane, int64_t width, int64_t top, int64_t bottom, int64_t left,
                        int64_t right) {
@@ -98,7 +98,8 @@ struct RoiPoolGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Each thread processes its own channels of all images, so boxes are added in order.
+  // Each thread processes its own channels of all images, so gradients are added in the order of
+  // boxes.
   opwright::Status Run(const opwright::RunContext& ctx, const RoiPoolAttrs&) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const ImageNumbers images(ctx.input(2));

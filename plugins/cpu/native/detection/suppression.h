@@ -1,5 +1,5 @@
-// The boxes kept so far, and the test whether a new box overlaps one of them too much, for nms and
-// multiclass_nms. All computations are in double so that every dtype gives the same decision, and
+// The boxes kept so far by nms or multiclass_nms, and the test whether a new box overlaps one of
+// them too much. All computations are in double so that every dtype gives the same decision, and
 // every operation is rounded as in the reference.
 #ifndef OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
 #define OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
@@ -21,8 +21,8 @@ OPWRIGHT_CPU_INLINE double AreaOf(double left, double top, double right, double 
   return (width < 0 ? 0.0 : width + border) * (height < 0 ? 0.0 : height + border);
 }
 
-// Whether the intersection over union of `box` and one of n boxes, stored in five columns, exceeds
-// `threshold`.
+// Returns whether the intersection over union of `box` and any of n boxes, which are stored in five
+// columns, exceeds `threshold`.
 bool AnyOverlaps(const double* columns, int64_t stride, int64_t n, const double* box,
                  double threshold, double border);
 
@@ -66,8 +66,8 @@ using ScoreKey = typename UnsignedOf<sizeof(T)>::Type;
 template <typename T>
 using Scored = Keyed<ScoreKey<T>>;
 
-// The sort key of a score: in a radix sort, the best score comes first, equal scores stay in order,
-// and NaN precedes all numbers.
+// Returns a score with its sort key. A radix sort puts the best score first, keeps equal scores in
+// order, and puts NaN before all numbers.
 template <typename T>
 Scored<T> ScoredAt(const T* scores, int64_t i) {
   const auto key = static_cast<ScoreKey<T>>(~KeyOf<T, ScoreKey<T>>(scores[i]));

@@ -36,7 +36,7 @@ OPWRIGHT_CPU_FUNCTION_2(ErfGeluGrad, functors::GeluGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(TanhGeluGrad, functors::GeluTanhGrad(x, y));
 
 // Selects one of two functions by the first parameter. Each has its own loop, because the compiler
-// does not split one loop into two.
+// would not move the selection out of a common loop.
 template <typename F, typename OtherF>
 void EitherLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   (parameters.first != 0 ? MapLoop<OtherF> : MapLoop<F>)(inputs, out, n, parameters);
@@ -60,7 +60,7 @@ Loop SelectEitherLines(DLDataType dtype) {
                           : &EitherLines<F<float>, OtherF<float>>;
 }
 
-// Computes relu of a 16-bit float on its bits: negative numbers have the sign bit set, and NaN has
+// Computes relu on the bits of a 16-bit float. Negative numbers have the sign bit set, and NaN has
 // the greatest magnitudes.
 template <uint16_t kInfinity>
 struct ReluOfBits : Function<uint16_t, 1> {
@@ -72,8 +72,8 @@ struct ReluOfBits : Function<uint16_t, 1> {
   }
 };
 
-// relu on the bits of 16-bit floats, since widening and rounding would take longer than reading and
-// writing.
+// Computes relu of 16-bit floats on their bits, since widening and rounding would take longer than
+// reading and writing.
 struct ReluKernel : UnaryKernel<> {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs& attrs) {
     const DLDataType dtype = ctx.input(0).dtype();

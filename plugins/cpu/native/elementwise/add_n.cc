@@ -1,4 +1,4 @@
-// The sum of a list of tensors of one shape.
+// add_n: the sum of a list of tensors with the same shape.
 #include <algorithm>
 
 #include "common/attributes.h"
@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Sums the terms in order, block by block, so the partial sum stays in the L1 cache.
+// Adds the terms in order, block by block, so the partial sums stay in the L1 cache.
 class AddNKernel {
  public:
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -65,7 +65,7 @@ class AddNKernel {
   }
 
   int64_t n_ = 0;
-  HalfRows rows_;  // none if the terms are not 16-bit floats
+  HalfRows rows_;  // unset if the terms are not 16-bit floats
   int64_t item_bytes_ = 0;
   uint32_t n_terms_ = 0;
   Loop add_ = nullptr;

@@ -9,7 +9,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// C++ widens types smaller than int to int, in which their products might overflow.
+// C++ promotes types smaller than int to int, in which their products might overflow.
 template <typename T>
 OPWRIGHT_CPU_INLINE T ProductOf(T x, T y) {
   if constexpr (std::is_integral_v<T> && sizeof(T) < sizeof(uint32_t)) {
@@ -33,7 +33,7 @@ OPWRIGHT_CPU_INLINE T SquaredDifferenceOf(T x, T y) {
 }
 OPWRIGHT_CPU_FUNCTION_2(SquaredDifference, SquaredDifferenceOf(x, y));
 
-// bool is a byte that is 0 or 1; the sum of two is their maximum.
+// bool is a byte that is 0 or 1; the sum of two bools is their maximum.
 template <typename T>
 using Byte = std::conditional_t<std::is_same_v<T, bool>, BitsOf<bool>, T>;
 template <typename T>
@@ -41,7 +41,7 @@ using MaximumOf = Maximum<Byte<T>>;
 template <typename T>
 using MinimumOf = Minimum<Byte<T>>;
 
-// Integers wrap around for either sign.
+// Signed and unsigned integers wrap around.
 template <typename T>
 using AddBits = std::conditional_t<std::is_same_v<T, bool>, Maximum<BitsOf<bool>>, Add<BitsOf<T>>>;
 template <typename T>
@@ -51,7 +51,7 @@ using MultiplyBits = Multiply<BitsOf<T>>;
 template <typename T>
 using SquaredDifferenceBits = SquaredDifference<BitsOf<T>>;
 
-// The step of integers is an integer of their type.
+// For integers, the step is an integer of the same type.
 template <typename T>
 struct Increment : Function<BitsOf<T>, 1> {
   explicit Increment(const Parameters& p) : step(static_cast<BitsOf<T>>(static_cast<T>(p.first))) {}

@@ -29,8 +29,8 @@ struct BitwiseNot : Function<BitsOf<T>, 1> {
   }
 };
 
-// A shift count below 0, or of at least the number of bits, shifts all bits out. C++ does not
-// define such shifts, so the count is masked for the result that is not selected.
+// A shift count that is negative or at least the number of bits shifts all bits out. Such shifts
+// are undefined in C++, so the count is masked or bounded before the shift.
 template <typename T>
 constexpr int kBits = 8 * static_cast<int>(sizeof(T));
 

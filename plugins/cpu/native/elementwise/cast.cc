@@ -19,7 +19,7 @@ using opwright::functors::Float8OfFloat;
 using opwright::functors::FloatOfFloat8;
 using opwright::functors::OddFloatOfDouble;
 
-// C++ does not define the conversion of a float that is out of the range of an integer type. As in
+// The conversion of a float that is out of the range of an integer type is undefined in C++. As in
 // NumPy, it is converted to the signed type that processors convert to, and the low bits are kept.
 template <typename To, typename From>
 OPWRIGHT_CPU_INLINE To Convert(From x) {
@@ -64,7 +64,7 @@ void CopyLoop(const void* x, void* out, int64_t n) {
 
 using Conversion = void (*)(const void* x, void* out, int64_t n);
 
-// Integers lose their high bits or are extended according to the signedness of the source type.
+// Integers are truncated, or extended according to the signedness of the source type.
 template <typename From, typename To>
 Conversion SelectPair() {
   constexpr bool kWhole = std::is_integral_v<From> && std::is_integral_v<To>;
@@ -139,7 +139,7 @@ OPWRIGHT_CPU_CLONES void Float8OfDoubleLoop(const void* x, void* out, int64_t n)
   for (int64_t i = 0; i < n; ++i) to[i] = Float8OfFloat<Format>(OddFloatOfDouble(from[i]));
 }
 
-// Only the low half of a byte counts for 4-bit integers, as in ml_dtypes.
+// Only the low half of a byte is used for 4-bit integers, as in ml_dtypes.
 template <typename To>
 OPWRIGHT_CPU_INLINE To OfFourBits(uint8_t byte) {
   const auto low = static_cast<uint8_t>(byte & 15u);
@@ -164,7 +164,7 @@ bool IsE4M3Fn(DLDataType dtype) { return dtype.code == kDLFloat8_e4m3fn; }
 bool IsFloat8(DLDataType dtype) { return IsE4M3Fn(dtype) || dtype.code == kDLFloat8_e5m2; }
 bool IsFourBits(DLDataType dtype) { return dtype.bits == 4; }
 
-// Whether the dtype is converted through float, because C++ has no such type.
+// Returns whether the dtype is converted through float, because C++ has no such type.
 bool IsConverted(DLDataType dtype) { return IsHalf(dtype) || IsFloat8(dtype) || IsFourBits(dtype); }
 
 Conversion SelectToFloat(DLDataType from) {
@@ -183,15 +183,15 @@ Conversion SelectFromFloat(DLDataType to) {
   return to.code == kDLBfloat ? &NarrowLoop<opwright::BFloat16> : &NarrowLoop<opwright::Float16>;
 }
 
-// Selects a conversion from double, which going through float would round twice; null if double
-// rounding makes no difference.
+// Selects a direct conversion from double, since going through float would round twice. Returns
+// null if double rounding makes no difference.
 Conversion SelectFromDouble(DLDataType to) {
   if (IsE4M3Fn(to)) return &Float8OfDoubleLoop<Float8E4M3FnFormat>;
   if (IsFloat8(to)) return &Float8OfDoubleLoop<Float8E5M2Format>;
   return to.code == kDLFloat && to.bits == 16 ? &Float16OfDoubleLoop : nullptr;
 }
 
-// One conversion, or two through an intermediate float or byte.
+// A single conversion, or two conversions through an intermediate float or byte.
 struct Route {
   Conversion first = nullptr;
   Conversion second = nullptr;

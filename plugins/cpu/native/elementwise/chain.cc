@@ -1,6 +1,6 @@
-// Applies several element-wise functions in one step, block by block: the results of one function
-// stay in the L1 cache for the next and are never stored in a tensor. 16-bit floats are widened
-// when they are read, and rounded after the last function.
+// Applies several element-wise functions in one step, block by block. The results of one function
+// stay in the L1 cache for the next and are not stored in a tensor. 16-bit floats are widened when
+// they are read, and rounded after the last function.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -20,7 +20,7 @@ struct ChainAttrs {
   OPWRIGHT_ATTRIBUTES(functions, operands, parameters);
 };
 
-// Bytes of a streamed block, which is longer than for one function, to amortize several calls.
+// Bytes per streamed block. It is longer than for a single function, to amortize several calls.
 constexpr int64_t kChainStreamBytes = 2 * kStreamBlockBytes;
 constexpr int64_t kMaxSources = 64;  // maximum number of inputs plus functions
 
@@ -135,8 +135,8 @@ opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtyp
   return opwright::Status::Ok();
 }
 
-// A few registers suffice for many functions: a register becomes free with the last function that
-// reads it, which may overwrite it.
+// A few registers suffice for many functions, since the last function that reads a register frees
+// it and may overwrite it.
 void ChainKernel::AssignRegisters(const std::vector<size_t>& last_readers) {
   std::vector<uint32_t> free;
   std::vector<uint32_t> registers(links_.size());
@@ -187,8 +187,8 @@ void ChainKernel::RunPart(const opwright::RunContext& ctx, char* workspace, Part
   if (stream_) StreamFence();
 }
 
-// The memory after the registers holds the streamed block and, if elements are widened, the blocks
-// of the operands and a block for the last function's floats.
+// The memory after the registers holds the streamed block and, if elements are widened, the operand
+// blocks and a block for the float results of the last function.
 void ChainKernel::RunLinks(std::array<const void*, kMaxSources>& sources, char* registers,
                            char* out, int64_t count) const {
   char* const wide = registers + (n_registers_ + 1) * block_bytes_;

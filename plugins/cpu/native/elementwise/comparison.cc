@@ -1,4 +1,5 @@
-// Comparisons and logical operators, which compute bool from two broadcast inputs of one dtype.
+// Comparisons and logical operators, which compute bool from two broadcast inputs of the same
+// dtype.
 #include <opwright/functors.h>
 
 #include "common/attributes.h"
@@ -22,7 +23,7 @@ OPWRIGHT_CPU_PREDICATE(Equal, 2, (T x, T y), x == y);
 OPWRIGHT_CPU_PREDICATE(NotEqual, 2, (T x, T y), x != y);
 OPWRIGHT_CPU_PREDICATE(Less, 2, (T x, T y), x < y);
 OPWRIGHT_CPU_PREDICATE(LessEqual, 2, (T x, T y), x <= y);
-// NaN is true, as in C.
+// NaN counts as true, as in C.
 OPWRIGHT_CPU_PREDICATE(And, 2, (T x, T y), int{x != T(0)} & int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Or, 2, (T x, T y), int{x != T(0)} | int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Xor, 2, (T x, T y), int{x != T(0)} ^ int{y != T(0)});
@@ -51,7 +52,7 @@ template <typename T>
 using IsInfBits = IsInf<BitsOf<T>>;
 template <typename T>
 using IsFiniteBits = IsFinite<BitsOf<T>>;
-// bool is ordered like its byte.
+// bool is compared as a byte.
 template <typename T>
 using Ordered = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <typename T>
@@ -59,7 +60,8 @@ using LessOrdered = Less<Ordered<T>>;
 template <typename T>
 using LessEqualOrdered = LessEqual<Ordered<T>>;
 
-// The result's dtype differs from the inputs', so it never shares their memory.
+// The dtype of the result differs from the input dtype, so the result never shares memory with an
+// input.
 template <uint32_t kFirst, uint32_t kSecond>
 struct PredicateKernel : MapKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -43,7 +43,7 @@ class AssignKernel {
   int64_t bytes_ = 0;
 };
 
-// Writes the value as an item of the dtype; returns false if the dtype cannot represent it, since
+// Writes the value as an item of the dtype. Returns false if the dtype cannot represent it, because
 // the conversion would be undefined.
 template <typename T>
 bool MakeItem(double value, char* item) {

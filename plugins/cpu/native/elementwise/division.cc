@@ -12,11 +12,11 @@ namespace {
 namespace functors = opwright::functors;
 
 // A float type in which the rounded-down quotient of two T is exact. It is used because processors
-// have no vector instructions that divide integers.
+// lack vector instructions for integer division.
 template <typename T>
 using QuotientType = std::conditional_t<sizeof(T) <= 2, float, double>;
 
-// As in NumPy, the quotient is 0 if y is 0; the least integer divided by -1 overflows to itself.
+// As in NumPy, the quotient is 0 if y is 0, and the least integer divided by -1 wraps to itself.
 template <typename T>
 OPWRIGHT_CPU_INLINE T WholeQuotient(T x, T y) {
   using Limits = std::numeric_limits<T>;

@@ -8,8 +8,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Floats per block of widened 16-bit elements: four such blocks and the operands leave most of the
-// cache free.
+// Floats per block of widened 16-bit elements. Four such blocks and the operands leave most of the
+// L1 cache free.
 constexpr int64_t kWideBlock = kBlock / 2;
 
 Functions MakeFunctions() {
@@ -97,7 +97,7 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
 }
 
 void MapKernel::RunParts(int32_t n_threads, const Inputs& inputs, void* out) const {
-  // If the output shares the memory of an input, its lines are in the caches already.
+  // If the output shares the memory of an input, its cache lines have already been loaded.
   const bool in_place =
       std::find(inputs.begin(), inputs.begin() + n_inputs_, out) != inputs.begin() + n_inputs_;
   ParallelFor(n_threads, n_, kElementGrain, kBlock, [&](int64_t begin, int64_t end) {

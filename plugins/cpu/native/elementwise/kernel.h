@@ -1,4 +1,4 @@
-// The kernel that all element-wise operators share; operators differ only in their loop.
+// The kernel of all element-wise operators, which differ only in their loops.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_
 
@@ -19,13 +19,13 @@ namespace opwright_cpu {
 
 constexpr size_t kMaxInputs = 3;
 
-// Arguments of Plan besides shapes.
+// The arguments of Plan, except for shapes.
 struct MapPlan {
   Loop loop = nullptr;
   Parameters parameters;
   double ns_per_element = 0;          // arithmetic per element in one thread
   std::vector<uint32_t> slots = {0};  // input slots that the loop reads, in the loop's order
-  Loop line_loop = nullptr;           // loop over whole lines that bypasses the caches, or NULL
+  Loop line_loop = nullptr;           // loop over cache lines that bypasses the caches, or NULL
   bool moves_bits = false;            // the loop reads 16-bit floats without widening them
 };
 
@@ -50,14 +50,14 @@ class MapKernel {
  protected:
   opwright::Status Plan(opwright::PrepareContext& ctx, const MapPlan& plan);
 
-  // Plans with the registered function of the operator, for the dtype of the first slot.
+  // Calls Plan with the operator's registered function for the dtype of the first slot.
   opwright::Status PlanByName(opwright::PrepareContext& ctx, const Parameters& parameters,
                               const std::vector<uint32_t>& slots);
 
  private:
   using Inputs = std::array<const void*, kMaxInputs>;
 
-  // Omits the checks of ctx.input, which Plan has made: they take as long as a step on a few
+  // Omits the checks of ctx.input, which Plan has made and which take as long as a step on a few
   // elements.
   static char* DataOf(const opwright::RunContext& ctx, uint32_t arg) {
     const DLTensor* tensor = ctx.frame()->args[arg];
@@ -90,7 +90,8 @@ class MapKernel {
   std::vector<Operand> operands_;
 };
 
-// Lets `output` share the memory of the inputs: every element is read before it is written.
+// Allows `output` to share the memory of the inputs, since every element is read before it is
+// written.
 inline void SetReuse(opwright::KernelOptions& options, const char* output,
                      std::initializer_list<const char*> inputs) {
   options.library = "native";
@@ -165,7 +166,7 @@ void AddMapKernels(opwright::detail::PluginTables* tables, const char* op_type) 
 
 }  // namespace opwright_cpu
 
-// Registers one class for several dtypes, which reads the dtype in Prepare. One class per dtype
+// Registers one class for several dtypes; the class reads the dtype in Prepare. One class per dtype
 // would duplicate the code between the C interface and the kernel. A MapKernel for float also
 // supports float16 and bfloat16.
 #define OPWRIGHT_CPU_REGISTER_AS(type, name, kernel, ...) \

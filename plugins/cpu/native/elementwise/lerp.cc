@@ -1,4 +1,4 @@
-// lerp: linear interpolation of three broadcast inputs.
+// lerp: linear interpolation; the three inputs are broadcast.
 #include "common/attributes.h"
 #include "elementwise/kernel.h"
 

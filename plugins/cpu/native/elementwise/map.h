@@ -12,7 +12,7 @@
 
 namespace opwright_cpu {
 
-// The attributes of a function; their meaning depends on the function.
+// The attribute values of a function, which defines their meaning.
 struct Parameters {
   double first = 0;
   double second = 0;
@@ -73,8 +73,8 @@ struct Function {
     T second;                                                                 \
   }
 
-// The unsigned integer type that replaces T in loops where only bits matter, so fewer loops
-// are compiled and wrapping is defined.
+// The unsigned integer type that replaces T in loops that depend only on bits, so fewer loops are
+// compiled and wrapping is defined.
 template <typename T, typename = void>
 struct Bits {
   using Type = T;
@@ -121,7 +121,7 @@ void AddFunction(Functions& functions, const char* op_type, double ns = 0) {
   functions.push_back({op_type, &SelectLoop<F, Dtypes...>, F<float>::kInputs, ns, nullptr});
 }
 
-// Each of these adds the functions of one file.
+// Each of these functions adds the element-wise functions of one file.
 void AddUnaryFunctions(Functions& functions);
 void AddActivationFunctions(Functions& functions);
 void AddArithmeticFunctions(Functions& functions);

@@ -11,7 +11,7 @@ void Fill(const void* value, int64_t count, void* buffer) {
   std::fill_n(static_cast<Item*>(buffer), count, *static_cast<const Item*>(value));
 }
 
-// Calls function with a value of the unsigned integer type of this size.
+// Calls function with a value of the unsigned integer type that has this size.
 template <typename Function>
 void WithItem(int64_t item_bytes, const Function& function) {
   switch (item_bytes) {

@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-// Elements per block: its data fits into the L1 cache.
+// Elements per block; a block fits into the L1 cache.
 constexpr int64_t kBlock = 1024;
 // A row of up to this length is repeated in a buffer so that loops are long.
 constexpr int64_t kLongestTile = kBlock / 2;
@@ -18,26 +18,26 @@ constexpr int64_t kMaxItemBytes = 8;
 // The maximum number of bytes that Operand writes into a buffer.
 constexpr int64_t kBufferBytes = (kBlock + kLongestTile) * kMaxItemBytes;
 
-// Reads an operand that broadcasts to the output. If its elements are not in the output's order,
-// blocks of them are copied into a buffer in this order so that one loop without strides handles
-// every kind of broadcasting.
+// Reads an operand that broadcasts to the output. If its elements are not in the order of the
+// output, they are copied block by block into a buffer in that order, so one loop without strides
+// handles every kind of broadcasting.
 class Operand {
  public:
   Operand(const opwright::Shape& out, const opwright::Shape& shape, int64_t item_bytes);
 
-  // Whether the elements are in the output's order.
+  // Returns whether the elements are in the order of the output.
   bool direct() const { return kind_ == Kind::kDirect; }
 
-  // Adds terms[i] to the element from which the output's element position + i is computed, for the
-  // gradient of an operand that broadcasts. The operand must not be direct.
+  // Adds terms[i] to the sum of the operand element from which element position + i of the output
+  // is computed, for the gradient of a broadcast operand. The operand must not be direct.
   template <typename Item>
   void AddTo(double* sums, const Item* terms, int64_t position, int64_t count) const;
 
-  // Must be called before a thread reads at most `count` elements per block.
+  // Must be called before a thread calls Read, for blocks of at most `count` elements.
   void Begin(const void* data, int64_t count, void* buffer) const;
 
-  // Returns the operand's elements from `position` on. Reduces *count to the number returned, at
-  // least 1, if it is smaller.
+  // Returns elements of the operand from `position` on. If fewer than *count are available, sets
+  // *count to their number, which is at least 1.
   const void* Read(const void* data, int64_t position, int64_t* count, void* buffer) const {
     if (direct()) return static_cast<const char*>(data) + position * item_bytes_;
     return ReadRepeated(data, position, count, buffer);

@@ -16,8 +16,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Computes powf before rounding, as e**(y ln|x|) in double, with an error far below the precision
-// of float.
+// Computes an unrounded powf, as e**(y ln|x|) in double, with an error far below float precision.
 OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   constexpr double kInfinity = __builtin_inf();
   constexpr double kRound = 6755399441055744.0;  // adding it rounds to integers
@@ -35,7 +34,7 @@ OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   const bool undefined = (x < 0) & (x > -kInfinity) & !whole & (y == y);
   const double defined = undefined ? __builtin_nan("") : with_sign;
   // The result is 1 for an exponent of 0 or a base of 1, even if the other operand is NaN, and for
-  // (-1)**inf, for which the logarithm is undefined.
+  // a base of -1 with an infinite exponent, for which the formula yields NaN.
   const bool one = (x == 1) | (y == 0) | ((size == 1) & (y_size == kInfinity));
   return one ? 1.0 : defined;
 }
@@ -43,10 +42,10 @@ OPWRIGHT_CPU_INLINE float PowerOf(float base, float exponent) {
   return static_cast<float>(WidePowerOf(base, exponent));
 }
 
-// In double, the logarithm would need more precision than the type has, so the C library is used.
+// For double, the logarithm would need more precision than double has, so the C library is used.
 inline double PowerOf(double base, double exponent) { return std::pow(base, exponent); }
 
-// Integers wrap around; the exponent is not negative.
+// Integers wrap around. The exponent must not be negative.
 template <typename T>
 T PowerOf(T base, T exponent) {
   // NOLINTBEGIN(bugprone-signed-char-misuse): sign extension is the wrap-around
@@ -62,7 +61,7 @@ T PowerOf(T base, T exponent) {
 
 OPWRIGHT_CPU_FUNCTION_2(Power, PowerOf(x, y));
 
-// Exponents that are common in networks need no logarithm.
+// Exponents that are common in networks are computed without a logarithm.
 OPWRIGHT_CPU_PARAMETER_FUNCTION(PowerOfOne, 1, (T x), PowerOf(x, first));
 OPWRIGHT_CPU_FUNCTION_1(SecondPower, x* x);
 OPWRIGHT_CPU_FUNCTION_1(ThirdPower, x * x * x);
@@ -147,7 +146,7 @@ inline double TimesPower(double factor, double x, double y) {
 }
 
 // Computes y x**(y - 1) times out_grad, which is 0 for the constant x**0 even if x is 0 or out_grad
-// is infinite. If x**y is NaN, so is the derivative, although y - 1 may round to an integer.
+// is infinite. If x**y is NaN, the derivative is NaN too, although y - 1 may round to an integer.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
   const double factor = static_cast<double>(y) * static_cast<double>(out_grad);
@@ -155,7 +154,8 @@ OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
   const T defined = out == out ? derivative : out;
   return y == T(0) ? T(0) : defined;
 }
-// Computes x**y ln(x) times out_grad, or 0 if x is 0 and y is not negative: the limit for y > 0.
+// Computes x**y ln(x) times out_grad. If x is 0 and y is not negative, the result is 0, the limit
+// for y > 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfExponent(T x, T y, T out, T out_grad) {
   const T derivative = out * out_grad * functors::Log(x);
@@ -223,7 +223,7 @@ class PowerGradKernel {
     for (int64_t i = 0; i < n_grad_[slot]; ++i) grad[i] = static_cast<T>(sums[i]);
   }
 
-  // Writes the terms of each block to target(position), and calls done(terms, position, count).
+  // Writes the terms of each block to target(position), then calls done(terms, position, count).
   template <bool kOfBase, typename Target, typename Done>
   void VisitBlocks(const opwright::RunContext& ctx, int64_t begin, int64_t end,
                    const Target& target, const Done& done) const {

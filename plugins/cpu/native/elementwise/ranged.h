@@ -1,4 +1,5 @@
-// Loops over functions that are vectorized for most arguments and call the C library for the rest.
+// Loops over functions that are vectorized for most arguments; the others, called far, are computed
+// one by one.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_RANGED_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_RANGED_H_
 
@@ -26,8 +27,8 @@ OPWRIGHT_CPU_CLONES bool AnyIsFar(const typename F::In* const* inputs, int64_t n
   return any != 0;
 }
 
-// One loop computes all near elements, so the result of an element does not depend on its neighbors
-// or on the position of its block. `out` may be an input.
+// All near elements are computed by the same loop, so the result of an element does not depend on
+// its neighbors or on the position of its block. `out` may be an input.
 template <typename F>
 void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, int64_t n,
                    const Parameters& parameters) {
@@ -50,7 +51,7 @@ void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, in
   }
 }
 
-// F decides which arguments are far, and Far computes their results.
+// F::IsFar decides which arguments are far, and F::Far computes their results.
 template <typename F>
 void RangedLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   auto* to = static_cast<typename F::Out*>(out);
@@ -77,7 +78,7 @@ Loop SelectRangedLoop(DLDataType dtype) {
   return nullptr;
 }
 
-// Makes a function of floats whose arithmetic takes `ns` per element.
+// Adds a function of floats whose arithmetic takes `ns` per element.
 template <template <typename> class F>
 void AddRangedFunction(Functions& functions, const char* op_type, double ns) {
   functions.push_back({op_type, &SelectRangedLoop<F>, F<float>::kInputs, ns, nullptr});

@@ -10,7 +10,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Computes 2**x, exactly for integers x: the integer part is applied as two exponent factors,
+// Computes 2**x, which is exact for integers x. The integer part is applied as two powers of two,
 // neither of which overflows, and the fraction as a third factor.
 template <typename T>
 OPWRIGHT_CPU_INLINE T PowerOfTwo(T x) {

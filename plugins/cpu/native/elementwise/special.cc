@@ -15,7 +15,7 @@ double LogGammaFar(double x) {
   return ::lgamma_r(x, &sign);
 }
 
-// Computes psi(x) = psi(1 - x) - pi cot(pi x); the argument of cot is reduced to the period around
+// Computes psi(x) = psi(1 - x) - pi cot(pi x). The argument of cot is reduced to its period around
 // 0.
 double DigammaFar(double x) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -25,8 +25,8 @@ double DigammaFar(double x) {
   return Digamma(1.0 - x) - kPi / std::tan(kPi * turn);
 }
 
-// Computes derivatives of this reflection formula. Since cot' = -(1 + cot**2), every derivative of
-// cot is a polynomial in cot.
+// Computes derivatives of the reflection formula of DigammaFar. Since cot' = -(1 + cot**2), every
+// derivative of cot is a polynomial in cot.
 double PolygammaFar(double x, int n) {
   const double turn = x - std::rint(x);
   const double sign = n % 2 == 0 ? 1.0 : -1.0;

@@ -6,8 +6,9 @@
 //   Polygamma           within 5 ulp for x > 0 and orders up to 5
 //   ErfInv              within 4 ulp
 //
-// These errors were measured against mpmath. Arguments up to 0 are far: they use the C library and
-// reflection formulas, whose errors are relative to the larger of two terms.
+// These errors were measured against mpmath. Arguments up to 0 are far arguments, for which the C
+// library and reflection formulas are used. The errors of these formulas are relative to the larger
+// of two terms.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_SPECIAL_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_SPECIAL_H_
 
@@ -67,13 +68,14 @@ OPWRIGHT_CPU_INLINE T LogGamma(T x) {
                           T(1.0 / 1188), T(-691.0 / 360360), T(1.0 / 156)};
   const T r = T(1) / x;
   const T tail = functors::detail::Polynomial(r * r, series) * r;
-  // The constant is (ln(2 pi) - 1) / 2. In this form, an infinite x does not lead to a difference
-  // of infinities.
+  // The constant is (ln(2 pi) - 1) / 2. This form avoids a difference of infinities for an infinite
+  // x.
   const T far = (x - T(0.5)) * (logarithm - T(1)) + (T(0.41893853320467274178) + tail);
   return is_near ? near + signed_logarithm : far;
 }
 
-// Requires x > 0. Near the root, which is not a double, the distance to it is a factor.
+// Requires x > 0. Near the root, which double cannot represent, the distance to the root is a
+// factor.
 OPWRIGHT_CPU_INLINE double Digamma(double x) {
   constexpr double near[] = {
       0.9510558760318328,     -0.4236274212814573,    0.24054248424078478,
@@ -149,8 +151,8 @@ OPWRIGHT_CPU_INLINE T Ratio(T x, const T (&above)[N], const T (&below)[M]) {
   return functors::detail::Polynomial(x, above) / functors::detail::Polynomial(x, below);
 }
 
-// Algorithm AS 241 (Wichura, 1988) for the inverse of the normal distribution at (1 + x) / 2:
-// PPND7, whose far tail begins beyond the range of float, and PPND16.
+// Algorithm AS 241 (Wichura, 1988) for the inverse of the normal distribution at (1 + x) / 2. Float
+// uses PPND7, whose far tail begins beyond the range of float, and double uses PPND16.
 OPWRIGHT_CPU_INLINE float ErfInv(float x) {
   constexpr float middle_above[] = {3.3871327179f, 50.434271938f, 159.29113202f, 59.109374720f};
   constexpr float middle_below[] = {1.0f, 17.895169469f, 78.757757664f, 67.187563600f};

@@ -13,7 +13,8 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Integers wrap around, as in NumPy; they are computed as unsigned, for which wrapping is defined.
+// Integers wrap around, as in NumPy. They are negated as unsigned integers, whose wrapping is
+// defined.
 template <typename T>
 OPWRIGHT_CPU_INLINE T NegativeOf(T x) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -79,15 +80,15 @@ using SquareBits = Square<BitsOf<T>>;
 template <typename T>
 struct Line : Function<T, 1> {
   explicit Line(const Parameters& p)
-      // Adding -0 changes nothing; 0 would remove the sign of -0.
+      // Adding -0 preserves every value; adding 0 would remove the sign of -0.
       : scale(static_cast<T>(p.first)), bias(static_cast<T>(p.second == 0 ? -0.0 : p.second)) {}
   OPWRIGHT_CPU_INLINE T operator()(T x) const { return x * scale + bias; }
   T scale;
   T bias;
 };
 
-// Converts a bound to the dtype: for integers, to the nearest integer inside the bounds, clamped to
-// the dtype's range.
+// Converts a bound to the dtype. For integers, it is rounded to the nearest integer inside the
+// bounds and clamped to the dtype's range.
 template <typename T>
 T BoundOf(double bound, double (*round)(double)) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -1,4 +1,4 @@
-// where: selects one of two values per element, for any dtype, since only bits are moved.
+// where: selects one of two values per element. It only moves bits, so it supports any dtype.
 #include "common/attributes.h"
 #include "elementwise/kernel.h"
 
