@@ -56,7 +56,7 @@ KERNELS = {
 
 @pytest.fixture
 def interpret():
-    """A function ``(block, values) -> values``: runs a block on NumPy arrays by name."""
+    """A function ``(block, values) -> values`` that runs a block on named NumPy arrays."""
 
     def run(block, values):
         env = dict(values)

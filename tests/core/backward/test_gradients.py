@@ -1,4 +1,4 @@
-"""Gradients are correct: they match central differences in float64."""
+"""Gradients match central differences in float64."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_unread_outputs_of_a_split_have_a_zero_gradient(block, values, check_gra
     check_gradients(block, "loss", append_backward(append_mean(block, "y")), values)
 
 
-def test_any_variable_can_be_requested(block, values, check_gradients, interpret):
+def test_gradients_of_any_variable_can_be_requested(block, values, check_gradients, interpret):
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     block.append_op("square", {"x": "h"}, {"out": "y"})
     pairs = append_backward(append_mean(block, "y"), parameters=["x", block.var("h")])
@@ -172,7 +172,7 @@ def test_gradients_of_gradients_are_correct(block, values, interpret):
 
 
 def build_branch(block, *, nested=False):
-    """y = double_square(h) or 3 h, with h = w v; in a branch of a branch if `nested`."""
+    """Append y = double_square(h) or 3 h with h = w v, in a nested branch if `nested`."""
     program = block.program
     block.create_var("c", [1], "bool", is_data=True)
     block.append_op("multiply", {"x": "w", "y": "v"}, {"out": "h"})
@@ -211,7 +211,7 @@ def test_gradients_of_branches_are_correct(block, values, check_gradients, neste
     check_reads(block)
 
 
-def test_a_variable_that_one_branch_ignores_has_a_zero_gradient_there(block, values, interpret):
+def test_a_branch_that_ignores_a_variable_gives_it_a_zero_gradient(block, values, interpret):
     program = block.program
     block.create_var("c", [1], "bool", is_data=True)
     yes = program.create_block(0)
@@ -227,7 +227,7 @@ def test_a_variable_that_one_branch_ignores_has_a_zero_gradient_there(block, val
         np.testing.assert_array_equal(env["v_grad"], np.full((4, 4), v_grad))
 
 
-def test_a_target_within_a_block_is_differentiated_there(block, values):
+def test_the_gradient_of_a_target_in_an_inner_block_is_computed_in_that_block(block, values):
     body = block.program.create_block()
     body.append_op("square", {"x": "w"}, {"out": "y"})
     ((_, gradient),) = append_backward(body.var("y"))

@@ -1,4 +1,4 @@
-"""The refusals of append_backward, which then leaves the program unchanged."""
+"""If append_backward raises, the error names the cause, and the program is unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_operator_without_a_rule_is_harmless_outside_the_gradient_path(block)
     assert len(append_backward(block.var("y"))) == 1
 
 
-def test_a_gradient_that_stops_is_never_silently_zero(block):
+def test_a_gradient_stopped_by_an_operator_raises_instead_of_being_zero(block):
     loss = append(block, "floor", "h", "y")
     message = (
         r"'w' must get a gradient from 'y', got none, since floor \(operator 1 of block 0\): "
@@ -52,7 +52,7 @@ def test_a_gradient_that_stops_is_never_silently_zero(block):
         append_backward(loss)
 
 
-def test_integers_have_no_gradient(block):
+def test_a_gradient_through_an_integer_variable_raises(block):
     append(block, "cast", "h", "i", dtype="int32")
     loss = append(block, "cast", "i", "y", dtype="float32")
     with pytest.raises(
@@ -61,14 +61,14 @@ def test_integers_have_no_gradient(block):
         append_backward(loss)
 
 
-def test_a_value_saved_for_a_gradient_has_no_gradient_if_other_operators_read_it(block):
+def test_a_gradient_through_the_mask_of_dropout_raises(block):
     block.append_op("dropout", {"x": "h"}, {"out": "d", "mask": "mask"}, {"stream": 1})
     loss = append(block, "cast", "mask", "y", dtype="float32")
     with pytest.raises(GradientError, match=r"dropout .*: Variable\('mask', bool.* no float"):
         append_backward(loss)
 
 
-def test_a_declared_stop_affects_only_one_gradient_path(block):
+def test_an_operator_without_a_gradient_stops_only_its_own_path(block):
     append(block, "floor", "h", "f")
     block.append_op("add", {"x": "f", "y": "h"}, {"out": "y"})
     ((_, gradient),) = append_backward(block.var("y"))
@@ -85,7 +85,7 @@ def test_stop_gradient_excludes_parameters_unless_they_are_named(block):
         append_backward(block.var("y"), parameters=["w"])
 
 
-def test_no_grad_stops_like_stop_gradient(block):
+def test_no_grad_has_the_effect_of_stop_gradient(block):
     block.create_parameter("v", [4, 4])
     block.append_op("multiply", {"x": "h", "y": "v"}, {"out": "y"})
     pairs = append_backward(block.var("y"), no_grad=[block.var("h")])
@@ -123,13 +123,13 @@ def test_unused_variables_are_skipped_if_allowed(block):
     assert [(variable.name, gradient.name) for variable, gradient in pairs] == [("w", "w_grad")]
 
 
-def test_inputs_of_an_operator_without_a_gradient_are_used(block):
+def test_allow_unused_does_not_excuse_an_operator_without_a_gradient(block):
     loss = append(block, "floor", "h", "y")
     with pytest.raises(GradientError, match="since floor .* it has no gradient"):
         append_backward(loss, ["w"], allow_unused=True)
 
 
-def test_a_value_that_its_gradient_reads_must_not_be_overwritten(block):
+def test_overwriting_a_value_before_a_gradient_operator_reads_it_raises(block):
     append(block, "square", "h", "y")
     append(block, "relu", "x", "h")
     with pytest.raises(GradientError) as caught:
@@ -140,7 +140,7 @@ def test_a_value_that_its_gradient_reads_must_not_be_overwritten(block):
     )
 
 
-def test_a_value_whose_shape_alone_is_read_may_be_overwritten(block):
+def test_a_value_read_only_for_its_shape_may_be_overwritten(block):
     append(block, "relu", "h", "y")  # its gradient reads the output, and the shape of h
     append(block, "relu", "x", "h")
     assert len(append_backward(block.var("y"))) == 1
@@ -223,7 +223,7 @@ def test_a_gradient_with_a_wrong_shape_or_dtype_is_refused(block, context, toy):
             append_backward(append(block, op_type, "h", f"y_{op_type}"))
 
 
-def test_a_gradient_declared_zero_is_zero(block, context, toy):
+def test_a_gradient_set_to_none_is_zero(block, context, toy):
     def rule(g):
         g.output_grad("out")
         g.set_input_grad("x", None)
@@ -279,7 +279,7 @@ def test_targets_must_be_floats_of_one_block(block):
         append_backward(block.var("index"))
 
 
-def test_the_work_is_linear_in_the_number_of_operators():
+def test_the_cost_of_append_backward_is_linear_in_the_number_of_operators():
     def work(n_operators):
         block = Program().global_block()
         block.create_parameter("h0", [4])
@@ -290,7 +290,7 @@ def test_the_work_is_linear_in_the_number_of_operators():
     assert work(4000) < 16 * work(250) * 1.1
 
 
-def test_the_error_names_an_operator_of_a_file_that_its_own_shape_rule_refuses(block, context, toy):
+def test_the_error_names_the_operator_whose_shape_rule_refuses_its_inputs(block, context, toy):
     def infer_shape(ctx):
         ctx.require(len(ctx.input("x").shape) == 2, "x must have two axes")
         ctx.set_output("out", ctx.input("x").shape)

@@ -1,4 +1,4 @@
-"""``opwright kernels``: the matrix of operator, device and dtype."""
+"""``opwright kernels`` prints which libraries have kernels for each operator, device and dtype."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RIVAL = (
 
 
 def matrix(text):
-    """Return the rows by operator and device: dtype to letters."""
+    """Return {(operator, device): {dtype: library letters}} of a printed matrix."""
     lines = text.partition("\n\n")[0].splitlines()
     title, *rows = [line.split() for line in lines]
     return {tuple(row[:2]): dict(zip(title[2:], row[2:], strict=True)) for row in rows}
@@ -30,7 +30,7 @@ def matrix(text):
 
 @pytest.fixture
 def rivals(site):
-    """The swish of acme, and kernels for it that another distribution provides."""
+    """A site with acme's swish and kernels for it from another distribution."""
     site.add("acme")
     site.add("rival", RIVAL)
     return site
@@ -63,7 +63,7 @@ def test_a_gap_in_the_matrix_is_shown_as_a_dot(rivals):
     assert cells == {("acme.swish", "npu"): {"i8": "S"}, ("acme.swish_grad", "npu"): {"i8": "."}}
 
 
-def test_libraries_that_do_not_fit_in_a_cell_are_shown_as_a_plus(site):
+def test_a_plus_marks_a_cell_with_more_libraries_than_fit(site):
     site.add("acme")
     line = "    registry.add('acme.swish', device='cpu', dtypes='*', kernel='a:b', library='{}')\n"
     site.add("many", KERNEL_HOOK + "pass\n" + "".join(line.format(f"l{i}") for i in range(5)))

@@ -1,4 +1,4 @@
-"""The command ``opwright``, run as a process over real distributions."""
+"""The command ``opwright``, run in a process with installed test distributions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright.cli.command import list_commands
 from opwright.context import context
 from sites import KERNEL_HOOK, OP_HOOK, TABLE
 
-# The packages of a site.
+# Commands of the packages that every site has.
 COMMANDS = [
     name
     for name, command in list_commands().items()
@@ -116,7 +116,7 @@ def test_doctor_names_the_setting_that_excludes_the_operators(site):
     assert "\n  to fix it: unset OPWRIGHT_PLUGINS, which leaves out 1 plugin\n" in done.stdout
 
 
-def test_doctor_reports_nothing_missing_if_a_broken_plugin_may_provide_it(site):
+def test_doctor_does_not_report_missing_operators_if_a_plugin_is_broken(site):
     site.add("boom", "import not_there\n")
     done = site.command("doctor")
     assert done.returncode == 1
@@ -164,7 +164,7 @@ CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
 def test_doctor_accepts_a_kernel_for_an_unprovided_device(site):
-    """A package is not at fault if one of its other extras was not requested."""
+    """Such kernels belong to an extra of their package that is not installed."""
     hook = "registry.add('acme.swish', device='gpu', dtypes='*', kernel='not_there:k')\n"
     site.add("acme")
     site.add("more", KERNEL_HOOK + hook)
@@ -179,7 +179,7 @@ def test_doctor_refuses_a_time_limit_that_is_too_short_or_infinite(capsys, given
     assert f"{text}{given}; give" in capsys.readouterr().err
 
 
-def test_doctor_survives_plugins_that_crash_and_names_them(site):
+def test_doctor_lists_plugins_that_crash(site):
     site.add("acme")
     site.add("early", CRASH)
     site.add("later", modules={"swish": CRASH})
@@ -203,7 +203,7 @@ def test_doctor_shows_the_functions_in_which_a_plugin_crashed(site):
     assert lines == ["<module>", "inner"]
 
 
-def test_doctor_reports_the_consequences_of_a_fault_once(site):
+def test_doctor_groups_equal_load_failures_of_a_plugin(site):
     names = "".join(f"registry.add('late.op{i}', 'not_there:X')\n    " for i in range(9))
     site.add("late", OP_HOOK + names)
     [found] = json.loads(site.command("doctor", "--json").stdout)["problems"]
@@ -219,7 +219,7 @@ def test_doctor_stops_plugins_that_hang(site):
     assert "  reason: took more than 2 s while its hooks ran" in done.stdout
 
 
-def test_doctor_keeps_the_output_of_plugins_out_of_its_report(site):
+def test_doctor_excludes_the_output_of_plugins_from_its_report(site):
     site.add("acme", "print('hello')\nimport sys\nsys.stdout.flush()\n" + TABLE)
     assert site.command("doctor").returncode == 0
 
@@ -293,7 +293,7 @@ def test_an_interrupted_command_prints_no_traceback(capsys, monkeypatch):
     assert told == "opwright: kernels: interrupted\n  plugin 'endless' was being loaded\n"
 
 
-def test_output_to_a_full_disk_is_one_line_of_error(site):
+def test_a_full_disk_causes_a_one_line_error(site):
     site.add("acme")
     code = (
         "import sys, os; from opwright.cli import main\n"

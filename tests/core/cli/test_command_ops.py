@@ -1,4 +1,4 @@
-"""``opwright ops``: the list of operators, and one operator as a page."""
+"""``opwright ops`` lists operators, or shows one operator as a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(text):
 
 
 def sections(text):
-    """Return the blocks of a page by their titles."""
+    """Return the sections of a page, as lines by title."""
     blocks = [block.splitlines() for block in text.split("\n\n")]
     return {lines[0]: lines[1:] for lines in blocks if not lines[0].startswith(" ")}
 
@@ -145,7 +145,7 @@ def test_a_misspelled_option_is_reported(site):
 
 
 def blend():
-    """An operator with every kind of slot."""
+    """Return the maker of an operator with every kind of slot."""
     return (
         OpMaker("acme.blend")
         .add_comment("A blend.")
@@ -306,7 +306,7 @@ def test_every_installed_operator_has_a_page_of_100_columns_whose_example_runs()
         with np.errstate(all="ignore"), context_guard(context):
             exec(code["code"], names)  # the page promises that it runs
     definitions = map(context.ops.get, without)
-    # The translator of graphs writes the text of a PyTorch call.
+    # For a PyTorch call, the graph translator describes the call instead.
     definitions = (d for d in definitions if not d.op_type.startswith("torch."))
     assert [d.op_type for d in definitions if not d.plan_only and d.control is None] == []
 

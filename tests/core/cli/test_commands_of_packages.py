@@ -1,4 +1,4 @@
-"""Commands that packages add: found by entry points, with errors for missing ones."""
+"""Commands that packages add through entry points, and errors for missing commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bare(tmp_path):
 
 
 def add_command(site, name, text, module=SIZES):
-    """Install a distribution that adds a command; `text` defines the entry point's object."""
+    """Install a distribution that adds a command; `text` is its module ``commands``."""
     package = site.add(name, modules={"commands": text, "sizes": module})
     [info] = site.folder.glob(f"opwright_{name}-*.dist-info")
     with (info / "entry_points.txt").open("a") as file:

@@ -1,4 +1,4 @@
-"""The command line handles output, names and errors of plugins, and third-party metadata."""
+"""The command line handles arbitrary output, names, errors and metadata of third parties."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ctypes.CDLL(None).puts(b"from C")
 
 @pytest.fixture
 def noisy(site: Site) -> Site:
-    """A site with a plugin that prints at its import."""
+    """A site with a plugin that prints when it is imported."""
     site.add("acme", NOISY)
     return site
 
@@ -31,12 +31,12 @@ def noisy(site: Site) -> Site:
 def test_the_output_of_a_plugin_is_not_in_the_json(noisy: Site, words: tuple[str, ...]) -> None:
     done = noisy.command(*words, "--json")
     json.loads(done.stdout)
-    if words != ("doctor",):  # whose child process keeps it
+    if words != ("doctor",):  # captured by its child process
         for text in ("from Python", "from a descriptor", "from C"):
             assert text in done.stderr
 
 
-def test_a_document_printed_only_by_a_command_is_kept(site: Site) -> None:
+def test_the_json_printed_by_a_third_party_command_is_kept(site: Site) -> None:
     package = site.add("acme", modules={"show": SHOW})
     [info] = site.folder.glob("*.dist-info")
     with (info / "entry_points.txt").open("a") as file:
@@ -91,7 +91,7 @@ def test_doctor_reports_metadata_that_cannot_be_read(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", ["RECORD", "METADATA"])
-def test_advice_about_damaged_metadata_does_not_break_a_call(site: Site, name: str) -> None:
+def test_damaged_metadata_does_not_hide_the_import_error_of_a_plugin(site: Site, name: str) -> None:
     site.add("acme", "import nothing_here")
     site.add("other")
     [info] = site.folder.glob("opwright_acme-*.dist-info")

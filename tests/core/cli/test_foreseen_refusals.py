@@ -1,4 +1,4 @@
-"""Commands mark kernels that would refuse on this machine according to their plugin."""
+"""Commands mark kernels that, according to their plugin, would refuse on this machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BROKEN = {
 
 @pytest.fixture
 def rival(site):
-    """Add faster kernels for acme's swish; the given line is the body of their find_refusal."""
+    """A function that adds faster kernels for acme's swish, given the body of find_refusal."""
 
     def add(answer, hook=HOOK):
         site.add("acme")
@@ -70,7 +70,7 @@ def test_kernels_of_another_device_or_dtype_are_not_queried(rival):
     assert "asked" not in done.stdout
 
 
-def test_kernels_reports_that_a_librarys_kernels_would_refuse(rival):
+def test_the_kernels_command_reports_a_library_whose_kernels_would_refuse(rival):
     site = rival(LACK)
     done = site.command("kernels")
     asked, matrix = done.stdout.split("\n", 1)
@@ -85,13 +85,13 @@ def test_kernels_reports_that_a_librarys_kernels_would_refuse(rival):
     assert "asked" not in site.command("kernels", "--library", "acme").stdout
 
 
-def test_kernels_reports_a_library_some_of_whose_kernels_would_refuse(rival):
+def test_the_kernels_command_reports_that_only_some_kernels_would_refuse(rival):
     other = "    registry.add('acme.swish', device='cpu', dtypes=['int8'], library='fast', "
     done = rival(LACK, HOOK + other + "kernel='a:b')\n").command("kernels")
     assert f"  some would refuse: {REASON}\n" in done.stdout
 
 
-def test_doctor_reports_a_refusal_but_no_fault(rival):
+def test_doctor_does_not_report_a_refusal_as_a_fault(rival):
     site = rival(LACK)
     done = site.command("doctor")
     assert done.returncode == 0
@@ -111,7 +111,7 @@ def test_doctor_reports_a_refusal_but_no_fault(rival):
 
 @pytest.fixture
 def broken(site):
-    """A plugin with a kernel for each of `BROKEN`, and the report of each."""
+    """A site with one kernel for each function in `BROKEN`, and the expected error messages."""
     line = (
         "    registry.add('acme.swish', device='cpu', dtypes=['float32'], library='l{n}', "
         "kernel='opwright_broken.fast:swish', find_refusal='opwright_broken.fast:find_{n}')\n"

@@ -1,4 +1,4 @@
-"""Reports of packages to ``opwright doctor`` about services that they use."""
+"""``opwright doctor`` reports the state of services that packages use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def opwright_annexes(registry):
 
 
 def add_service(site: Site, text: str, name: str = "acme") -> None:
-    """Install a distribution with a function for doctor, whose body is `text`."""
+    """Install a distribution with a check for doctor; `text` is the body of the function."""
     body = "".join(f"    {line}\n" for line in text.splitlines())
     code = f"from opwright.commands import Examination\n\ndef examine():\n{body}"
     site.add(name, TABLE + ANNEX, modules={"doctor": code})
@@ -36,7 +36,7 @@ def add_service(site: Site, text: str, name: str = "acme") -> None:
 GOOD = 'print("noise")\nreturn Examination({"library": "Acme 3", "self-test": "2 are right"})'
 
 
-def test_the_facts_of_a_service_are_printed(site: Site) -> None:
+def test_doctor_prints_the_facts_about_a_service(site: Site) -> None:
     add_service(site, GOOD)
     done = site.command("doctor")
     assert "acme (opwright-acme 1.0)\n  library    Acme 3\n  self-test  2 are right" in done.stdout
@@ -45,7 +45,7 @@ def test_the_facts_of_a_service_are_printed(site: Site) -> None:
     assert done.returncode == 0
 
 
-def test_services_are_plain_data(site: Site) -> None:
+def test_services_can_be_printed_as_json(site: Site) -> None:
     add_service(site, GOOD)
     [service] = json.loads(site.command("doctor", "--json").stdout)["services"]
     assert service == {
@@ -77,13 +77,13 @@ def test_a_broken_service_is_reported_with_the_fix(site: Site, text: str, reason
     assert done.returncode == 1
 
 
-def test_the_error_of_an_invalid_examination_is_shown(site: Site) -> None:
+def test_the_error_for_an_invalid_return_value_is_shown(site: Site) -> None:
     add_service(site, "return 3")
     text = site.command("doctor").stdout
     assert "must return an opwright.commands.Examination, got 3" in text
 
 
-def test_a_service_of_a_disabled_plugin_is_not_examined(site: Site) -> None:
+def test_services_of_disabled_plugins_are_not_checked(site: Site) -> None:
     add_service(site, "return 1 / 0")
     site.add("other")
     done = site.command("doctor", OPWRIGHT_PLUGINS="other")

@@ -1,4 +1,4 @@
-"""The Context: the default, guards, pins, and its part in plan keys."""
+"""The default Context, guards, pins, and the epoch that invalidates plans."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_pin_takes_effect_immediately_and_persists(context):
     assert order(context) == ["fast", "slow"]
 
 
-def test_a_pin_used_as_a_guard_ends_with_its_block(context):
+def test_a_pin_used_as_a_context_manager_ends_with_its_block(context):
     context.pin("*", "slow")
     with context.pin("*", "fast"), context.pin("acme.swish", "slow"):
         assert order(context) == ["slow"]
@@ -126,7 +126,7 @@ def test_a_change_that_affects_plans_advances_the_epoch_of_all_contexts_with_the
 
 
 @pytest.mark.parametrize("room", ["ops", "kernels", "devices", "passes"])
-def test_every_registry_advances_the_epoch(context, room):
+def test_an_addition_to_any_registry_advances_the_epoch(context, room):
     add = {
         "ops": lambda: context.ops.add("acme.new", "m:A", ACME),
         "kernels": lambda: context.kernels.add(
@@ -149,7 +149,7 @@ def test_a_fresh_context_is_empty():
     assert context.records == ()
 
 
-def test_a_context_with_given_paths_finds_their_plugins(site, monkeypatch):
+def test_discovery_with_given_paths_finds_the_plugins_there(site, monkeypatch):
     site.add("faraway")
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(site.cache))
     monkeypatch.syspath_prepend(str(site.folder))

@@ -1,4 +1,4 @@
-"""Explanations: every candidate, chosen, accepted or rejected, and why."""
+"""Explanations list every candidate as chosen, accepted or rejected, with the reason."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_if_prepare_refuses_the_next_kernel_is_chosen(context):
     assert (fast.verdict, fast.reason) == ("rejected", "refused: odd size")
 
 
-def test_without_a_dtype_each_dtype_has_its_own_choice(context):
+def test_without_a_dtype_one_kernel_is_chosen_for_each_dtype(context):
     found = explain("acme.swish", context=context)
     assert [v for v in verdicts(found) if v[1]] == [
         ("double", 1, "chosen"),
@@ -103,7 +103,7 @@ def test_a_pin_determines_the_choice_and_is_reported(context):
     assert "the Context pins acme.swish to the library 'numpy'" in str(found)
 
 
-def test_a_pin_for_all_takes_precedence(context):
+def test_a_pin_for_all_operators_takes_precedence(context):
     with context.pin("*", "numpy"):
         found = explain("acme.swish", dtype="float32", context=context)
     assert [v for v in verdicts(found) if v[1]] == [
@@ -112,7 +112,7 @@ def test_a_pin_for_all_takes_precedence(context):
     ]
 
 
-def test_the_order_matches_the_candidates(context):
+def test_accepted_kernels_are_listed_in_the_order_of_the_candidates(context):
     for pins in ({}, {"*": "numpy"}, {"acme.swish": "fast"}):
         twin = context.with_pins(pins)
         chosen = explain("acme.swish", dtype="float64", context=twin).candidates
@@ -134,13 +134,13 @@ def test_the_table_is_readable(context):
     assert repr(explain("acme.swish", dtype="float32", context=context)) == text
 
 
-def test_the_table_reports_that_nothing_fits(context):
+def test_the_table_reports_that_no_kernel_fits(context):
     found = explain("acme.swish", "cuda", "float64", context=context)
     assert found.chosen is None
     assert str(found).startswith("acme.swish[cuda, float64]: no kernel fits\n")
 
 
-def test_the_explanation_is_plain_data(context):
+def test_an_explanation_can_be_converted_to_json(context):
     found = explain("acme.swish", dtype="float32", context=context).to_json()
     data = json.loads(json.dumps(found))
     assert data["candidates"][0]["package"]["distribution"] == "opwright-other"

@@ -1,4 +1,4 @@
-"""Operators shared by the tests of describe, and a recorder instead of a program."""
+"""Operators for the tests of `describe`, and a recorder that takes the place of a program."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import settings
 
 from opwright.op import OpDefinition, OpMaker, elementwise_shape, grad_op, same_shape_as
 
-# Generates the same cases on each run, without a deadline.
+# Hypothesis generates the same cases in each run, without a deadline.
 settings.register_profile("opwright", deadline=None, derandomize=True)
 settings.load_profile("opwright")
 
 
 def make_swish() -> OpDefinition:
-    """The operator of the third-party package in the examples."""
+    """Return the operator of the third-party example package."""
     return (
         OpMaker("acme.swish")
         .add_comment("Swish, out = x * sigmoid(beta * x). Ramachandran et al., 2017.")
@@ -31,7 +31,7 @@ def make_swish() -> OpDefinition:
 
 
 def make_add() -> OpDefinition:
-    """An operator with two inputs of equal dtype that broadcast."""
+    """Return an operator that broadcasts two inputs of equal dtype."""
     return (
         OpMaker("add")
         .add_comment("out = x + y, broadcast.")
@@ -56,7 +56,7 @@ def add() -> OpDefinition:
 
 @dataclass
 class Op:
-    """The parts of a program's operator that rules use."""
+    """A minimal operator with only the fields that rules read."""
 
     type: str
     inputs: dict[str, tuple[str, ...]]
@@ -66,7 +66,7 @@ class Op:
 
 @dataclass
 class Recorder:
-    """An emitter that records calls; an operator has one output `out` by default."""
+    """An emitter that records calls; without `outputs`, an operator has one output `out`."""
 
     ops: list[Op] = field(default_factory=list)
     block: str = "the block"

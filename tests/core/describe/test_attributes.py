@@ -1,4 +1,4 @@
-"""Attribute values: acceptance, conversion, defaults and refusals."""
+"""Attribute values are checked, converted, and filled in with defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTS, FLOATS, STRINGS, BOOLS = AttrType.INTS, AttrType.FLOATS, AttrType.STRINGS,
 
 
 class Tensor:
-    """The parts of another library's array that attributes use."""
+    """A minimal array of another library, with only the methods that attributes call."""
 
     def __init__(self, elements):
         self.tolist = lambda: elements
@@ -57,7 +57,7 @@ def attr(type, **how):
         (AttrType.BLOCK, 2, 2),
     ],
 )
-def test_values_become_exactly_plain_python_values(type, given, checked):
+def test_values_are_converted_to_plain_python_types(type, given, checked):
     value = attr(type).check("op", given)
     assert value == checked
     for element in value if isinstance(value, tuple) else (value,):
@@ -130,7 +130,7 @@ def test_values_outside_the_range_are_refused(given):
         ranged.check("op", given)
 
 
-def test_the_value_of_an_inclusive_bound_is_accepted():
+def test_an_inclusive_bound_is_accepted():
     ranged = attr(INT, min=-1, max=1)
     assert [ranged.check("op", value) for value in (-1, 0, 1)] == [-1, 0, 1]
 
@@ -228,7 +228,7 @@ def test_filled_attributes_are_in_the_order_of_the_operator():
     assert list(PROTO.fill_attrs(given)) == ["axis", "scale", "starts", "limit"]
 
 
-def test_none_counts_as_not_given():
+def test_none_counts_as_omitted():
     given = {"axis": 1, "scale": None, "limit": None}
     assert PROTO.fill_attrs(given) == {"axis": 1, "scale": 1.0, "starts": (0,)}
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""OpDefinition: slots are counted, dtypes checked, and every output gets a meta."""
+"""OpDefinition counts slots, checks dtypes, and infers a meta for every output."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_absent_slots_have_no_metas_and_lists_have_one_per_variable():
         assert not ctx.has_output("mask")
         assert list(ctx.output_slots) == ["out", "mask"]
         ctx.set_outputs("out", [(1,), (2,), (3,)])
-        ctx.set_output("mask", (9,))  # not wanted, skipped, like these
+        ctx.set_output("mask", (9,))  # has no effect because mask is absent, like the next line
         ctx.set_outputs("mask", [(9,)])
         ctx.set_metas("mask", [I64])
 
@@ -81,7 +81,7 @@ def test_absent_slots_have_no_metas_and_lists_have_one_per_variable():
     assert mask == ()
 
 
-def test_the_only_dtype_of_a_slot_is_the_dtype_of_the_output():
+def test_a_slot_with_only_one_allowed_dtype_determines_the_output_dtype():
     def infer_shape(ctx):
         ctx.set_outputs("out", [(1,)])
         ctx.set_output("mask", (1,))
@@ -356,7 +356,7 @@ def test_invalid_slots_are_refused(definition, inputs, outputs, message):
         definition.check_slots(inputs, outputs)
 
 
-def test_the_number_of_unnamed_outputs_is_determined():
+def test_count_outputs_determines_the_number_of_unnamed_outputs():
     split = many_maker().build(lambda ctx: None, count_outputs=lambda ctx: len(ctx.inputs("x")) + 1)
     assert split.output_counts(((F32, F32), (), ()), {}) == (3, 0)
     with pytest.raises(SlotError, match=r"op: the number of 'out' must be given, got no names"):

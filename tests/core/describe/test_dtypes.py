@@ -75,7 +75,7 @@ def test_the_error_for_an_unknown_dtype_suggests_the_nearest_name(given, message
         canonical_dtype(given)
 
 
-def test_sizes_and_codes_of_unknown_dtypes_are_refused():
+def test_unknown_dtypes_and_dlpack_codes_raise():
     for ask in (item_size, dtype_to_code, dtype_to_numpy):
         with pytest.raises(DtypeError, match=r"unknown dtype, got 'int3'"):
             ask("int3")

@@ -1,4 +1,4 @@
-"""The generated module: it matches the wire format, and few modules import it."""
+"""The generated module matches the wire format, and describing operators does not import it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _all_messages(messages):
         yield from _all_messages(message.nested_type)
 
 
-def test_the_module_is_generated_by_the_oldest_supported_release():
+def test_the_module_is_generated_with_the_oldest_supported_release():
     source = (ROOT / "core/src/opwright/framework_pb2.py").read_text()
     assert "# Protobuf Python Version: 5.29.0\n" in source
 

@@ -1,4 +1,4 @@
-"""Gradient rules: their inputs and outputs, and that no gradient is lost silently."""
+"""Gradient rules have the right inputs and outputs, and omitted gradients raise errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .complex_operator import complex_definition
 
 
 def swish_grad(x, out_grad, x_grad, *, beta):
-    """The kernel of the third-party package in the examples."""
+    """The kernel of the third-party example package."""
 
 
 def context(definition, op, recorder, grads, wanted):
@@ -41,7 +41,7 @@ def swish_op(make_op):
 # -- the derived operator --------------------------------------------------------------------------
 
 
-def test_a_third_party_kernel_takes_exactly_the_derived_slots(swish):
+def test_the_parameters_of_a_third_party_kernel_match_the_derived_slots(swish):
     proto = derive_grad_definition(swish).proto
     parameters = inspect.signature(swish_grad).parameters.values()
     slots = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -49,7 +49,7 @@ def test_a_third_party_kernel_takes_exactly_the_derived_slots(swish):
     assert [p.name for p in parameters if p.kind is p.KEYWORD_ONLY] == list(proto.attr_protos)
 
 
-def test_the_derived_operator_is_described_like_any_other(swish):
+def test_the_derived_operator_has_a_complete_proto(swish):
     proto = derive_grad_definition(swish).proto
     assert proto.type == "acme.swish_grad"
     assert proto.dispatch_slot == "x"
@@ -59,7 +59,7 @@ def test_the_derived_operator_is_described_like_any_other(swish):
     assert (x_grad.optional, x_grad.same_as) == (True, "x")
 
 
-def test_every_slot_of_the_derived_operator_has_its_position():
+def test_the_slots_of_the_derived_operator_have_a_fixed_order():
     proto = derive_grad_definition(complex_definition()).proto
     assert list(proto.input_slots) == [
         "weight",
@@ -113,7 +113,7 @@ def test_derived_names_must_not_clash():
 # -- grad_op as a rule -----------------------------------------------------------------------------
 
 
-def test_the_rule_writes_one_operator_and_sets_its_outputs(swish, swish_op, recorder):
+def test_the_rule_emits_one_operator_and_sets_the_input_gradients(swish, swish_op, recorder):
     g = context(swish, swish_op, recorder, {"out": ["b_grad"]}, {"x": [True]})
     swish.gradient(g)
     g.check_complete()
@@ -184,7 +184,7 @@ def test_the_rule_requests_wanted_gradients_and_replaces_missing_gradients_with_
         ),
     ],
 )
-def test_a_gradient_that_the_operator_would_lose_is_refused(
+def test_a_gradient_that_the_derived_operator_cannot_compute_is_refused(
     complex_op, recorder, grads, wanted, message
 ):
     definition = complex_definition()
@@ -323,7 +323,7 @@ def test_zeros_are_materialized_only_if_another_gradient_is_nonzero(g, recorder)
 # -- bodies ----------------------------------------------------------------------------------------
 
 
-def test_a_body_writes_simpler_operators_in_place(swish, swish_op, recorder):
+def test_a_body_emits_simpler_operators(swish, swish_op, recorder):
     b = BodyContext(swish_op, swish.proto, recorder)
     assert (b.attr("beta"), b.has_output("out")) == (2.0, True)
     scaled = b.emit("scale", {"x": b.input("x")}, attrs={"scale": b.attr("beta")})

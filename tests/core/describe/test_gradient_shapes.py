@@ -14,7 +14,7 @@ from .complex_operator import complex_definition
 
 
 def complex_inputs(**changed):
-    """Return consistent metas by slot, with some slots changed."""
+    """Return consistent input metas in slot order, with the slots in `changed` replaced."""
     f32 = Meta((2, -1), "float32")
     slots = {
         "weight": (f32,),
@@ -77,13 +77,13 @@ def test_a_gradient_for_too_few_variables_is_refused():
         definition.infer(one, {}, (1, 2, 1))
 
 
-def test_a_gradient_that_is_zero_is_not_checked():
+def test_an_absent_output_gradient_is_not_checked():
     definition = derive_grad_definition(complex_definition())
     weight, x, bias, *_ = inputs = complex_inputs(out_grad=())
     assert definition.infer(inputs, {}, (1, 2, 1)) == (weight, x, bias)
 
 
-def test_a_gradient_refuses_the_inputs_that_its_forward_operator_refuses():
+def test_a_gradient_operator_refuses_the_inputs_that_its_forward_operator_refuses():
     def infer_shape(ctx):
         ctx.require_shape("y", ctx.input("x").shape)
         ctx.set_output("out", ctx.input("x").shape)

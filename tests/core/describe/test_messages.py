@@ -87,7 +87,7 @@ def test_an_unset_version_means_version_one():
     assert OpProto.from_proto(message).version == 1
 
 
-def test_the_numbers_of_types_match_the_wire_format():
+def test_the_values_of_attribute_types_match_the_wire_format():
     assert {type.name: type.value for type in AttrType} == dict(pb.AttrType.items()[1:])
 
 
@@ -245,7 +245,7 @@ def test_an_operator_of_a_program_survives_a_round_trip():
     assert list(again["attrs"]) == sorted(attrs)
 
 
-def test_a_slot_that_is_written_twice_is_refused():
+def test_a_duplicate_slot_is_refused():
     message = pb.OpDesc(type="op")
     for _ in range(2):
         message.inputs.add(slot="x", names=["a"])
@@ -253,7 +253,7 @@ def test_a_slot_that_is_written_twice_is_refused():
         read_op(message)
 
 
-def test_an_attribute_that_is_written_twice_is_refused():
+def test_a_duplicate_attribute_is_refused():
     message = pb.OpDesc(type="op")
     message.attrs["a"].i = 1
     data = message.SerializeToString()

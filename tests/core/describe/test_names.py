@@ -1,4 +1,4 @@
-"""Hints and fresh names."""
+"""Hints for misspelled names, and unique names."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def test_a_hint_suggests_the_nearest_name_or_lists_all():
         ("axes", ["axis"], "axis"),
     ],
 )
-def test_the_error_for_a_foreign_argument_name_suggests_ours(name, known, meant):
+def test_the_hint_for_an_argument_name_of_another_framework_suggests_the_opwright_name(
+    name, known, meant
+):
     assert hint_argument(name, known) == f"; did you mean {meant!r}?"
 
 
@@ -60,7 +62,7 @@ def test_the_error_for_an_unknown_argument_name_suggests_the_nearest():
     assert hint_argument("dim", ["x", "value"], "inputs") == "; inputs are 'x', 'value'"
 
 
-def test_no_foreign_name_maps_to_itself():
+def test_no_name_of_another_framework_maps_to_itself():
     for foreign, names in FOREIGN_ARGUMENTS.items():
         assert len({foreign, *names}) == 1 + len(names), foreign
         assert foreign == foreign.lower()

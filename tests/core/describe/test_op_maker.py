@@ -1,4 +1,4 @@
-"""OpMaker: chains of calls, and requirements of a complete operator."""
+"""OpMaker builds operators through chained calls, and refuses incomplete operators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from opwright.packages import Package
 
 
 def maker(type="acme.op"):
-    """A valid operator, which tests make invalid."""
+    """Return the maker of a valid operator, which tests make invalid."""
     return (
         OpMaker(type)
         .add_comment("An operator.")
@@ -208,7 +208,7 @@ def test_the_first_required_input_or_a_dtype_attribute_selects_the_kernel(dispat
     assert chain.build(lambda ctx: None).proto.dispatch_slot == dispatch
 
 
-def test_arguments_that_are_functions_are_checked():
+def test_arguments_that_must_be_functions_are_checked():
     with pytest.raises(
         RegistrationError, match=r"acme.op: infer_shape must be a function, got None"
     ):

@@ -1,4 +1,4 @@
-"""OpMaker: every mistake in a slot or an attribute is refused by name."""
+"""OpMaker reports every mistake in a slot or an attribute by its name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright.op import OpMaker, same_shape_as
 
 
 def maker(type="acme.op"):
-    """A valid operator, which tests make invalid."""
+    """Return the maker of a valid operator, which tests make invalid."""
     return (
         OpMaker(type)
         .add_comment("An operator.")

@@ -31,7 +31,7 @@ def program():
 
 
 def plain(message):
-    """Return the message that protobuf has read, in the form of `read_message`."""
+    """Convert a protobuf message to the nested dict that `read_message` returns."""
     if not hasattr(message, "ListFields"):
         return message
     fields = {}
@@ -50,7 +50,7 @@ def to_bytes(message):
     return messages.program_to_bytes(plain(message))
 
 
-def test_a_program_is_serialized_as_by_protobuf():
+def test_protobuf_reads_a_serialized_program():
     message = program()
     data = to_bytes(message)
     message.format, message.format_version = "opwright.program", 1

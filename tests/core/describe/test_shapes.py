@@ -1,4 +1,4 @@
-"""Shape arithmetic: it matches NumPy, and results for unknown dimensions agree with known ones."""
+"""Shape arithmetic matches NumPy, and is consistent for known and unknown dimensions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ shapes = st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4).map(tuple)
 
 @st.composite
 def shape_and_mask(draw):
-    """A known shape, and the same shape with some dimensions unknown."""
+    """Draw a known shape, and the same shape with some dimensions unknown."""
     shape = draw(shapes)
     hidden = draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
     return shape, tuple(-1 if hide else dim for dim, hide in zip(shape, hidden))
@@ -79,7 +79,9 @@ def test_broadcasting_unknown_dimensions_agrees_with_every_known_size(a, b):
         ((-1,), (0,), (0,)),
     ],
 )
-def test_an_unknown_dimension_becomes_the_known_dimension_unless_it_is_one(a, b, out):
+def test_broadcasting_an_unknown_dimension_with_a_known_one_gives_the_known_one_unless_it_is_1(
+    a, b, out
+):
     assert broadcast_shapes(a, b, CTX) == out
 
 
@@ -112,13 +114,13 @@ def test_the_error_for_an_axis_out_of_range_states_the_range():
         normalize_axis(CTX, 0, 0)
 
 
-def test_a_scalar_may_count_as_one_element_along_one_axis():
+def test_a_scalar_can_be_treated_as_one_dimensional():
     assert [normalize_axis(CTX, axis, 0, scalar=True) for axis in (0, -1)] == [0, 0]
     with pytest.raises(ShapeError, match=r"op: axis must be in \[-1, 1\) for a 0-d input, got"):
         normalize_axis(CTX, 1, 0, scalar=True)
 
 
-def test_without_given_axes_all_axes_are_used():
+def test_empty_axes_mean_all_axes():
     assert normalize_axes(CTX, (), 3) == (0, 1, 2)
     assert normalize_axes(CTX, (-1, 0), 3) == (2, 0)
     with pytest.raises(ShapeError, match=r"op: axis must name each axis once, got axis=\[0, -2\]"):

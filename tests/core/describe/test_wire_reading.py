@@ -1,4 +1,4 @@
-"""The reader of messages: it reads the wire format, and refuses violations."""
+"""The message reader decodes the wire format and refuses malformed messages."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_unknown_fields_are_skipped():
         (b"\x1a\x01\xff", "can't decode byte 0xff"),
     ],
 )
-def test_a_message_that_breaks_a_rule_of_the_format_is_refused(data, text):
+def test_a_malformed_message_is_refused(data, text):
     with pytest.raises(ValueError, match=text):
         read(data)
 
@@ -88,7 +88,7 @@ def test_the_tables_match_the_wire_format():
     assert table(pb.ProgramDesc.DESCRIPTOR) == wire_reading.PROGRAM
 
 
-def test_bytes_and_floats_in_foreign_messages_are_read() -> None:
+def test_bytes_and_floats_are_read() -> None:
     schema = {1: ("data", "y", False, None), 2: ("numbers", "g", True, None)}
     data = b"\x0a\x02\xff\x00\x12\x04\x00\x00\x80\x3f"
     assert _runtime.read_message(data, schema) == {"data": b"\xff\x00", "numbers": [1.0]}

@@ -1,4 +1,4 @@
-"""Wheels of small plugins, mostly with one fault; a wheel is a zip file with metadata."""
+"""Builds wheels of small plugins, most with one fault each, as zip files with metadata."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ DUPLICATE_OPERATOR = (
 """
 )
 
-# The kernel key of another plugin: same operator, device, dtype and library.
+# The kernel has the same operator, device, dtype and library as a kernel of another plugin.
 DUPLICATE_KERNEL = (
     HEAD
     + """

@@ -30,7 +30,7 @@ IMPORTED = "\nimport sys\nimported = sorted(m for m in sys.modules if m.startswi
 
 @pytest.fixture
 def full_site(site):
-    """A site on which a first process has run discovery."""
+    """A site with 400 distributions, on which a first process has run discovery."""
     for i in range(100):
         site.add(f"p{i}", MANY)
     for i in range(300):

@@ -191,7 +191,7 @@ def test_strict_raises_for_excluded_plugins(site):
 
 @pytest.fixture
 def left_out(site):
-    """A site whose plugin acme has ended two processes and a fork; return its hook module."""
+    """Make the import of acme terminate two processes and a fork; return its hook module."""
     package = site.add("acme", ENDS["exit"][0])
     run(site, LOOK), run(site, LOOK), look(site)
     return package / "plugin.py"
@@ -243,7 +243,7 @@ def test_a_plugin_with_a_changed_file_is_retried(site, left_out):
     assert look(site)[:2] == (["acme.swish"], [])
 
 
-def test_a_plugin_with_another_version_is_retried(site, left_out):
+def test_a_plugin_with_a_new_version_is_retried(site, left_out):
     left_out.write_text(_table().replace("{name}", "acme"))
     os.utime(left_out, ns=(0, 0))
     [info] = site.folder.glob("*.dist-info")
@@ -259,7 +259,7 @@ def test_an_unwritable_cache_is_harmless(site, tmp_path):
     assert (types, failures, warned) == (["acme.swish"], [], "")
 
 
-def test_imports_of_indexed_plugins_write_and_read_no_note(site):
+def test_imports_of_indexed_plugins_do_not_read_or_write_notes(site):
     site.add("acme")
     look(site)
     code = """
@@ -275,7 +275,7 @@ def test_imports_of_indexed_plugins_write_and_read_no_note(site):
     assert notes(site) == []
 
 
-def test_crashes_in_doctors_child_process_leave_no_note(site):
+def test_crashes_in_the_child_process_of_doctor_leave_no_note(site):
     site.add("acme", ENDS["exit"][0])
     assert site.command("doctor").returncode == 1
     assert notes(site) == []

@@ -1,4 +1,4 @@
-"""The hooks and their registrars: allowed registrations, and their time."""
+"""Hooks and registrars: which registrations are allowed, and until when."""
 
 from __future__ import annotations
 

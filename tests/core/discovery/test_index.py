@@ -1,4 +1,4 @@
-"""The index of plugins: used if valid, harmless if stale, corrupt or unwritable."""
+"""The plugin index is used if valid, and harmless if stale, corrupt or unwritable."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_using_an_operator_imports_only_its_own_module(site):
     assert site.json(code) == ["opwright_acme", "opwright_acme.swish"]
 
 
-def test_an_index_restores_every_registration(site):
+def test_all_registrations_are_restored_from_the_index(site):
     table = """
     import opwright.plugin as plugin
 
@@ -172,7 +172,7 @@ def test_an_unwritable_cache_is_harmless(site):
     assert found["state"].startswith("unwritable: ")
 
 
-def test_a_folder_instead_of_the_index_is_harmless(site):
+def test_a_folder_in_place_of_the_index_file_is_harmless(site):
     site.add("acme")
     site.json(LOOK)
     [name] = index_files(site)
@@ -204,7 +204,7 @@ def test_failures_are_never_cached(site):
     table = "import not_there\n"
     package = site.add("acme", table)
     assert site.failures() == [["acme", "ModuleNotFoundError: No module named 'not_there'"]]
-    # Installing a missing dependency changes none of the plugin's own files.
+    # Installing a missing dependency does not change any file of the plugin.
     (site.folder / "not_there.py").write_text("")
     (package / "plugin.py").touch()
     assert site.failures()[0][1].startswith("a plugin must implement a hook")

@@ -44,7 +44,7 @@ def rewrite(site, change):
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
-def test_an_index_that_others_may_write_is_not_read(site, mode):
+def test_a_group_or_world_writable_index_is_not_read(site, mode):
     site.add("acme")
     site.json(LOOK)
     [name] = index_files(site)
@@ -57,7 +57,7 @@ def test_an_index_that_others_may_write_is_not_read(site, mode):
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
-def test_an_index_in_a_folder_that_others_may_write_is_not_used(site, mode):
+def test_an_index_in_a_group_or_world_writable_folder_is_not_used(site, mode):
     site.add("acme")
     site.json(LOOK)
     site.cache.chmod(mode)
@@ -80,7 +80,7 @@ def test_an_index_of_another_user_is_not_read(tmp_path, monkeypatch):
     assert index.read(path, [])[1].startswith("unreadable: ")
 
 
-def test_a_non_file_is_not_read(tmp_path):
+def test_only_a_regular_file_is_read(tmp_path):
     path = tmp_path / "plugins.index"
     os.mkfifo(path, 0o600)
     assert index.read(str(path), [])[1].startswith("unreadable: ")
@@ -106,7 +106,7 @@ POISONS = {
 
 
 @pytest.mark.parametrize("poison", POISONS)
-def test_any_index_is_used_or_rewritten(site, poison):
+def test_a_manipulated_index_is_used_or_rewritten(site, poison):
     site.add("acme")
     good = site.json(LOOK)
     before, after = POISONS[poison]
@@ -120,7 +120,7 @@ def test_any_index_is_used_or_rewritten(site, poison):
     assert site.json(LOOK)["state"] == "read"
 
 
-def test_a_huge_record_count_is_refused_immediately(site):
+def test_a_huge_record_count_is_refused_quickly(site):
     site.add("acme")
     site.json(LOOK)
     rewrite(site, lambda body: b"9" * 18 + body[1:])

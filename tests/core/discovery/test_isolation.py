@@ -181,7 +181,7 @@ def test_an_empty_allow_list_allows_all(site):
     assert site.command("plugins", OPWRIGHT_PLUGINS=" , ").stdout.count("loaded") == 1
 
 
-def test_an_error_names_the_plugin_that_the_allow_list_excludes(site):
+def test_the_error_names_the_plugin_that_the_allow_list_excludes(site):
     site.add("acme")
     site.add("other")
     done = site.command("ops", "other.swish", OPWRIGHT_PLUGINS="acme")
@@ -236,7 +236,7 @@ def test_a_plugin_can_be_an_object_instead_of_a_module(site):
     assert site.failures() == []
 
 
-def test_a_hook_module_that_needs_the_registries_is_reported(site):
+def test_a_hook_module_that_reads_the_registries_is_reported(site):
     site.add("acme", "from opwright.context.context import current_context\ncurrent_context()\n")
     [[_, reason]] = site.failures()
     assert reason.startswith(
@@ -322,8 +322,8 @@ def test_concurrent_discoveries_share_one_context(site):
 
 
 def test_importing_a_plugin_in_one_thread_while_another_discovers_does_not_hang(site):
-    # Thread one holds the import lock of a module and needs a Context; thread two creates one and
-    # needs the module. With a lock around discovery each would wait for the other.
+    # Thread one holds the import lock of a module and needs a Context; thread two creates a Context
+    # and needs the module. A lock around discovery would cause a deadlock.
     table = "from opwright_acme import layers\n" + OP_HOOK
     table += "registry.add('acme.swish', 'opwright_acme.swish:SWISH')\n"
     layers = """

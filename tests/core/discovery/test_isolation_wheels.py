@@ -68,7 +68,7 @@ def compile_library(folder: Path, name: str, entry: str, fault: str) -> bytes:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """All plugins of `fixture_wheels` except the endless one; three of them work."""
+    """All plugins of `fixture_wheels` except those with an endless import; three of them work."""
     folder = tmp_path_factory.mktemp("isolation")
     wheels = [
         write_wheel(folder, name, table, version=VERSION) for name, table in PYTHON_PLUGINS.items()
@@ -82,7 +82,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Three plugins: one never finishes its import, one the import of its operator; one works."""
+    """A working plugin, one whose import never ends, and one whose operator import never ends."""
     folder = tmp_path_factory.mktemp("endless")
     wheels = [
         write_wheel(folder, "endless", ENDLESS),
@@ -223,7 +223,7 @@ def test_the_error_for_an_operator_of_an_excluded_plugin_names_the_plugin_first(
 
 @pytest.fixture(scope="session")
 def doctor(installed: Installed) -> Callable[[str], dict[str, Any]]:
-    """Return a function that finds a plugin in one list of doctor's report."""
+    """A function that finds a plugin in one list of the report of doctor."""
     done = installed.run("-m", "opwright", "doctor", "--json")
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
@@ -311,6 +311,8 @@ current_context()
     )
 
 
-def test_excluding_an_endless_plugin_lets_discovery_finish(endless: Installed) -> None:
+def test_discovery_finishes_if_a_plugin_with_an_endless_import_is_excluded(
+    endless: Installed,
+) -> None:
     code = "import opwright; print('zebra.swish' in opwright.list_ops())"
     assert endless.run("-c", code, OPWRIGHT_PLUGINS="std,zebra").stdout == "True\n"

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of lowering: a Context with toy operators for passes."""
+"""Provides the fixture `context`, a Context with toy operators, to the lowering tests."""
 
 from __future__ import annotations
 

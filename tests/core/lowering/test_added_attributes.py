@@ -1,4 +1,4 @@
-"""A Python kernel that is older than an attribute of its operator supports only the default."""
+"""A Python kernel written before an attribute was added supports only the default value."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def newer(x, out, *, factor, offset):
 class Older:
     @staticmethod
     def prepare(ctx):
-        factor = dict(ctx.attrs)["factor"]  # a copy of all is not knowledge of each
+        factor = dict(ctx.attrs)["factor"]  # does not count as reading each attribute
         return lambda x, out: older(x, out, factor=factor)
 
 
@@ -78,14 +78,14 @@ def test_an_older_kernel_supports_the_default(add, kernel):
 
 
 @OLD
-def test_an_older_kernel_is_refused_by_name_if_the_attribute_has_another_value(add, kernel):
+def test_the_error_for_a_non_default_value_names_the_older_kernel(add, kernel):
     add(kernel, library="older")
     with pytest.raises(KernelNotFoundError, match=f"older of .* {REASON}"):
         ow.ops.toy.scale(X, offset=1.0)
 
 
 @OLD
-def test_if_an_older_kernel_is_refused_the_next_kernel_is_used(add, kernel):
+def test_the_next_kernel_is_used_if_an_older_kernel_is_refused(add, kernel):
     add(kernel, library="older", priority=60)
     add(newer, library="newer")
     network = ow.Network([ow.Operator("toy.scale", x="x", out="out", offset=1.0)])
@@ -107,12 +107,12 @@ def test_an_added_attribute_can_be_omitted():
         maker.build(same_shape_as("x"), no_gradient("a test"))
 
 
-def test_added_entries_are_written_and_read():
+def test_added_attributes_survive_conversion_to_protobuf_and_back():
     assert type(SCALE.proto).from_proto(SCALE.proto.to_proto()) == SCALE.proto
 
 
 @pytest.mark.parametrize("unaffected_by", [[], ["offset"]])
-def test_a_gradient_inherits_an_added_attribute_unless_it_does_not_depend_on_it(unaffected_by):
+def test_a_gradient_operator_inherits_added_attributes_not_listed_in_unaffected_by(unaffected_by):
     rule = grad_op("toy.scale_grad", unaffected_by=unaffected_by)
     proto = derive_grad_definition(OpDefinition(SCALE.proto, same_shape_as("x"), rule)).proto
     assert proto.attr("offset").added is not bool(unaffected_by)

@@ -19,7 +19,7 @@ ops = ow.ops
 
 @pytest.fixture
 def runs(context) -> list[float]:
-    """The first elements of the inputs of ``toy.double``, in the order of runs."""
+    """A list to which each run of ``toy.double`` appends the first element of its input."""
     done: list[float] = []
 
     def double(x, out, *, factor):
@@ -51,7 +51,7 @@ def runs(context) -> list[float]:
 
 
 class Net:
-    """out = x + 2 w over a parameter w, and operators appended by a test."""
+    """A program that computes out = x + 2 w with a parameter w; tests append operators to it."""
 
     def __init__(self) -> None:
         self.block = ow.Program().global_block()
@@ -116,7 +116,7 @@ def test_every_thread_uses_the_new_value_of_a_parameter(runs) -> None:
     assert call() == [8]
 
 
-def test_a_fetched_constant_belongs_to_the_caller(runs) -> None:
+def test_modifying_a_fetched_constant_does_not_affect_later_runs(runs) -> None:
     net = Net()
     network = ow.Network(net.block)
     call = network.compile(["x"], ["doubled", "out"], scope=net.scope)
@@ -159,7 +159,7 @@ def test_a_chain_of_constants_runs_in_order(runs) -> None:
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_an_input_that_an_operator_leaves_unchanged_counts_as_not_written(runs, training) -> None:
+def test_an_input_that_an_operator_declares_unchanged_stays_constant(runs, training) -> None:
     net = Net()
     net.block.append_op(
         "toy.keep",
@@ -213,7 +213,7 @@ def test_a_loop_body_receives_the_parameter_in_each_iteration(runs) -> None:
     assert runs == [1, 1, 1, 2, 2, 2]
 
 
-def test_overwriting_a_constant_overwrites_a_copy(runs) -> None:
+def test_an_in_place_write_to_a_constant_writes_a_copy(runs) -> None:
     net = Net()
     keep = {"x": "x", "mean": "doubled"}, {"out": "kept", "mean_out": "doubled"}
     net.block.append_op("toy.keep", *keep, {"training": True})
@@ -222,8 +222,8 @@ def test_overwriting_a_constant_overwrites_a_copy(runs) -> None:
     assert runs == [1]
 
 
-def test_values_that_a_pass_computes_from_parameters_may_be_fetched(runs, context) -> None:
-    """The pass also writes the value of an operator that read a feed."""
+def test_fetched_values_that_a_pass_makes_constant_are_correct(runs, context) -> None:
+    """The pass replaces an addition that reads a feed by a copy of a constant."""
 
     def drop_zeros(graph):
         edit = graph.edit()

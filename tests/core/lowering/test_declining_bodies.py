@@ -1,4 +1,4 @@
-"""The body of an operator may decline attributes that only kernels support."""
+"""The body of an operator can decline attribute values that only kernels support."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 def halves(b: BodyContext) -> bool:
-    """Write two operators, for `times` - 1 and 1; decline if `times` is 1."""
+    """Emit two ``toy.halve`` operators, with `times` - 1 and 1; decline if `times` is 1."""
     if b.attr("times") == 1:
         return False
     attrs = {"times": b.attr("times") - 1}

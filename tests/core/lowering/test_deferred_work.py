@@ -1,4 +1,4 @@
-"""Work deferred in ``prepare`` is done together, for the kernels of a plan."""
+"""Work deferred in ``prepare`` is done in one call for all kernels of a plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 class Factory:
-    """Scale kernels, which need deferred work to create their factor."""
+    """The entry point of scale kernels, which create their factor in deferred work."""
 
     def __init__(self):
         self.made = set()
@@ -33,9 +33,9 @@ class Factory:
         if factor == 13.0:
             ctx.refuse("thirteen")
         if factor not in self.made and ctx.defer(self.make, factor):
-            return lambda x, out: pytest.fail("what is returned then is never run")
+            return lambda x, out: pytest.fail("a kernel returned before deferred work must not run")
         if factor in self.broken:
-            raise KernelError(f"factor {factor} cannot be made")
+            raise KernelError(f"factor {factor} cannot be created")
         return lambda x, out: np.multiply(x, factor, out=out)
 
 
@@ -46,12 +46,12 @@ def factory(context):
     context.kernels.add(
         "toy.scale", device="cpu", dtypes=["float32"], kernel=made, library="slow", package=TOY
     )
-    ow.set_num_threads(1)  # with more, short plans prepare for one as well
+    ow.set_num_threads(1)  # with more threads, short plans are also prepared for one thread
     return made
 
 
 def run(*factors, **options):
-    """Run a chain of scales."""
+    """Run a chain of ``toy.scale`` operators with these factors."""
     ops = [
         ow.Operator("toy.scale", x=f"x{i}" if i else "x", out=f"x{i + 1}", factor=factor)
         for i, factor in enumerate(factors)
@@ -65,7 +65,7 @@ def test_the_work_of_all_kernels_of_a_plan_is_done_in_one_call(factory):
     assert factory.batches == [[2.0, 3.0]]
 
 
-def test_a_later_plan_prepares_nothing_again(factory):
+def test_a_later_plan_reuses_prepared_kernels(factory):
     run(2.0, 3.0)
     n = len(factory.prepared)
     np.testing.assert_array_equal(run(3.0, 2.0), X * 6)
@@ -78,7 +78,7 @@ def test_a_later_plan_compiles_only_new_kernels(factory):
     assert factory.batches == [[2.0, 3.0], [5.0]]
 
 
-def test_a_kernel_that_a_pass_requested_and_dropped_does_no_deferred_work(factory, context):
+def test_deferred_work_is_skipped_for_kernels_that_a_pass_only_queried(factory, context):
     def ask_only(graph):
         for op in graph.of_type("toy.scale"):
             (x,), (y,) = op.inputs[0], op.outputs[0]
@@ -105,7 +105,7 @@ def test_an_error_in_deferred_work_names_the_operator(factory):
         with pytest.raises(
             KernelError,
             match=r"toy\.scale\[cpu, float32, slow\] of .*: prepare failed for operator 1, got "
-            r"factor 3\.0 cannot be made; call ctx\.refuse\(reason\) to decline",
+            r"factor 3\.0 cannot be created; call ctx\.refuse\(reason\) to decline",
         ):
             run(2.0, 3.0, 5.0)
     assert factory.batches == [[2.0, 3.0, 5.0], [3.0]]
@@ -113,7 +113,7 @@ def test_an_error_in_deferred_work_names_the_operator(factory):
     np.testing.assert_array_equal(run(2.0, 3.0, 5.0), X * 30)
 
 
-def test_a_kernel_whose_second_prepare_decides_differently_raises(context):
+def test_a_kernel_that_refuses_only_after_its_deferred_work_raises(context):
     class Fickle:
         @staticmethod
         def prepare(ctx):
@@ -133,7 +133,7 @@ def test_a_kernel_whose_second_prepare_decides_differently_raises(context):
         run(2.0)
 
 
-def test_without_lowering_nothing_can_be_deferred(factory):
+def test_defer_has_no_effect_outside_lowering(factory):
     ctx = PrepareContext("toy.scale", {}, {}, {"factor": 2.0})
     assert factory.prepare(ctx)(X, np.empty_like(X)) is not None
     assert factory.batches == []

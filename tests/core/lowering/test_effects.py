@@ -1,4 +1,4 @@
-"""An operator with an effect runs in order, whether its output is requested or not."""
+"""An operator with a side effect runs in order, even if its output is not requested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .toy_graphs import TOY, graph_of, make_toy, op
 
 @pytest.fixture
 def runs(context) -> list[str]:
-    """The operators that have run, by type; one of the two has an effect."""
+    """The types of the operators that have run; only ``toy.meet`` has a side effect."""
     done: list[str] = []
 
     def noting(type):
@@ -53,7 +53,7 @@ def test_the_inputs_of_an_operator_with_an_effect_are_computed(runs) -> None:
     assert runs == ["toy.plain", "toy.meet"]
 
 
-def test_no_pass_may_move_an_operator_with_an_effect(runs) -> None:
+def test_passes_cannot_move_an_operator_with_an_effect(runs) -> None:
     graph = graph_of(
         [op("toy.meet", "a", "x"), op("toy.plain", "b", "x"), op("relu", "c", "x")], fetches=("c",)
     )

@@ -1,4 +1,4 @@
-"""Edits that replace several operators: pairs agree on the values between them."""
+"""Edits that exchange a producer and its consumer together, with a new value between them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAKER, READER = ("tanh", "h", "x"), ("multiply", "out", "h")
 
 
 def _pair(*between, behind=(), **given):
-    """``h = tanh(x); ...; out = h * y``, two operators that another value could connect."""
+    """Return a graph of ``h = tanh(x); ...; out = h * y`` with operators in between."""
     return graph_of([op(*MAKER), *between, op(*READER, y="y"), *behind], **given)
 
 
 def _exchange(graph, edit=None, turned=False):
-    """Make the first operator write another value, and the product read it instead."""
+    """Replace tanh and product by operators connected through a new value instead of h."""
     (maker,), (reader,) = graph.of_type("tanh"), graph.of_type("multiply")
     (x,), (h,), (y,) = maker.inputs[0], maker.outputs[0], reader.inputs[1]
     other = graph.value("other", h.meta)
@@ -49,7 +49,7 @@ def test_each_new_operator_has_the_position_of_the_replaced_operator(context):
     ],
     ids=["read by another", "fetched", "persistable"],
 )
-def test_an_exchange_that_loses_a_needed_value_is_refused(context, case):
+def test_an_exchange_that_removes_a_needed_value_is_refused(context, case):
     graph = _pair(**case)
     assert not _exchange(graph)
     assert types(graph)[:2] == ["tanh", "multiply"]
@@ -75,7 +75,7 @@ def test_a_replacement_must_not_read_overwritten_memory(context):
     assert find_violation(graph) is None
 
 
-def test_a_pinned_kernel_is_not_exchanged(context):
+def test_an_operator_with_a_pinned_kernel_is_not_exchanged(context):
     with context_guard(context.with_pins({"tanh": "numpy"})):
         assert not _exchange(_pair())
 

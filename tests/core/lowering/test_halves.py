@@ -1,4 +1,4 @@
-"""A graph that will be cut: which edits passes may make, and the values between its halves."""
+"""Graphs cut into an early and a late half: allowed edits, and the values saved in between."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _graph(*ops, fetches):
 
 
 @pytest.mark.parametrize("is_late", [True, False])
-def test_no_edit_lets_a_value_of_the_first_half_depend_on_a_late_feed(context, is_late):
+def test_an_edit_that_makes_an_early_value_depend_on_a_late_feed_is_refused(context, is_late):
     graph = _graph(op("tanh", "h", "x"), op("multiply", "out", "h", y="y"), fetches=("h", "out"))
     (maker,), (reader,) = graph.of_type("tanh"), graph.of_type("multiply")
     (x,), (h,), (y,) = maker.inputs[0], maker.outputs[0], reader.inputs[1]
@@ -54,7 +54,7 @@ def test_values_that_depend_on_a_late_feed_are_late(context):
 
 
 def _random_values(seed):
-    """Return sizes and the inputs of each value, None if it can only be saved."""
+    """Return sizes, the inputs of each value (None if it cannot be recomputed), wanted values."""
     rng = random.Random(seed)
     n = rng.randint(1, 8)
     sizes = [rng.randint(1, 9) for _ in range(n)]

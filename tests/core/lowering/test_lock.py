@@ -1,4 +1,4 @@
-"""A locked plan: later installations change nothing, and differences are listed."""
+"""Packages installed later do not change a locked plan, and errors list all differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plain(x, out, *, factor):
 
 
 class Picky:
-    """A kernel for positive factors."""
+    """A kernel that refuses negative factors."""
 
     @staticmethod
     def prepare(ctx):
@@ -115,7 +115,7 @@ def test_kernels_are_tried_in_the_order_of_the_lock(scales):
     assert run(network, "x1", lock=both) == {"cpu/plain": 1}
 
 
-def test_a_lock_made_under_a_pin_keeps_the_order_of_that_pin(scales):
+def test_a_lock_made_under_a_pin_keeps_the_kernel_order_of_the_pin(scales):
     """The pinned library refuses one of two operators, so both kernels are locked."""
     add_scale(scales, "first", plain, 70)
     with context_guard(scales.with_pins({"*": "picky"})):
@@ -135,8 +135,8 @@ def test_one_lock_covers_all_feeds_of_a_callable(scales):
     assert [row.dtype for row in network.lock().kernels] == ["float32", "float64"]
 
 
-def test_an_operator_that_a_pass_replaced_is_also_locked(context):
-    """A pass fuses if there is a kernel, and the next one replaces the fused operator."""
+def test_an_intermediate_operator_that_a_later_pass_replaces_is_also_locked(context):
+    """The first pass fuses if the fused type has a kernel; the next replaces the fused operator."""
     context.ops.add("toy.last", make_toy("toy.last", ["x", "y"]), TOY)
     context.kernels.add(
         "toy.last", device="cpu", dtypes=["float32"], kernel=add_relu, library="toy", package=TOY
@@ -232,7 +232,7 @@ def test_an_operator_after_a_dynamic_shape_is_locked_once_it_has_run(context):
     assert isinstance(caught.value.__cause__, LockError)
 
 
-def test_every_difference_of_installed_packages_is_listed_with_a_remedy(scales):
+def test_every_difference_from_the_lock_is_listed_with_a_remedy(scales):
     network = scaled(2.0)
     run(network, "x1")
     (kept,) = network.lock().kernels
@@ -260,7 +260,7 @@ def test_every_difference_of_installed_packages_is_listed_with_a_remedy(scales):
     ]
 
 
-def test_operators_that_the_lock_lacks_or_whose_kernels_refuse_are_all_listed(scales):
+def test_all_operators_without_a_usable_locked_kernel_are_listed(scales):
     network = scaled(2.0)
     run(network, "x1")
     lock = network.lock()
@@ -291,7 +291,7 @@ def test_an_operator_without_any_kernel_raises_the_usual_error_despite_a_lock(sc
 
 
 @pytest.mark.parametrize("lock", [3, True, {"kernels": []}])
-def test_a_lock_argument_of_a_wrong_type_is_refused(scales, lock):
+def test_a_lock_argument_of_the_wrong_type_raises(scales, lock):
     with pytest.raises(ProgramError, match=r"lock must be a Lock or the path of one, got"):
         scaled(2.0).compile(feed=["x"], fetch=["x1"], lock=lock)
 

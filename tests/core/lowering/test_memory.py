@@ -23,7 +23,7 @@ def _planned(ops, given, fetches):
 
 
 def _random_ops(seed, count):
-    """Operators that read random earlier names, so lifetimes of all lengths occur."""
+    """Return operators that read random earlier values, so lifetimes of all lengths occur."""
     rng = np.random.default_rng(seed)
     names, ops = ["x"], []
     for i in range(count):
@@ -64,7 +64,7 @@ def test_values_with_overlapping_lifetimes_never_share_memory(seed):
                 assert slots[None][buffer.slot] >= buffer.size
 
 
-def test_a_long_chain_needs_two_slots_at_most():
+def test_a_long_chain_needs_at_most_two_slots():
     ops = [ow.Operator("softmax", x=f"v{i}", out=f"v{i + 1}") for i in range(50)]
     _, slots = _planned(ops, {"v0": Meta((100,), "float32")}, ["v50"])
     assert len(slots[None]) <= 2

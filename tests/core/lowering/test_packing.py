@@ -21,7 +21,7 @@ ALIGNMENT = 64
 
 
 def _buffers(seed, count):
-    """Buffers of all sizes with short or long lifetimes, the largest first."""
+    """Return buffers of all sizes with short or long lifetimes, sorted by descending size."""
     rng = np.random.default_rng(seed)
     buffers = []
     for size in sorted(rng.integers(1, 5000, count).tolist(), reverse=True):
@@ -33,7 +33,7 @@ def _buffers(seed, count):
 
 
 def _most_alive(buffers):
-    """Return the number of live bytes at the worst position; no layout can be smaller."""
+    """Return the peak number of live bytes, a lower bound for every layout."""
     return max(
         sum(-(-b.size // ALIGNMENT) * ALIGNMENT for b in buffers if b.first <= at <= b.last)
         for at in range(100)
@@ -60,7 +60,7 @@ def test_packing_wastes_little_memory(seed):
     assert pack(buffers, ALIGNMENT) <= 1.15 * _most_alive(buffers)
 
 
-def test_nothing_to_pack_needs_no_memory():
+def test_an_empty_list_of_buffers_is_packed_into_0_bytes():
     assert pack([], ALIGNMENT) == 0
 
 
@@ -87,7 +87,7 @@ def test_a_small_value_does_not_keep_the_memory_of_a_large_value():
 
 
 @pytest.mark.parametrize("most", [1, 3, 512])
-def test_very_many_buffers_are_packed_in_several_blocks(monkeypatch, most):
+def test_a_large_number_of_buffers_is_packed_in_several_blocks(monkeypatch, most):
     monkeypatch.setattr(memory, "MOST_PACKED", most)
     ops = [ow.Operator("transpose", x=f"v{i}", out=f"v{i + 1}", axes=[1, 0]) for i in range(7)]
     graph, slots = _planned(ops, {"v0": Meta((128, 128), "float32")}, ["v7"])

@@ -1,4 +1,4 @@
-"""Passes of a compiled network: switched by name, and refused if they lose a value."""
+"""Passes of a compiled network are switched by name, and raise if they remove a value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_pass_is_switched_on_and_off_by_its_name(context, passes, operators):
     assert _compiled(context, fuse_add_relu, passes=passes) == operators
 
 
-def test_pass_names_are_checked(context):
+def test_unknown_pass_names_raise(context):
     with pytest.raises(PluginError, match="unknown pass, got 'toy_fuss'"):
         _compiled(context, fuse_add_relu, passes=["-toy_fuss"])
     context.passes.add("other", phase="fuse", function=fuse_add_relu, package=TOY)
@@ -58,7 +58,7 @@ def test_a_pass_runs_only_if_the_graph_has_an_operator_that_it_names(context, op
     assert _compiled(context, fuse_add_relu, operators=operators) == count
 
 
-def test_a_pass_without_its_operators_is_not_imported(context):
+def test_a_pass_is_not_imported_if_the_graph_has_none_of_its_operators(context):
     assert _compiled(context, "no_such_module:toy_pass", operators=["exp"]) == 2
 
 
@@ -85,7 +85,7 @@ def _turn_round(graph):
     ("function", "blamed"),
     [(_drop_first, "relu reads h"), (_drop_last, "out .* is fetched"), (_turn_round, "reads h")],
 )
-def test_the_error_for_a_lost_value_names_the_pass_and_the_value(context, function, blamed):
+def test_the_error_for_a_removed_value_names_the_pass_and_the_value(context, function, blamed):
     with pytest.raises(PluginError, match=f"pass 'toy_pass' of opwright-toy 1.0 .*{blamed}"):
         _compiled(context, function)
 
@@ -100,7 +100,7 @@ def test_strict_mode_detects_a_pass_that_edits_an_operator_directly(context, mon
         _compiled(context, edit)
 
 
-def test_a_pass_that_loses_the_write_of_a_persistable_is_detected(context):
+def test_a_pass_that_removes_the_write_of_a_persistable_is_detected(context):
     graph = graph_of([sgd("w", "x"), sgd("w", "y")], ("x", "y"), ("x",), ("w",), ("w",))
     graph.ops.pop()
     assert "persistable w" in find_violation(graph)

@@ -1,4 +1,4 @@
-"""Kernels declare the attributes with which they are fastest, and passes query them."""
+"""Kernels declare the attribute values with which they are fastest, and passes query them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .toy_graphs import TOY, graph_of, make_toy, op
 
 
 class Scales:
-    """Kernels of ``toy.scale`` that record which of them were prepared."""
+    """Adds kernels of ``toy.scale`` and records which of them were prepared."""
 
     def __init__(self, context):
         self._context = context
@@ -38,7 +38,7 @@ def scales(context):
 
 
 def ask(factor=2.0):
-    """Request an operator with this factor; return the result and the chosen library."""
+    """Return whether a kernel prefers this factor, and the library chosen for the operator."""
     graph = graph_of([op("toy.scale", "out", "x", factor=factor)])
     (scale,) = graph.ops
     return graph.has_preferring_kernel(scale, "factor"), scale.entry and scale.entry.library
@@ -54,19 +54,19 @@ def test_the_kernel_that_would_run_is_queried_and_chosen(scales):
     assert scales.prepared == ["best"]
 
 
-def test_an_attribute_without_preference_is_not_preferred_and_nothing_is_prepared(scales):
+def test_a_query_for_a_value_that_no_kernel_prefers_prepares_no_kernel(scales):
     scales.add("best", 60, **BEST)
     assert ask(factor=3.0) == (False, None)
     assert scales.prepared == []
 
 
-def test_if_no_kernel_prefers_anything_nothing_is_prepared(scales):
+def test_a_query_prepares_no_kernel_if_none_has_preferences(scales):
     scales.add("plain", 50)
     assert ask() == (False, None)
     assert scales.prepared == []
 
 
-def test_no_kernel_after_the_last_one_that_prefers_the_value_is_prepared(scales):
+def test_kernels_after_the_last_kernel_with_the_preference_are_not_prepared(scales):
     scales.add("best", 60, refuses=True, **BEST)
     scales.add("plain", 50)
     assert ask() == (False, None)

@@ -1,4 +1,4 @@
-"""A placement names the preferred kernels and the reasons of their refusals."""
+"""A placement names kernels of higher priority that refused, and their reasons."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ X = np.arange(4, dtype=np.float32)
 
 
 WORKED_WITH = weakref.WeakSet()
-"""Objects that a kernel created during preparation, as long as they are alive."""
+"""Weak references to objects that a kernel created during preparation."""
 
 
 class Picky:
-    """A kernel for positive factors."""
+    """A kernel that refuses negative factors."""
 
     @staticmethod
     def prepare(ctx):
@@ -51,7 +51,7 @@ def scales(context):
 
 
 def place(*factors):
-    """Return the placement of a chain of scales after a run."""
+    """Run a chain of ``toy.scale`` operators and return its placement."""
     ops = [
         ow.Operator("toy.scale", x=f"x{i}" if i else "x", out=f"x{i + 1}", factor=factor)
         for i, factor in enumerate(factors)
@@ -78,13 +78,13 @@ def test_the_placement_of_a_later_plan_also_names_the_refusal(scales):
     assert place(-2.0, -2.0).refusals == REASON
 
 
-def test_without_a_refusal_no_kernel_is_named(scales):
+def test_a_placement_without_refusals_names_no_kernels(scales):
     placement = place(3.0)
     assert placement.refusals == {}
     assert "by cpu" not in str(placement)
 
 
-def test_a_cached_refusal_keeps_no_object_of_its_preparation_alive(scales):
+def test_a_cached_refusal_does_not_keep_objects_of_the_preparation_alive(scales):
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Edits of a graph: allowed edits, and edits refused because a result would change."""
+"""Edits of a graph are applied only if they cannot change a result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .toy_graphs import VEC, chain, fuse_add_relu, graph_of, op, sgd, types
 # Fusible and non-fusible operators
 
 
-def test_operators_are_fused_without_other_readers_in_between(context):
+def test_operators_are_fused_if_the_intermediate_value_has_no_other_reader(context):
     graph = graph_of(chain())
     fetched = graph.sinks[0][0]
     assert fuse_add_relu(graph)
@@ -35,7 +35,7 @@ def test_operators_are_fused_without_other_readers_in_between(context):
     ],
     ids=["read by another", "fetched", "persistable"],
 )
-def test_operators_with_needed_intermediates_are_not_fused(context, case):
+def test_operators_are_not_fused_if_the_intermediate_value_is_needed(context, case):
     graph = graph_of(**case)
     before = list(graph.ops)
     assert not fuse_add_relu(graph)
@@ -55,13 +55,13 @@ def test_operators_are_not_fused_if_the_fused_operator_has_no_kernel(context):
     assert graph.definition("toy.missing") is None
 
 
-def test_a_type_is_supported_if_the_plans_device_has_a_kernel_for_it(context):
+def test_an_operator_type_is_supported_if_the_device_of_the_plan_has_a_kernel(context):
     graph = graph_of(chain())
     asked = ("toy.add_relu", "toy.orphan", "toy.missing")
     assert [graph.is_served(op_type) for op_type in asked] == [True, False, False]
 
 
-def test_a_pinned_kernel_is_not_fused_away(context):
+def test_an_operator_with_a_pinned_kernel_is_not_fused(context):
     with context_guard(context.with_pins({"add": "numpy"})):
         assert not fuse_add_relu(graph_of(chain()))
     with context_guard(context.with_pins({"*": "numpy"})):
@@ -86,7 +86,7 @@ def test_a_pin_applies_to_the_new_operator_of_its_type(context, pins, done):
 
 
 def _update(*between):
-    """``g = x * y; w -= g * x`` with operators in between."""
+    """Return ``g = x * y; w -= g`` with operators in between."""
     return [
         op("multiply", "g", "x", y="y"),
         *between,
@@ -95,7 +95,7 @@ def _update(*between):
 
 
 def _merge_update(graph, at=-1):
-    """Merge the product and the update; the update is ``toy.step`` of the product's inputs."""
+    """Fuse product and update into one ``toy.step`` that reads the inputs of the product."""
     (product,) = graph.of_type("multiply")
     (update,) = graph.of_type("toy.step")
     (w,), _, _ = update.inputs
@@ -227,7 +227,7 @@ def test_operators_are_looked_up_by_type_after_the_last_edit(context):
 # Bypass and views
 
 
-def test_readers_read_the_replacement_of_an_operator_without_effect(context):
+def test_readers_of_a_bypassed_operator_read_its_input(context):
     graph = graph_of([op("assign", "a", "x"), op("assign", "b", "a"), op("relu", "out", "b")])
     edit = graph.edit()
     for assign in graph.of_type("assign"):
@@ -238,12 +238,11 @@ def test_readers_read_the_replacement_of_an_operator_without_effect(context):
     assert find_violation(graph) is None
 
 
-def test_uses_after_an_edit_match_the_edited_graph(context):
+def test_the_use_index_is_up_to_date_after_an_edit(context):
     ops = [op("assign", "a", "x"), *chain(), op("relu", "b", "a"), op("add", "c", "a", y="b")]
-    ops += [
-        op("tanh", f"z{i}", "b") for i in range(6)
-    ]  # of a graph that changes almost completely,
-    graph = graph_of(ops, fetches=("out", "c", *(f"z{i}" for i in range(6))))  # all is found again
+    # Without these operators, the edit would change half of the graph and rebuild the index.
+    ops += [op("tanh", f"z{i}", "b") for i in range(6)]
+    graph = graph_of(ops, fetches=("out", "c", *(f"z{i}" for i in range(6))))
     first = graph.uses()
     assert fuse_add_relu(graph)
     edit = graph.edit()
@@ -258,7 +257,7 @@ def test_uses_after_an_edit_match_the_edited_graph(context):
         assert uses.written_at(value) == fresh.written_at(value)
 
 
-def test_a_value_that_replaces_a_bypassed_value_must_exist_until_it_is_read(context):
+def test_an_input_overwritten_before_the_read_cannot_replace_the_copy(context):
     ops = [op("assign", "a", "w"), sgd("w", "x"), op("relu", "out", "a")]
     graph = graph_of(ops, persistables=("w",), lasting=("w",))
     assign = graph.ops[0]
@@ -309,7 +308,7 @@ def test_an_operator_made_by_a_pass_is_checked(context):
         graph.make("abs", {"x": x}, {"out": graph.view(out, VEC)}, like=add)
 
 
-def test_shapes_that_are_refused_raise_instead_of_counting_as_a_missing_kernel(context):
+def test_invalid_shapes_raise_instead_of_counting_as_a_missing_kernel(context):
     graph = graph_of(chain())
     add, relu = graph.ops
     wrong = graph.value("wrong", Meta((5,), "float32"))

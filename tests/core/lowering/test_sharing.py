@@ -1,4 +1,4 @@
-"""Equal operators share objects, and no shared object outlives lowering."""
+"""Equal operators share objects, and shared objects are freed after lowering."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _chain(length):
 
 
 def _left_to_the_collector(length):
-    """The number of objects that only the garbage collector can free, after a chain was lowered."""
+    """Return the number of objects in reference cycles after a chain was lowered."""
     request = _chain(length)
     lower(request)
     gc.collect()

@@ -1,4 +1,4 @@
-"""A kernel is told which intermediate outputs are unread, and need not write them."""
+"""A kernel is told which intermediate outputs are unread, so it can skip writing them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 class Halver:
-    """Halves x, and saves the half for the gradient if anything reads it."""
+    """A kernel that halves x, and also writes the intermediate output `half` if it is read."""
 
     def __init__(self):
         self.told = []
@@ -47,7 +47,7 @@ def halver(context):
     context.kernels.add(
         "toy.halve", device="cpu", dtypes=["float32"], kernel=made, library="toy", package=TOY
     )
-    ow.set_num_threads(1)  # with more, short plans prepare for one as well
+    ow.set_num_threads(1)  # with more threads, short plans are also prepared for one thread
     return made
 
 
@@ -59,9 +59,9 @@ def run(ops, fetch, **options):
     return ow.Network(ops).compile(feed=["x"], fetch=fetch, **options)(x=X)
 
 
-def test_an_unread_intermediate_output_is_reported(halver):
+def test_a_kernel_is_told_that_an_intermediate_output_is_unread(halver):
     (out,) = run([halve()], ["out"])
-    assert halver.told == [{"half"}]  # not "also", which is not an intermediate one
+    assert halver.told == [{"half"}]  # not "also", which is not declared as intermediate
     np.testing.assert_array_equal(out, X / 2)
 
 

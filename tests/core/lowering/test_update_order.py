@@ -1,4 +1,4 @@
-"""Updates run as soon as their gradient is ready, and never before readers of the old value."""
+"""Updates run as soon as their gradient is computed, but after readers of the old value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _graph(ops, fetches=(), n=N, **options):
 
 
 def _order(graph):
-    """Return the operators that run, by their outputs."""
+    """Apply `advance_updates`; return the first output of each operator, in order of execution."""
     advance_updates(graph)
     return [op.outputs[0][0].name if any(op.outputs) else op.type for op in graph.ops]
 
@@ -53,7 +53,7 @@ def test_updates_run_right_after_their_gradients():
     assert _order(_graph(ops)) == ["g0", "p0", "g1", "p1", "g2", "p2"]
 
 
-def test_gradients_of_many_updates_share_one_index():
+def test_the_gradients_of_early_updates_share_memory():
     ops = [*map(_gradient, range(3)), *map(_update, range(3))]
     graph = _graph(ops)
     advance_updates(graph)
@@ -66,14 +66,14 @@ def test_small_gradients_do_not_change_the_program_order():
     assert _order(_graph(ops, n=N - 1)) == ["g0", "g1", "p0", "p1"]
 
 
-def test_an_update_waits_for_readers_of_its_parameter():
+def test_an_update_stays_after_earlier_readers_of_its_parameter():
     ops = [_gradient(0), _gradient(1), ow.Operator("exp", x="p0", out="old"), _gradient(2)]
     ops += [_update(0), _update(1)]
     order = _order(_graph(ops, fetches=["old", "g2"]))
     assert order == ["g0", "g1", "p1", "old", "p0", "g2"]
 
 
-def test_an_update_waits_for_the_update_before_it():
+def test_an_update_stays_after_the_previous_update_of_its_parameter():
     ops = [_gradient(0), _gradient(1), _gradient(2), _update(0), _update(0, "g1")]
     ops += [ow.Operator("exp", x="g2", out="out")]
     order = _order(_graph(ops, fetches=["out"]))
@@ -96,13 +96,13 @@ def test_an_update_does_not_move_before_an_operator_with_an_effect():
     assert order.index("p0") == order.index("assert_true") + 1
 
 
-def test_a_run_that_keeps_every_value_keeps_the_order():
+def test_a_run_that_keeps_every_value_keeps_the_program_order():
     ops = [_gradient(0), _gradient(1), _update(0), _update(1)]
     assert _order(_graph(ops, keep_all=True)) == ["g0", "g1", "p0", "p1"]
 
 
 def _train(width, depth):
-    """Return a program of `depth` layers and its scope, with updates by Adam."""
+    """Return a training program of `depth` layers that uses Adam, and its scope."""
     main, startup = ow.Program(seed=3), ow.Program(seed=3)
     with ow.program_guard(main, startup):
         h = layers.data("x", shape=[4, width])

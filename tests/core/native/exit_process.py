@@ -1,6 +1,6 @@
-"""A process that exits while its threads are busy; tests start it, nothing imports it.
+"""A script that exits while its threads are busy; tests run it and never import it.
 
-``python exit_process.py WORK END``: what the threads do, and how the main thread ends.
+Usage: ``python exit_process.py WORK END`` with the work of the threads and the kind of exit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONG = 128
 
 
 def _network() -> tuple[ow.Network, ow.Scope]:
-    """A chain of products, long enough that its plan releases the GIL."""
+    """Return a chain of matrix products, long enough that its plan releases the GIL."""
     scope = ow.Scope()
     scope.var("w").set(np.eye(LONG, dtype=np.float32))
     steps = [ow.Operator("matmul", x=f"h{i}", y="w", out=f"h{i + 1}") for i in range(8)]
@@ -39,31 +39,31 @@ def _compile() -> Callable[[], object]:
 
 
 def compiled() -> Callable[[], object]:
-    """Calls of a compiled network."""
+    """Call a compiled network."""
     return _compile()
 
 
 def eager() -> Callable[[], object]:
-    """Operators on arrays, large and small."""
+    """Call operators on large and small arrays."""
     large, small = np.ones((256, 256), np.float32), np.ones(8, np.float32)
     return lambda: (ow.ops.matmul(large, large), ow.ops.add(small, small))
 
 
 def python_kernels() -> Callable[[], object]:
-    """A network with kernels in Python."""
+    """Call a compiled network with Python kernels."""
     os.environ["OPWRIGHT_PLUGINS"] = "std"
     return _compile()
 
 
 def running() -> Callable[[], object]:
-    """Network.run, which leaves everything in a scope."""
+    """Call Network.run, which writes all values to a scope."""
     network, scope = _network()
     scope.var("h0").set(np.ones((LONG, LONG), np.float32))
     return lambda: network.run(scope)
 
 
 def lowering() -> Callable[[], object]:
-    """Networks that are compiled and called once, repeatedly."""
+    """Compile a network and call it once."""
 
     def compile_and_call() -> None:
         _compile()()
@@ -72,7 +72,7 @@ def lowering() -> Callable[[], object]:
 
 
 def profiling() -> Callable[[], object]:
-    """Profiles of a compiled network."""
+    """Profile a compiled network."""
     network, scope = _network()
     call = network.compile(["h0"], ["h8"], scope=scope)
     x = np.ones((LONG, LONG), np.float32)
@@ -80,7 +80,7 @@ def profiling() -> Callable[[], object]:
 
 
 def saving() -> Callable[[], object]:
-    """A program that is saved and loaded."""
+    """Save and load a program."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [None, LONG], is_data=True)
@@ -99,7 +99,7 @@ def saving() -> Callable[[], object]:
 
 
 def executor() -> Callable[[], object]:
-    """Threads that Python waits for."""
+    """Also submit calls to a thread pool, whose threads Python joins at exit."""
     work = _compile()
     pool = ThreadPoolExecutor(N_THREADS)
     for _ in range(40):
@@ -123,7 +123,7 @@ WORK = {
 
 
 def end_by_itself() -> None:
-    """Reach the end of the program."""
+    """Exit by reaching the end of the script."""
 
 
 def end_by_exit() -> None:
@@ -149,7 +149,7 @@ END = {
 
 
 def work_until_the_end(work: Callable[[], object], begun: threading.Semaphore) -> None:
-    """Repeat the work."""
+    """Repeat the work forever; release `begun` after the first time."""
     work()
     begun.release()
     while True:

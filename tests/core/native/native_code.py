@@ -1,4 +1,4 @@
-"""Calls a plan as another framework's native code does: by two addresses, on its own memory."""
+"""Calls a plan as native code of another framework does, by addresses and on its own memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small builder over PlanBuilder, for readable tests of plans."""
+"""A small wrapper of PlanBuilder that makes tests of plans readable."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from opwright.op import dtype_to_code
 
 
 class StepError(RuntimeError):
-    """The error that plans of these tests raise."""
+    """The error raised by plans in these tests."""
 
 
 class Describe:
-    """Names the operator and records its arguments."""
+    """Describes a failure by the operator index and the message."""
 
     def fail(self, op_index: int, message: str, cause: BaseException | None) -> BaseException:
         return StepError(f"operator {op_index}: {message}")
 
 
 class PlanMaker:
-    """Values by shape, with arena space allocated in order."""
+    """Builds a plan from values given by shape, and allocates arena space sequentially."""
 
     def __init__(self, name: str = "plan", device: rt.Device | None = None) -> None:
         self.device = device or rt.host_device()

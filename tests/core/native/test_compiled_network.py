@@ -1,4 +1,4 @@
-"""The callable: feeds by name, plans by metas, fetches as arrays."""
+"""A CompiledNetwork takes feeds by name, caches plans by metas, and returns arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def double_plan(shape=(4,), dtype="float32"):
 
 
 class Source:
-    """Makes a plan for each new meta, handles calls that the runtime rejects, and counts both."""
+    """Builds plans, converts feeds, and counts both; rejects calls with wrong feed names."""
 
     def __init__(self):
         self.calls = 0
@@ -68,7 +68,7 @@ def test_a_plan_of_an_earlier_epoch_is_rebuilt():
     assert (source.calls, len(call.plans)) == (3, 1)
 
 
-def test_unready_feeds_are_read_once_and_share_the_plan():
+def test_feeds_that_need_conversion_are_converted_once_and_share_the_plan():
     source = Source()
     call = rt.CompiledNetwork(rt.Scope(), ["x"], source)
     base = np.arange(8, dtype="float32")
@@ -83,10 +83,10 @@ def test_unready_feeds_are_read_once_and_share_the_plan():
         before = source.n_read
         np.testing.assert_array_equal(call(x=given)[0], wanted)
         assert source.n_read == before + n_read
-    assert source.calls == len(call.plans) == 3  # of 4 and 8 floats, and of 2 doubles
+    assert source.calls == len(call.plans) == 3  # for 4 floats, 8 floats, and 2 doubles
 
 
-def test_wrong_names_are_left_to_the_source():
+def test_calls_with_wrong_feed_names_are_passed_to_the_source():
     call = rt.CompiledNetwork(rt.Scope(), ["x"], Source())
     for feeds in ({}, {"y": f32(1)}, {"x": f32(1), "y": f32(1)}):
         with pytest.raises(FeedError, match="feeds are x, got 0 and"):
@@ -119,7 +119,7 @@ def test_names_that_are_equal_but_not_identical_match_in_any_order():
         ([1.0], "x: a feed is a C-contiguous"),
     ],
 )
-def test_a_plan_for_different_feeds_never_runs(array, message):
+def test_a_plan_lowered_for_different_feeds_does_not_run(array, message):
     plan = double_plan()
     call = rt.CompiledNetwork(rt.Scope(), ["x"], lambda arrays: plan)
     with pytest.raises(FeedError, match=message):

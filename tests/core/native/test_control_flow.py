@@ -1,4 +1,4 @@
-"""CALL, BRANCH, LOOP, and plans that continue once shapes are known."""
+"""Calls, branches and loops, and plans continued by another plan once shapes are known."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ I64 = dtype_to_code("int64")
 
 
 def child_plan(function, name="child", shape=(4,), n_inputs=1):
-    """A child with captured externals 0..n-1 for the inputs, n for the output."""
+    """Return a child plan whose captured externals 0..n-1 are the inputs, and n the output."""
     make = PlanMaker(name)
     inputs = [make.captured(f"in{i}", shape) for i in range(n_inputs)]
     make.python(function, inputs, [make.captured("out", shape)])
     return make.build()
 
 
-def test_a_child_writes_straight_into_the_parents_memory():
+def test_a_child_writes_directly_to_the_memory_of_its_parent():
     child = child_plan(lambda x, out: np.multiply(x, 10, out=out))
     make = PlanMaker()
     x, t, out = make.feed("x"), make.temp(), make.out("out")
@@ -53,7 +53,7 @@ def test_a_branch_runs_the_child_selected_by_its_condition():
 
 
 def loop_plan(limit=-1, start=True):
-    """While total < 100: total, step = total + step, 2 * step."""
+    """Return a plan of ``while total < 100: total, step = total + step, 2 * step``."""
     body = PlanMaker("body")
     total, step = body.captured("total", (1,)), body.captured("step", (1,))
     new_total, new_step = body.temp((1,)), body.temp((1,))
@@ -123,7 +123,7 @@ def test_children_use_the_scope_and_increment_versions():
     assert scope.var("w").version == version + 5
 
 
-def test_a_failure_in_a_child_is_described_by_the_child():
+def test_the_error_of_a_child_is_created_by_its_own_describer():
     class Child:
         def fail(self, op_index, message, cause):
             return StepError(f"child operator {op_index}: {message}")
@@ -179,7 +179,7 @@ def nonzero_python(x, out):
 
 
 def segments(first_kernel, resolved):
-    """Indices of nonzero elements, then in a second plan: gather them from x, plus one."""
+    """Return a plan that finds nonzero elements; a second plan gathers them and adds 1."""
 
     def resolve(shapes):
         resolved.append(shapes)
@@ -204,7 +204,7 @@ def python_first(make, x, found):
 
 
 @pytest.mark.parametrize("language", ["python", "native"])
-def test_the_continuing_plan_is_made_for_the_computed_shape_and_cached(language, kernels):
+def test_the_continuation_is_built_for_the_computed_shape_and_cached(language, kernels):
     def native_first(make, x, found):
         prepared = rt.prepare_native(
             kernels["nonzero"], [], [[((4,), F32)]], [[((-1,), I64)]],
@@ -332,7 +332,7 @@ def test_the_next_plan_must_bind_every_captured_value_in_its_full_size():
 
 
 def growing_plan(shape=(-1, 2), kind="dynamic"):
-    """While a number is below a limit: stack it and its square, and double it."""
+    """Return a loop that stacks [number, number**2] and doubles number while below a limit."""
     body = PlanMaker("body")
     number, row = body.captured("number", (1,)), body.captured("row", (2,))
     limit = body.captured("limit", (1,))
@@ -366,7 +366,7 @@ def test_an_array_grows_with_the_iterations_of_a_loop_without_a_limit():
     ("shape", "kind"),
     [((4, 2), "temp"), ((-1, 3), "dynamic"), ((-1,), "dynamic"), ((-1, -1), "dynamic")],
 )
-def test_only_an_array_of_unknown_length_grows(shape, kind):
+def test_a_loop_appends_only_to_arrays_of_unknown_length(shape, kind):
     with pytest.raises(
         ProgramError, match="adds to arrays of elements of 8 bytes, whose first dim"
     ):

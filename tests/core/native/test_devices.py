@@ -1,4 +1,4 @@
-"""Devices written in Python: with addresses, and with opaque handles."""
+"""Devices written in Python, with addresses or with opaque handles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright.op import dtype_to_code
 
 
 class Handles:
-    """A device with opaque handles: numbers in a dictionary."""
+    """A device with opaque handles, which are keys of a dictionary."""
 
     name = "fake"
     dlpack_code = 12
@@ -26,7 +26,7 @@ class Handles:
 
     def allocate(self, size):
         if size > self.limit:
-            raise MemoryError(f"only {self.limit} bytes here")
+            raise MemoryError(f"the device has only {self.limit} bytes")
         self.next += 1
         self.blocks[self.next] = np.zeros(size, "uint8")
         return self.next
@@ -53,7 +53,7 @@ class Handles:
 
 
 class Addresses(Handles):
-    """As above, with real addresses, which a plan may offset."""
+    """A device with real addresses, to which a plan can add offsets."""
 
     name = "flat"
     addressable = True
@@ -76,7 +76,7 @@ F32 = dtype_to_code("float32")
 
 
 def place(make, shape, number):
-    """Value `number` of a device plan; each value has 16 bytes."""
+    """Create value `number` of a device plan; each value has at most 16 bytes."""
     index = number * 64 if make.device.addressable else number
     return make.builder.value(F32, shape, rt.ARENA, index)
 

@@ -1,4 +1,4 @@
-"""EagerOperator: the table of one-operator plans."""
+"""An EagerOperator keeps a table of plans with one operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright.errors import FeedError
 
 
 class Eager:
-    """out = sum of the inputs, times the attributes; counts the plans and the calls of `slow`."""
+    """Multiplies the sum of the inputs by the attributes; counts plans and calls of `slow`."""
 
     def __init__(self, n_inputs=2, duplicable=0, n_outputs=1):
         self.misses = self.slow_calls = 0
@@ -130,13 +130,13 @@ def test_plans_are_distinguished_by_dtypes_shapes_and_number_of_arguments():
     assert eager.misses == 5
 
 
-def test_unready_calls_are_left_to_python():
+def test_arguments_that_need_conversion_are_passed_to_python():
     eager = Eager()
     base = np.arange(8, dtype="float32")
     for n, given in enumerate(([1.0, 2.0], base.astype(">f4")[:2], 1.5), 1):
         np.testing.assert_array_equal(eager.op(given, given), 2 * np.asarray(given, "float32"))
         assert eager.slow_calls == n
-    assert eager.misses == 2  # of two floats, and of one
+    assert eager.misses == 2  # for vectors of two floats, and for scalars
 
 
 def test_strided_arrays_are_copied_without_python():
@@ -156,14 +156,14 @@ def test_lists_of_arrays_and_absent_inputs_are_accepted():
     assert eager.misses == 3
 
 
-def test_several_outputs_are_a_tuple():
+def test_several_outputs_are_returned_as_a_tuple():
     eager = Eager(n_outputs=2)
     result = eager.op(f32(1), f32(2))
     assert isinstance(result, tuple)
     assert [r.tolist() for r in result] == [[3], [3]]
 
 
-def test_keywords_and_missing_inputs_are_left_to_python():
+def test_calls_with_keywords_or_missing_inputs_are_passed_to_python():
     calls = []
     op = rt.EagerOperator(2, 0, lambda *args, **kwargs: calls.append((args, kwargs)), None)
     op(1, y=2)
@@ -171,7 +171,7 @@ def test_keywords_and_missing_inputs_are_left_to_python():
     assert calls == [((1,), {"y": 2}), ((), {})]
 
 
-def test_a_plan_for_different_arrays_never_runs():
+def test_a_plan_lowered_for_different_arrays_does_not_run():
     eager = Eager()
     plan = eager.plan([f32(1), f32(1)], ())
     op = rt.EagerOperator(2, 0, lambda *args: None, lambda values, counts, attributes: plan)
@@ -183,7 +183,7 @@ def test_a_plan_for_different_arrays_never_runs():
         op.call_ready([1.0], f32(1))
 
 
-def test_no_argument_is_changed_and_results_are_fresh():
+def test_arguments_are_unchanged_and_results_are_new_arrays():
     eager = Eager()
     x = f32(1, 2)
     x.flags.writeable = False

@@ -1,4 +1,4 @@
-"""EagerFunction: positional calls bypass the Python function, all other calls use it."""
+"""Positional calls of an EagerFunction skip argument binding in Python; other calls use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright import _runtime as rt
 
 
 class Recorded:
-    """An EagerFunction of two inputs and an attribute that records its arguments."""
+    """An EagerFunction with two inputs and an attribute that records the arguments of calls."""
 
     def __init__(self, defaults=("no x", "no y", 0.5), n_positional=2):
         self.calls = []
@@ -30,20 +30,20 @@ class Recorded:
     ("given", "completed"),
     [((), ("no x", "no y", 0.5)), ((1,), (1, "no y", 0.5)), ((1, 2), (1, 2, 0.5))],
 )
-def test_calls_by_position_are_completed_from_the_defaults(given, completed):
+def test_positional_calls_are_completed_with_the_defaults(given, completed):
     recorded = Recorded()
     assert recorded.function(*given) == "called"
     assert recorded.calls == [("call", completed)]
 
 
-def test_names_and_too_many_arguments_are_bound_unchanged():
+def test_calls_with_keywords_or_too_many_arguments_are_passed_to_bind():
     recorded = Recorded()
     assert recorded.function(1, y=2) == "bound"
     assert recorded.function(1, 2, 3) == "bound"
     assert recorded.calls == [("bind", (1,), {"y": 2}), ("bind", (1, 2, 3), {})]
 
 
-def test_functions_with_many_parameters_are_always_bound():
+def test_calls_of_functions_with_many_parameters_are_passed_to_bind():
     recorded = Recorded(defaults=tuple(range(40)))
     assert recorded.function(1, 2) == "bound"
 

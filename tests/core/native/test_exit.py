@@ -31,8 +31,8 @@ REPEAT = -(-int(os.environ.get("OPWRIGHT_EXITS", "1")) // (len(WORK) * len(CODES
 
 @pytest.mark.parametrize("work", WORK)
 def test_a_process_can_exit_while_threads_are_working(work: str, tmp_path: Path) -> None:
-    # OpenBLAS, which NumPy's kernels call, may wait forever for its own threads if a process exits
-    # in the middle of a product: two of four processes with only NumPy did.
+    # OpenBLAS, which NumPy calls, can wait forever for its own threads if a process exits during a
+    # matrix product; this also happened in two of four processes that used only NumPy.
     environ = {**os.environ, "EXIT_FOLDER": str(tmp_path), "OPENBLAS_NUM_THREADS": "1"}
     for _ in range(REPEAT):
         started = {  # concurrently, so threads are interrupted in the middle

@@ -164,7 +164,7 @@ def test_ctrl_c_is_handled_between_python_kernels_that_run_no_bytecode(alarm):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_a_success_passes_through_unchanged(error):
+def test_keyboard_interrupt_and_system_exit_are_raised_unchanged(error):
     def kernel(x, out):
         raise error("stop")
 
@@ -185,7 +185,7 @@ def failing(describe):
     return compiled(plan, "x")
 
 
-def test_a_plan_without_a_describer_raises_kernel_errors():
+def test_a_plan_without_a_describer_raises_a_kernel_error():
     with pytest.raises(KernelError, match="bad value") as raised:
         failing(None)(x=f32(1, 2, 3, 4))
     assert isinstance(raised.value.__cause__, ValueError)

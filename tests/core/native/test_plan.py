@@ -61,7 +61,7 @@ def test_every_dtype_passes_through_a_kernel_and_a_fetch(dtype):
     np.testing.assert_array_equal(result.astype("float64"), 1)
 
 
-def test_a_fetch_that_has_no_buffer_is_copied():
+def test_feeds_and_values_that_are_fetched_twice_are_copied():
     make = PlanMaker()
     x, t = make.feed("x"), make.temp()
     make.python(add, [x, x], [t])
@@ -225,7 +225,7 @@ def test_strided_values_are_read_and_written_at_their_strides():
     np.testing.assert_array_equal(compiled(make.build(), "x")(x=given)[0], given.T)
 
 
-def test_bound_state_is_kept_as_long_as_the_instance(kernels):
+def test_the_state_of_a_bound_kernel_persists_between_runs(kernels):
     make = PlanMaker()
     x, out = make.feed("x"), make.out("out")
     meta = ((4,), F32)

@@ -1,4 +1,4 @@
-"""No destructor calls a plugin: objects that only a plugin can free wait for the next call."""
+"""Destructors never call plugins; objects that a plugin must free are freed in the next call."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Locking:
 
 
 def put(device):
-    """Return a tensor on a device."""
+    """Return a tensor of four elements on a device."""
     return rt.Tensor.from_numpy(f32(1, 2, 3, 4), device)
 
 
 def drop_circle(held):
-    """Leave the last references to the items of a list to the garbage collector."""
+    """Pop an item into a reference cycle, and run the garbage collector."""
     circle = [held.pop()]
     circle.append(circle)
     del circle
@@ -74,7 +74,7 @@ def drop_circle(held):
 
 
 def collect_inside_of_allocate():
-    """Collect garbage while a device is locked; a destructor that calls it would deadlock."""
+    """Collect garbage while a device is locked; a destructor that calls the device would hang."""
     memory = Locking()
     device = rt.make_python_device(memory)
     held = [put(device)]
@@ -85,7 +85,7 @@ def collect_inside_of_allocate():
 
 
 def run_alone(code):
-    """Return the output of Python code in a separate process, in the folder of this file."""
+    """Run Python code in a separate process in the folder of this file; return its output."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=Path(__file__).parent,
@@ -123,7 +123,7 @@ def test_copies_and_waits_also_free_retired_objects():
         assert len(memory.blocks) == 1
 
 
-def test_created_and_released_objects_do_not_accumulate():
+def test_retired_objects_do_not_accumulate():
     memory = Locking()
     device = rt.make_python_device(memory)
     for _ in range(100):
@@ -199,5 +199,5 @@ print(memory.log[-1])
 """
 
 
-def test_objects_that_wait_to_be_freed_are_freed_when_the_process_exits():
+def test_retired_objects_are_freed_when_the_process_exits():
     assert run_alone(END) == "free\n"

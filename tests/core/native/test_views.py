@@ -1,4 +1,4 @@
-"""No access of a Python kernel to its arrays corrupts memory or later runs."""
+"""Python kernels that keep or alter their arrays do not corrupt memory or later runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read(kept):
 
 @pytest.mark.parametrize("keep", KEEPERS.values(), ids=KEEPERS)
 @pytest.mark.parametrize("many", [False, True], ids=["plain", "list"])
-def test_a_kept_array_never_dangles_and_never_shows_feeds_of_later_runs(keep, many):
+def test_an_array_that_a_kernel_kept_stays_valid_and_does_not_show_later_feeds(keep, many):
     kept = []
 
     def kernel(x, w, out):
@@ -76,7 +76,7 @@ def test_a_kept_list_of_arrays_is_replaced():
     assert [[a[0] for a in pair] for pair in kept] == [[0, 0], [1, 10], [2, 20]]
 
 
-def test_a_feed_is_released_after_the_call_unless_a_kernel_kept_it():
+def test_a_feed_is_released_after_the_call_unless_a_kernel_holds_a_reference():
     make = PlanMaker()
     make.python(lambda x, out: None, [make.feed("x")], [make.out("out")])
     call = compiled(make.build(), "x")
@@ -158,7 +158,7 @@ def test_a_kernel_that_returns_a_new_array_raises():
 
 
 class Bindable:
-    """Binds to its arrays; counts how often."""
+    """A kernel that binds to its arrays and records each binding."""
 
     def __init__(self):
         self.bound = []
@@ -195,7 +195,7 @@ def test_a_bound_kernel_is_rebound_only_if_its_memory_has_moved():
     assert not kernel.bound[0][0].flags.writeable
 
 
-def test_a_bound_kernel_follows_feeds_and_fetches():
+def test_a_bound_kernel_uses_the_current_feeds_and_fetches():
     kernel = Bindable()
     make = PlanMaker()
     x, y, out = make.feed("x"), make.feed("y"), make.out("out")

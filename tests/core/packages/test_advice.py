@@ -1,4 +1,4 @@
-"""Advice: the package to install, upgrade or reinstall."""
+"""Errors name the package to install, upgrade or reinstall."""
 
 from __future__ import annotations
 

@@ -112,12 +112,12 @@ def test_a_plugin_with_operators_must_not_be_named_like_an_operator():
     assert failure.reason.startswith("softmax: name of an operator and of a plugin is used twice")
 
 
-def test_no_plugin_may_register_the_host_device():
+def test_a_plugin_that_registers_the_host_device_is_refused():
     [failure] = merge([record("a", devices=["cpu"])]).report.failures
     assert "cpu: device is registered twice, by opwright (built in)" in failure.reason
 
 
-def test_failures_of_loading_are_reported_together_with_clashes():
+def test_load_failures_and_clashes_are_reported_together():
     failed = PluginFailure(Package("x", "opwright-x", "1"), "ImportError: no", "", "pip install x")
     found = merge([record("a", kernels=[KEY]), record("b", kernels=[KEY])], [failed])
     assert [failure.package.plugin for failure in found.report.failures] == ["x", "b"]

@@ -46,7 +46,7 @@ def test_none_disables_the_enclosing_adapter(block):
         assert ow.ops.relu(x).dtype == "float32"
 
 
-def test_an_adapter_that_raises_changes_nothing(block):
+def test_an_adapter_that_raises_leaves_the_program_unchanged(block):
     def fail(block, definition, inputs):
         halve(block, definition, inputs)
         raise ow.errors.ProgramError("adapter: no")

@@ -63,14 +63,14 @@ def test_an_aliased_output_is_the_variable_of_its_input(block):
         block.append_op("sgd", inputs, {"param_out": "other"})
 
 
-def test_attributes_are_complete_plain_values(block):
+def test_attributes_are_plain_python_values_and_include_defaults(block):
     op = block.append_op("scale", {"x": "x"}, attrs={"scale": np.float32(2)})
     assert op.attrs == {"scale": 2.0}
     assert type(op.attr("scale")) is float
     assert block.append_op("scale", {"x": "x"}).attrs == {"scale": 1.0}
 
 
-def test_absent_slots_and_attributes_are_read_as_empty(block):
+def test_absent_slots_are_empty_and_unknown_slots_raise(block):
     op = block.append_op("dropout", {"x": "x", "step": None})
     assert op.input("step") == ()
     with pytest.raises(SlotError, match=r"unknown input, got 'stap'; did you mean 'step'\?"):
@@ -98,7 +98,7 @@ def test_absent_slots_and_attributes_are_read_as_empty(block):
         ("matmul", {"x": "x", "y": "x"}, {}, ShapeError, "do not fit"),
     ],
 )
-def test_the_error_names_a_mismatch(block, type, inputs, attrs, error, message):
+def test_the_error_describes_a_mismatch(block, type, inputs, attrs, error, message):
     block.create_var("w", [3, 3])
     if type == "matmul":
         inputs = {"x": "x", "y": "w"}
@@ -106,7 +106,7 @@ def test_the_error_names_a_mismatch(block, type, inputs, attrs, error, message):
         block.append_op(type, inputs, attrs=attrs)
 
 
-def test_a_refused_operator_changes_nothing(block):
+def test_a_refused_operator_leaves_the_block_unchanged(block):
     block.create_var("i", [3], "int64")
     block.create_var("short", [2])
     generation, names = block.generation, list(block.vars)
@@ -117,7 +117,7 @@ def test_a_refused_operator_changes_nothing(block):
     assert (block.generation, list(block.vars), block.ops) == (generation, names, [])
 
 
-def test_a_name_keeps_its_shape_and_dtype(block):
+def test_redeclaring_a_name_with_a_different_shape_or_dtype_raises(block):
     with pytest.raises(ShapeError, match=r"'x', float32\[\?, 4\]\) exists with another shape"):
         block.create_var("x", [4])
     with pytest.raises(DtypeError, match="exists with another dtype, got int64"):
@@ -157,7 +157,7 @@ def test_variables_of_another_program_are_refused(block):
         block.append_op("relu", {"x": "x"}, {"out": other})
 
 
-def test_outputs_of_unknown_rank_have_a_dtype_but_no_shape(block):
+def test_outputs_have_a_dtype_but_no_shape_if_an_input_rank_is_unknown(block):
     block.create_var("img")
     op = block.append_op("argmax", {"x": block.append_op("relu", {"x": "img"}).output("out")})
     (name,) = op.output("out")
@@ -198,13 +198,13 @@ def test_parameters_are_in_the_global_block(block):
     ("shape", "message"),
     [([2, -2], "at least 0, or -1"), ([True], "is an int, got True"), (["a"], "sequence of ints")],
 )
-def test_shapes_must_be_ints(block, shape, message):
+def test_dimensions_must_be_ints(block, shape, message):
     with pytest.raises(ShapeError, match=message):
         block.create_var("v", shape)
 
 
 @pytest.mark.parametrize("shape", [{2, 3}, frozenset([2]), {2: 1}], ids=str)
-def test_a_shape_without_an_order_is_refused(block, shape):
+def test_sets_and_dicts_are_refused_as_shapes(block, shape):
     with pytest.raises(ShapeError, match="v: a shape is a sequence of ints, got"):
         block.create_var("v", shape)
 

@@ -32,7 +32,7 @@ def test_the_error_for_an_array_attribute_names_the_function(x, name, text):
         getattr(x, name)
 
 
-def test_existing_attributes_have_no_replacement():
+def test_no_replacement_is_suggested_for_attributes_that_exist():
     assert not [name for name in _ANSWERS if hasattr(ow.Variable, name)]
 
 

@@ -1,4 +1,4 @@
-"""Pickling and copying: programs are serialized, and their parts are looked up in them."""
+"""Pickling and copying serialize a program; blocks and variables are looked up in the copy."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def by_pickle(value):
 
 @pytest.fixture(params=[by_pickle, copy.deepcopy])
 def duplicate(request):
-    """Both ways to copy an object."""
+    """A function that copies an object, by pickling or by deepcopy."""
     return request.param
 
 
 @pytest.fixture
 def program():
-    """A program of two blocks, the inner one unfinished, with a random operator and a gradient."""
+    """A program with an unfinished inner block, a random operator, and gradients."""
     program = Program(seed=5)
     block = program.global_block()
     block.create_var("x", [None, 3], is_data=True)
@@ -38,7 +38,7 @@ def program():
     return program
 
 
-def test_a_duplicate_is_equal_and_shares_nothing(program, duplicate):
+def test_a_duplicate_is_equal_and_independent(program, duplicate):
     twin = duplicate(program)
     assert str(twin) == str(program)
     assert pickle.dumps(twin) == pickle.dumps(program)
@@ -48,7 +48,7 @@ def test_a_duplicate_is_equal_and_shares_nothing(program, duplicate):
     assert str(twin) != str(program)
 
 
-def test_building_continues_in_a_duplicate_as_in_the_original(program, duplicate):
+def test_a_duplicate_continues_the_names_streams_and_blocks_of_the_original(program, duplicate):
     twin = duplicate(program)
     for each in (program, twin):
         each.unique_name("fc")

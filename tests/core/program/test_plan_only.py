@@ -1,4 +1,4 @@
-"""Plan-only operators: passes insert them into plans, and no program contains them."""
+"""Passes can insert plan-only operators into plans; programs cannot contain them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_plan_only_operator_must_be_hidden(context):
 
 
 @pytest.mark.parametrize("word", ["gradient", "body", "upgrade"])
-def test_a_plan_only_operator_must_not_have_properties_that_only_programs_need(word):
+def test_a_plan_only_operator_with_properties_for_programs_is_refused(word):
     said = no_gradient("no") if word == "gradient" else lambda *_: None
     with pytest.raises(RegistrationError, match="acme.bad: plan_only excludes gradient, body"):
         make("acme.bad", plan_only=True, **{word: said})

@@ -1,4 +1,4 @@
-"""Programs: blocks within blocks, clone, prune, reads before writes, names."""
+"""Programs have nested blocks and unique names, and can be cloned, pruned and checked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from opwright_kit import check_reads
 
 
 def build_branch():
-    """x -> y; z = y squared if c, otherwise y; with unneeded operators."""
+    """Return a program of y = relu(x), z = y**2 if c else y, and unneeded operators."""
     program = Program()
     block = program.global_block()
     block.create_var("x", [None, 4], is_data=True)
@@ -55,7 +55,7 @@ def build_branch():
     return program
 
 
-def test_blocks_nest_and_roll_back():
+def test_blocks_can_be_nested_and_rolled_back():
     program = Program()
     outer = program.create_block()
     inner = program.create_block()
@@ -107,7 +107,7 @@ def test_a_body_must_be_a_block_created_within_the_current_block():
         program.global_block().append_op("cond", {"condition": "c"}, {"out": ["q"]}, attrs)
 
 
-def test_a_clone_shares_nothing_that_changes():
+def test_a_clone_does_not_share_mutable_state():
     program = build_branch()
     program.seed = 5
     text = str(program)
@@ -140,7 +140,7 @@ def test_pruning_keeps_the_dependencies_of_targets():
     assert len(pruned.blocks) == 1
 
 
-def test_pruning_reaches_into_bodies_and_renumbers_blocks():
+def test_pruning_also_prunes_bodies_and_renumbers_blocks():
     program = build_branch()
     text = str(program)
     pruned = program.prune([program.global_block().var("z")])
@@ -153,7 +153,7 @@ def test_pruning_reaches_into_bodies_and_renumbers_blocks():
     assert str(program) == text
 
 
-def test_pruning_follows_names_that_are_written_twice():
+def test_pruning_keeps_only_the_writes_that_a_target_depends_on():
     program = Program()
     block = program.global_block()
     block.create_var("x", [2], is_data=True)
@@ -186,7 +186,7 @@ def test_the_error_for_a_variable_read_before_it_is_written_names_its_reader():
     check_reads(block)
 
 
-def test_the_error_names_data_that_is_not_fed():
+def test_the_error_names_a_data_variable_that_is_not_fed():
     program = build_branch()
     check_reads(program.global_block())
     check_reads(program.global_block(), ["x", "c"])
@@ -204,7 +204,7 @@ def test_reads_within_bodies_are_checked():
 
 
 def build_loop():
-    """Doubles h while go, which the body captures, is true."""
+    """Return a loop that doubles h; the body captures its condition `again`."""
     program = Program()
     block = program.global_block()
     block.create_var("h", [2], is_data=True)
@@ -221,7 +221,7 @@ def build_loop():
     return program
 
 
-def test_loops_capture_their_results_and_carry_their_state():
+def test_pruning_a_loop_keeps_captured_and_carried_variables():
     program = build_loop()
     (op,) = program.global_block().ops
     assert op.input("x") == ("h", "again")
@@ -232,13 +232,13 @@ def test_loops_capture_their_results_and_carry_their_state():
     assert list(pruned.block(1).vars) == ["turn", "next"]
 
 
-def test_a_carried_variable_that_no_operator_reads_stays_in_its_body():
+def test_pruning_keeps_a_carried_variable_that_no_operator_reads():
     program = build_loop()
     program.block(1).ops[0].inputs["x"], program.block(1).ops[0].inputs["y"] = ("h",), ("h",)
     assert list(program.prune("y").block(1).vars) == ["turn", "next"]
 
 
-def test_an_unused_variable_named_like_an_attribute_value_is_dropped():
+def test_pruning_drops_an_unused_variable_whose_name_equals_an_attribute_value():
     program = build_loop()
     block = program.global_block()
     block.append_op("cast", {"x": "y"}, {"out": "whole"}, {"dtype": "int32"})
@@ -246,7 +246,7 @@ def test_an_unused_variable_named_like_an_attribute_value_is_dropped():
     assert list(program.prune("whole").global_block().vars) == ["h", "go", "again", "y", "whole"]
 
 
-def test_the_error_for_a_loop_that_drops_a_carried_variable_names_it():
+def test_the_error_names_a_variable_that_a_loop_body_reads_before_it_is_written():
     program = build_loop()
     program.block(1).create_var("forgotten", [2])
     program.block(1).append_op("relu", {"x": "forgotten"})
@@ -263,7 +263,7 @@ def test_unique_names_count_per_program_and_skip_taken_names():
     assert program.free_name("fc_1") == "fc_1_0"
 
 
-def test_name_guards_nest():
+def test_name_guards_can_be_nested():
     program = Program()
     with name_guard("encoder") as outer, name_guard("layer"):
         assert program.unique_name("fc") == "encoder/layer/fc_0"
@@ -271,7 +271,7 @@ def test_name_guards_nest():
     assert program.unique_name("fc") == "fc_0"
 
 
-def test_guards_replace_the_default_programs_temporarily_and_nest():
+def test_nested_guards_replace_the_default_programs_temporarily():
     before = default_main_program(), default_startup_program()
     assert before == (default_main_program(), default_startup_program())
     main, startup, inner = Program(), Program(), Program()
@@ -318,7 +318,7 @@ def test_a_single_operator_distinguishes_slots_and_attributes():
         Operator("relu", x="h")
 
 
-def test_the_work_of_building_is_linear_in_the_number_of_operators():
+def test_the_cost_of_building_is_linear_in_the_number_of_operators():
     def work(n_operators):
         block = Program().global_block()
         block.create_var("x0", [None, 64])
@@ -332,7 +332,7 @@ def test_the_work_of_building_is_linear_in_the_number_of_operators():
     assert work(4000) < 16 * work(250) * 1.1
 
 
-def test_there_is_one_default_scope_which_a_guard_can_replace():
+def test_a_guard_replaces_the_default_scope():
     from opwright import Scope
 
     outer = default_scope()

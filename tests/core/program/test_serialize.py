@@ -1,4 +1,4 @@
-"""Programs as messages: round trips, and refusals of invalid messages."""
+"""Programs survive conversion to messages and back, and invalid messages are refused."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_an_older_operator_is_upgraded_by_its_plugin(grow):
 
 
 def test_an_older_operator_is_upgraded_by_an_annex(grow, context, toy):
-    """This is needed for an operator in C++, which its library describes."""
+    """Operators described in C++ need such annexes."""
     message = write_grow(grow, 1)
     grow(versioned(2))
     context.annexes.add("upgrade", "grow", "toy_operators:rename_scale", toy.PACKAGE)
@@ -173,7 +173,7 @@ def test_a_gradient_is_upgraded_like_its_operator(grow, context):
     assert Program.from_proto(message).global_block().ops[0].attrs == {"factor": 3.0}
 
 
-def test_a_program_with_deprecated_names_is_read(grow):
+def test_a_program_with_deprecated_names_can_be_read(grow):
     message = write_grow(grow, 1)
     maker = OpMaker("grow").add_comment("Grows.").add_input("x", "any")
     maker.add_output("out", "as x").same_dtype_as("x")
@@ -197,7 +197,7 @@ def test_a_newer_operator_is_refused(grow):
 
 
 def edit(**changes):
-    """Return a function that sets fields of a ProgramDesc by path."""
+    """Return a function that sets fields of a ProgramDesc, given by their paths."""
 
     def apply(message):
         for path, value in changes.items():
@@ -272,7 +272,7 @@ def test_a_message_that_does_not_describe_a_program_is_refused(change, error, me
 
 
 def damaged(body, rng):
-    """Return the bytes with a few changed, removed or repeated, and a valid checksum."""
+    """Return `body` with random bytes changed, removed or repeated, and a valid checksum."""
     made = bytearray(body)
     for _ in range(rng.integers(1, 4)):
         at, length = int(rng.integers(18, len(made))), int(rng.integers(1, 9))
@@ -286,7 +286,7 @@ def damaged(body, rng):
     return bytes(made) + wire_reading.checksum_field(bytes(made))
 
 
-def test_damage_with_a_valid_checksum_is_refused_or_harmless():
+def test_a_damaged_message_with_a_valid_checksum_is_refused_or_read():
     body = program_to_bytes(build())[:-6]
     rng = np.random.default_rng(7)
     read = 0

@@ -1,4 +1,4 @@
-"""The readable text of a program."""
+"""The string representation of a program is readable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ block 0:
     )
 
 
-def test_lists_have_brackets_and_absent_outputs_a_dash():
+def test_lists_are_printed_in_brackets_and_absent_outputs_as_an_underscore():
     program = build()
     block = program.global_block()
     block.append_op("split", {"x": "table"}, {"out": ["a", "b", "c"]})
@@ -50,7 +50,7 @@ def test_lists_have_brackets_and_absent_outputs_a_dash():
     ]
 
 
-def test_blocks_state_their_owner():
+def test_inner_blocks_are_printed_with_the_operator_that_owns_them():
     program = build()
     block = program.global_block()
     block.create_var("c", [1], "bool", is_data=True, stop_gradient=True)
@@ -68,7 +68,7 @@ def test_blocks_state_their_owner():
     assert str(yes) == "block 1:\n  (empty)"
 
 
-def test_an_unknown_rank_is_marked():
+def test_an_unknown_rank_is_printed_as_an_ellipsis():
     block = Program().global_block()
     block.create_var("img")
     block.append_op("relu", {"x": "img"}, {"out": "y"})

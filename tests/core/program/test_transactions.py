@@ -1,4 +1,4 @@
-"""A transaction builds everything or nothing."""
+"""A transaction is applied completely, or leaves the program unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make():
 
 
 def build_on(program):
-    """Append something of each kind: fresh names, a stream, a block, a gradient."""
+    """Append operators that need unique names, a random stream, a block, and gradients."""
     block = program.global_block()
     product = block.append_op("matmul", {"x": "x", "y": "w"}).output("out")[0]
     dropped = append(block, "dropout", product).output("out")[0]
@@ -43,7 +43,7 @@ def build_on(program):
 
 
 def fail_behind(build):
-    """Call a function that builds, and make its transaction fail."""
+    """Call `build` in a transaction that then fails."""
 
     @ow.transaction()
     def build_and_fail():
@@ -55,7 +55,7 @@ def fail_behind(build):
 
 
 def everything(program):
-    """The state of a program, with the names and streams that it will assign next."""
+    """Return the state of a program, with the names and streams that it will assign next."""
     twin = program.clone()
     names = [twin.unique_name(prefix) for prefix in ("matmul", "dropout", "mean", "relu", "fc")]
     free = [
@@ -76,7 +76,7 @@ def everything(program):
         ("dropout", {"x": "x"}, {"mask": "x"}, {}, (DtypeError, "mask is bool")),
     ],
 )
-def test_a_refused_operator_uses_up_no_name_stream_or_step(
+def test_a_refused_operator_does_not_consume_names_streams_or_steps(
     make, op_type, inputs, outputs, attrs, error
 ):
     program = make()
@@ -112,7 +112,7 @@ def test_failed_calls_leave_no_trace_in_a_program(make):
     assert everything(tried) == everything(plain)
 
 
-def test_transactions_nest_and_a_caught_error_undoes_only_the_inner_transaction(make):
+def test_an_error_caught_in_an_outer_transaction_undoes_only_the_inner_transaction(make):
     plain, tried = make(), make()
     append(plain.global_block(), "relu", "x")
     append(plain.global_block(), "relu", "x")
@@ -139,7 +139,7 @@ def test_a_transaction_as_a_decorator_makes_a_function_atomic(make):
     assert everything(program) != before
 
 
-def test_refused_gradients_use_up_no_name(make):
+def test_refused_gradients_do_not_consume_names(make):
     program = make()
     block = program.global_block()
     append(block, "double_square", "w", "h")

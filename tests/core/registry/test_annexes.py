@@ -37,7 +37,7 @@ answer = {
 
 @pytest.fixture
 def annexed(site):
-    """A site with a plugin that names three annexes, one of them in a module that it lacks."""
+    """A site with a plugin that names three annexes, one of them in a missing module."""
     site.add("acme", TABLE + ANNEXES, modules={"onnx": "SWISH = [1, 2]\nSILU = 3\n"})
     return site
 
@@ -84,7 +84,7 @@ def test_the_later_of_two_plugins_with_the_same_annex_is_quarantined(annexed):
     ]
 
 
-def test_a_plugin_that_is_disabled_provides_no_annex(annexed):
+def test_a_disabled_plugin_does_not_provide_annexes(annexed):
     annexed.add("other")
     code = f"{LOOK}\nanswer = len(annexes.entries('onnx'))"
     assert annexed.json(code, OPWRIGHT_PLUGINS="other") == 0
@@ -114,7 +114,7 @@ def test_the_error_for_a_missing_annex_names_the_nearest_subject_or_the_package(
     assert annexes.entries("jax") == ()
 
 
-def test_an_annex_that_is_registered_twice_is_refused():
+def test_a_duplicate_annex_is_refused():
     annexes = AnnexRegistry()
     before = annexes.epoch.now
     annexes.add("onnx", "Relu", print, ACME)

@@ -1,4 +1,4 @@
-"""Device names are strings in the interface and values inside."""
+"""Device names are strings in the public interface and DeviceName objects internally."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from opwright.errors import DeviceNotFoundError
         ("cpu", DeviceName("cpu", 0)),
     ],
 )
-def test_a_name_is_parsed_from_its_text(text, name):
+def test_a_device_name_is_parsed_from_a_string(text, name):
     assert DeviceName.parse(text) == name
     assert str(name) == text
     assert name.is_host == (text == "cpu")
 
 
-def test_number_0_is_written_as_the_bare_type():
+def test_device_number_0_is_omitted_from_the_string():
     assert str(DeviceName.parse("cuda:0")) == "cuda"
     assert DeviceName.parse("cpu:0").is_host
 
@@ -34,7 +34,7 @@ def test_the_error_for_an_invalid_device_number_suggests_a_fix(text):
         DeviceName.parse(text)
 
 
-def test_thousands_of_digits_are_not_a_device_number():
+def test_a_device_number_with_thousands_of_digits_is_refused():
     with pytest.raises(DeviceNotFoundError, match="got '1+'; write .* of at most 6 digits$"):
         DeviceName.parse("cuda:" + "1" * 5000)
 

@@ -1,4 +1,4 @@
-"""The registry of kernels: order of candidates, pins, and errors that list the existing kernels."""
+"""The kernel registry orders candidates, applies pins, and lists existing kernels in errors."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_a_kernel_for_an_exact_device_precedes_a_kernel_for_any_device():
     assert libraries(kernels, device="npu") == ["anywhere"]
 
 
-def test_the_name_of_the_library_is_the_last_criterion():
+def test_ties_are_broken_by_library_name():
     kernels = make_kernels()
     for library in ("zeta", "alpha", "mid"):
         add(kernels, library)
     assert libraries(kernels) == ["alpha", "mid", "zeta"]
 
 
-def test_kernels_that_do_not_match_are_not_candidates():
+def test_kernels_for_another_device_or_dtype_are_not_candidates():
     kernels = make_kernels()
     add(kernels, "fast", ("float64",))
     assert libraries(kernels) == []
@@ -87,7 +87,7 @@ def test_adding_a_kernel_keeps_existing_entries():
     assert kernels.entries("acme.swish")[0] is before
 
 
-def test_later_lookups_find_an_added_kernel():
+def test_a_kernel_added_after_a_lookup_is_found():
     kernels = make_kernels()
     before = kernels.epoch.now
     add(kernels, "one")
@@ -106,7 +106,7 @@ def test_a_pinned_operator_has_only_candidates_of_that_library():
     assert libraries(kernels, pins={"acme.other": "slow"}) == ["fast", "slow"]
 
 
-def test_a_pin_for_all_is_a_preference_and_a_pin_for_one_decides():
+def test_a_pin_for_all_operators_sets_a_preference_and_a_pin_for_one_operator_is_strict():
     kernels = make_kernels()
     for library, priority in (("fast", 60), ("slow", 50), ("middle", 55)):
         add(kernels, library, priority=priority)
@@ -162,7 +162,7 @@ def test_a_malformed_kernel_is_refused(change, words):
     assert kernels.epoch.now == before
 
 
-def test_a_key_that_is_registered_twice_is_refused():
+def test_a_duplicate_kernel_key_is_refused():
     kernels = make_kernels()
     add(kernels, "fast", ("float32", "float64"))
     with pytest.raises(
@@ -298,7 +298,7 @@ def test_devices_and_libraries_of_an_operator_are_listed():
     assert [r.library for r, _ in kernels.registrations()] == ["b", "a"]
 
 
-def test_declarations_of_a_kernel_are_kept():
+def test_a_kernel_entry_contains_all_declarations():
     kernels = make_kernels()
     add(
         kernels,

@@ -1,4 +1,4 @@
-"""The registry of operators: found on demand, derived by rule, or missing with a reason."""
+"""The operator registry imports or derives operators on demand, and explains missing ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_an_operator_is_imported_at_its_first_lookup():
     assert ops.package_of("acme.swish") == ACME
 
 
-def test_adding_an_operator_imports_nothing():
+def test_adding_an_operator_does_not_import_modules():
     ops = OpRegistry()
     ops.add("acme.swish", "not_there.at_all:SWISH", ACME)
     assert ops.types() == ["acme.swish"]
@@ -79,7 +79,7 @@ def test_a_registered_gradient_operator_is_not_derived():
 
 
 @pytest.mark.parametrize("type", ["acme.gone_grad", "_grad", "acme.swish_grad_grad"])
-def test_no_gradient_is_derived_without_a_rule(type):
+def test_a_gradient_operator_is_not_derived_without_a_rule(type):
     assert make_ops().find(type) is None
 
 
@@ -143,7 +143,7 @@ def test_a_type_that_the_package_may_not_provide_is_refused(type, package, words
     assert ops.epoch.now == before
 
 
-def test_an_operator_that_is_added_twice_is_refused():
+def test_a_duplicate_operator_is_refused():
     with pytest.raises(
         RegistrationError,
         match="registered twice, by opwright-acme 1.0 and opwright-acme 1.0",
@@ -157,7 +157,7 @@ def test_a_target_must_name_a_module_and_an_attribute(target):
         OpRegistry().add("acme.x", target, ACME)
 
 
-def test_helpers_are_listed_only_on_request():
+def test_hidden_operators_are_listed_only_on_request():
     ops = make_ops()
     ops.add("acme.helper", "m:A", ACME, hidden=True)
     assert ops.types() == ["acme.swish"]

@@ -67,13 +67,13 @@ def test_an_older_kernel_supports_the_default(use):
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
 
 
-def test_an_older_kernel_is_refused_by_name_if_the_attribute_has_another_value(use):
+def test_the_error_for_a_non_default_value_names_the_older_kernel(use):
     use(TABLE)
     with pytest.raises(KernelNotFoundError, match=f"acme of opwright-acme 1.0 {REASON}"):
         ow.ops.acme.scale(X, offset=1.0)
 
 
-def test_if_an_older_kernel_is_refused_the_next_kernel_is_used(use):
+def test_the_next_kernel_is_used_if_an_older_kernel_is_refused(use):
     use(TABLE + NUMPY)
     np.testing.assert_array_equal(ow.ops.acme.scale(X, offset=1.0), 2 * X + 1)
 

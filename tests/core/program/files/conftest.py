@@ -1,4 +1,4 @@
-"""A small program, and a scope of plain arrays instead of the runtime's."""
+"""Provides a small program, and modules for tests of saved files."""
 
 from __future__ import annotations
 

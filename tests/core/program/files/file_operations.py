@@ -1,8 +1,8 @@
 """Records the disk operations of a save, and simulates the state after a power loss.
 
-Replayed on a model of a disk that promises no more than POSIX does: the content of a file lasts
-from its fsync on, and the names in a folder from the fsync of the folder on. Until then each change
-may be lost separately, and data may be partly written.
+The operations are replayed on a model of a disk that guarantees only what POSIX guarantees. The
+content of a file is durable after its fsync, and names in a folder are durable after the fsync of
+the folder. Before that, each change may be lost separately, and data may be partially written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Operation(NamedTuple):
 
 
 class Recorder:
-    """Replacements of functions of `os` that record changes.
+    """Replaces functions of `os` by functions that also record changes.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def recording(root: Path):
 
 
 class Disk:
-    """Files and names below a folder, and which of them survive a power loss.
+    """A model of the files below a folder, and of which changes survive a power loss.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Disk:
         _put(parent["now"], change)
 
     def write_after_loss(self, root: Path, random, share: float, tear: str) -> None:
-        """Write the state after a power loss now.
+        """Write the files that remain if the power is lost now.
 
         Parameters
         ----------

@@ -1,7 +1,8 @@
-"""Kills savers at any moment while readers run; each load must return one complete save.
+"""Kills savers at random moments while readers run; each load must return one complete save.
 
-``python tests/core/program/files/kill_campaign.py --kills 10000``: a line of counts, exit status 1
-after a finding. The tests run a few kills of it; ``OPWRIGHT_SAVING_KILLS`` sets how many.
+``python tests/core/program/files/kill_campaign.py --kills 10000`` prints a line of counts, and
+exits with status 1 after a finding. The tests run it with a few kills; ``OPWRIGHT_SAVING_KILLS``
+sets their number.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ KEEP = 2
 
 
 class Outcome(NamedTuple):
-    """What happened in a campaign, and its findings."""
+    """The counts of a campaign, and its findings."""
 
     kills: int
     saves: int
@@ -47,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 def check_whole(folder: Path) -> int:
-    """Load a folder and return the value of its save; AssertionError if two saves are mixed."""
+    """Load a folder and return its saved value; raise AssertionError if two saves are mixed."""
     scope = saved_model.ArrayScope()
     loaded = load(folder, scope)
     arrays = scope.arrays()
@@ -67,7 +68,7 @@ def save_value(folder: Path, value: int) -> None:
 
 
 class Campaign:
-    """Run processes that save to one folder and load it, until a number of them has been killed.
+    """Runs processes that save to one folder and load it, and kills savers.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class Campaign:
         self.savers, self.readers = savers, readers
         self.lives = 0
         self.shared = mmap.mmap(-1, 4096)
-        # One counter for each process, so none waits for another.
+        # Each process has its own counter, so no lock is needed.
         self.counts = (ctypes.c_int64 * (savers + readers)).from_buffer(self.shared)
 
     def run(self, kills: int) -> Outcome:
@@ -115,7 +116,7 @@ class Campaign:
         return Outcome(done, saves, loads, findings)
 
     def _check_end(self) -> list[str]:
-        """Check that another save removes the remains of killed saves."""
+        """Check that another save removes the temporary files of killed saves."""
         check_whole(self.folder)
         save_value(self.folder, 1)
         names = {path.name for path in self.folder.iterdir()}

@@ -1,4 +1,4 @@
-"""A program with parameters, and a scope of plain arrays; imported by tests and their children."""
+"""A program and a scope of plain arrays, imported by tests and by their child processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright import Program, load, save
 
 
 class ArrayVariable:
-    """The members of a scope's variable that `save` and `load` use."""
+    """A minimal scope variable, with only the members that `save` and `load` use."""
 
     def __init__(self):
         self.array = None
@@ -27,7 +27,7 @@ class ArrayVariable:
 
 
 class ArrayScope:
-    """The members of a scope that `save` and `load` use."""
+    """A minimal scope, with only the members that `save` and `load` use."""
 
     def __init__(self, **arrays):
         self.vars = {}
@@ -75,7 +75,7 @@ def save_pair(folder, program, scope, **options):
 
 
 def save_nothing(folder, program, scope):
-    """Leave the folder unchanged."""
+    """Do not save, so the folder is unchanged."""
 
 
 def load_value(folder):

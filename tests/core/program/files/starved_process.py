@@ -1,8 +1,8 @@
-"""Saves or loads while single allocations fail: see test_failed_allocations.py.
+"""Saves or loads while single allocations fail; see test_failed_allocations.py.
 
-``python starved_process.py LIBRARY NAME STEP FOLDER [WHAT]``: with NAME "save" or "load", every
-STEP-th allocation fails once, each in a separate fork, and all outcomes are printed as JSON.
-WHAT names the library whose allocations are counted; without it Python's are.
+Usage: ``python starved_process.py LIBRARY NAME STEP FOLDER [WHAT]``. NAME is "save" or "load".
+Every STEP-th allocation fails once, each in a separate fork, and all outcomes are printed as JSON.
+WHAT names the library whose allocations are counted; by default, allocations of Python are counted.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def filled_scope(value, width=WIDTH):
 
 
 def other_scope():
-    """Return a scope in which `load` replaces an array, creates one, and overwrites one."""
+    """Return a scope in which `load` replaces w, creates count, and overwrites the step."""
     scope = filled_scope(-1, WIDTH + 1)
     scope.erase("count")
     return scope
 
 
 def value_in(scope):
-    """Return the contents of all set variables of a scope."""
+    """Return the value that all elements of all set variables have."""
     variables = [scope.var(name) for name in scope.names()]
     values = {float(item) for var in variables if var.is_set for item in var.numpy().flat}
     assert len(values) == 1, f"arrays of several models: {values}"
@@ -96,7 +96,7 @@ class Work:
         return loaded
 
     def saved_value(self):
-        """Return the value that is loaded, after checking that everything is from the same save."""
+        """Load the model, check that all of it is from the same save, and return its value."""
         scope = ow.Scope()
         loaded = self.load(scope)
         value = value_in(scope)
@@ -104,7 +104,7 @@ class Work:
         return value
 
     def attempt(self, starving, number, value):
-        """Save `value`, or load it, while an allocation fails; return the outcome."""
+        """Save `value`, or load the model, while an allocation fails; return the outcome."""
         old = self.saved_value()
         scope = filled_scope(value) if self.name == "save" else other_scope()
         loaded, caught = None, None
@@ -131,7 +131,7 @@ class Work:
         return outcome._replace(total=total)
 
     def check_next(self, value):
-        """Repeat it without failures: it works, and the attempt has left no trace."""
+        """Check that a save without failures works and leaves no temporary files."""
         self.save(value, filled_scope(value))
         assert self.saved_value() == value
         left = [path.name for path in self.folder.rglob(".*")]
@@ -139,7 +139,7 @@ class Work:
 
 
 def outcome_of(error):
-    """Classify an error: out of memory, an opwright error, or one that C code misreports."""
+    """Classify an error as out of memory, an opwright error, or an error misreported by C code."""
     if isinstance(error, MemoryError):
         return Outcome("memory")
     if isinstance(error, OpwrightError):
@@ -158,7 +158,7 @@ def count_open_files():
 
 
 def try_one(work, starving, number):
-    """Return the outcome of one attempt; violations replace its text."""
+    """Return the outcome of one attempt; a violated invariant replaces its text."""
 
     before = work.saved_value()
 
@@ -186,7 +186,7 @@ def try_one(work, starving, number):
 
 
 def prepare(work, library, what):
-    """Return the number of allocations, after the one-time work of the process is done."""
+    """Do the one-time work of the process, and return the object that makes allocations fail."""
     for _ in range(3):
         work.check_next(work.saved_value())
     gc.collect()
@@ -201,7 +201,7 @@ def prepare(work, library, what):
 
 
 def main(library, name, step, folder, what=""):
-    """Fail every `step`-th allocation; print a report."""
+    """Make every `step`-th allocation fail, and print a report."""
     work = Work(name, Path(folder))
     starving = prepare(work, library, what)
     whole = try_one(work, starving, NEVER)

@@ -1,7 +1,7 @@
 """Files that are truncated, foreign, oversized, damaged or of another program are refused.
 
-Only the pair is saved, and checked only by its two files; test_generations.py tests the manifest of
-a generation.
+These tests save only a standalone pair of files, without a manifest; test_generations.py tests the
+manifest of a generation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def folder(tmp_path, model):
 
 
 def check_refused(folder, model, error, message):
-    """Loading raises, and leaves the scope unchanged."""
+    """Check that loading raises and leaves the scope unchanged."""
     scope = model.filled(1)
     with pytest.raises(error, match=message):
         load(folder, scope)
@@ -84,7 +84,9 @@ def test_the_error_for_a_missing_folder_names_its_expected_contents(folder, mode
         (lambda p, s: load_program(p), "load_program: path must be a str or a path, got Program"),
     ],
 )
-def test_the_error_for_swapped_arguments_names_them(model, monkeypatch, tmp_path, call, message):
+def test_the_error_for_swapped_arguments_suggests_swapping_them(
+    model, monkeypatch, tmp_path, call, message
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AttributeTypeError, match=message):
         call(model.build(), model.filled(1))

@@ -36,7 +36,7 @@ def run_child(script, *arguments):
     return subprocess.run(command, timeout=600, check=False).returncode
 
 
-# The second argument is the fault to inject, into one change after another.
+# `fail` injects a fault before file operation number `step`.
 FAIL_AT = """
 def save_failing(folder, width, step, fail):
     calls = 0
@@ -94,14 +94,14 @@ def test_a_kill_at_any_step_leaves_one_complete_generation(tmp_path, model, widt
     assert set(seen) == {(3, 1), (width, 2)}
     assert seen == sorted(seen, key=lambda value: value[1])
     for folder in folders:
-        # Left-over files do not harm the next save, which removes them.
+        # The next save works despite leftover files, and removes them.
         save(folder, model.build(6), model.filled(3, 6), keep=1)
         assert model.load_value(folder) == (6, 3)
         assert {path.name for path in folder.iterdir()} == CLEAN
         assert len(list((folder / "generations").iterdir())) == 1
 
 
-def test_a_killed_first_save_leaves_a_complete_model_or_nothing(tmp_path, model):
+def test_a_killed_first_save_leaves_a_complete_model_or_none(tmp_path, model):
     assert run_child(KILL_AT_EACH, tmp_path, 3, "save_nothing") == 0
     found = set()
     for folder in tmp_path.iterdir():
@@ -151,7 +151,7 @@ def test_savers_killed_while_others_read_never_mix_or_lose_a_model(tmp_path, cam
     assert outcome.loads > 0
 
 
-def test_two_savers_each_add_a_generation(tmp_path, model):
+def test_each_save_of_two_processes_adds_a_generation(tmp_path, model):
     script = """
     start = sys.stdin.readline()
     for value in range(8):
@@ -169,7 +169,7 @@ def test_two_savers_each_add_a_generation(tmp_path, model):
     assert str((tmp_path / "latest").readlink()) == "generations/00000016"
 
 
-def test_threads_of_one_process_each_add_a_generation(tmp_path, model, context):
+def test_each_save_of_concurrent_threads_adds_a_generation(tmp_path, model, context):
     from concurrent.futures import ThreadPoolExecutor
 
     from opwright import context_guard

@@ -1,9 +1,9 @@
 """A failed allocation fails one call of save or load, without damage to saved or set values.
 
-Single allocations fail, each in a separate process: a sample of them, or every one with
-OPWRIGHT_EVERY_ALLOCATION=1. Protobuf's extension writes through the NULL that Python's allocator
-returns, and no code of opwright can prevent that: such a crash is recognized by a stack without
-libraries of opwright. Before it nothing has been written, and nothing has been set.
+Single allocations fail, each in a separate process. The tests use a sample of all allocations, or
+every allocation with OPWRIGHT_EVERY_ALLOCATION=1. The protobuf extension dereferences the NULL that
+the allocator of Python returns, which opwright cannot prevent. Such a crash is recognized by a
+stack without libraries of opwright, and it happens before any file is written or variable is set.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def starve(folder: Path, *arguments: str, preload: Path | None = None) -> dict[str, Any]:
-    """Return the report of starved_process.py."""
+    """Run starved_process.py and return its report."""
     child = subprocess.run(
         [sys.executable, PROCESS, *arguments[:3], folder / "saved", *arguments[3:]],
         env={**os.environ, **({"LD_PRELOAD": str(preload)} if preload else {})},

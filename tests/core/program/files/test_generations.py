@@ -82,7 +82,7 @@ def test_notes_are_restored_with_their_program(tmp_path, model):
         ({"a": "b" * (16 << 20)}, "must be at most 16777216 bytes of JSON"),
     ],
 )
-def test_notes_that_json_would_change_are_refused(folder, model, notes, message):
+def test_notes_that_json_cannot_represent_exactly_are_refused(folder, model, notes, message):
     with pytest.raises(AttributeValueError, match=f"save: notes {message}"):
         save(folder, model.build(), model.filled(3), notes=notes)
     assert model.load_value(folder) == (3, 2)
@@ -138,7 +138,7 @@ def test_a_file_that_is_not_a_manifest_is_refused(folder, model, text):
 
 
 @pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
-def test_a_file_that_replaces_a_link_is_not_ignored(folder, model, name):
+def test_a_file_that_replaces_a_link_is_refused(folder, model, name):
     other = folder.parent / "other"
     other.mkdir()
     model.save_pair(other, model.build(5), model.filled(3, 5))
@@ -149,7 +149,7 @@ def test_a_file_that_replaces_a_link_is_not_ignored(folder, model, name):
     assert model.load_value(folder) == (3, 2)
 
 
-def test_a_pair_that_was_copied_over_the_links_is_kept(folder, model):
+def test_a_pair_that_replaces_the_links_is_kept_as_a_generation(folder, model):
     other = folder.parent / "other"
     other.mkdir()
     model.save_pair(other, model.build(5), model.filled(3, 5))
@@ -160,7 +160,7 @@ def test_a_pair_that_was_copied_over_the_links_is_kept(folder, model):
     assert model.load_value(folder / "generations" / "00000003") == (5, 3)
 
 
-def test_a_copy_whose_links_became_files_is_loaded_and_saved_to(folder, model):
+def test_a_copy_with_files_instead_of_links_supports_load_and_save(folder, model):
     copy = folder.parent / "copy"
     shutil.copytree(folder, copy)
     assert not (copy / "program.pb").is_symlink()
@@ -186,7 +186,7 @@ def test_files_of_other_tools_are_replaced_by_a_save(tmp_path, model):
 
 
 @pytest.mark.parametrize("name", ["latest", "program.pb", "params.safetensors"])
-def test_a_folder_in_place_of_a_link_is_not_changed(tmp_path, model, name):
+def test_a_folder_in_place_of_a_link_is_refused_and_unchanged(tmp_path, model, name):
     (tmp_path / name).mkdir()
     with pytest.raises(FileTakenError, match=rf"{name}: opwright\.save makes a link here"):
         save(tmp_path, model.build(), model.filled(1))
@@ -259,7 +259,7 @@ def test_file_modes_follow_the_umask(tmp_path, model):
     assert modes == {0o750, 0o640}
 
 
-def test_a_small_program_allocates_little_memory(folder):
+def test_loading_a_small_program_allocates_less_than_1_mib(folder):
     load_program(folder)  # the import is not measured
     tracemalloc.start()
     try:
@@ -290,7 +290,7 @@ def test_a_reader_whose_generation_is_removed_reads_the_next_one(
     assert len(calls) == 2
 
 
-def test_a_reader_keeps_the_file_that_it_opened(folder, model):
+def test_a_reader_reads_the_files_that_it_opened_even_if_they_are_removed(folder, model):
     def read(files):
         save(folder, model.build(5), model.filled(3, 5), keep=1)
         program = files.read_program()
@@ -320,7 +320,7 @@ def test_only_files_of_a_dead_saver_are_removed(folder, model):
     assert not os.path.lexists(folder / ".link-dead")
 
 
-def test_a_saver_whose_files_were_removed_rewrites_them(folder, model, monkeypatch):
+def test_a_saver_rewrites_its_temporary_files_if_they_were_removed(folder, model, monkeypatch):
     real, removed = os.rename, []
 
     def rename(source, target):
@@ -335,7 +335,7 @@ def test_a_saver_whose_files_were_removed_rewrites_them(folder, model, monkeypat
     assert model.load_value(folder) == (3, 3)
 
 
-def test_a_rename_whose_reply_was_lost_is_not_repeated(folder, model, monkeypatch):
+def test_a_rename_that_succeeds_but_raises_is_not_repeated(folder, model, monkeypatch):
     real, lost = os.rename, []
 
     def rename(source, target):
@@ -351,7 +351,9 @@ def test_a_rename_whose_reply_was_lost_is_not_repeated(folder, model, monkeypatc
     assert model.load_value(folder) == (3, 3)
 
 
-def test_without_locks_only_day_old_files_are_removed(folder, model, monkeypatch):
+def test_without_file_locks_only_temporary_files_older_than_a_day_are_removed(
+    folder, model, monkeypatch
+):
     def flock(handle, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -367,7 +369,7 @@ def test_without_locks_only_day_old_files_are_removed(folder, model, monkeypatch
     assert sorted(path.name for path in inner.glob(".*")) == [".new-young", ".saving-young"]
 
 
-def test_a_file_system_without_links_contains_only_generations(tmp_path, model, monkeypatch):
+def test_save_creates_only_generations_if_links_are_unsupported(tmp_path, model, monkeypatch):
     def symlink(text, path, *rest):
         raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
 
@@ -378,7 +380,7 @@ def test_a_file_system_without_links_contains_only_generations(tmp_path, model, 
     assert [path.name for path in tmp_path.iterdir()] == ["generations"]
 
 
-def test_an_older_generation_that_cannot_be_removed_is_reported(folder, model, monkeypatch):
+def test_a_failure_to_remove_an_older_generation_is_reported(folder, model, monkeypatch):
     real = os.rename
 
     def rename(source, target):

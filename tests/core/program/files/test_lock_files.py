@@ -1,4 +1,4 @@
-"""Lock files: readable, complete or absent, and refused if they are damaged or foreign."""
+"""Lock files are readable and written atomically; damaged or foreign files are refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_each_kernel_and_pass_has_its_own_line(path):
     ]
 
 
-def test_a_lock_is_replaced_and_no_other_file_is_left(path):
+def test_saving_a_lock_replaces_it_and_leaves_no_other_file(path):
     ow.Lock("cuda", (), ()).save(path)
     assert ow.Lock.load(path).device == "cuda"
     assert list(path.parent.iterdir()) == [path]
@@ -78,13 +78,13 @@ def test_a_lock_is_replaced_and_no_other_file_is_left(path):
         ),
     ],
 )
-def test_a_lock_that_could_not_be_loaded_is_not_written(path, kernels, message):
+def test_a_lock_that_cannot_be_loaded_is_not_saved(path, kernels, message):
     with pytest.raises(FormatError, match=message):
         ow.Lock("cpu", kernels, ()).save(path)
     assert ow.Lock.load(path) == LOCK
 
 
-def test_a_write_that_fails_leaves_the_old_lock(path, monkeypatch):
+def test_a_failed_write_leaves_the_old_lock(path, monkeypatch):
     def fail(handle):
         raise OSError(28, "No space left on device")
 
@@ -95,7 +95,7 @@ def test_a_write_that_fails_leaves_the_old_lock(path, monkeypatch):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_another_file_is_not_replaced(tmp_path):
+def test_a_file_that_is_not_a_lock_is_not_replaced(tmp_path):
     other = tmp_path / "notes.json"
     other.write_text('{"a": 1}')
     with pytest.raises(FileTakenError, match=r"notes\.json: must be new or a lock"):
@@ -166,15 +166,15 @@ def test_a_damaged_or_foreign_file_is_refused(path, keys, value):
         (["format_version"], "1", "format 'opwright.lock', version '1'"),
     ],
 )
-def test_the_error_for_a_damaged_field_has_its_name_and_value(path, keys, value, got):
+def test_the_error_for_a_damaged_field_states_its_name_and_value(path, keys, value, got):
     edited(path, *keys, value=value)
     with pytest.raises(FormatError, match=f"no lock of opwright, got {re.escape(got)}") as e:
         ow.Lock.load(path)
-    assert "object" not in str(e.value)  # as in texts of Python's TypeErrors
+    assert "object" not in str(e.value)  # as in messages of Python TypeErrors
 
 
 @pytest.mark.parametrize("use", [ow.Lock.load, LOCK.save])
-def test_a_path_that_no_file_can_have_is_refused(use):
+def test_an_invalid_path_is_refused(use):
     with pytest.raises(AttributeValueError, match=r"^Lock.*: path must have .*, got 'a\\x00b'"):
         use("a\0b")
     with pytest.raises(AttributeTypeError, match=r"^Lock.*: path must be a str or a path, got 3"):
@@ -185,13 +185,13 @@ def test_a_path_that_no_file_can_have_is_refused(use):
     "data",
     [b"", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": ' + b"1" * 10_000, b"{}\0"],
 )
-def test_invalid_json_of_a_lock_is_refused(path, data):
+def test_a_lock_file_with_invalid_json_is_refused(path, data):
     path.write_bytes(data)
     with pytest.raises(FormatError, match="damaged, or no lock of opwright"):
         ow.Lock.load(path)
 
 
-def test_a_reason_is_shown_without_quotes_around_it(path):
+def test_the_message_of_a_json_error_is_shown_without_quotes(path):
     path.write_bytes(b"")
     with pytest.raises(FormatError, match=r"got Expecting value: [^']* \(char 0\); write it again"):
         ow.Lock.load(path)
@@ -205,7 +205,7 @@ def test_every_truncation_is_refused(path):
             ow.Lock.load(path)
 
 
-def test_a_newer_format_is_reported(path):
+def test_a_newer_format_version_is_refused(path):
     edited(path, "format_version", value=2)
     with pytest.raises(FormatError, match="format version must be at most 1, got 2; install a new"):
         ow.Lock.load(path)

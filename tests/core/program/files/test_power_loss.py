@@ -58,7 +58,7 @@ def test_a_power_loss_leaves_one_complete_generation(tmp_path, model, disks, pre
 
 
 def test_the_simulator_detects_a_missing_fsync(tmp_path, model, disks):
-    """Without the fsync of files, the replay detects losses."""
+    """If the fsync operations of files are removed, the replay detects data loss."""
     folder = tmp_path / "model"
     generations(folder, model)
     disk = disks.Disk(tmp_path)

@@ -1,4 +1,4 @@
-"""`save` writes nothing that `load` would refuse: it checks the reader's rules first."""
+"""`save` checks the rules of the reader first, so it never writes what `load` would refuse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def with_variable(name="v", shape=(2,), dtype="float32"):
 
 
 def check_refused(folder, program, scope, message, error=FormatError, **options):
-    """Saving raises, before it makes a folder."""
+    """Check that saving raises before it creates a folder."""
     with pytest.raises(error, match=message):
         save(folder / "new", program, scope, **options)
     assert not (folder / "new").exists()
@@ -44,14 +44,14 @@ def test_a_program_beyond_the_limit_is_refused(tmp_path, model, monkeypatch):
     check_refused(tmp_path, model.build(), model.filled(1), "program: must have at most 9. bytes")
 
 
-def test_blocks_that_nest_too_deep_are_refused(tmp_path, model):
+def test_blocks_that_are_nested_too_deeply_are_refused(tmp_path, model):
     program = model.build()
     for depth in range(70):
         program.add_block(depth)
     check_refused(tmp_path, program, model.filled(1), "program: blocks nest at most 64 deep")
 
 
-def test_a_size_beyond_any_message_is_refused(tmp_path, model):
+def test_a_dimension_that_does_not_fit_in_int64_is_refused(tmp_path, model):
     program = model.build()
     program.global_block().create_var("far", [2**63])
     check_refused(tmp_path, program, model.filled(1), "program: cannot be written, got ")
@@ -92,7 +92,7 @@ def test_a_name_is_refused_or_survives_a_round_trip(tmp_path, model, name):
     np.testing.assert_array_equal(scope.arrays()[name], array)
 
 
-def test_notes_that_nest_too_deep_are_refused(tmp_path, model):
+def test_notes_that_are_nested_too_deeply_are_refused(tmp_path, model):
     notes: dict[str, object] = {}
     for _ in range(63):
         notes = {"in": notes}

@@ -1,4 +1,4 @@
-"""Our reader of safetensors accepts the package's files, and refuses inconsistent files."""
+"""The safetensors reader accepts files of the safetensors package, and refuses invalid files."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_an_inconsistent_header_is_refused(tmp_path, header, message):
         read(path)
 
 
-def test_a_file_that_is_truncated_while_being_read_raises_and_does_not_crash(tmp_path):
+def test_a_file_that_is_truncated_while_it_is_read_raises(tmp_path):
     path = tmp_path / "file"
     write_file(path, encode({"w": np.zeros(1000)}, {}))
     with open_regular(path) as handle:

@@ -72,13 +72,13 @@ def test_saving_again_replaces_both_files(tmp_path, model):
     assert (tmp_path / "program.pb").samefile(tmp_path / "generations/00000002/program.pb")
 
 
-def test_other_files_in_the_folder_are_kept(tmp_path, model):
+def test_save_keeps_other_files_in_the_folder(tmp_path, model):
     (tmp_path / "notes.txt").write_text("mine")
     save(tmp_path, model.build(), model.filled(1))
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_the_error_names_an_unset_variable_and_nothing_is_written(tmp_path, model):
+def test_saving_an_unset_variable_raises_and_writes_no_file(tmp_path, model):
     scope = model.filled(1)
     del scope.vars["w"]
     with pytest.raises(ProgramError, match="got none for 'w'; run the startup program"):
@@ -91,7 +91,7 @@ def test_the_error_names_a_variable_with_a_different_shape_in_the_scope(tmp_path
         save(tmp_path, model.build(), model.filled(1, width=5))
 
 
-def test_the_step_may_be_missing(tmp_path, model):
+def test_a_scope_without_a_step_can_be_saved(tmp_path, model):
     scope = model.filled(1)
     del scope.vars["@step"]
     save(tmp_path, model.build(), scope)
