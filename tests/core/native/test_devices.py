@@ -26,7 +26,7 @@ class Handles:
 
     def allocate(self, size):
         if size > self.limit:
-            raise MemoryError(f"the device has only {self.limit} bytes")
+            raise MemoryError(f"at most {self.limit} bytes")
         self.next += 1
         self.blocks[self.next] = np.zeros(size, "uint8")
         return self.next
@@ -176,7 +176,7 @@ def test_a_kernel_that_fails_on_a_device_is_reported(memory):
 
 def test_a_device_out_of_memory_reports_the_requested_size():
     device = rt.make_python_device(Handles(limit=8))
-    text = r"device fake .* got a need of 16 bytes \(only 8 bytes here\); make the batch smaller"
+    text = r"device fake .* got a need of 16 bytes \(at most 8 bytes\); make the batch smaller"
     with pytest.raises(OutOfMemoryError, match=text):
         rt.Tensor.from_numpy(f32(1, 2, 3, 4), device)
 
