@@ -1,8 +1,7 @@
 """One case of an operator: inputs, attributes, and expected outputs for any kernel.
 
-Case files define tuples of cases named ``CASES``. They check every
-registered kernel of an operator, which may be of any package: against the reference, in its
-shapes, and in its gradient.
+Case files define tuples of cases named ``CASES``. For every registered kernel of an operator, from
+any package, they compare the outputs with the reference, and check shapes and gradients.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Values:
-    """Explicit numbers; if `dtype` is None they have the dtype of the case."""
+    """Explicit values, in the dtype of the case unless `dtype` is given."""
 
     values: Any
     dtype: str | None = None
@@ -47,7 +46,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Random:
-    """Uniform random numbers: integers for integer dtypes, and both values for bool.
+    """Uniform random values: integers for integer dtypes, and True or False for bool.
 
     Attributes
     ----------
@@ -198,7 +197,7 @@ class Case:
         """Return the relative and the absolute tolerance for outputs of this dtype."""
         info = ml_dtypes.finfo(dtype)
         relative = self.ulps * float(info.eps) * float(np.sqrt(max(self.terms, 1)))
-        # Results below the smallest normal number have reduced precision anyway.
+        # Subnormal results always have reduced precision.
         return relative, relative * self.magnitude + 2 * float(info.smallest_subnormal)
 
 
@@ -207,5 +206,5 @@ def _widen(array: Array, wide: type[np.floating[Any]]) -> Array:
 
 
 def lengths(make: Callable[[int], Case], skip: Iterable[int] = ()) -> tuple[Case, ...]:
-    """Return the case of each length around the width of a vector register."""
+    """Return one case for each length in `LENGTHS` that `skip` does not contain."""
     return tuple(make(length) for length in LENGTHS if length not in set(skip))

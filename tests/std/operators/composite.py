@@ -1,4 +1,4 @@
-"""Composites of the tests, programs of them, and their runs."""
+"""Defines composites for the tests, and builds and runs programs of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ X = np.ones((4, 50), np.float32)
 
 
 def composite(body, random=True, name="part", **how):
-    """Return a composite from x to out of the same shape; `how` has more arguments of `build`."""
+    """Return a composite from x to out of the same shape; `how` is passed to `OpMaker.build`."""
     maker = OpMaker(f"test.{name}").add_comment("Made for one test.").add_input("x", "any shape")
     maker.add_output("out", "as x").same_dtype_as("x")
     if random:
@@ -31,12 +31,12 @@ def program_of(*op_types, seed=7):
 
 
 def runs(program, fetch, count=1):
-    """The results of each run on a fresh scope."""
+    """Return the results of `count` consecutive runs on one new scope."""
     call = ow.Network(program.global_block()).compile(["x"], fetch, scope=ow.Scope())
     return [call(x=X) for _ in range(count)]
 
 
 def differentiate(program, out):
-    """Append the gradient of a variable's sum; return the gradient name of x."""
+    """Append the gradient of sum(out) with respect to x; return its name."""
     ((_, grad),) = ow.append_backward(program.global_block().var(out), ["x"])
     return grad.name

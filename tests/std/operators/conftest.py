@@ -1,4 +1,4 @@
-"""Makes the files of this folder importable, as in ``from case import Case``; a fixture."""
+"""Makes this folder importable, as in ``from case import Case``, and defines a fixture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = Package("test", "opwright-test", "1")
 
 @pytest.fixture
 def add():
-    """A function that adds operators, by type, to a Context of all plugins."""
+    """Return a function that adds operators, by type, to a context with all plugins."""
     with ow.context_guard(ow.Context.discover()) as context:
 
         def register(**definitions):

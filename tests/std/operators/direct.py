@@ -1,4 +1,4 @@
-"""A Python kernel called manually, without being registered: on the conformance kit's memory."""
+"""Calls a Python kernel that is not registered, through the conformance kit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_sample(
     attrs: Mapping[str, Any],
     counts: Mapping[str, int],
 ) -> Sample:
-    """Return inputs and complete attributes in the form for the kit."""
+    """Return inputs and attributes in the form that the conformance kit expects."""
     arrays = {slot: tuple(listed) for slot, listed in inputs.items()}
     return Sample(definition.op_type, arrays, attrs, counts)
 

@@ -1,4 +1,4 @@
-"""A case as a program of one operator, run by a compiled network: as users run it."""
+"""Builds a program of one operator for a case, and runs it as users do, in a compiled network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opwright.op import DTYPES, FLOAT_DTYPES, NARROW_DTYPES, GradOp, Meta, NoGra
 
 
 class Target(NamedTuple):
-    """The target of a case; library None: the chosen kernel, as for an expanded composite."""
+    """Where a case runs; with library None, on the selected kernels, as expanded composites do."""
 
     device: str
     library: str | None
@@ -66,7 +66,7 @@ def targets(case: Case, dtype: str) -> tuple[Target, ...]:
     """Return every device and library with a kernel for a case."""
     wanted = {dispatch_dtype(case, dtype), "*"}
     entries = ow.current_context().kernels.entries(case.op)
-    # With TF32, if that is allowed, the kernels of library "cudnn" are less accurate.
+    # "cudnn_tf32" is left out, since its kernels are less accurate where TF32 is allowed.
     found = {
         Target(e.device, e.library)
         for e in entries
@@ -78,8 +78,8 @@ def targets(case: Case, dtype: str) -> tuple[Target, ...]:
 
 
 def skip_without_cudnn() -> None:
-    """Skip a test if there is a GPU, but not this library, which is an extra."""
-    from opwright_cuda import cudnn  # if there is a target, there is the package
+    """Skip a test on a machine with a GPU but without cuDNN, which is an optional dependency."""
+    from opwright_cuda import cudnn  # a target of library "cudnn" implies this package
 
     reason = cudnn.find_refusal()
     if reason is not None:
@@ -95,14 +95,14 @@ def _dtypes_of(op_type: str, target: Target) -> set[str]:
 
 @contextlib.contextmanager
 def pinned(case: Case, target: Target) -> Iterator[None]:
-    """Choose the library of a target for the operator of a case, and for its gradient."""
+    """Pin the operator of a case, and its gradient, to the library of a target."""
     if target.library == "cudnn":
         skip_without_cudnn()
     context = ow.current_context()
     pins: dict[str, str] = {}
     if dtypes := _dtypes_of(case.op, target):
         pins[case.op] = str(target.library)
-    # A library may have the gradient in fewer dtypes: then any kernel is chosen.
+    # The gradient is not pinned if the library supports it in fewer dtypes.
     floats = dtypes & set(FLOAT_DTYPES) & set(case.dtypes)
     if dtypes and floats <= _dtypes_of(f"{case.op}_grad", target) != set():
         pins[f"{case.op}_grad"] = str(target.library)
@@ -111,7 +111,7 @@ def pinned(case: Case, target: Target) -> Iterator[None]:
 
 
 def graded_slots(case: Case, arrays: Mapping[str, Sequence[Array]]) -> list[str]:
-    """Return the inputs of a case that have a gradient: floats, neither shapes nor state."""
+    """Return the differentiable inputs of a case: floats that are neither shapes nor state."""
     definition = definition_of(case)
     rule = definition.gradient
     if rule is None or isinstance(rule, NoGradient):

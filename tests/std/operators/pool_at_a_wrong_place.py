@@ -1,7 +1,7 @@
-"""Runs a saved program whose parameter is the index of a maximum, and prints the error.
+"""Runs a saved gradient of max pooling with each invalid index, and prints the errors.
 
-``python pool_at_a_wrong_place.py LIBRARY DATA_FORMAT PLACE...``: in a separate process, since an
-unchecked index would corrupt memory.
+Run it as ``python pool_at_a_wrong_place.py LIBRARY DATA_FORMAT PLACE...``, in a separate process,
+since an unchecked index would corrupt memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opwright.errors import OpwrightError
 
 
 def save(folder: str, place: int, data_format: str) -> None:
-    """Save the gradient of max pooling, whose index is persistable."""
+    """Save a gradient of max pooling whose index is a persistable variable."""
     program = ow.Program()
     block = program.global_block()
     shapes = {"x": [8, 4, 4, 1], "index": [8, 2, 2, 1], "out_grad": [8, 2, 2, 1]}

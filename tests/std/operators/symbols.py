@@ -1,4 +1,4 @@
-"""Symbolic sizes: objects with arithmetic that record comparisons."""
+"""Symbolic sizes: objects that support arithmetic and record comparisons."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Sizes = Mapping[int, int]
 
 
 class Symbol:
-    """An expression of sizes. It has a value for comparisons, and cannot become a number.
+    """An expression of sizes. It has a value for comparisons, but cannot be converted to a number.
 
-    ``guards`` is shared by all expressions of one symbol: comparisons, and their results.
+    All expressions of one symbol share ``guards``, which lists comparisons and their results.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -28,7 +28,7 @@ class Symbol:
         return cls(lambda sizes: sizes[size], size, guards)
 
     def _refuse(self) -> Any:
-        raise TypeError("a symbol is no number")
+        raise TypeError("a symbol cannot be converted to a number")
 
     __int__ = __index__ = __float__ = __bool__ = _refuse
 
@@ -37,7 +37,7 @@ class Symbol:
 
 
 def evaluate(dim: Any, sizes: Sizes) -> int:
-    """Return the number of a dimension, a symbol or an int."""
+    """Return the value of a dimension, which is a symbol or an int."""
     return dim.evaluate(sizes) if isinstance(dim, Symbol) else dim
 
 

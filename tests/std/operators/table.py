@@ -1,4 +1,4 @@
-"""All cases of all files in `cases`, and the parameters of the tests that they drive."""
+"""Collects the cases of all files in `cases`, and parametrizes tests with them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load_cases() -> tuple[Case, ...]:
 def first_cases() -> tuple[Case, ...]:
     """Return for each operator its case with the most elements, preferring cases with a gradient.
 
-    Cases for the ends of a range are excluded, since a narrower dtype lacks their elements.
+    Cases for the limits of a dtype are excluded, since narrower dtypes lack these values.
     """
     best: dict[str, Case] = {}
     for case in load_cases():
@@ -73,10 +73,10 @@ def over_targets(
 ) -> Callable[[Callable[..., None]], Any]:
     """Run a test over cases in dtypes, on every device and library that has a kernel.
 
-    Unless every case was requested, it is a sample: each kernel once, each case once on the CPU and
-    some on other devices, and some of the rest. One test of pytest runs all points of an operator
-    and a library, and a failure names its point: most take less time
-    than the overhead of pytest.
+    Unless all cases are requested, a sample runs: each kernel once, each case once on the CPU, some
+    cases on other devices, and some of the rest. One pytest test runs all points of an operator and
+    a library, since most points take less time than the overhead of a test. A failure names its
+    point.
     """
     grid = [
         (case, dtype, target)
@@ -124,7 +124,7 @@ def _run_point(test: Callable[..., None], point: Point, fixtures: dict[str, Any]
 
 
 def take_sample(grid: Iterable[Point]) -> list[Point]:
-    """Return the points of a grid that run in every test run, which are always the same."""
+    """Return the points of a grid that are always tested; the choice is deterministic."""
     chosen: list[Point] = []
     seen: set[tuple[str, ...]] = set()
     for case, dtype, target in grid:
@@ -138,7 +138,7 @@ def take_sample(grid: Iterable[Point]) -> list[Point]:
 
 
 def sample_cases(cases: Iterable[Case]) -> list[Case]:
-    """Return all cases if requested, otherwise the first of each operator and a sample."""
+    """Return all cases if requested; otherwise the first case of each operator, and a sample."""
     chosen: list[Case] = []
     seen: set[str] = set()
     for case in cases:
@@ -149,7 +149,7 @@ def sample_cases(cases: Iterable[Case]) -> list[Case]:
 
 
 def by_operator(cases: Iterable[Case]) -> dict[str, list[Case]]:
-    """Return the cases of each operator, for tests that take less time than pytest's overhead."""
+    """Group cases by operator, for tests that take less time than the overhead of pytest."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.op, []).append(case)
@@ -181,7 +181,7 @@ def graded() -> tuple[tuple[Case, str], ...]:
 
 
 def standard_types(plan_only: bool = False) -> list[str]:
-    """Return every operator type of opwright-std with helpers, or only the pass-only types."""
+    """Return the public operator types of opwright-std, or its pass-only types."""
     ops = ow.current_context().ops
     return [
         op_type

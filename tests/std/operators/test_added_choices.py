@@ -1,4 +1,4 @@
-"""Attribute values that not every kernel supports: serving kernels, and reasons of refusals."""
+"""Attribute values that only some kernels support, and the errors of the other kernels."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ BOX = np.array([[0.5, 0.5, 2.5, 1.5]], np.float32)
 FIRST = np.array([0])
 
 
-def test_maximum_pooling_of_a_bin_returns_one_pixel_times_its_weight() -> None:
+def test_roi_align_in_max_mode_returns_the_largest_weighted_pixel() -> None:
     got = ow.ops.roi_align(IMAGE, BOX, FIRST, output_size=[1, 1], sampling_ratio=1, mode="max")
-    # The sample is at row 1, column 1.5: between the pixels 5 and 6, half of each.
+    # The sample is at row 1, column 1.5, so the pixels 5 and 6 each have the weight 0.5.
     assert got.item() == 3.0
 
 
-def test_the_gradient_of_a_maximum_is_added_to_its_pixel_times_its_weight() -> None:
+def test_the_gradient_in_max_mode_is_scaled_by_the_weight_of_the_pixel() -> None:
     attrs = {"output_size": [1, 1], "sampling_ratio": 1, "mode": "max"}
 
     def loss(x):
@@ -48,7 +48,7 @@ def test_no_attribute_value_turns_integers_into_floats(call, message) -> None:
         call(np.array([1, 2]))
 
 
-def test_fractional_results_of_integers_are_float32_while_a_program_is_built() -> None:
+def test_programs_infer_float32_for_fractional_results_of_integers() -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = main.global_block().create_var("x", [-1, 3], "int64", is_data=True)
         assert [(x / 2).dtype, ow.ops.mean(x).dtype, ow.ops.exp(x).dtype] == ["float32"] * 3

@@ -1,4 +1,4 @@
-"""Bodies and rules: omissions and mistakes have the same meaning everywhere."""
+"""Bodies of composites, gradient rules and blocks treat omitted slots and mistakes alike."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_body_computes_the_same_in_a_plan_and_in_a_program(add, body, result):
     assert len(set(errors)) <= 1
 
 
-def test_an_input_that_the_body_has_overwritten_is_refused_in_plans_too(add):
+def test_a_plan_rejects_a_body_that_reads_an_input_after_overwriting_it(add):
     def body(b):
         b.emit("scale", {"x": b.input("x")}, {"out": b.output("out")})
         b.emit("add", {"x": b.input("x"), "y": b.output("out")}, {"out": b.output("out")})
@@ -143,7 +143,7 @@ def test_an_input_that_the_body_has_overwritten_is_refused_in_plans_too(add):
         runs(program, ["h"])
 
 
-def test_a_body_in_a_plan_uses_no_name_of_the_program(add):
+def test_names_in_a_body_do_not_clash_with_names_of_the_program(add):
     add(part=composite(lambda b: b.set_output("out", b.emit("relu", {"x": b.input("x")}))))
     program, _ = program_of()
     block = program.global_block()
@@ -155,7 +155,7 @@ def test_a_body_in_a_plan_uses_no_name_of_the_program(add):
     np.testing.assert_array_equal(runs(program, ["sum"])[0][0], 9 * X)
 
 
-# -- Mistakes are reported equally for all writers -------------------------------
+# -- Mistakes are reported identically in blocks, rules and bodies ---------------
 
 
 def write_by_append(program, add, write):
@@ -254,7 +254,7 @@ def test_a_mistake_is_reported_identically_wherever_an_operator_is_written(add, 
         ({"x": ...}, {"out": -1}, "scale: output 'out' is required, got none; give out="),
     ],
 )
-def test_rules_and_bodies_write_names_or_counts(add, place, inputs, outputs, message):
+def test_rules_and_bodies_reject_invalid_names_and_counts(add, place, inputs, outputs, message):
     def write(emit, name):
         given = {slot: name if names is ... else names for slot, names in inputs.items()}
         emit("scale", given, outputs)
@@ -264,7 +264,7 @@ def test_rules_and_bodies_write_names_or_counts(add, place, inputs, outputs, mes
         place(program, add, write)
 
 
-def test_variables_of_an_unnamed_list_are_counted_in_a_block_too():
+def test_a_block_infers_the_length_of_an_unnamed_output_list():
     program, _ = program_of()
     block = program.global_block()
     op = block.append_op("split", {"x": "x"}, attrs={"axis": 1, "num": 2})

@@ -1,4 +1,4 @@
-"""Bodies of operators that have kernels on the CPU: used by devices without these kernels."""
+"""Bodies of operators with CPU kernels; devices without such kernels run the bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bool is the numbers 0 and 1: a sum is or, a product is and."""
+"""Bools behave as the numbers 0 and 1: a sum is logical or, a product is logical and."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_scatter_reduce_combines_bools_without_the_element_of_x(
     np.testing.assert_array_equal(out, expected, strict=True)
 
 
-def test_adding_bool_slices_is_or() -> None:
+def test_adding_bools_at_indices_is_logical_or() -> None:
     expected = [True, True, True, True]
     np.testing.assert_array_equal(ow.ops.index_add(X, PLACES, UPDATES), expected, strict=True)
     put = ow.ops.index_put(X, [PLACES], UPDATES, accumulate=True)
@@ -85,7 +85,7 @@ def test_unfold_copies_bools_into_windows() -> None:
     np.testing.assert_array_equal(unfolded, np.array(windows, bool), strict=True)
 
 
-def test_cumulative_maxima_of_bools_have_indices() -> None:
+def test_cummax_of_bools_returns_values_and_indices() -> None:
     out, places = ow.ops.cummax(Y, axis=0, returns=["out", "indices"])
     np.testing.assert_array_equal(out, [False, True, True, True], strict=True)
     np.testing.assert_array_equal(places, [0, 1, 1, 3])

@@ -1,4 +1,4 @@
-"""Forms of a call: a number for a list, outputs on request, and names of other frameworks."""
+"""Forms of calls: a number instead of a list, requested outputs, names of other frameworks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_list_attribute_keeps_its_length_in_a_protobuf_message():
         lambda x, n: ow.ops.flip(x, axis=n(-1, 1)),
     ],
 )
-def test_a_number_gives_the_results_of_the_list_on_arrays_and_in_programs(call):
+def test_a_number_and_its_list_give_equal_results_on_arrays_and_in_programs(call):
     wanted = call(IMAGES, lambda number, length: [number] * length)
     np.testing.assert_array_equal(call(IMAGES, lambda number, length: number), wanted)
     block = ow.Program().global_block()
@@ -72,7 +72,7 @@ def test_a_number_of_a_wrong_type_is_refused():
         ow.ops.max_pool2d(IMAGES, kernel=True)
 
 
-def test_outputs_are_returned_on_request_in_their_order():
+def test_requested_outputs_are_returned_in_the_requested_order():
     out = ow.ops.max_pool2d(IMAGES, kernel=2)
     index, again = ow.ops.max_pool2d(IMAGES, kernel=2, returns=["index", "out"])
     np.testing.assert_array_equal(again, out)
@@ -96,7 +96,7 @@ def _unique_in_a_program(x, returns):
     return ow.Network(block).compile(feed=["x"], fetch=list(outs))(x=x)
 
 
-def test_programs_return_intermediate_outputs_too():
+def test_programs_return_requested_intermediate_outputs():
     block = ow.Program().global_block()
     x = block.create_var("x", IMAGES.shape, is_data=True)
     out, index = ow.ops.max_pool2d(x, kernel=2, returns=["out", "index"])
@@ -147,7 +147,7 @@ FOREIGN_CALLS = [
 
 
 @pytest.mark.parametrize(("op_type", "foreign", "own"), FOREIGN_CALLS)
-def test_the_error_for_an_argument_name_of_another_framework_gives_ours(op_type, foreign, own):
+def test_the_error_for_an_argument_name_of_another_framework_suggests_ours(op_type, foreign, own):
     match = rf"{op_type}: unknown .*, got '{foreign}'; did you mean '{own}'\?"
     x = ow.Program().global_block().create_var("x", IMAGES.shape, is_data=True)
     for value in (IMAGES, x):
@@ -159,6 +159,6 @@ def test_the_error_for_an_argument_name_of_another_framework_gives_ours(op_type,
         x.block.append_op(op_type, {"x": "x"}, {"out": "out"}, {foreign: 1})
 
 
-def test_the_error_for_a_slot_name_of_another_framework_gives_ours():
+def test_the_error_for_a_slot_name_of_another_framework_suggests_ours():
     with pytest.raises(SlotError, match=r"softmax: unknown input, got 'input'; did you mean 'x'\?"):
         ow.Program().global_block().append_op("softmax", {"input": "x"}, {"out": "out"})

@@ -1,4 +1,4 @@
-"""Class ids and positions out of range are errors naming operator, range and value."""
+"""Class ids and positions out of range raise errors that name operator, range and value."""
 
 from __future__ import annotations
 

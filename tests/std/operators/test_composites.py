@@ -1,4 +1,4 @@
-"""Composites that draw: programs and plans draw the same random numbers."""
+"""Random composites: programs and plans draw the same random numbers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_composite_without_a_stream_draws_from_stream_0_everywhere(add):
     np.testing.assert_array_equal(*results)
 
 
-def test_the_gradient_has_the_mask_of_the_forward_pass(add):
+def test_the_gradient_uses_the_mask_of_the_forward_pass(add):
     add(part=composite(scaled_dropout))
     program, outs = program_of("test.part", "test.part")
     grads = [differentiate(program, out) for out in outs]
@@ -76,8 +76,8 @@ def test_the_gradient_has_the_mask_of_the_forward_pass(add):
         np.testing.assert_array_equal(values[:2], values[2:])
 
 
-def test_the_gradient_of_a_branch_has_the_mask_of_the_branch(add):
-    # The gradient writes the body into its copy of the branch; the branch itself is lowered.
+def test_the_gradient_of_a_branch_uses_the_mask_of_the_branch(add):
+    # The gradient expands the body in its copy of the branch; the branch itself is lowered.
     add(part=composite(scaled_dropout))
     program = ow.Program(3)
     block = program.global_block()
@@ -126,7 +126,7 @@ def test_a_composite_in_a_body_draws_the_same_numbers_in_a_plan_and_a_program(ad
     np.testing.assert_array_equal(runs(program, outs, 2), plain)
 
 
-def test_a_loaded_program_keeps_drawing(add, tmp_path):
+def test_a_loaded_program_continues_the_random_sequence(add, tmp_path):
     add(part=composite(scaled_dropout))
     program, outs = program_of("test.part", "test.part")
     scope = ow.Scope()
@@ -153,7 +153,7 @@ def test_a_body_draws_the_same_numbers_in_every_run_if_step_is_none(add):
     np.testing.assert_array_equal(runs(program, [grad], 2), [first, second])
 
 
-def test_called_on_arrays_the_numbers_depend_on_the_seed_alone(add):
+def test_random_numbers_of_calls_on_arrays_depend_only_on_the_seed(add):
     add(part=composite(scaled_dropout))
     part = ow.ops.test.part
     np.testing.assert_array_equal(part(X, seed=1), part(X, seed=1))
@@ -169,7 +169,7 @@ def test_streams_of_a_body_have_higher_numbers_than_streams_of_programs():
     assert all(2**31 <= stream < 2**32 for stream in streams)
 
 
-def test_the_error_of_a_part_names_the_composite_and_the_part(add):
+def test_an_error_in_a_composite_names_the_composite_and_the_failing_part(add):
     def checked(b):
         x = b.input("x")
         condition = b.emit("greater", {"x": x, "y": b.emit("fill_like", {"x": x})})
@@ -183,6 +183,6 @@ def test_the_error_of_a_part_names_the_composite_and_the_part(add):
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan])
-def test_a_scale_that_quantizes_is_greater_than_zero(scale):
+def test_a_quantization_scale_that_is_not_positive_is_refused(scale):
     with pytest.raises(KernelError, match=r"^quantize\[cpu\]: .* scale must be greater than 0"):
         ow.ops.quantize(np.ones(3, np.float32), np.float32(scale), dtype="int8")

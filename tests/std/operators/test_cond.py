@@ -1,4 +1,4 @@
-"""cond: only the chosen block runs, outer variables are found, gradients are branches too."""
+"""cond: only the selected block runs, outer variables are found, and gradients branch too."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_gradient_is_computed_from_the_selected_block(chosen: Any) -> None:
 
 
 def append_cond(dtype: str, shape: list[int], names: list[str], condition: Any = (1,)) -> None:
-    """Append a cond whose blocks return ones in float32 [2], and in `dtype` and `shape`."""
+    """Append a cond: one block returns ones in float32 [2], the other in `dtype` and `shape`."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("p", condition, "bool", is_data=True)
@@ -166,7 +166,7 @@ def test_shapes_within_a_branch_may_depend_on_values(x: list[float]) -> None:
         np.testing.assert_allclose(w_grad, (values != 0) * values.sum() * bool(flag))
 
 
-def test_plans_of_a_branch_are_made_once_for_each_shape() -> None:
+def test_a_branch_is_planned_once_for_each_shape() -> None:
     program = picking_program()
     scope = ow.Scope()
     scope.var("w").set(np.array([1.0, 2.0, 3.0]))

@@ -132,7 +132,7 @@ def test_positions_of_maxima_must_fit_into_their_dtype() -> None:
         block.append_op("max_pool2d", {"x": x}, attrs={"kernel": [2, 2]})
 
 
-def test_gradients_keep_only_their_inputs() -> None:
+def test_gradients_read_only_the_values_that_they_need() -> None:
     ops = ow.current_context().ops
     read = {
         op: [slot.name for slot in ops.get(f"{op}_grad").proto.inputs if not slot.shape_only]
@@ -146,7 +146,7 @@ def test_gradients_keep_only_their_inputs() -> None:
     }
 
 
-def test_a_large_batch_is_convolved_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_batch_is_convolved_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     shapes = {"x": (5, 3, 4, 6), "weight": (2, 3, 3, 3), "bias": (2,), "out_grad": (5, 2, 2, 4)}
     arrays = {slot: [rng.standard_normal(shape)] for slot, shape in shapes.items()}

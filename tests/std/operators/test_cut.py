@@ -1,4 +1,4 @@
-"""``opwright.cut``: a forward and a backward are bitwise identical to one network with both."""
+"""``opwright.cut``: the two halves are bitwise identical to the uncut network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RNG = np.random.default_rng(11)
 
 
 class Both:
-    """A program as one network and cut into two, each with a scope of the same values."""
+    """A program compiled as one network and cut into two halves, with equal values in scopes."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class Both:
         self.two = ow.cut(program, list(feeds), fetch, late, late_fetch, scope=self.scopes[1])
 
     def saved(self, backward: Any) -> dict[str, Array]:
-        """Return the values saved for a backward, by name."""
+        """Return the values saved for a backward pass, by name."""
         pairs = zip(backward.func.feed_names, backward.args, strict=False)
         return {name.split(": ")[1]: a for name, a in pairs if name.startswith("saved")}
 
     def check(self, late: Mapping[str, Array]) -> Any:
-        """Run both, compare all results, and return the backward."""
+        """Run both versions, compare all results, and return the backward half."""
         expected = self.one(**self.feeds, **late)
         results, backward = self.two(**self.feeds)
         results = results + backward(**late)
@@ -198,7 +198,7 @@ def overwriting_program(is_late: bool) -> Any:
 
 
 @pytest.mark.parametrize("is_late", [True, False])
-def test_overwritten_memory_is_passed_with_the_values_read(is_late: bool) -> None:
+def test_the_backward_half_reads_values_from_before_they_were_overwritten(is_late: bool) -> None:
     program, h, late, z = overwriting_program(is_late)
     feeds = {"x": RNG.normal(size=(8, 8)), "rate": np.array([0.5])}
     early = ["x"] if is_late else [z]
@@ -244,7 +244,7 @@ def test_values_computed_only_from_parameters_are_updated_in_both_halves() -> No
             scope.var("w").set(values)
 
 
-def test_a_backward_pass_may_follow_another_forward_pass() -> None:
+def test_a_backward_pass_can_run_after_another_forward_pass() -> None:
     both = both_of(lambda x, w: ops.tanh(ops.dropout(ops.matmul(x, w))), w=W)
     seed = RNG.normal(size=(6, 8))
     expected = [both.one(**both.feeds, dy=seed)[1:] for _ in range(2)]
@@ -323,7 +323,7 @@ def test_rows_of_embedding_tables_have_gradients() -> None:
     both_of(build, table=RNG.normal(size=(9, 3))).check({"dy": RNG.normal(size=(6, 8, 3))})
 
 
-def test_no_pass_makes_a_result_of_the_forward_half_depend_on_a_late_feed() -> None:
+def test_passes_do_not_make_a_forward_result_depend_on_a_late_feed() -> None:
     program = ow.Program()
     with ow.program_guard(program):
         block = program.global_block()
@@ -336,7 +336,7 @@ def test_no_pass_makes_a_result_of_the_forward_half_depend_on_a_late_feed() -> N
     both.check({"c": RNG.normal(size=(4, 8)).astype("float32")})
 
 
-def test_a_result_of_the_forward_half_does_not_depend_on_a_late_feed() -> None:
+def test_a_forward_result_that_depends_on_a_late_feed_is_refused() -> None:
     y, gradients = network_program(product, w=W)
     scope = ow.Scope()
     scope.var("w").set(W)
@@ -345,7 +345,7 @@ def test_a_result_of_the_forward_half_does_not_depend_on_a_late_feed() -> None:
         call(x=np.eye(8))
 
 
-def test_a_late_feed_has_a_known_shape() -> None:
+def test_invalid_late_feeds_are_refused() -> None:
     y, gradients = network_program(product, w=W)
     with pytest.raises(FeedError, match=r"late feed 'dy' must be known, got \(-1, 8\); name a"):
         ow.cut(y.block.program, ["x"], [y], ["dy"], gradients)

@@ -1,4 +1,4 @@
-"""Lengths, tags and log-probabilities that do not fit are errors that name them."""
+"""Invalid lengths, tags and log-probabilities raise errors that name them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IDS = np.zeros((2, 3), np.int64)
 
 
 @pytest.mark.parametrize("wrong", [-1, 4])
-def test_a_length_beyond_the_steps_is_an_error(wrong: int) -> None:
+def test_a_length_greater_than_the_number_of_steps_raises(wrong: int) -> None:
     for slot in ("lengths", "label_lengths"):
         inputs = {"x": [IDS], "label": [IDS], slot: [np.array([1, wrong])]}
         match = rf"edit_distance: {slot} must be in \[0, 3\], got {wrong}$"

@@ -1,4 +1,4 @@
-"""Dropout of attention weights in training, by the random numbers of the program."""
+"""Dropout of attention weights in training, with the random numbers of the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNIT = np.broadcast_to(np.eye(40, dtype="float32"), (2, 3, 40, 40))
 
 
 def weights(probability: float, step: int, seed: int = 5, **attrs: bool) -> np.ndarray:
-    """Return the weights that remain in one run."""
+    """Return the attention weights after dropout in one run."""
     options = {"probability": probability, "training": True, "seed": seed, **attrs}
     number = np.array([step])
     return np.asarray(ow.ops.dropout_attention(Q, K, UNIT, step=number, **options))
@@ -35,14 +35,14 @@ def test_a_weight_is_dropped_or_divided_by_the_probability_of_keeping_it(causal)
     assert abs(share - 0.75) < 0.02
 
 
-def test_equal_seeds_and_steps_drop_the_same_weights_and_different_ones_do_not():
+def test_the_dropped_weights_depend_on_seed_and_step():
     first = weights(0.5, 1)
     np.testing.assert_array_equal(first, weights(0.5, 1))
     assert (first != weights(0.5, 2)).any()
     assert (first != weights(0.5, 1, seed=6)).any()
 
 
-def test_a_probability_of_1_drops_all_and_of_0_nothing():
+def test_probability_1_drops_every_weight_and_probability_0_none():
     assert (weights(1.0, 0) == 0).all()
     np.testing.assert_allclose(weights(0.0, 0), plain(), rtol=1e-6)
 
@@ -69,7 +69,7 @@ def test_the_gradient_drops_the_elements_dropped_by_the_loss():
     assert (runs[0][0] != runs[1][0]).any()
 
 
-def test_a_prediction_computes_only_attention():
+def test_without_training_only_attention_is_computed():
     main, fetch = program(training=False)
     network = ow.Network(main.global_block())
     (out,) = network.compile(["q", "k", "v"], fetch[:1], scope=ow.Scope())(q=Q, k=K, v=UNIT)
@@ -77,7 +77,7 @@ def test_a_prediction_computes_only_attention():
     np.testing.assert_array_equal(out, plain())
 
 
-def test_a_layer_drops_weights_in_training_and_none_in_its_copy_for_inference():
+def test_a_layer_drops_weights_in_training_but_not_in_a_clone_for_inference():
     with ow.program_guard(ow.Program(seed=3), ow.Program(seed=3)) as (main, _):
         layers.attention(layers.data("x", [None, 6, 8]), heads=2, dropout=0.5)
     (op,) = [op for op in main.global_block().ops if op.type == "dropout_attention"]

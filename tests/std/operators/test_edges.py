@@ -1,4 +1,4 @@
-"""Edges beyond the table: derivatives at kinks and far from 0, and errors of bad shapes."""
+"""Edge cases outside the case table: derivatives at kinks and far from 0, and shape errors."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_gradient_of_a_power_of_zero_is_finite() -> None:
     np.testing.assert_array_equal(gradients["y"], [0, 0, 0])
 
 
-def test_a_mean_of_many_halves_is_finite() -> None:
+def test_the_mean_of_many_float16_numbers_is_finite() -> None:
     case = Case("mean", {"x": Values(np.full(4096, 100.0))}, None)
     with pinned(case, NUMPY):
         outputs = run_case(case, case.make_inputs("float16"), NUMPY)
@@ -221,19 +221,19 @@ def test_reducing_an_empty_array_to_an_empty_result_is_allowed() -> None:
     assert run_case(case, case.make_inputs("float32"), NUMPY)["out"][0].shape == (0,)
 
 
-def test_negative_powers_of_integers_fail_as_in_numpy() -> None:
+def test_negative_powers_of_integers_raise_as_in_numpy() -> None:
     case = Case("power", {"x": Values([2]), "y": Values([-1])}, None)
     with pytest.raises(Exception, match="Integers to negative integer powers are not allowed"):
         run_case(case, case.make_inputs("int64"), NUMPY)
 
 
-def test_axes_to_remove_are_required_with_unknown_dimensions() -> None:
+def test_squeeze_requires_axis_if_a_dimension_is_unknown() -> None:
     block = ow.Program().global_block()
     unknown = block.create_var("unknown", [None, 1])
     with pytest.raises(ShapeError, match="squeeze: axis must be given if a dimension is unknown"):
         block.append_op("squeeze", {"x": unknown})
 
 
-def test_a_split_of_an_array_needs_the_number_of_parts() -> None:
+def test_split_of_an_array_requires_num_or_sections() -> None:
     with pytest.raises(OpwrightError, match="num or sections must be given"):
         ow.ops.split(np.zeros(4))

@@ -1,4 +1,4 @@
-"""Gradients if an axis has no elements: zeros of the shape of each input, never an error."""
+"""Gradients for inputs with an empty axis are zeros in the shape of each input, not errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def differentiable(one: OneOperator) -> list[str]:
 
 
 def with_empty_axes(arrays: Arrays) -> Iterator[dict[str, list[Array]]]:
-    """Yield the inputs with one axis of one array empty, and with all axes of one length."""
+    """Yield the inputs with one axis of one array empty, and with all axes of one length empty."""
     listed = [(slot, i, array) for slot, values in arrays.items() for i, array in enumerate(values)]
     places = [(s, i, axis) for s, i, array in listed for axis in range(array.ndim)]
     groups = [{place} for place in places]
@@ -62,7 +62,7 @@ def with_empty_axes(arrays: Arrays) -> Iterator[dict[str, list[Array]]]:
 
 
 def find_operator(case: Case, arrays: Arrays) -> OneOperator | None:
-    """Return the program; None if the operator refuses shapes, or values such as positions."""
+    """Return the program, or None if the operator refuses the shapes or values such as indices."""
     try:
         one = build(case, arrays)
         compiled(one.block, one.feeds, [v for slot in one.outputs.values() for v in slot])(

@@ -1,4 +1,4 @@
-"""Functions of composed formulas where the dtype ends: the largest, the least, and both zeros."""
+"""Composed functions are accurate at the largest and smallest numbers and at both zeros."""
 
 from __future__ import annotations
 

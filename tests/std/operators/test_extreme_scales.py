@@ -1,7 +1,7 @@
 """If inputs are very large or small and results are ordinary, no intermediate step overflows.
 
-Squares and powers leave the range of a dtype long before final results do. The inputs
-of each operator are scaled, and results and gradients in the range of a wider dtype are compared.
+Squares and powers leave the range of a dtype long before final results do. The tests scale the
+inputs of each operator, and compare its results and gradients with those of a wider dtype.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ ACCEPTED = {
     "multi_head_attention": "scores are products, which are not numbers of the dtype",
     "lrn": "squares are pooled as they are; in a scale of their own they would be pooled twice",
 }
-"""Operators whose result may be ordinary though an intermediate step is not, and the reason to
+"""Operators whose result can be ordinary although an intermediate value is not, and the reason to
 accept it."""
 
 SQUARES = {"batch_norm": ("variance_out",)}
-"""Outputs that are squares themselves, next to ordinary outputs."""
+"""Outputs that are themselves squares, in addition to ordinary outputs."""
 
 ROOTS = (
     *("norm", "std", "cos_sim", "cosine_embedding_loss"),
@@ -66,7 +66,7 @@ def is_tried(case: Case) -> bool:
 
 
 def scaled(array: Array, scale: float, dtype: str) -> Array:
-    """Return the array times the scale, rounded to a dtype, which may not represent the scale."""
+    """Return the array times the scale, rounded to `dtype`, which need not represent the scale."""
     if not is_float(array.dtype):
         return array
     product = np.asarray(array.astype(np.longdouble) * scale)
@@ -76,7 +76,7 @@ def scaled(array: Array, scale: float, dtype: str) -> Array:
 def make_step(
     case: Case, arrays: Mapping[str, Sequence[Array]], dtype: str, target: Target
 ) -> Step:
-    """Return a case's outputs and gradients as a function of the input scale."""
+    """Return a function from the input scale to the outputs and gradients of a case."""
     one = build(case, arrays)
     given = dict(one.feeds)
     squares = SQUARES.get(case.op, ())
@@ -102,7 +102,7 @@ EXACT: dict[str, list[dict[str, Array]]] = {}
 
 
 def exact_results(case: Case) -> list[dict[str, Array]]:
-    """Return the results of NumPy's kernels in float64 for float32 numbers, per scale."""
+    """Return the float64 results of NumPy's kernels for float32 inputs, one per scale."""
     if str(case) not in EXACT:
         wide = {
             slot: [a.astype(np.float64) if is_float(a.dtype) else a for a in listed]
@@ -132,7 +132,7 @@ def compare_ordinary(got: Array, wide: Any, name: str) -> None:
 
 
 def in_single() -> Iterator[tuple[Case, str]]:
-    """Yield one case of each operator, and all norms."""
+    """Yield one case of each operator, and all cases of norm with a gradient."""
     norms = [case for case in load_cases() if case.op == "norm" and not case.no_grad]
     for case in {str(case): case for case in (*first_cases(), *norms)}.values():
         if is_tried(case) and "float32" in case.dtypes:
@@ -193,5 +193,5 @@ def scaled_inputs(case: Case, dtype: str, scale: float) -> dict[str, list[Array]
 
 
 @pytest.mark.parametrize("op", sorted(ACCEPTED))
-def test_an_accepted_operator_exists(op: str) -> None:
+def test_every_operator_with_an_accepted_overflow_has_a_case(op: str) -> None:
     assert op in {case.op for case in first_cases()}

@@ -146,7 +146,7 @@ def one_difference(x: Any) -> Any:
 def run(
     write: Written, passes: list[str], fetch_all: bool = False, dtype: str = "float32"
 ) -> tuple[np.ndarray, Counter[str]]:
-    """Return the result of a formula, and the kinds of operators that computed it."""
+    """Return the result of a formula, and how many operators of each type computed it."""
     program, rng = ow.Program(), np.random.default_rng(18)
     feeds = {"x": rng.standard_normal((2, 5, 16)).astype(dtype) * 2}
     feeds |= {name: rng.standard_normal(16).astype(dtype) for name in "wb"}
@@ -170,7 +170,7 @@ def test_a_formula_that_is_written_out_becomes_its_operator(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NEARLY)
-def test_numbers_are_compared_within_the_rounding_of_the_dtype(name: str) -> None:
+def test_constants_of_a_formula_are_compared_within_the_rounding_of_the_dtype(name: str) -> None:
     op_type, write = NEARLY[name]
     _, types = run(write, ["fuse_formulas"])
     assert op_type in types
@@ -180,7 +180,7 @@ def test_numbers_are_compared_within_the_rounding_of_the_dtype(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_a_formula_of_float64_becomes_its_operator(name: str) -> None:
+def test_a_formula_in_float64_becomes_its_operator(name: str) -> None:
     op_type, write = FORMULAS[name]
     found, types = run(write, ["fuse_formulas"], dtype="float64")
     assert set(types) == {op_type}
@@ -214,7 +214,7 @@ def test_an_activation_of_a_long_sum_is_not_fused() -> None:
     np.testing.assert_array_equal(found, run(write, [])[0])
 
 
-def test_activations_are_read_only_in_graphs_with_products(
+def test_activations_are_examined_only_in_graphs_with_products(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[str] = []

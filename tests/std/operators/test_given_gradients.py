@@ -1,4 +1,4 @@
-"""``append_backward(grads=)``: gradients begin with given variables, as by a function's caller."""
+"""``append_backward(grads=)``: backpropagation starts from output gradients of the caller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def graded_cases() -> list[Case]:
 
 
 def weighed_outputs(one: Any) -> list[Any]:
-    """Return the outputs that `add_loss` weighs."""
+    """Return the outputs that `add_loss` weights."""
     slots = [s for s in one.definition.proto.outputs if not s.intermediate and not s.aliases]
     outputs = [variable for slot in slots for variable in one.outputs[slot.name]]
     return [variable for variable in outputs if is_float(np.dtype(variable.dtype))]
@@ -99,7 +99,7 @@ def block() -> Any:
 FEEDS = {"x": np.linspace(0, 1, 12).reshape(3, 4), "w": np.eye(4), "seed": np.ones((3, 4)) / 4}
 
 
-def test_a_target_that_other_targets_depend_on_adds_its_given_gradient(block: Any) -> None:
+def test_a_target_that_other_targets_depend_on_accumulates_both_gradients(block: Any) -> None:
     targets = [block.var("y"), block.var("z")]
     pairs = ow.append_backward(targets, ["y", "x"], grads={"z": "seed"})
     y_grad, x_grad = run(block.program, FEEDS, [grad for _, grad in pairs])
@@ -108,7 +108,7 @@ def test_a_target_that_other_targets_depend_on_adds_its_given_gradient(block: An
     np.testing.assert_allclose(x_grad, expected)
 
 
-def test_parameters_are_requested_by_default_and_no_grad_ends_a_given_gradient(block: Any) -> None:
+def test_parameters_are_requested_by_default_and_no_grad_stops_gradients(block: Any) -> None:
     block.create_parameter("v", [4, 4], "float64")
     block.append_op("matmul", {"x": "z", "y": "v"}, {"out": "last"})
     pairs = ow.append_backward(block.var("last"), no_grad=["z"], grads={"last": "seed"})
@@ -136,7 +136,7 @@ def test_a_clone_for_inference_has_no_gradient_operators_for_given_gradients(blo
         (["z"], r"grads must map targets to variables, got \['z'\]"),
     ],
 )
-def test_a_given_gradient_fits_its_target(block: Any, grads: Any, message: str) -> None:
+def test_a_given_gradient_must_match_a_target(block: Any, grads: Any, message: str) -> None:
     block.create_var("half", [-1, 2], "float64")
     text = str(block.program)
     with pytest.raises(GradientError, match=message):
@@ -144,6 +144,6 @@ def test_a_given_gradient_fits_its_target(block: Any, grads: Any, message: str) 
     assert str(block.program) == text
 
 
-def test_a_given_gradient_is_a_variable_of_the_block(block: Any) -> None:
+def test_a_given_gradient_must_be_a_variable_of_the_block(block: Any) -> None:
     with pytest.raises(VariableNotFoundError, match=r"grads: .*'sed'.*did you mean 'seed'"):
         ow.append_backward(block.var("z"), grads={"z": "sed"})

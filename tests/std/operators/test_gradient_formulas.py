@@ -1,4 +1,4 @@
-"""Gradients that differences cannot show: see `Case.gradients`."""
+"""Gradients that finite differences cannot check; see `Case.gradients`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_gradients() -> Iterator[tuple[Case, str]]:
 def compute(
     case: Case, dtype: str, target: Target, passes: Sequence[str] | None
 ) -> tuple[list[Array], tuple[Any, ...]]:
-    """Return the gradients of a case, and the reference's."""
+    """Return the gradients of a case, and the reference gradients."""
     arrays = case.make_inputs(dtype)
     one = build(case, arrays)
     out = one.outputs[definition_of(case).proto.outputs[0].name][0]
@@ -37,7 +37,7 @@ def compute(
         return function(**one.feeds), case.compute_gradients(arrays, out_grad)
 
 
-# Passes may replace the named kernel.
+# Passes can replace the pinned kernel.
 @pytest.mark.parametrize("passes", [(), None], ids=["alone", "with passes"])
 @over_targets(with_gradients)
 def test_gradient_matches_the_reference(

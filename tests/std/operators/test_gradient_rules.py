@@ -45,7 +45,7 @@ def test_fc_can_be_differentiated_before_its_shapes_are_known(kept: int) -> None
         np.testing.assert_allclose(known, unknown, rtol=1e-13)
 
 
-def test_fc_gradient_of_a_matrix_copies_nothing() -> None:
+def test_the_fc_gradient_of_a_matrix_appends_only_two_products() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1, 6], "float32", is_data=True)

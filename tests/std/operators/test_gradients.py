@@ -1,8 +1,8 @@
 """Gradients against central differences, for a loss that weights every output element randomly.
 
-Differences are computed on the host, in float64. They would take most of the time elsewhere,
-without showing more: there, and in fewer bits, gradients are compared with the NumPy kernels in
-float64.
+Differences are computed on the host, in float64. On other devices they would take most of the time
+without finding more errors, so there, and in narrower dtypes, gradients are compared with the NumPy
+kernels in float64.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def known_shape(one: OneOperator, variable: Any) -> tuple[int, ...]:
 
 
 def weighted_sum(one: OneOperator, variable: Any, weight: Array) -> Any:
-    """Append ``sum(weight * variable)``, and feed the weights, the gradient of the variable."""
+    """Append ``sum(weight * variable)``, and feed the weights, which are its gradient."""
     name = f"weight_of_{variable.name}"
     one.feeds[name] = weight
     one.block.create_var(name, weight.shape, weight.dtype, stop_gradient=True)
@@ -110,13 +110,13 @@ def compute_differences(
 
 
 def directions_of(array: Array) -> Iterator[Array]:
-    """Yield every element separately; for a large array some elements, and one random direction."""
+    """Yield a direction per element; for large arrays, a random one and those of some elements."""
     places = list(np.ndindex(*array.shape))
     rng = np.random.default_rng(len(places))
     if len(places) > MANY:
         chosen = rng.choice(len(places), MANY // 2, replace=False)
         places = [places[i] for i in sorted(chosen)]
-        # The direction is as long as the step of one element, so nothing else crosses a kink.
+        # Each element moves less than in its own direction below, so no further kink is crossed.
         yield rng.choice([-1.0, 1.0], array.shape) / np.sqrt(array.size)
     for place in places:
         direction = np.zeros_like(array)

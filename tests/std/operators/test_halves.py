@@ -1,4 +1,4 @@
-"""float16 and bfloat16 on the host: every operator has kernels for them, and they round once."""
+"""float16 and bfloat16 on the host: every operator has kernels for both, which round once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WIDE_ALONE = ("fft", "ifft", "rfft", "irfft", "fftn", "ifftn", "triangular_solve
 
 
 def own_dtypes(op_type: str) -> set[str]:
-    """Return the dtypes of the kernels on the host that are not NumPy's."""
+    """Return the dtypes of the host kernels of all libraries except NumPy."""
     return {
         entry.dtype
         for entry in KERNELS.entries(op_type)
@@ -44,14 +44,14 @@ FLOAT_TYPES = [
 
 
 def cases_of(op_type: str) -> list[Case]:
-    """Return the cases of an operator with numbers representable beyond float32."""
+    """Return the cases of an operator that run in float32 and in other dtypes."""
     found = [case for case in load_cases() if case.op == op_type]
     chosen = [case for case in found if "float32" in case.dtypes and case.dtypes != ("float32",)]
     return sample_cases(chosen)
 
 
 def has_numbers_of(case: Case, dtype: str) -> bool:
-    """Return whether all numbers of a case fit the dtype."""
+    """Return whether no finite input of a case overflows in the dtype."""
     with np.errstate(over="ignore"):
         wide, narrow = (case.make_inputs(kind) for kind in ("float32", dtype))
     return all(
@@ -65,7 +65,7 @@ TESTED = [op_type for op_type in FLOAT_TYPES if cases_of(op_type)]
 
 
 @pytest.mark.parametrize("op_type", FLOAT_TYPES)
-def test_every_float32_kernel_has_one_for_each_16_bit_float(op_type: str) -> None:
+def test_operators_with_float32_kernels_have_kernels_for_both_16_bit_floats(op_type: str) -> None:
     missing = set(HALVES) - own_dtypes(op_type)
     assert bool(missing) == (op_type in WITHOUT), missing
 
@@ -91,14 +91,14 @@ def test_gradient_in_16_bits_matches_float64(op_type: str, dtype: str) -> None:
 
 
 def every_number(dtype: str) -> Array:
-    """Return all numbers of 16 bits: denormals, infinities and every NaN with them."""
+    """Return all 16-bit numbers, including denormals, infinities and every NaN."""
     return np.arange(1 << 16, dtype=np.uint16).view(dtype)
 
 
 def between(numbers: Array) -> Array:
     """Return floats at, halfway between and next to halfway between neighboring numbers."""
     wide = numbers.astype(np.float32)
-    # One more bit of the fraction than 16-bit floats have: ties, which go to the even neighbor.
+    # Midpoints need one more fraction bit than 16-bit floats have. They round to even.
     ties = (wide[:-1].astype(np.float64) + wide[1:].astype(np.float64)) / 2
     middle = ties.astype(np.float32)
     beside = [np.nextafter(middle, np.float32(end)) for end in (-np.inf, np.inf)]
@@ -114,7 +114,7 @@ def assert_same_numbers(got: Array, expected: Array) -> None:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_every_16_bit_number_is_the_same_after_a_kernel_that_computes_in_float(dtype: str) -> None:
+def test_every_16_bit_number_is_preserved_by_a_kernel_that_computes_in_float(dtype: str) -> None:
     numbers = every_number(dtype)
     for length in (len(numbers), 31, 1):  # whole vectors, and a remainder
         one = np.ones(1, np.float32).astype(dtype)

@@ -73,7 +73,7 @@ def test_feeds_are_passed_in_every_form_of_a_call() -> None:
             np.testing.assert_array_equal(result, array)
 
 
-def test_gradients_are_written_where_the_caller_wants_them() -> None:
+def test_gradients_are_written_to_the_arrays_of_the_caller() -> None:
     both = both_of(product, w=W)
     seed, place = RNG.normal(size=(6, 8)), np.empty((8, 8))
     expected = both.one(**both.feeds, dy=seed)[1:]

@@ -1,7 +1,7 @@
 """Hidden values have no effect, not even NaN, infinities and huge numbers.
 
-Hidden are the padding of sequences, keys that a mask excludes, a matrix whose factor is 0, and
-neighbors of weight 0. Values and gradients are tested in every library.
+Hidden values are the padding of sequences, masked keys, a matrix that is multiplied by 0, and
+neighbors of weight 0. The tests check the outputs and gradients of every library.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def test_hidden_values_have_no_effect(case: Case, dtype: str, target: Target) ->
 
 
 @pytest.mark.parametrize("library", ["native", "numpy"])
-def test_values_in_the_future_do_not_reach_the_past(library: str) -> None:
+def test_causal_attention_ignores_future_keys_and_values(library: str) -> None:
     case = Case(
         "scaled_dot_product_attention",
         {"q": Random((1, 70, 4)), "k": Random((1, 70, 4)), "v": Random((1, 70, 4))},
@@ -162,7 +162,7 @@ def test_values_in_the_future_do_not_reach_the_past(library: str) -> None:
 LINEAR = ("interpolate", "roi_align", "avg_pool1d", "avg_pool2d", "avg_pool3d")
 LINEAR += ("adaptive_avg_pool2d", "adaptive_avg_pool3d", "pad", "resize")
 FEW = 150
-"""Elements of x: each one is NaN once."""
+"""Maximum size of x: each element is NaN once."""
 
 
 def weighing() -> Iterator[tuple[Case, str]]:

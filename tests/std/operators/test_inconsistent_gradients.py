@@ -1,4 +1,4 @@
-"""A gradient operator accepts only values of one forward operator."""
+"""A gradient operator accepts only values that its forward operator can have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opwright_kit.testing.samples.wrong_inputs import find_wrong_metas
 
 
 def graded_types() -> list[str]:
-    """Return the standard operators whose gradient is one derived operator.
+    """Return the standard operators whose gradient is a single derived operator.
 
     Shapes that depend on values are compared by kernels: see test_sequence_lengths.
     """
@@ -74,7 +74,7 @@ POOLED = np.ones((1, 1, 2, 2), "float32")
 
 
 def pool_grad_program(x: Any, index: Any, out_grad: Any) -> tuple[Any, str]:
-    """Return a block with the gradient of max pooling, of inputs of these shapes."""
+    """Return a block with the gradient of max pooling for inputs of these shapes."""
     block = ow.Program().global_block()
     block.create_var("x", x, "float32", is_data=True)
     block.create_var("index", index, "int32", is_data=True)
@@ -84,13 +84,13 @@ def pool_grad_program(x: Any, index: Any, out_grad: Any) -> tuple[Any, str]:
     return block, op.output("x_grad")[0]
 
 
-def test_a_program_that_does_not_fit_cannot_be_built() -> None:
+def test_inconsistent_shapes_are_refused_while_a_program_is_built() -> None:
     message = r"max_pool2d_grad: index must be int32\[1, 1, 2, 2\], as max_pool2d makes index, got"
     with pytest.raises(ShapeError, match=message):
         pool_grad_program([1, 1, 4, 4], [1, 1, 9, 9], [1, 1, 2, 2])
 
 
-def test_unknown_sizes_are_compared_when_known() -> None:
+def test_unknown_sizes_are_checked_in_the_run() -> None:
     block, name = pool_grad_program([-1, 1, 4, 4], [-1, 1, 2, 2], [-1, 1, 2, 2])
     step = ow.Network(block).compile(feed=["x", "index", "out_grad"], fetch=[name])
     index = np.full((1, 1, 2, 2), 5, "int32")
@@ -105,7 +105,7 @@ WRONG = (-1, 16, -(2**31), 2**31 - 1)
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("library", ["numpy", "onednn"])
 def test_an_index_outside_of_the_image_is_refused(library: str, data_format: str) -> None:
-    """It may come from a file; tested in a child, since memory would be overwritten."""
+    """The index can come from a file. A child process runs it, as a bug would overwrite memory."""
     script = Path(__file__).parent / "pool_at_a_wrong_place.py"
     command = [sys.executable, script, library, data_format, *map(str, WRONG)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

@@ -33,11 +33,11 @@ def test_the_other_triangle_is_not_read(upper):
     np.testing.assert_array_equal(out, [[0.375], [1.25]] if upper else [[1.0], [1.0]])
 
 
-def test_pairs_that_do_not_fit_the_length_are_refused():
+def test_irfft_refuses_a_number_of_pairs_that_does_not_match_n():
     with pytest.raises(ShapeError, match=r"irfft: x must have n // 2 \+ 1 = 4 pairs"):
         ow.ops.irfft(np.ones((3, 2)), n=6)
 
 
-def test_numbers_without_an_imaginary_part_are_refused():
+def test_complex_input_without_two_parts_in_the_last_axis_is_refused():
     with pytest.raises(ShapeError, match="real and imaginary part in the last axis"):
         ow.ops.fft(np.ones((4, 3)))

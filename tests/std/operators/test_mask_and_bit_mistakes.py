@@ -1,4 +1,4 @@
-"""Errors of bits, masks, rotations, distances and margins name rule, value and shape."""
+"""Errors of bit, mask, rotation, distance and margin operators name rule, value and shape."""
 
 from __future__ import annotations
 

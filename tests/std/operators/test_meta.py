@@ -1,4 +1,4 @@
-"""The registry itself: each operator has cases, a kernel, a gradient or a reason, and comments."""
+"""The registry: operators have cases, kernels, gradients (or a reason for none) and comments."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_every_operator_has_cases(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("op_type", standard_types(plan_only=True))
-def test_operators_that_only_passes_append_have_the_prefix_of_their_plugin_samples_and_kernels(
+def test_pass_only_operators_have_the_prefix_of_their_plugin_samples_and_kernels(
     op_type: str,
 ) -> None:
-    """The replaced operators are its reference, in the tests of the passes."""
+    """The tests of the passes compare such an operator with the operators that it replaces."""
     assert op_type.startswith("std.")
     assert op_type in SAMPLES
     assert KERNELS.entries(op_type)
@@ -82,7 +82,7 @@ NUMPY_ALONE = {
     "masked_select": "NumPy's copy by a mask is compiled",
     "roi_align_places": "only gradients of greatest samples need it",
 }
-"""Operators and gradient operators with no kernel on the CPU but NumPy's, and why."""
+"""Operators and gradient operators that only NumPy kernels compute on the CPU, and why."""
 
 
 def test_operators_computed_only_by_numpy_have_a_reason() -> None:
@@ -96,7 +96,7 @@ def test_operators_computed_only_by_numpy_have_a_reason() -> None:
 
 
 def is_composed(op_type: str) -> bool:
-    """Whether the gradient operator is only a composition."""
+    """Return whether the gradient operator is only a composition."""
     rule = definition(op_type).gradient
     return isinstance(rule, GradOp) and bool(rule.body) and not numpy_dtypes(rule.type)
 

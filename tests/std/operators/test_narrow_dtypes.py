@@ -1,4 +1,4 @@
-"""The dtypes that values are only stored in: float8_e4m3fn, float8_e5m2, int4, uint4."""
+"""The storage-only dtypes: float8_e4m3fn, float8_e5m2, int4, uint4."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assert_same_bytes(got: NDArray[Any], expected: NDArray[Any]) -> None:
 
 
 def pinned(op_type: str, library: str) -> Any:
-    """Return a guard that pins the kernel of one library."""
+    """Return a guard that pins an operator to the kernels of one library."""
     return ow.context_guard(ow.current_context().with_pins({op_type: library}))
 
 
@@ -51,7 +51,7 @@ def test_casts_from_narrow_dtypes_match_ml_dtypes(dtype, wide, library):
 
 
 def around(dtype: str) -> NDArray[np.float64]:
-    """Return the finite values of an 8-bit float, their midpoints, and the neighbors of these."""
+    """Return the finite values of an 8-bit float, their midpoints, and the neighbors of both."""
     values = every(dtype).astype("float64")
     values = np.unique(values[np.isfinite(values)])
     halves = (values[1:] + values[:-1]) / 2
@@ -76,7 +76,7 @@ def nearest(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
     return np.copysign(np.where(np.isnan(values), np.nan, rounded), values)
 
 
-# ml_dtypes rounds float64 to float32 first.
+# float64 is tested with "native" only, since ml_dtypes first rounds it to float32.
 NARROWING = [(lib, wide) for lib in LIBRARIES for wide in ("float16", "bfloat16", "float32")]
 
 

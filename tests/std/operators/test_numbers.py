@@ -1,4 +1,4 @@
-"""Numbers in attributes: exact for integer dtypes, refused out of the range of float dtypes."""
+"""Numbers in attributes are exact for integer dtypes, and checked for the range of floats."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_list_needs_a_rounding_remainder_for_each_number() -> None:
         read_value({"floats": {"values": [1.0, 2.0], "rests": [1]}}, "value")
 
 
-def test_a_compiled_kernel_is_not_queried_for_values_without_an_equal_double() -> None:
+def test_a_compiled_kernel_is_not_selected_for_integers_that_no_double_equals() -> None:
     context = ow.current_context().with_pins({"fill": "native"})
     with ow.context_guard(context):
         np.testing.assert_array_equal(O.fill(shape=[1], value=2**53, dtype="int64"), 2**53)

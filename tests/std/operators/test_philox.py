@@ -1,4 +1,4 @@
-"""The random words, uniform and normal numbers that every device must compute bit by bit."""
+"""Random words, uniform and normal numbers, which must be bitwise identical on all devices."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_negative_seed_is_its_twos_complement() -> None:
     assert negative.tolist() == random_words(8, 2**64 - 2, STREAM, STEP).tolist()
 
 
-def test_stream_and_step_count_modulo_two_to_the_32() -> None:
+def test_stream_and_step_wrap_modulo_two_to_the_32() -> None:
     far = random_words(8, SEED, STREAM, np.array([2**32 + 7], np.int64))
     assert far.tolist() == random_words(8, SEED, STREAM, STEP).tolist()
 
@@ -157,7 +157,7 @@ def test_normal_numbers_match_box_muller_within_a_few_ulp(dtype: np.dtype[Any]) 
     rest = (b & (2 ** (bits - 2) - 1)) // (2 ** (bits - 2) // (2 * fine))
     angle = (rest.astype(np.longdouble) / fine - 1) * np.pi / 4 + quarter * np.pi / 2
     got = random_normal(count, dtype, SEED, STREAM, STEP)
-    # The error of the angle and of u: some ulp of the radius.
+    # The errors of the angle and of u are a few ulp of the radius.
     bound = 8 * np.finfo(dtype).eps * 6
     np.testing.assert_allclose(got[::2], radius * np.cos(angle), rtol=0, atol=bound)
     np.testing.assert_allclose(got[1::2], radius * np.sin(angle), rtol=0, atol=bound)
@@ -168,7 +168,7 @@ def test_normal_numbers_have_the_moments_of_their_distribution(dtype: np.dtype[A
     numbers = random_normal(400_000, dtype, 1, 0, None).astype(np.float64)
     error = 1 / np.sqrt(len(numbers))
     moments = [np.mean(numbers**power) for power in (1, 2, 3, 4)]
-    # Five standard deviations of each sample moment.
+    # The bounds are five standard deviations of each sample moment.
     bounds = 5 * error * np.sqrt([1, 2, 15, 96])
     np.testing.assert_array_less(np.abs(np.subtract(moments, [0, 1, 0, 3])), bounds)
     assert abs(np.corrcoef(numbers[::2], numbers[1::2])[0, 1]) < 8 * error

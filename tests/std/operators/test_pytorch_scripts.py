@@ -60,7 +60,7 @@ def test_attention_with_a_causal_mask_matches_its_formula():
     np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_rotation_of_halves_and_normalization():
+def test_normalization_and_rotation_of_halves_match_numpy():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = data("x", [-1, 8])
         centered = x - ow.ops.mean(x, axis=1, keepdims=True)
@@ -76,7 +76,7 @@ def test_rotation_of_halves_and_normalization():
     np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_an_operator_without_inputs_appends_only_within_a_guard():
+def test_an_operator_without_inputs_is_appended_only_within_a_guard():
     assert isinstance(ow.ops.fill(shape=[2], value=3.0), np.ndarray)
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         three = ow.ops.fill(shape=[2], value=3.0)

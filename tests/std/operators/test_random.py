@@ -122,10 +122,12 @@ def test_an_empty_step_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (2,), (1, 3)])
-def test_every_random_operator_takes_one_number_as_its_step(shape: tuple[int, ...]) -> None:
+def test_every_random_operator_refuses_a_step_that_is_not_one_number(
+    shape: tuple[int, ...],
+) -> None:
     ops = ow.current_context().ops
     random = [op for op in map(ops.get, ops.types(all=True)) if op.random and not op.plan_only]
-    random = [op for op in random if op.op_type != "torch.random_call"]  # below: it has no samples
+    random = [op for op in random if op.op_type != "torch.random_call"]  # tested below
     assert len(random) >= 3
     for definition in random:
         checked = CheckContext(ow.current_context())
@@ -137,7 +139,7 @@ def test_every_random_operator_takes_one_number_as_its_step(shape: tuple[int, ..
             sample.with_inputs(wrong, "").infer(definition)
 
 
-def test_a_random_call_of_pytorch_uses_one_number_as_its_step() -> None:
+def test_a_random_call_of_pytorch_refuses_a_step_of_two_elements() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", [3], is_data=True)
     step = block.create_var("steps", [2], "int64", is_data=True)
@@ -148,7 +150,7 @@ def test_a_random_call_of_pytorch_uses_one_number_as_its_step() -> None:
         block.append_op("torch.random_call", {"x": [x], "step": step}, {}, {"call": call})
 
 
-def test_a_step_may_have_any_number_of_axes() -> None:
+def test_a_step_can_have_any_number_of_axes() -> None:
     expected = draw(uniform, UNIFORM, shape=[3])
     step = np.array(3, np.int64)
     out = call(uniform, UNIFORM, {"step": [step]}, {"shape": [3]})["out"][0]
@@ -197,7 +199,7 @@ def test_values_outside_of_0_and_1_are_refused(wrong: float) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1000])
-def test_a_permutation_has_every_number_once(n: int) -> None:
+def test_a_permutation_contains_every_number_once(n: int) -> None:
     order = np.asarray(ow.ops.permutation(n=n, seed=4))
     assert sorted(order.tolist()) == list(range(n))
     assert n < 3 or order.tolist() != list(range(n))

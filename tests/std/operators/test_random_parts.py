@@ -1,4 +1,4 @@
-"""Random operators for parts: the parts of a tensor contain the numbers of the complete draw."""
+"""Random operators for parts of a tensor: together, the parts equal one complete draw."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_part_that_does_not_fit_is_refused(library: str, part: list[int]) -> N
     x = np.ones((4, 3), np.float32)
     inputs = {"x": x, "step": STEP, "part": np.array(part, np.int64)}
     attrs = {"probability": 0.5, "axis": 0, **ATTRS}
-    if part[0] == 2**62:  # a part far from the begin: the index counts modulo 2^64
+    if part[0] == 2**62:  # a part far from the start, since indices wrap modulo 2^64
         run("std.dropout_part", "cpu", "float32", library, inputs, attrs)
         return
     with pytest.raises((OpwrightError, ValueError), match="part must be rows before, own rows"):

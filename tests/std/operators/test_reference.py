@@ -39,7 +39,7 @@ def compare(case: Case, outputs: Mapping[str, Sequence[Array]], expected: tuple[
                 np.testing.assert_array_equal(got, number, err_msg=where)
                 continue
             relative, absolute = case.tolerance(got.dtype)
-            # An expected number that is too large for the dtype becomes infinite.
+            # Expected values that are too large for the dtype become infinite.
             with np.errstate(over="ignore"):
                 rounded = np.asarray(number, np.float64).astype(got.dtype).astype(np.float64)
             np.testing.assert_allclose(
@@ -56,7 +56,7 @@ def is_finite(expected: tuple[Any, ...]) -> bool:
 def test_kernel_matches_the_reference(case: Case, dtype: str, target: Target) -> None:
     arrays = case.make_inputs(dtype)
     expected = case.compute_expected(arrays)
-    # No intermediate value of a finite result may overflow or be undefined.
+    # If the result is finite, no intermediate value may overflow or be undefined.
     with np.errstate(all="raise" if is_finite(expected) else "ignore", under="ignore"):
         outputs = run_case(case, arrays, target)
     compare(case, outputs, expected)
@@ -79,7 +79,7 @@ def call_eagerly(case: Case, arrays: Mapping[str, Sequence[Array]]) -> list[Arra
 
 
 def strided(array: Array) -> Array:
-    """Return the same numbers in memory with a gap of one element after each."""
+    """Return an equal array with a gap of one element after each element in memory."""
     if array.ndim == 0:
         return array
     wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
@@ -139,7 +139,7 @@ def check_reuse(
             with np.errstate(all="ignore"):
                 try:
                     apart = call(kernel, definition, arrays, attrs, counts)
-                except Refuse:  # it is older than an attribute of this case
+                except Refuse:  # the kernel does not support an attribute value of this case
                     continue
                 if [(a.shape, a.dtype) for a in arrays[source]] != [
                     (a.shape, a.dtype) for a in apart[output]
@@ -149,7 +149,7 @@ def check_reuse(
             for slot, listed in apart.items():
                 for a, b in zip(listed, shared[slot], strict=True):
                     np.testing.assert_array_equal(a, b, err_msg=f"{entry}: {output} on {source}")
-        return  # one dtype of one kernel is enough: the rest are the same function
+        return  # one dtype of one kernel suffices, since all dtypes use the same function
 
 
 SINGLE = by_operator(sample_cases(case for case in load_cases() if "float32" in case.dtypes))

@@ -1,4 +1,4 @@
-"""Ids, offsets, masks and indices from outside are checked before any memory access."""
+"""Ids, offsets, masks and indices of callers are checked before any memory access."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_id_beyond_the_table_is_refused(wrong: int, library: str) -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-def test_grid_positions_of_any_value_read_only_the_image(
+def test_grid_positions_of_any_value_do_not_read_outside_the_image(
     mode: str, padding: str, library: str
 ) -> None:
     far = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, 2.0**31, -(2.0**31)]

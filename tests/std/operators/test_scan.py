@@ -176,7 +176,7 @@ def test_carried_variables_that_swap_keep_both_values() -> None:
 
 
 def memory_bytes(program: Any) -> int:
-    """Return the memory of a plan that computes the loss."""
+    """Return the arena size of a plan that computes the loss."""
     scope = ow.Scope()
     for name in "wu":
         scope.var(name).set(VALUES[name])
@@ -187,7 +187,7 @@ def memory_bytes(program: Any) -> int:
     return int(prepared.lowered.plan.arena_bytes)
 
 
-def test_inputs_of_the_gradient_in_an_iteration_are_kept_and_unread_arrays_take_no_memory() -> None:
+def test_iterations_keep_what_the_gradient_reads_and_unread_arrays_take_no_memory() -> None:
     program = rnn_program()
     without = memory_bytes(program)
     gradients(program, ["w"])
@@ -200,7 +200,7 @@ def test_inputs_of_the_gradient_in_an_iteration_are_kept_and_unread_arrays_take_
     assert len(scan.output("kept")) == 2
 
 
-def test_a_scan_survives_text_bytes_and_prune() -> None:
+def test_a_scan_is_preserved_by_printing_serialization_and_pruning() -> None:
     program = rnn_program()
     names = gradients(program, ["w", "u"])
     (wanted,) = run(program, [names[0]])
@@ -215,7 +215,7 @@ def test_a_scan_survives_text_bytes_and_prune() -> None:
 
 
 def program_with(make: Callable[[Any], None], **attrs: Any) -> Any:
-    """Return a program of one scan over x with a body of one variable h, as `make` fills it."""
+    """Return a program with one scan over x; `make` fills its body, which carries h."""
     program = ow.Program(seed=4)
     block = program.global_block()
     block.create_var("x", [-1, 3], "float64", is_data=True)

@@ -33,7 +33,7 @@ def test_gradients_are_bitwise_identical_with_and_without_checkpoints(
 
 
 def memory_bytes(n: int, every: int | None) -> int:
-    """Return the memory of a plan that trains h = tanh(x[t] * w + h) over n iterations."""
+    """Return the arena size of a plan that trains h = tanh(x[t] * w + h) over n iterations."""
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
         x = layers.data("x", shape=[n, 64], dtype="float64")
@@ -188,7 +188,7 @@ def test_segments_that_do_not_fit_are_refused(attrs: dict[str, Any], rule: str) 
         scans.rnn_program(**attrs)
 
 
-def test_an_iteration_reads_and_appends_segments_the_last_one_shorter() -> None:
+def test_iterations_read_and_append_segments_and_the_last_can_be_shorter() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1, 2], "float64", is_data=True)

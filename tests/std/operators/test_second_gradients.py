@@ -45,7 +45,7 @@ CASES_PER_OPERATOR = 2
 
 
 def graded_cases() -> dict[str, list[Case]]:
-    """Yield the cases of each operator, the largest first."""
+    """Return the cases of each operator, largest first."""
     found: dict[str, list[Case]] = defaultdict(list)
     for case, dtype in graded():
         if dtype == "float64" and case.gradients is None:
@@ -56,20 +56,20 @@ def graded_cases() -> dict[str, list[Case]]:
 
 
 def is_once(case: Case) -> bool:
-    """Whether its operator can be differentiated once."""
+    """Return whether the operator of a case can be differentiated only once."""
     name, values = ONCE_WITH.get(case.op, ("", ()))
     return case.op in ONCE or case.attrs.get(name) in values
 
 
 def twice_cases() -> Iterator[Case]:
-    """Yield the largest cases of each operator that can be differentiated twice, or all of them."""
+    """Yield the largest, or all, cases of each operator that can be differentiated twice."""
     for cases in graded_cases().values():
         twice = [case for case in cases if not is_once(case)]
         yield from twice if EVERY else twice[:CASES_PER_OPERATOR]
 
 
 def once_cases() -> Iterator[Case]:
-    """Yield a case of each operator, and of each value of its attribute, with `is_once`."""
+    """Yield one case for each operator and attribute value that `is_once` holds for."""
     found: dict[tuple[str, Any], Case] = {}
     for cases in graded_cases().values():
         for case in filter(is_once, cases):
@@ -125,7 +125,7 @@ def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case
     one = build(case, arrays)
     wanted = float_inputs(one, graded_slots(case, arrays))
     total = add_sum_of_gradients(one, wanted).total
-    # Built before the second backward pass, which replaces kernels by compositions.
+    # Compiled before the second backward pass, which replaces kernels with compositions.
     with np.errstate(all="ignore"):
         first = compiled(one.block, one.feeds, [total])
         differences = {v.name: central_differences(first, one.feeds, v.name) for v in wanted}
@@ -170,7 +170,7 @@ def test_only_the_penalty_flows_through_operators_that_select_elements() -> None
     pooled = ow.ops.max_pool2d(x * w + shift, kernel=[2, 2])
     ((_, x_grad),) = ow.append_backward(ow.ops.sum(pooled), parameters=[x])
     total = ow.ops.sum(ow.ops.square(x_grad))
-    # The shift decides which elements are selected, and nothing else.
+    # The shift affects only which elements are selected.
     pairs = ow.append_backward(total, parameters=[w, shift])
     rng = np.random.default_rng(3)
     feeds = {name: rng.normal(size=(1, 1, 4, 4)) for name in "xw"} | {"shift": np.array([0.5])}

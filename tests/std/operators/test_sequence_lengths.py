@@ -1,4 +1,4 @@
-"""Lengths of padded sequences that do not fit are errors naming operator and value."""
+"""Invalid lengths of padded sequences raise errors that name operator and value."""
 
 from __future__ import annotations
 

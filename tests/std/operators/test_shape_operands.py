@@ -1,4 +1,4 @@
-"""Variables instead of numbers: one program for all shapes."""
+"""Variables as attribute values, so that one program supports all shapes."""
 
 from __future__ import annotations
 
@@ -154,18 +154,18 @@ def test_a_vector_replaces_several_numbers(x: Variable) -> None:
     check(x, out, lambda a: a.reshape(*a.shape[:2], 4, 2))
 
 
-def test_a_single_variable_is_taken_for_a_list(x: Variable) -> None:
+def test_a_single_variable_replaces_a_complete_list(x: Variable) -> None:
     check(x, ops.fill(shape=ops.shape(x), value=1.5), lambda a: np.full_like(a, 1.5))
 
 
-def test_given_numbers_are_known_while_the_program_is_built(x: Variable) -> None:
+def test_constant_sizes_are_known_while_the_program_is_built(x: Variable) -> None:
     n, t = sizes(x)
     assert ops.reshape(x, shape=[n, t, 2, 4]).shape == (-1, -1, 2, 4)
     assert ops.expand(x, shape=[n, t, 8]).shape == (-1, -1, 8)
     assert ops.fill(shape=[n, 3]).shape == (-1, 3)
 
 
-def test_a_program_with_operands_is_printed_as_it_was_written(x: Variable) -> None:
+def test_the_text_of_a_program_shows_operands_as_they_were_written(x: Variable) -> None:
     n, t = sizes(x)
     lengths = ops.shape(x)
     ops.reshape(x, shape=[n, t, 2, 4])
@@ -222,7 +222,7 @@ def test_operands_that_are_overwritten_before_the_gradient_reads_them_are_refuse
         ow.append_backward(ops.sum(part), [x])
 
 
-def test_numbers_known_only_at_run_time_are_read_in_the_run(block: Block, x: Variable) -> None:
+def test_numbers_known_only_at_run_time_are_read_during_the_run(block: Block, x: Variable) -> None:
     n = block.create_var("n", [], "int64", is_data=True)
     bounds = block.create_var("bounds", [2], "int32", is_data=True)
     out = ops.slice(x, axes=[0], starts=[bounds[0]], ends=[bounds[1]])
@@ -263,7 +263,7 @@ def test_a_run_of_a_network_keeps_its_results(block: Block, x: Variable) -> None
     np.testing.assert_array_equal(scope.var(out.name).numpy(), array[:2].reshape(4, -1))
 
 
-def test_numbers_out_of_range_are_refused_in_the_run(block: Block, x: Variable) -> None:
+def test_numbers_out_of_range_are_refused_during_the_run(block: Block, x: Variable) -> None:
     n = block.create_var("n", [], "int64", is_data=True)
     f = Network(block).compile(feed=["n"], fetch=[ops.fill(shape=[n, 3])])
     with pytest.raises(KernelError, match=r"fill: every element of shape must be in \[0, inf\)"):
@@ -293,7 +293,7 @@ def test_variables_that_do_not_contain_sizes_are_refused(x: Variable) -> None:
 def test_a_vector_with_more_numbers_than_an_attribute_can_store_is_refused() -> None:
     block = ow.Program().global_block()
     block.create_var("x", [4])
-    block.create_var("sizes", [2**31], "int64")  # a mark for each would need 16 GiB
+    block.create_var("sizes", [2**31], "int64")  # one mark per element would need 16 GiB
     with pytest.raises(ShapeError, match=r"length up to 65536, got 'sizes', int64\[2147483648"):
         block.append_op("reshape", {"x": "x"}, {"out": "y"}, {"shape": ["sizes"]})
 
@@ -306,7 +306,7 @@ def test_a_variable_of_another_program_is_refused(x: Variable) -> None:
 
 
 def test_sizes_may_depend_on_shapes_and_numbers_of_the_same_variables(x: Variable) -> None:
-    """A value that is read for its shape by one operator and for its numbers by another."""
+    """One operator reads only the shape of a value, and another reads its elements."""
     lengths = ops.shape(x)
     rank = ops.size(lengths)
     ones = ops.fill_like(lengths, value=1.0)

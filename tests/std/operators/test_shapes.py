@@ -27,7 +27,7 @@ def known_metas(case: Case, arrays: Mapping[str, Sequence[Array]]) -> Metas:
 
 
 def with_unknown_dims(metas: Metas) -> Iterator[Metas]:
-    """Yield the metas with all dims unknown, with one axis of all, and with one dim of one."""
+    """Yield the metas with all dims unknown, with one axis of every meta, and with a single dim."""
     yield tuple(tuple(Meta((-1,) * len(m.shape), m.dtype) for m in slot) for slot in metas)
     longest = max((len(m.shape) for slot in metas for m in slot), default=0)
     for axis in range(longest):
@@ -57,7 +57,7 @@ CASES = by_operator(case for case in load_cases() if not case.known_shapes)
 
 
 @pytest.mark.parametrize("op_type", CASES)
-def test_shapes_of_unknown_dims_agree_with_shapes_of_known_dims(op_type: str) -> None:
+def test_inference_with_unknown_dims_agrees_with_known_dims(op_type: str) -> None:
     for case in CASES[op_type]:
         check_unknown_dims(case)
 
@@ -181,7 +181,7 @@ def replaced(value: Any, replace: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("op_type", OPERANDS)
-def test_shapes_of_unknown_numbers_agree_with_shapes_of_known_numbers(op_type: str) -> None:
+def test_inference_with_unknown_operands_agrees_with_known_operands(op_type: str) -> None:
     for case in OPERANDS[op_type]:
         known = infer_with(case, {})
         for name in operands_of(case):

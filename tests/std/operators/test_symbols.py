@@ -1,4 +1,4 @@
-"""Symbols and indices on Variables: NumPy's values, with gradients, and errors with a way out."""
+"""Operators and indexing on Variables match NumPy, have gradients and suggest remedies."""
 
 from __future__ import annotations
 

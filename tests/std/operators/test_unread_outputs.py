@@ -1,4 +1,4 @@
-"""The results of an operator do not depend on reads of its saved outputs."""
+"""The results of an operator do not depend on whether its saved outputs are read."""
 
 from __future__ import annotations
 

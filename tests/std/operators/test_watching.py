@@ -1,4 +1,4 @@
-"""print and assert_true: their output and refusals, outside and inside of a loop."""
+"""print and assert_true: their output and their errors, outside and inside loops."""
 
 from __future__ import annotations
 

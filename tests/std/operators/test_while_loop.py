@@ -1,4 +1,4 @@
-"""while_loop: a block runs while its condition holds; a bound allows gradients."""
+"""while_loop: a block runs while its condition holds; gradients require a bound."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_iterations_are_saved_only_with_a_bound() -> None:
         growing_program(body_kept=["v"])
 
 
-def test_a_loop_in_a_file_that_enters_one_name_twice_is_refused() -> None:
+def test_a_loop_with_duplicate_names_of_initial_values_is_refused() -> None:
     program = growing_program()
     op = next(op for op in program.global_block().ops if op.type == "while_loop")
     op.inputs["init"] = ("x", "x")
@@ -124,7 +124,7 @@ def test_a_loop_in_a_file_that_enters_one_name_twice_is_refused() -> None:
         run(program, ["grown"])
 
 
-def test_a_loop_survives_bytes_and_prune_with_its_gradient() -> None:
+def test_a_loop_and_its_gradient_are_preserved_by_serialization_and_pruning() -> None:
     program = growing_program(max_steps=30)
     ((_, gradient),) = ow.append_backward(program.global_block().var("loss"), ["w"])
     (wanted,) = run(program, [gradient.name])

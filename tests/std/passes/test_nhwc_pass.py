@@ -64,7 +64,7 @@ def test_a_pin_to_kernels_without_a_preference_is_respected() -> None:
 
 
 class OnlyFirst:
-    """A kernel that accepts images with channels last, if they have three channels."""
+    """A kernel that accepts only images with three channels in the last axis."""
 
     @staticmethod
     def prepare(ctx: Any) -> Any:

@@ -136,7 +136,7 @@ def test_a_fetched_copy_stays_a_copy(type):
 
 
 @pytest.mark.parametrize("type", IDENTITIES)
-def test_viewed_values_may_be_fetched(type):
+def test_viewed_values_can_be_fetched(type):
     ops = [op("exp", "a", "x"), identity(type, "b", "a"), op("tanh", "c", "b")]
     assert check(ops, ["a", "c"]) == (2, 3)
     assert check(ops, ["c", "a", "a"]) == (2, 3)
@@ -146,7 +146,7 @@ def test_viewed_values_may_be_fetched(type):
 
 
 @pytest.mark.parametrize("type", IDENTITIES)
-def test_a_feed_may_be_viewed(type):
+def test_a_feed_can_be_viewed(type):
     ops = [identity(type, "b", "x"), op("tanh", "out", "b"), op("relu", "z", "b")]
     assert check(ops, ["out", "z"]) == (2, 3)
 
@@ -194,7 +194,7 @@ def test_a_persistable_is_viewed_until_it_is_written(type):
     assert check(both, ["out", "z"], feeds, {"w": X + 3}) == (4, 4)
 
 
-def test_a_view_precedes_the_first_reader_if_a_persistable_is_only_read_in_another_shape():
+def test_a_persistable_that_is_read_only_in_another_shape_is_viewed():
     ops = [op("reshape", "b", "w", shape=[3, 2]), op("matmul", "out", "x", y="b")]
     assert check(ops, ["out"], {"x": X}, {"w": np.ones(6, np.float32)}) == (1, 2)
 

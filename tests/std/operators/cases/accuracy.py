@@ -9,7 +9,7 @@ from case import WIDE, Array, Case, Source, Values
 
 
 def accuracy(x: Array, label: Array, k: int = 1) -> tuple[Array, Array, Array]:
-    """Count the classes before the label: with a higher score, or an equal one and a lower id.
+    """Count the classes that rank before the label: higher score, or equal score and lower id.
 
     A label whose own score is NaN is never correct.
     """

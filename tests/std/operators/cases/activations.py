@@ -8,7 +8,7 @@ import numpy as np
 from case import Array, Case, Random
 from cases.unary import ENDS, INF, NAN, each, elementwise, erf, integers
 
-# Far from 0: intermediate values must not overflow for a finite result.
+# Inputs far from 0, for which intermediate values must not overflow if the result is finite.
 FAR = [-1e4, -60.0, -12.0, 0.0, 12.0, 60.0, 1e4]
 
 

@@ -1,4 +1,4 @@
-"""Cases of bits of integers, shifts, bytes as elements of another dtype, and sign bits."""
+"""Cases of bitwise operators, shifts, bytes reinterpreted in another dtype, and sign bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHY = "integers"
 
 
 def each_pair(function: Callable[[int, int], int]) -> Callable[..., Array]:
-    """Return the function of Python's integers, in the dtype of the arrays."""
+    """Vectorize a function of two Python integers; results wrap to the dtype of x."""
 
     def apply(x: Array, y: Array) -> Array:
         exact = np.frompyfunc(function, 2, 1)(x.astype(object), y.astype(object))

@@ -15,7 +15,7 @@ BIG = [1e-5, -0.3, 40.0, -5e9, 3e18]
 
 
 def defined(function: Callable[..., float]) -> Callable[..., Array]:
-    """Return the function of arrays, NaN where Python refuses the arguments."""
+    """Vectorize `function`; the result is NaN where Python raises ValueError."""
 
     def one(*numbers: float) -> float:
         try:

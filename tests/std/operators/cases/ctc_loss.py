@@ -10,7 +10,7 @@ from case import Array, Case, Random, Source, Values
 
 
 def likelihood(powers: Array, label: Array, blank: int) -> float:
-    """Sum paths by the number of labels that they have passed, and whether a blank came last."""
+    """Sum path probabilities, grouped by labels passed so far and whether a blank came last."""
     ways = {(0, True): 1.0}
     for row in powers:
         following: dict[tuple[int, bool], float] = defaultdict(float)
@@ -67,7 +67,7 @@ IMPOSSIBLE = {
 
 
 def gradients_of_impossible(x: Array, label: Array, out_grad: Array, **_: object) -> Array:
-    # Only the second row has a path: its labels, one at each time.
+    # Only the second row has a path, which emits one of its labels at each time step.
     gradients = np.zeros(x.shape)
     gradients[1, [0, 1, 2], [1, 2, 1]] = -1
     return gradients

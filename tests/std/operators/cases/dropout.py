@@ -35,7 +35,7 @@ CASES = (
     ),
     Case(
         "dropout",
-        # An explicit step: a program's step advances between runs and changes the mask.
+        # The step is explicit, since that of a program advances between runs and changes the mask.
         {"x": Random((5, 7)), "step": Values([3], "int64")},
         None,
         {"probability": 0.3, "training": True, "seed": 3, "stream": 2},

@@ -46,7 +46,7 @@ CASES = (
     case(inputs(queries=6), "causal", causal=True, probability=0.5),
     case({**inputs(2), "mask": MASK}, "masked", probability=0.5),
     *(
-        # An explicit step: a program's advances between runs, and changes the mask.
+        # The step is explicit, since that of a program advances between runs and changes the mask.
         Case(
             "dropout_attention",
             {**inputs(2, 3, queries=6), **more, "step": Values([3], "int64")},

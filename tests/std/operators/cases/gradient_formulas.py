@@ -1,5 +1,5 @@
-"""Cases whose gradients are compared with a formula: where a function is constant, has a kink or a
-far tail, at infinities and NaN, and where the gradient of the output is infinite."""
+"""Cases whose gradients are compared with a formula: for constant functions, at kinks, in far
+tails, at infinities and NaN, and for infinite output gradients."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def formula_case(
     dtypes: tuple[str, ...] = FLOATS,
     **options: Any,
 ) -> Case:
-    """Return a case of given numbers with relative accuracy."""
+    """Return a case with explicit inputs that requires relative accuracy."""
     sources = {slot: Values(numbers) for slot, numbers in inputs.items()}
     given = {"no_grad": APART, "magnitude": 0.0, **options}
     return Case(op, sources, expected, label=label, gradients=gradients, dtypes=dtypes, **given)
 
 
 def kinked(op: str, gradients: Callable[..., Array], **attrs: Any) -> list[Case]:
-    """Return the cases of a function that is a line on each side of its kinks."""
+    """Return the cases of a piecewise linear function, for finite and non-finite gradients."""
     suffix = "".join(f"-{value}" for value in attrs.values())
     return [
         formula_case(op, {"x": ENDS}, gradients, f"out-grad-{g}{suffix}", attrs=attrs, out_grad=g)
@@ -41,7 +41,7 @@ def kinked(op: str, gradients: Callable[..., Array], **attrs: Any) -> list[Case]
 
 
 def far(op: str, derivative: Callable[[float], float], x: list[float], **options: Any) -> Case:
-    """Return the case of a smooth function of one input with its derivative."""
+    """Return the case of a smooth function of one input with a given derivative."""
 
     def gradients(x: Array, out_grad: Array, **attrs: Any) -> Array:
         return each(derivative)(x) * out_grad
@@ -96,7 +96,7 @@ def tanh_gelu_gate(x: float) -> float:
     return sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)) if x > -40 else 0.0
 
 
-# ---- of two inputs and more ----------------------------------------------------------------------
+# ---- functions of two or more inputs -------------------------------------------------------------
 
 
 def divide_gradients(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
@@ -302,7 +302,7 @@ CASES = (
         out_grad=[INF, 1.0, INF, INF],
         dtypes=WIDE,
     ),
-    # The mean equals the only element, so the gradients through both cancel exactly.
+    # The mean equals the only element, so the gradients through the two cancel exactly.
     formula_case(
         "layer_norm",
         {"x": [[5.3], [1e4], [-0.7]], "scale": [1.7]},

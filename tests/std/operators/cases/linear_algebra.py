@@ -58,13 +58,13 @@ def pairs(x: Array) -> Array:
 
 
 def waves(x: Array, n: int, sign: int) -> Array:
-    """Return the transform of n complex numbers, as the sum that defines it."""
+    """Return the discrete Fourier transform of n complex numbers, computed by its definition."""
     places = np.arange(n)
     return x @ np.exp(sign * 2j * np.pi * (np.outer(places, places) % n) / n)
 
 
 def along(function: Callable[..., Array], op: str) -> Callable[..., Array]:
-    """Return a transform with axis, length and norm, from the transform along the last axis."""
+    """Extend a transform along the last axis to any axis, length and norm."""
 
     def transform(x: Array, axis: int = -1, n: int | None = None, norm: str = "backward") -> Array:
         parts = 0 if op == "rfft" else 1

@@ -1,4 +1,4 @@
-"""Cases of linear_chain_crf and viterbi_decode, by the scores of all sequences of tags."""
+"""Cases of linear_chain_crf and viterbi_decode; the references score every tag sequence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from case import LENGTHS, WIDE, Array, Case, Random, Source, Values
 
 
 def scores(x: Array, transition: Array, start: Array, end: Array) -> dict[tuple[int, ...], float]:
-    """Return the score of each sequence of tags; grouped by their last tag."""
+    """Return the score of every tag sequence, grouped by last tag."""
     steps, size = x.shape
     found = {}
     for turned in product(range(size), repeat=steps):
@@ -70,7 +70,7 @@ def cases(
     given: dict[str, Source] | None = None,
     **options: Any,
 ) -> list[Case]:
-    """Return one case of each of the two operators."""
+    """Return one case per operator."""
     n, steps, tags = shape
     inputs: dict[str, Source] = {"x": Random(shape), "transition": Random((tags, tags))}
     inputs |= {slot: Random((tags,)) for slot in weights} | (given or {})
@@ -107,7 +107,7 @@ CASES = (
             ),
         },
     ),
-    # Transitions whose exponentials underflow in float32, as for forbidden transitions.
+    # Very low transition scores, as for forbidden transitions: exp underflows in float32.
     *cases(
         "rare",
         (2, 4, 3),

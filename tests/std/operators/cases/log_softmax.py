@@ -13,7 +13,7 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
     return (shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))).astype(float)
 
 
-# Distant scores, whose probabilities underflow, -inf next to numbers, and lines without numbers.
+# Scores so far apart that probabilities underflow, some scores -inf, and rows of -inf, inf or NaN.
 SPECIAL = [
     [1000.0, 1000.0, 999.0],
     [-1000.0, 0.0, -90.0],

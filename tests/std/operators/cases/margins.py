@@ -1,4 +1,4 @@
-"""Cases of likelihoods of numbers, and of losses by margins, after PyTorch's definitions."""
+"""Cases of likelihood losses and margin losses, as PyTorch defines them."""
 
 from __future__ import annotations
 

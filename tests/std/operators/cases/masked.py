@@ -16,7 +16,7 @@ Numbers = list[float]
 
 
 def over(function: Callable[..., float]) -> Callable[..., Array]:
-    """Return the reduction whose result is a function of the numbers that count."""
+    """Return a reduction that applies `function` to the list of unmasked elements."""
 
     def expected(
         x: Array,
@@ -42,8 +42,7 @@ def over(function: Callable[..., float]) -> Callable[..., Array]:
 
 
 def along(function: Callable[[Array], Array], hidden: float) -> Callable[..., Array]:
-    """Return a function of the numbers that count along an axis; `hidden` is the value of the
-    others."""
+    """Return a reference that applies `function` along an axis to unmasked elements only."""
 
     def expected(x: Array, mask: Array, axis: int = -1) -> Array:
         out = np.full(x.shape, hidden)
@@ -127,7 +126,7 @@ def case(
 
 
 def reductions(name: str) -> list[Case]:
-    """Return the cases of one reduction: some axes, all axes, and a fully masked line."""
+    """Return the cases of one reduction: some axes, all axes, and a fully masked row."""
     op, expected = f"masked_{name}", over(REDUCTIONS[name])
     attrs = {"p": 3.0} if name == "norm" else {}
     return [

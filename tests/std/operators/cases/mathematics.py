@@ -14,12 +14,12 @@ from cases.gradient_formulas import far, formula_case
 from cases.unary import ENDS, INF, NAN, each, elementwise, integers
 
 TURNS = [0.0, -0.0, 1.5, 22.0, 355.0, -1e4, INF, -INF, NAN]
-# Arguments beyond and within the range reduction of kernels.
+# Arguments on both sides of the limit of the range reduction in kernels.
 LARGE = [1e6, 1.5e6, 3e9, -1e15, 1e22, 0.5, -1e30, 3e38]
 
 
 def defined(function: Callable[[float], float]) -> Callable[..., Array]:
-    """Return the function of arrays, NaN where Python refuses the argument."""
+    """Vectorize `function`; ValueError becomes NaN, and OverflowError becomes infinity."""
 
     def one(x: float) -> float:
         try:
@@ -33,7 +33,7 @@ def defined(function: Callable[[float], float]) -> Callable[..., Array]:
 
 
 def odd_overflow(function: Callable[[float], float]) -> Callable[..., Array]:
-    """Return the odd function of arrays, infinite where it is too large."""
+    """Vectorize an odd function; results that overflow become infinities with the sign of x."""
     return lambda x: np.copysign(defined(function)(np.abs(x)), x)
 
 
@@ -55,14 +55,14 @@ def whole(function: Callable[[float], float]) -> Callable[..., Array]:
 
 
 def rounded(op: str, function: Callable[[float], int]) -> list[Case]:
-    """Return the cases of a function with steps."""
+    """Return the cases of a step function."""
     special = [*ENDS, 0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e30, 0.49999997, 8388609.0]
     made = elementwise(op, whole(function), special, dtypes=WIDE)
     return [*made, integers(op, lambda x: x)]
 
 
 def asked(op: str, expected: Callable[[Array], Array]) -> list[Case]:
-    """Return the cases of a predicate of numbers."""
+    """Return the cases of an element-wise predicate."""
     reason = "its result is bool"
     special = Values([*ENDS, 65504.0, 1e-7])
     kinds = (*FLOATS, *INTS, "bool")
@@ -140,7 +140,7 @@ def whole_floor_divide(x: Array, y: Array) -> Array:
 
 
 def ends_of(dtype: str) -> dict[str, Values]:
-    """Return every pair of numbers around 0 and the ends of a dtype, repeated beyond a vector."""
+    """Return every pair of numbers near 0 and near the limits of an integer dtype."""
     info = np.iinfo(dtype)
     ends = [0, 1, 3, 7, info.max, info.max - 1, info.min, info.min + 1]
     if info.min < 0:
@@ -150,7 +150,7 @@ def ends_of(dtype: str) -> dict[str, Values]:
 
 
 def divisions(op: str, exact: Callable[..., Array], of_whole: Callable[..., Array]) -> list[Case]:
-    """Return the cases of a division that is rounded down."""
+    """Return the cases of a division that rounds down."""
     why = "a line with steps"
     special = (
         [7.0, -7.0, 7.0, -7.0, 0.0, -0.0, 5.0, INF, 1.0, -1.0, NAN, 1e30, 6.0, 1e-30, 3.0, 1e4],

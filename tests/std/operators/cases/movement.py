@@ -1,4 +1,4 @@
-"""Cases of the operators that move elements or change shapes: list arithmetic is the reference."""
+"""Cases of operators that move elements or change shapes; Python lists are the reference."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def from_positions(shape: Sequence[int], find: Callable[..., Any]) -> Array:
 
 
 def to(shape: Sequence[int]) -> Callable[..., Array]:
-    """Return the reference that reshapes the elements in row-major order."""
+    """Return a reference that reshapes its input to `shape`, in row-major order."""
 
     def reshape(x: Array, *_: Array, **attrs: Any) -> Array:
         numbers = iter(x.ravel().tolist())
@@ -266,7 +266,7 @@ CASES = (
 
 
 def sum_back(shape: Sequence[int]) -> Callable[..., Array]:
-    """Return the reference that sums over axes broadcast from `shape`."""
+    """Return a reference that sums over the axes along which `shape` was broadcast."""
 
     def add_up(x: Array, like: Array) -> Array:
         out = np.zeros(shape, x.dtype)

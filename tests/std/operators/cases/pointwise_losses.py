@@ -1,4 +1,4 @@
-"""Cases of the losses of a score and its label, and of two scores."""
+"""Cases of the losses of a score and a label, or of two scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of pooling: plain Python, window by window and element by element, is the reference."""
+"""Cases of pooling; the reference is plain Python, window by window and element by element."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def windows(
     ceil_mode: bool,
     dilations: Sequence[int],
 ) -> list[list[range]]:
-    """Return the positions that each window covers, axis by axis, in the padding too."""
+    """Return the positions that each window covers, axis by axis, including the padding."""
     found = []
     for axis in range(len(kernel)):
         before, after = (paddings or [0, 0] * len(kernel))[2 * axis : 2 * axis + 2]
@@ -45,7 +45,7 @@ def windows(
 def pooled(
     x: Array, axes: list[list[range]], find: Callable[..., Any]
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Apply `find` to each window, with its plane and indices."""
+    """Apply `find` to each window, given its plane and indices."""
     sizes = x.shape[2:]
     for at in np.ndindex(*x.shape[:2], *map(len, axes)):
         window = [places[i] for places, i in zip(axes, at[2:], strict=True)]
@@ -76,7 +76,7 @@ def max_pool(
 
 
 def greatest_of(x: Array, axes: list[list[range]], data_format: str) -> tuple[Array, Array]:
-    """max() keeps the first of equal elements; NaN is above every number."""
+    """Pool maxima and indices; max() keeps the first of equal elements, and NaN exceeds all."""
     images = first_channels(x, data_format)
 
     def find(plane: Array, inside: list[Place], _: list[range]) -> Place:

@@ -1,4 +1,4 @@
-"""Cases of quantize and dequantize; dtypes other than int8 are in test_narrow_dtypes."""
+"""Cases of quantize and dequantize with int8; test_narrow_dtypes covers other dtypes."""
 
 from __future__ import annotations
 

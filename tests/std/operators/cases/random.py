@@ -1,4 +1,4 @@
-"""Cases of random operators: only their shapes, the numbers are checked in test_philox.py."""
+"""Shape cases of random operators; test_philox.py checks their numbers."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def case(
 
 
 def cases(op: str) -> tuple[Case, ...]:
-    """Return the cases of one kind."""
+    """Return the cases of one operator."""
     both = {"bidirectional": True}
     return (
         *(case(op, f"size-{n}", size=n) for n in (1, 7, 8, 9, 17)),
@@ -169,7 +169,7 @@ def general(
 def general_case(
     label: str, n: int = 2, width: int = 4, layers: int = 1, slots: str = "", **options: Any
 ) -> Case:
-    """Return a case of general_lstm with cells of 4 numbers and states of `width`."""
+    """Return a case of general_lstm with cell size 4 and hidden size `width`."""
     lengths = options.pop("lengths", None)
     directions = 1 + options.get("bidirectional", False)
     shape = (n, 3, 5) if options.get("batch_first") else (3, n, 5)

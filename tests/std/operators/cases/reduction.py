@@ -1,4 +1,4 @@
-"""Cases of the reductions."""
+"""Cases of reductions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LENGTH = "the length does not matter to it"
 
 
 def over(function: Callable[[list[Any]], Any]) -> Callable[..., Array]:
-    """Return the reduction that calls `function` with the list of elements of each result."""
+    """Return a reduction that applies `function` to the list of elements of each result."""
 
     def reduce(x: Array, axis: Sequence[int] = (), keepdims: bool = False) -> Array:
         gone = {a % x.ndim for a in axis} if axis and x.ndim else set(range(x.ndim))
@@ -69,7 +69,7 @@ ATTRS: dict[str, dict[str, Any]] = {
 def reduced(
     op: str, function: Callable[[list[Any]], Any], sums: bool, dtypes: tuple[str, ...]
 ) -> list[Case]:
-    """Return the cases of one reduction: lengths, axes, special numbers."""
+    """Return the cases of one reduction: lengths, axes, special values."""
     expected = over(function)
 
     def case(label: str, shape: tuple[int, ...], reason: str = "", **options: Any) -> Case:

@@ -1,4 +1,4 @@
-"""Cases of roi_align and roi_pool, sample by sample, and of nms, box by box."""
+"""Cases of roi_align, roi_pool and nms, computed sample by sample or box by box."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from case import LENGTHS, WIDE, Array, Case, Random, Values
 
 
 def sampled(plane: Array, y: float, x: float) -> float:
-    """Interpolate the four pixels around a position; 0 more than a pixel outside."""
+    """Interpolate the four pixels around a position; 0 if it is over one pixel outside."""
     height, width = plane.shape
     if not (-1 <= y <= height and -1 <= x <= width):
         return 0.0
@@ -53,7 +53,7 @@ def roi_align(
 
 
 def corners(begin: float, extent: float, size: int, bin: int, bins: int, samples: int) -> list:
-    """Return the pixels of an axis around the samples of a bin, with their shares."""
+    """Return the pixels along an axis that the samples of a bin read, with their weights."""
     found = []
     for k in range(samples):
         at = begin + (bin + (k + 0.5) / samples) * extent / bins

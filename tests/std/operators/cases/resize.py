@@ -42,7 +42,7 @@ def share(distance: float, mode: str, a: float) -> float:
 def matrix(
     n: int, count: int, scale: float, attrs: dict[str, Any], part: Sequence[float] = ()
 ) -> Array:
-    """Return the weights of the elements in each output element."""
+    """Return the weight of each input element in each output element."""
     mode, a = attrs["mode"], attrs.get("cubic_coefficient", -0.75)
     shares = np.zeros((count, n))
     for i in range(count):

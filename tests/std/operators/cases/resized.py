@@ -1,4 +1,4 @@
-"""Cases of interpolate, iou and max_unpool2d: element by element."""
+"""Cases of interpolate, iou and max_unpool2d, computed element by element."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALIGNED: dict[str, Any] = {"mode": "bilinear", "align_corners": True}
 
 
 def weights(size: int, count: int, mode: str, align_corners: bool) -> Array:
-    """Return a matrix of the weights of elements in each output element."""
+    """Return the weight of each input element in each output element."""
     matrix = np.zeros((count, size))
     for i in range(count):
         if mode == "nearest":

@@ -89,7 +89,7 @@ def grid_sample(
 
 def sampled(label: str, shape: tuple[int, ...], places: tuple[int, ...], **attrs: Any) -> Case:
     rank = len(shape) - 2
-    # The formula has a kink at pixel positions: stay away from them.
+    # The formula has a kink at pixel positions, so the test positions keep their distance.
     rng = np.random.default_rng(len(label))
     sizes = shape[:1:-1]
     whole = rng.integers(-2, 4, (shape[0], *places, rank)) + rng.uniform(0.1, 0.4, (*places, rank))
@@ -111,7 +111,7 @@ def sampled(label: str, shape: tuple[int, ...], places: tuple[int, ...], **attrs
 
 
 def modes() -> list[Case]:
-    """Return each padding with each mode, with both alignments if all cases are requested."""
+    """Return every pair of mode and padding; both alignments only if all cases are requested."""
     kinds = ("bilinear", "nearest", "bicubic")
     paddings = ("zeros", "border", "reflection")
     cases = []
@@ -166,7 +166,7 @@ def unfold(
 
 
 def fold(x: Array, output_size: Sequence[int], **windows: Any) -> Array:
-    """The elements of the columns for each element of an image."""
+    """Sum, for each pixel of the image, the column elements that `unfold` copied from it."""
     area = math.prod(windows["kernel"])
     n, channels = len(x), x.shape[1] // area
     out = np.zeros((n, channels, *output_size))

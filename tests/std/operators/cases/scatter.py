@@ -1,4 +1,4 @@
-"""Cases of gather_nd, scatter_nd, take_along_axis, scatter and index_select, one by one."""
+"""Cases of gather_nd, scatter_nd, take_along_axis, scatter and index_select."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ TIES = {
 
 
 def shared(x: Array, index: Array, updates: Array, out_grad: Array, **how: Any) -> Any:
-    """Return the gradients of max; equal maxima share the gradient, as do several NaN."""
+    """Return the gradients of max; equal maxima share the gradient equally, as do NaN values."""
     out = scatter(x, index, updates, **how)
     same = np.array([u == out[i] or (u != u and out[i] != out[i]) for u, i in zip(updates, index)])
     own = (x == out) | ((x != x) & (out != out))

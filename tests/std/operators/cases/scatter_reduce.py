@@ -1,4 +1,4 @@
-"""Cases of scatter_reduce: element by element."""
+"""Cases of scatter_reduce; the reference computes element by element."""
 
 from __future__ import annotations
 

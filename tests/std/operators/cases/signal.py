@@ -99,7 +99,7 @@ def parts(x: Array) -> Array:
 
 
 def transformed(op: str) -> Any:
-    """Return a sum over each axis, without NumPy's transforms."""
+    """Return a transform computed as a sum along each axis, without numpy.fft."""
 
     def along(x: Array, axis: int, sign: int, norm: str) -> Array:
         n = x.shape[axis]
@@ -201,7 +201,7 @@ def stft(
 
 
 def istft(x: Array, window: Array | None = None, *, n_fft: int, hop_length: int, **_: Any) -> Array:
-    """Compute each number of the signal separately, centered, from half of the frequencies."""
+    """Invert a centered transform by its definition, from the non-negative frequencies."""
     half = joined(x)[..., : n_fft // 2 + 1, :]
     values = np.concatenate([half, np.conj(half[..., 1 : (n_fft + 1) // 2, :][..., ::-1, :])], -2)
     values[..., 0, :] = values[..., 0, :].real

@@ -33,7 +33,7 @@ def argsort(x: Array, axis: int = -1, descending: bool = False) -> Array:
 
 
 def cases(op: str) -> list[Case]:
-    """Return the cases of sort or argsort."""
+    """Return the cases of sort or of argsort."""
     function = sort if op == "sort" else argsort
 
     def case(label: str, x: Source, reason: str = "", **options: Any) -> Case:

@@ -1,4 +1,4 @@
-"""Cases of the optimizers of rows."""
+"""Cases of the optimizers that update only some rows."""
 
 from __future__ import annotations
 

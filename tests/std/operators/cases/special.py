@@ -1,4 +1,4 @@
-"""Cases of the gamma function's logarithm and its derivatives, and of erf's relatives."""
+"""Cases of lgamma and its derivatives, and of functions related to erf."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def lgamma(x: float) -> float:
 
 
 def polygamma(x: float, n: int) -> float:
-    """Return the sum over k of (-1)**(n + 1) n! / (x + k)**(n + 1), for 0 of digamma."""
+    """Return the sum over k of (-1)**(n + 1) n! / (x + k)**(n + 1); for n = 0, digamma(x)."""
     if x <= 0 and x % 1 == 0:
         return NAN if n == 0 and x < 0 else -INF if n % 2 == 0 else INF
     if x == INF or x != x:
@@ -38,7 +38,7 @@ def digamma(x: float) -> float:
 
 
 def erfinv(x: float) -> float:
-    """Return the root of erf by Newton's method, from erfc where that is more precise."""
+    """Invert erf by Newton's method, with erfc where that is more precise."""
     size = abs(x)
     if not size < 1:
         return math.copysign(INF, x) if size == 1 else NAN
@@ -51,7 +51,7 @@ def erfinv(x: float) -> float:
 
 
 def half_turns(function: Callable[[float], float], x: float) -> float:
-    """Return a function of pi x, of an angle that is not rounded."""
+    """Return a trigonometric function of pi x, which is reduced to half a turn before rounding."""
     return (-1) ** (round(x) % 2) * function(math.pi * (x - round(x)))
 
 

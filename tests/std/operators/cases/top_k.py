@@ -9,7 +9,7 @@ from case import FLOATS, INTS, LENGTHS, WIDE, Array, Case, Random, Source, Value
 def top_k(
     x: Array, k: int, axis: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Array, Array]:
-    """Python's own stable sort, line by line; NaN counts as greater than every number."""
+    """Sort each row with Python's stable sort; NaN is greater than every number."""
     if x.ndim == 0:
         return x, np.zeros((), int)
     lines = np.moveaxis(x, axis, -1)

@@ -23,7 +23,7 @@ def elementwise(
     magnitude: float = 0.0,
     **domain: Any,
 ) -> list[Case]:
-    """Return the cases of one function: lengths, a matrix, a scalar, special numbers."""
+    """Return the cases of one function: lengths, a matrix, a scalar, special values."""
     common: dict[str, Any] = {"attrs": attrs or {}, "ulps": ulps, "magnitude": magnitude}
     prefix = f"{label}-" if label else ""
     cases = [
@@ -50,13 +50,13 @@ def elementwise(
 def few(
     op: str, expected: Callable[..., Array], special: list[float], **options: Any
 ) -> list[Case]:
-    """Return the cases of a function that shares another's loop: every dtype, shapes, numbers."""
+    """Return fewer cases, for a function that shares its loop with a fully tested function."""
     cases = elementwise(op, expected, special, **options)
     return [cases[0], cases[LENGTHS.index(17)], *cases[-3:]]
 
 
 def each(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """Return the function of Python's own mathematics, element by element."""
+    """Vectorize a function of Python floats."""
     vectorized = np.vectorize(function, otypes=[np.float64])
 
     def apply(x: Array) -> Array:
@@ -74,7 +74,7 @@ def sign(x: Array) -> Array:
 
 
 def erf(x: Array) -> Array:
-    """Abramowitz and Stegun 7.1.6, a series, where it converges well; 1 - erfc beyond."""
+    """Sum the series 7.1.6 of Abramowitz and Stegun for abs(x) < 6; return the sign of x beyond."""
     term = total = (
         np.where(np.abs(x) < 6, x, 0.0)
         * 2
@@ -100,7 +100,7 @@ def integers(op: str, expected: Callable[..., Array], attrs: dict[str, Any] | No
 
 
 def fractions(op: str, expected: Callable[..., Array], low: float = -4) -> Case:
-    """Return the case of integers and bool, whose results are float32."""
+    """Return the case of integer and bool inputs, which have float32 results."""
     inputs = {"x": Random((9,), low, 4)}
     dtypes = ("int32", "uint8", "bool")
     return Case(op, inputs, expected, dtypes=dtypes, label="whole", no_grad="integers")

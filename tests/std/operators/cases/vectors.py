@@ -18,7 +18,7 @@ def cross(x: Array, y: Array, axis: int = -1) -> Array:
 
 
 def by_place(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return a function of NumPy with operands named x and y."""
+    """Wrap a NumPy function so that its operands are named x and y."""
 
     def called(x: Array, y: Array) -> Array:
         return function(x, y)
