@@ -127,7 +127,13 @@ def test_an_inference_program_is_created_from_a_program(model):
         nn.inference_program(model[0].program, "fc_0_out", "img")
 
 
-@pytest.mark.parametrize(("path", "rule"), [("a\0b", "a path without NUL"), (3, "a string, got 3")])
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("a\0b", "have at least one character and none that is NUL"),
+        (3, "be a str or a path, got 3"),
+    ],
+)
 def test_a_path_must_be_valid_for_a_file(path, rule):
     history = nn.History()
     for call, argument in [
@@ -145,12 +151,12 @@ def test_a_path_must_be_valid_for_a_file(path, rule):
         (nn.TensorBoard, "TensorBoard: folder"),
         (nn.Checkpoint, "Checkpoint: folder"),
     ]:
-        with pytest.raises(OpwrightError, match=f"^{argument} must be {rule}"):
+        with pytest.raises(OpwrightError, match=f"^{argument} must {rule}"):
             call(path)
 
 
 def test_a_folder_of_tensorboard_is_a_path():
-    with pytest.raises(AttributeTypeError, match="^TensorBoard: folder must be a string, got"):
+    with pytest.raises(AttributeTypeError, match="^TensorBoard: folder must be a str or a path, got"):
         nn.TensorBoard(None)
 
 

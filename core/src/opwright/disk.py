@@ -47,20 +47,20 @@ _LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs", "over
 Chunk = bytes | memoryview
 
 
-def path_of(who: str, path: object, what: str = "folder") -> str:
-    """Return the argument `path` of the function `who` as a string.
+def path_of(who: str, path: object, what: str = "folder", name: str = "path") -> str:
+    """Return the first argument of the function `who`, called `name`, as a string.
 
     AttributeTypeError if it is not a path, AttributeValueError if no file can have it.
     """
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(given, str):
         raise AttributeTypeError(
-            f"{who}: path must be a str or a path, got {path!r}; the {what} comes first: "
+            f"{who}: {name} must be a str or a path, got {path!r}; the {what} comes first: "
             f"{who}({what}, ...)"
         )
     if not given or "\0" in given:
         raise AttributeValueError(
-            f"{who}: path must have at least one character and none that is NUL, got {given!r}; "
+            f"{who}: {name} must have at least one character and none that is NUL, got {given!r}; "
             "'.' is the current folder"
         )
     return given

@@ -91,7 +91,7 @@ def test_targets_must_be_variables(targets):
 @pytest.mark.parametrize("flag", [None, 0, 1, "yes", np.zeros(2)], ids=repr)
 def test_fetch_device_must_be_a_bool(program, flag):
     rule = "Network.compile: fetch_device must be True or False, got"
-    with pytest.raises(FeedError, match=rule):
+    with pytest.raises(AttributeTypeError, match=rule):
         network(program).compile(["x"], [program[1]], fetch_device=flag)
 
 

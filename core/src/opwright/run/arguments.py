@@ -16,6 +16,7 @@ from opwright.context.threads import is_deterministic
 from opwright.describe.meta import Meta
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import Fetches, LowerRequest, Persistables, Target
+from opwright.messages.arguments import check_flag
 from opwright.messages.names import hint
 from opwright.program import Block, Operator, Variable, default_scope
 from opwright.program.operator import names_read_first
@@ -146,14 +147,13 @@ def check_fetches(
 
 
 def check_delivery(fetch_as: Any, detach: Any, fetch_device: Any = False) -> None:
-    """Raise FeedError for an importer that is not callable, and for a flag that is not a bool."""
+    """Raise FeedError for an importer that is not callable; check two flags."""
     if fetch_as is not None and not callable(fetch_as):
         raise FeedError(
             f"Network.compile: fetch_as must be callable, as torch.from_dlpack is, got {fetch_as!r}"
         )
     for name, flag in (("detach", detach), ("fetch_device", fetch_device)):
-        if not isinstance(flag, bool):
-            raise FeedError(f"Network.compile: {name} must be True or False, got {flag!r}")
+        check_flag("Network.compile", name, flag)
 
 
 def check_fed(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, Final, NoReturn, TypeGuard
 
@@ -101,14 +100,6 @@ def check_str(who: str, name: str, value: object) -> str:
     if not value:
         _raise_value(who, name, "a string that is not empty", value, f'write {name}="..."')
     return value
-
-
-def check_path(who: str, name: str, value: object) -> str:
-    """Check a path and return it as a string; empty paths and NUL characters are refused."""
-    path = check_str(who, name, os.fspath(value) if isinstance(value, os.PathLike) else value)
-    if "\0" in path:
-        _raise_value(who, name, "a path without NUL characters", value, f'write {name}="..."')
-    return path
 
 
 def check_name(who: str, value: object) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opwright.errors import AttributeTypeError, FormatError
+from opwright.plugin import path_of
 from opwright_nn import arguments, checks
 from opwright_nn.datasets.dataset import Dataset
 
@@ -64,7 +65,7 @@ def read(
             f"cifar.read: paths must be a path or a list of at least one, got {paths!r}; pass "
             '["data_batch_1.bin"], for example'
         )
-    names = [checks.check_path("cifar.read", f"paths[{i}]", path) for i, path in enumerate(listed)]
+    names = [path_of("cifar.read", path, "file", f"paths[{i}]") for i, path in enumerate(listed)]
     parts = [_read_records(name, kind, limit) for name in names]
     images = np.concatenate([part[0] for part in parts]).reshape(-1, *_SHAPE).astype(np.float32)
     images /= 255

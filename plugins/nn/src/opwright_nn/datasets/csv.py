@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from opwright.errors import AttributeValueError, FormatError
-from opwright.plugin import hint
+from opwright.plugin import hint, path_of
 from opwright_nn import arguments, checks
 from opwright_nn.datasets import text
 from opwright_nn.datasets.cells import sort_texts
@@ -76,7 +76,7 @@ def read(
     """
     who = "csv.read"
     checks.check_choice(who, "target", target, _TARGETS)
-    name = checks.check_path(who, "path", path)
+    name = path_of(who, path, "file")
     columns, rows = _read_rows(who, name, header, delimiter, encoding, max_bytes)
     column = _find_column(who, name, label, columns)
     features, labels, lines = [], [], []
@@ -132,7 +132,7 @@ def read_columns(
         The file cannot be opened.
     """
     who = "csv.read_columns"
-    name = checks.check_path(who, "path", path)
+    name = path_of(who, path, "file")
     header, rows = _read_rows(who, name, True, delimiter, encoding, max_bytes)
     names = [column.strip() for column in header]
     if len(set(names)) < len(names):

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opwright.errors import FormatError
-from opwright_nn import arguments, checks
+from opwright.plugin import path_of
+from opwright_nn import arguments
 
 __all__ = ["read"]
 
@@ -52,7 +53,7 @@ def read(path: str | os.PathLike[str], max_bytes: int = 1 << 30) -> npt.NDArray[
     OSError
         The file cannot be opened.
     """
-    name = checks.check_path("idx.read", "path", path)
+    name = path_of("idx.read", path, "file")
     limit = _check_limit(max_bytes)
     with open(name, "rb") as plain:
         if plain.peek(2)[:2] != _GZIP_MAGIC:

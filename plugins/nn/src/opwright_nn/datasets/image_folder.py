@@ -19,6 +19,7 @@ from opwright.errors import (
     FormatError,
     MissingRequirementError,
 )
+from opwright.plugin import path_of
 from opwright_nn import arguments, checks
 from opwright_nn.datasets.dataset import Dataset
 
@@ -73,7 +74,7 @@ def find(folder: str | os.PathLike[str]) -> Listing:
     OSError
         The folder cannot be read.
     """
-    root = Path(checks.check_path("image_folder.find", "folder", folder))
+    root = Path(path_of("image_folder.find", folder, name="folder"))
     names = sorted(path.name for path in root.iterdir() if path.name[0] != "." and path.is_dir())
     if not names:
         raise FormatError(
@@ -159,7 +160,7 @@ def decode(
     scale = None if levels is None else _check_levels(who, levels)
     if background is not None:
         background = checks.check_float(who, "background", background, at_least=0.0, at_most=1.0)
-    name = checks.check_path(who, "path", path)
+    name = path_of(who, path, "file")
     image, black, white, opacity = _open(name, grayscale, scale, background, limit)
     if shape is not None and (image.height, image.width) != shape:
         image, opacity = (

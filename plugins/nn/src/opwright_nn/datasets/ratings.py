@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opwright.errors import FormatError
+from opwright.plugin import path_of
 from opwright_nn import arguments, checks
 from opwright_nn.datasets.text import read_lines
 
@@ -131,7 +132,7 @@ def read_movielens(folder: str | os.PathLike[str]) -> Ratings:
     OSError
         A file cannot be opened.
     """
-    where = Path(checks.check_path("ratings.read_movielens", "folder", folder))
+    where = Path(path_of("ratings.read_movielens", folder, name="folder"))
     users = {row[0]: row for row in _read(where / "users.dat", 5, (0, 2, 3))}
     films = {row[0]: row for row in _read(where / "movies.dat", 3, (0,))}
     rows = _read(where / "ratings.dat", 4, (0, 1, 2))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opwright.errors import AttributeTypeError, AttributeValueError, FormatError
+from opwright.plugin import path_of
 from opwright_nn import arguments, checks
 
 __all__ = ["read_docstrings", "read_lines"]
@@ -63,7 +64,7 @@ def read_lines(
     """
     who = "text.read_lines"
     keep_empty = checks.check_bool(who, "keep_empty", keep_empty)
-    content = read_text(who, checks.check_path(who, "path", path), encoding, max_bytes)
+    content = read_text(who, path_of(who, path, "file"), encoding, max_bytes)
     lines = content.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not lines[-1]:
         lines.pop()

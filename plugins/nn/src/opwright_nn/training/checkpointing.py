@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import opwright as ow
 from opwright.errors import AttributeValueError, ProgramError
+from opwright.plugin import path_of
 from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import list_some, shared_values
 from opwright_nn.checkpoint.reading import read_saved
@@ -66,7 +67,7 @@ class Checkpoint(Callback):
         program: ow.Program | None = None,
     ) -> None:
         who = "Checkpoint"
-        self.folder = Path(checks.check_path(who, "folder", folder))
+        self.folder = Path(path_of(who, folder, name="folder"))
         self._keep = checks.check_int(who, "keep", keep, at_least=1)
         self._every_epochs = checks.check_int(who, "every_epochs", every_epochs, at_least=1)
         if every_steps is not None:

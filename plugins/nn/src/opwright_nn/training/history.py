@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from opwright.errors import AttributeValueError
-from opwright.plugin import hint
-from opwright_nn import arguments, checks, fields
+from opwright.plugin import hint, path_of
+from opwright_nn import arguments, fields
 
 COUNTS = ("epoch", "steps")
 """Columns of integers."""
@@ -120,7 +120,7 @@ class History:
 
         Numbers are written so that they are read back exactly.
         """
-        name = checks.check_path("History.write_csv", "path", path)
+        name = path_of("History.write_csv", path, "file")
         with open(name, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, self.columns)
             writer.writeheader()
@@ -137,7 +137,7 @@ class History:
         """
         from opwright_nn.training.tensorboard import EventWriter
 
-        checked = checks.check_path("History.write_tensorboard", "folder", folder)
+        checked = path_of("History.write_tensorboard", folder, name="folder")
         with EventWriter(checked) as writer:
             for record in self.records:
                 writer.add(record)

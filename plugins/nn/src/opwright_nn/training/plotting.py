@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opwright.errors import AttributeValueError, MissingRequirementError
-from opwright.plugin import hint
-from opwright_nn import checks
+from opwright.plugin import hint, path_of
 
 if TYPE_CHECKING:
     from opwright_nn.training.history import History
@@ -22,7 +21,7 @@ _PANEL_INCHES = 2.4
 
 def plot(history: History, path: str | os.PathLike[str], columns: Sequence[str]) -> None:
     """Write a plot with a panel for each column and its validation; see `History.plot`."""
-    file = Path(checks.check_path("History.plot", "path", path))
+    file = Path(path_of("History.plot", path, "file"))
     if file.suffix.lower() not in _SUFFIXES:
         raise AttributeValueError(
             f"History.plot: path must end in .png or .svg, "

@@ -20,6 +20,7 @@ from opwright.errors import (
     ProgramError,
     ShapeError,
 )
+from opwright.plugin import path_of
 from opwright_nn import arguments, checks
 from opwright_nn.model.trained_parameters import match_names
 from opwright_nn.training.callback import Callback
@@ -106,7 +107,7 @@ class TensorBoard(Callback):
         histograms: Iterable[ow.Variable | str] | ow.Variable | str | None = None,
         images: Mapping[str, Callable[[], Array]] | None = None,
     ) -> None:
-        self._folder = checks.check_path("TensorBoard", "folder", folder)
+        self._folder = path_of("TensorBoard", folder, name="folder")
         self._patterns = histograms
         given = {} if images is None else images
         self._images = dict(checks.check_mapping("TensorBoard", "images", given, "{'x': draw}"))
