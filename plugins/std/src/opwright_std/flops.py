@@ -1,7 +1,7 @@
-"""Floating-point operations of products and convolutions, computed from shapes.
+"""Number of floating-point operations of products and convolutions, computed from shapes.
 
 A multiplication and an addition count as two. Biases, activations, normalizations and other
-operators with few operations per element are excluded, since memory bounds their time.
+operators with few operations per element are excluded, since they are memory-bound.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _dot(op: OperatorShapes) -> int:
 
 
 def _bilinear(op: OperatorShapes) -> int:
-    # For each row and output: x times the matrix, then the result times y.
+    # Counts, for each row and output, x times the matrix and the result times y.
     n_x, n_y = op.input("weight")[1:]
     return 2 * math.prod(op.output()) * (n_x + 1) * n_y
 
@@ -95,7 +95,7 @@ def _transposed_convolution(op: OperatorShapes) -> int:
 
 
 def _attention(op: OperatorShapes) -> int:
-    # Queries times keys, and weights times values; a causal mask saves nothing here.
+    # Counts queries times keys and weights times values, even if a causal mask skips some of them.
     q, k, v = op.input("q"), op.input("k"), op.input("v")
     return 2 * math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
 
@@ -141,7 +141,7 @@ FLOPS: Final[Mapping[str, Callable[[OperatorShapes], int]]] = {
 
 
 def count_flops(op: ow.Operator) -> int | None:
-    """Return the floating-point operations of one run of an operator, None if unknown.
+    """Return the number of floating-point operations of one operator call, or None if unknown.
 
     Control flow counts its bodies: a scan multiplies by its iterations, a branch counts the larger
     body, and a loop with a data-dependent count is unknown.

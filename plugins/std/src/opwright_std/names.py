@@ -1,4 +1,4 @@
-"""Names of operators in groups; this module imports nothing."""
+"""Groups of operator names, without any dependency on other modules."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A new operator needs a file and one row here. By convention the module has the definition under the
 upper-case operator type and the kernel under the type itself, with a trailing underscore if it is a
-Python builtin (``SUM`` and ``sum_``). Kernels that are one function of NumPy are in ``names``.
+Python builtin (``SUM`` and ``sum_``). Operators with a NumPy ufunc as kernel are in ``names``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 
 
 def gradient(module: str, types: str, dtypes: tuple[str, ...] = FLOAT, reuse: str = "") -> Row:
-    """Row of derived gradient operators: ``types`` are the forward ones."""
+    """Row of derived gradient operators: ``types`` are the forward operators."""
     names = " ".join(f"{name}_grad" for name in types.split())
     return Row(module, names, dtypes, reuse, kernel_only=True)
 

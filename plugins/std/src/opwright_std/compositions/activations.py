@@ -32,7 +32,7 @@ def tan(b: BodyContext) -> str:
 
 
 def _below(x: Expression, derivative: Expression, above: float) -> str:
-    """A derivative that is given for arguments up to 0, and constant above 0."""
+    """Return `derivative` where x is at most 0, and the constant `above` elsewhere."""
     return x.compare("less_equal", 0.0).choose(derivative, x.filled(above)).name
 
 
@@ -57,7 +57,7 @@ def selu(b: BodyContext) -> str:
 
 @by_derivative
 def erf(b: BodyContext) -> str:
-    # Beyond 40 the density is 0 in every dtype, and the square of x might overflow.
+    # For |x| > 40 the density is 0 in every dtype, and the square of x might overflow.
     x = read(b, "x").then("clip", min=-40.0, max=40.0)
     return ((-x.then("square")).then("exp") * (2 / math.sqrt(math.pi))).name
 

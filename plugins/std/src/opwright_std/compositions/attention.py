@@ -31,7 +31,7 @@ def _repeated(b: BodyContext, slot: str) -> Expression:
 
 
 def _seen(b: BodyContext, x: Expression) -> Expression:
-    """Zero the keys or values that the mask hides from all queries: they may be NaN."""
+    """Zero the keys or values that the mask hides from all queries, since they may be NaN."""
     mask, rank = read(b, "mask"), rank_of(b, "mask")
     if rank == 0:
         return x
@@ -76,7 +76,7 @@ def in_window(b: BodyContext) -> Expression | None:
 
 
 def attention_by_mask(b: BodyContext) -> bool:
-    """Emit attention, or its gradient, with positions as a mask; return False if not needed."""
+    """Emit attention, or its gradient, with window and from_end as a mask; False if unneeded."""
     if b.attr("softcap") or not (b.attr("window") or b.attr("from_end")):
         return False
     mask = None if not b.has_input("mask") else read(b, "mask")

@@ -1,4 +1,4 @@
-"""Splits an axis into several, even if other dimensions are unknown."""
+"""Splitting an axis into several axes, even if other dimensions are unknown."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from opwright.op import BodyContext, Shape
 def split_axis(
     b: BodyContext, name: str | None, shape: Shape, axis: int, parts: Sequence[int]
 ) -> str:
-    """Emit a variable with one axis split into several.
+    """Emit a variable with one axis split into several axes.
 
     Parameters
     ----------
     b : BodyContext
-        Where to write.
+        The context that receives the operators.
     name : str
         The variable.
     shape : tuple of int
         Its shape, -1 if unknown.
     axis : int
-        From 0.
+        The axis to split, counted from 0.
     parts : sequence of int
         The lengths that replace this axis; at most one may be -1.
     """

@@ -33,9 +33,9 @@ def broadcast_rule(**formulas: Formula) -> Rule:
     Parameters
     ----------
     **formulas : callable
-        By input slot, its formula of the gradient of out. `formulas` must name every input that
-        determines the shape of out: the rule leaves a gradient unsummed if no other named input can
-        be larger.
+        For each input slot, the formula of its gradient from the gradient of out. `formulas` must
+        name every input that determines the shape of out, because the rule does not sum a gradient
+        if no other named input can be larger.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Formulas in bodies and compositions: ``x * (1.0 - x)`` writes two operators."""
+"""Formulas in bodies and compositions: ``x * (1.0 - x)`` emits two operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Operand: TypeAlias = "Expression | float"
 
 
 class Expression:
-    """A variable of a body; arithmetic with it writes operators.
+    """A variable of a body; arithmetic with it emits operators.
 
     Attributes
     ----------
@@ -106,17 +106,17 @@ class Expression:
 
 
 def read(b: BodyContext | GradientContext, slot: str) -> Expression:
-    """Return an input of a body, or of an operator whose gradient is written."""
+    """Return an input of the operator whose body or gradient is being written."""
     return Expression(b, b.input(slot))
 
 
 def result(g: GradientContext) -> Expression:
-    """Return the output of an operator whose gradient is written."""
+    """Return the output of the operator whose gradient is being written."""
     return Expression(g, g.output("out"))
 
 
 def in_float32(write: Callable[[BodyContext], Expression]) -> Callable[[BodyContext], None]:
-    """Return a body that writes ``out``; 16-bit floats are computed in float32 and rounded once."""
+    """Return a body that emits ``out``; 16-bit floats are computed in float32 and rounded once."""
 
     def body(b: BodyContext) -> None:
         inputs = {slot.name: b.inputs(slot.name) for slot in b.proto.inputs}

@@ -1,7 +1,7 @@
-"""Integers and bool in operators with fractional results: they become float32 first.
+"""Conversion of integers and bool to float32 in operators with fractional results.
 
-That is the whole promotion rule, see decision 0149: operators that select elements keep the dtype,
-sums of integers have 64 bits, and quotients are float32.
+This is the only promotion (decision 0149). Operators that select elements keep the dtype, sums of
+integers have 64 bits, and quotients are float32.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMMENT = "Integers and bool become float32."
 
 
 def fraction_dtype(dtype: str) -> str:
-    """Return the dtype of fractional results for this dtype: floats keep theirs."""
+    """Return the dtype of fractional results: float32 for integers and bool, otherwise `dtype`."""
     return "float32" if dtype in WHOLE else dtype
 
 
@@ -61,7 +61,7 @@ def in_fractions(body: Body | None = None) -> Body:
 
 
 def add_fractions(maker: OpMaker, *slots: str) -> OpMaker:
-    """Add inputs of one dtype, any number or bool, and a float output."""
+    """Add inputs that share a numeric dtype or bool, and a float output."""
     for slot in slots:
         others = " and ".join(name for name in slots if name != slot)
         maker.add_input(slot, f"any shape that broadcasts with {others}" if others else "any shape")

@@ -13,7 +13,7 @@ from opwright_std.numerics.grid_taps import OUTSIDE, GridAxis, far_share, near_s
 
 
 class _Tap(NamedTuple):
-    """The pixel along an axis for each position, its weight, and whether it exists."""
+    """For each position along an axis: a pixel, its weight, and whether it is inside the image."""
 
     pixel: Expression
     share: Expression

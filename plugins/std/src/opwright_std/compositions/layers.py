@@ -40,7 +40,7 @@ def gru_cell(b: BodyContext) -> dict[str, str]:
 
 
 def gru_cell_body(b: BodyContext) -> bool:
-    """Emit a step that resets the state before the matrix product."""
+    """Emit a GRU step that resets the state before the matrix product; False if not requested."""
     if b.attr("reset_after"):
         return False
     memory = _gru_memory(b)
@@ -75,7 +75,7 @@ def cumprod(b: BodyContext) -> str:
 
 
 def _shifted(x: Expression, step: int, axis: int, rank: int, length: int) -> Expression:
-    """Shift elements along an axis, with ones in front."""
+    """Shift elements along an axis by `step`, and fill the gap in front with ones."""
     paddings = [0] * (2 * rank)
     paddings[2 * axis] = step
     padded = x.then("pad", paddings=paddings, value=1.0)
@@ -83,9 +83,9 @@ def _shifted(x: Expression, step: int, axis: int, rank: int, length: int) -> Exp
 
 
 def _write_logcumsumexp_grad(b: BodyContext) -> None:
-    """Write exp(x) times the reverse cumulative sum of out_grad / exp(out), through logarithms.
+    """Emit exp(x) times the reverse cumulative sum of out_grad / exp(out), through logarithms.
 
-    Logarithms need positive numbers: negative elements of out_grad are summed separately.
+    Only positive numbers have a logarithm, so negative elements of out_grad are summed separately.
     """
     x, out, grad = (read(b, slot) for slot in ("x", "out", "out_grad"))
     attrs = {"axis": b.attr("axis"), "reverse": not b.attr("reverse")}

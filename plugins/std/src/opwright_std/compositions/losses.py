@@ -70,7 +70,7 @@ def kl_div(b: BodyContext) -> str:
     x, label = read(b, "x"), read(b, "label")
     if b.attr("log_label"):
         return (label.then("exp") * (label - x)).name
-    # Where the weight is 0, the logarithm of 1 is taken, so 0 * inf is 0.
+    # Labels of 0 are replaced by 1 before the logarithm, since 0 * inf would be NaN.
     logs = label.compare("equal", 0.0).choose(label.filled(1.0), label).then("log")
     return (label * (logs - x)).name
 

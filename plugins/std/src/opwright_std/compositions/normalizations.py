@@ -65,7 +65,7 @@ def _channel_shape(b: BodyContext) -> list[int]:
 @by_differentiating
 def instance_norm(b: BodyContext) -> str:
     axes = list(range(2, rank_of(b, "x")))
-    # Without axes after the channels each element is a group; no axes would mean all.
+    # If x is [n, channels], each group is one element; an empty list would reduce all axes.
     x = read(b, "x")
     normal = _standardize(x, axes, b.attr("epsilon")) if axes else x - x
     return _stretch(b, normal, _channel_shape(b))

@@ -11,7 +11,7 @@ from opwright_std.compositions.expression import Expression, read
 
 
 class Memory(NamedTuple):
-    """The memory of one direction of a layer: state, LSTM cell and gates."""
+    """State, LSTM cell and gates of one direction of a layer at one step."""
 
     state: Expression
     cell: Expression | None = None
@@ -19,7 +19,7 @@ class Memory(NamedTuple):
 
 
 Step = Callable[[Expression, Memory], Memory]
-"""Maps the gates' part from x and the memory to the next memory."""
+"""Maps the contribution of x to the gates, and the memory, to the next memory."""
 
 
 def split(x: Expression, count: int) -> list[Expression]:
@@ -49,7 +49,7 @@ def _affine(x: Expression, weight: Expression, bias: Expression | None) -> Expre
 def gru_step(
     b: BodyContext, weight: Expression, bias: Expression | None, size: int, reset_after: bool
 ) -> Step:
-    """Return the step of a GRU whose states have `size` numbers."""
+    """Return the step function of a GRU with `size` hidden units."""
     if reset_after:
 
         def step(x_part: Expression, memory: Memory) -> Memory:
@@ -88,7 +88,7 @@ def lstm_step(
     peephole: Expression | None,
     projection: Expression | None,
 ) -> Step:
-    """Return the step of an LSTM, with peepholes, bounds and a projection if given."""
+    """Return the step function of an LSTM, with peepholes, bounds and a projection if given."""
     clip = float(b.attr("clip"))
 
     def bounded(x: Expression) -> Expression:
@@ -122,8 +122,8 @@ def _dims(b: BodyContext) -> _Dims:
     meta = b.meta(b.input("x") or "")
     if meta is None or -1 in meta.shape[:2]:
         raise GradientError(
-            f"{b.type}: it is written step by step, and the number of steps and rows must be "
-            f"known, got {meta}; declare axes 0 and 1 of x"
+            f"{b.type}: the layer is unrolled, so the numbers of steps and rows must be known, "
+            f"got {meta}; declare axes 0 and 1 of x"
         )
     first, second = meta.shape[:2]
     return _Dims(*((second, first) if b.attr("batch_first") else (first, second)), meta.dtype)
@@ -169,9 +169,9 @@ def _run_direction(
 def run_layers(
     b: BodyContext, make_step: Callable[[int], Step], sizes: tuple[int, int | None]
 ) -> dict[str, Callable[[], Expression]]:
-    """Emit all layers; return the writer of each output.
+    """Emit all layers; return for each output a function that emits it.
 
-    `sizes` are the sizes of states and cells, None without a cell.
+    `sizes` has the size of the state and the size of the cell, or None for layers without a cell.
     """
     dims, directions = _dims(b), 1 + b.attr("bidirectional")
     flow = read(b, "x").then("transpose", axes=[1, 0, 2]) if b.attr("batch_first") else read(b, "x")
@@ -246,7 +246,7 @@ def _gru(b: BodyContext) -> dict[str, Callable[[], Expression]]:
 
 
 def gru_body(b: BodyContext) -> bool:
-    """Emit a GRU that resets states before the matrix product."""
+    """Emit a GRU that resets the state before the matrix product; False if not requested."""
     if b.attr("reset_after") or _dims(b).steps == 0:
         return False
     for slot, write in _gru(b).items():

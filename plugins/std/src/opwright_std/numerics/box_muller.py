@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from opwright_std.numerics.philox import random_long_words, random_words
 
-# Enough terms: the next one is below half an ulp on the reduced range.
+# The number of terms suffices: the next term is below half an ulp on the reduced range.
 _LOG_TERMS = {4: 5, 8: 11}
 _TRIG_TERMS = {4: 6, 8: 10}
 

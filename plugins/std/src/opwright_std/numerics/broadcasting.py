@@ -8,16 +8,16 @@ from opwright.op import InferContext, Shape, broadcast_shapes, format_shape, sha
 def require_broadcast(
     ctx: InferContext, slot: str, shape: Shape, target: str = "the shape of x, {}"
 ) -> None:
-    """Refuse an input that does not broadcast to a shape.
+    """Raise an error for an input that does not broadcast to a shape.
 
     Parameters
     ----------
     slot : str
         The input.
     shape : tuple of int
-        What it must broadcast to.
+        The shape to which it must broadcast.
     target : str
-        The words for the shape, which stands for ``{}`` in them.
+        The description of the shape in the error; ``{}`` is replaced by the shape.
     """
     given = ctx.input(slot).shape
     if len(given) > len(shape) or not shapes_match(broadcast_shapes(shape, given, ctx), shape):

@@ -11,7 +11,7 @@ from opwright_std.numerics.dtypes import INDICES, Array
 
 
 def check_ids(who: str, ids: Array, count: int) -> None:
-    """Raise ValueError, beginning with `who`, unless every id is in [0, count).
+    """Raise ValueError with a message that begins with `who` unless every id is in [0, count).
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def find_places(ids: Array, shape: tuple[int, ...], axis: int) -> Array:
 def find_labels(
     who: str, label: Array, scores: Array, axis: int, ignore_index: int
 ) -> tuple[Array, Array]:
-    """Return the flat index of each row's class in the scores, and the rows that count."""
+    """Return the flat index of each row's class in the scores, and a mask of unignored rows."""
     axis %= scores.ndim
     ids = label.reshape(-1).astype(np.int64, copy=False)
     counted = np.asarray(ids != ignore_index)
@@ -105,7 +105,7 @@ def _check_label_dtype(ctx: InferContext, scores: str, soft_label: bool) -> None
 
 
 def require_label(ctx: InferContext, *allowed: tuple[int, ...]) -> None:
-    """Fail unless a label has one of some shapes."""
+    """Fail unless the label has one of the allowed shapes."""
     label = ctx.input("label").shape
     if not any(shapes_match(label, shape) for shape in allowed):
         wanted = " or ".join(map(format_shape, allowed))

@@ -46,7 +46,7 @@ class GridAxis(NamedTuple):
 
 
 class Tap(NamedTuple):
-    """One pixel per position along an axis: index or -1 for none, weight, derivative."""
+    """For each position along an axis: a pixel index or -1, its weight and its derivative."""
 
     pixel: Array
     share: Array
@@ -54,7 +54,7 @@ class Tap(NamedTuple):
 
 
 def find_taps(axis: GridAxis, coordinates: Array) -> list[Tap]:
-    """Return the pixels read at positions along an axis, with derivatives by coordinate."""
+    """Return the pixels read at each coordinate along an axis, with weights and derivatives."""
     places = _unnormalized(axis, coordinates)
     finite = np.isfinite(places)
     factor = np.where(finite, axis.factor(), 0).astype(places.dtype)
@@ -92,7 +92,7 @@ def _unnormalized(axis: GridAxis, coordinates: Array) -> Array:
 
 
 def _padded(axis: GridAxis, places: Array, factor: Array) -> tuple[Array, Array]:
-    """Clip positions to the image; return the derivative too, 0 outside."""
+    """Clip positions to the image; also return the derivatives, which are 0 outside of it."""
     if axis.padding_mode == "reflection":
         places, turns = _reflected(axis, places)
         factor = factor * turns
@@ -102,7 +102,7 @@ def _padded(axis: GridAxis, places: Array, factor: Array) -> tuple[Array, Array]
 
 
 def _reflected(axis: GridAxis, places: Array) -> tuple[Array, Array]:
-    """Reflect positions into the axis; return the derivative too, 1 or -1."""
+    """Reflect positions into the axis; also return the derivatives, which are 1 or -1."""
     low, high = axis.ends()
     span = high - low
     if span <= 0:

@@ -15,7 +15,7 @@ def read_lengths(who: str, lengths: Array | None, steps: int, n: int) -> Array:
     who : str
         Operator type and slot, ``"lstm: lengths"``, the beginning of the error.
     lengths : int array [n] or None
-        Each in [0, steps], else ValueError; None: all steps.
+        Each in [0, steps], otherwise ValueError is raised; None means all steps.
     steps, n : int
     """
     if lengths is None:

@@ -10,7 +10,7 @@ Words
     - counter ``(b mod 2^32, b >> 32, stream, step)``, stream and step modulo 2^32.
 
     Its four results are the words ``4b``, ``4b + 1``, ``4b + 2``, ``4b + 3``. The logical
-    (row-major) index of an element determines its words, never a thread or a chunk.
+    (row-major) index of an element determines its words, independently of threads and chunks.
 Bernoulli, any dtype
     Element ``i`` uses word ``i``; it is kept if ``word >= floor(p * 2^32)``, an integer test.
 Uniform, float32 and the 16-bit types
@@ -23,9 +23,9 @@ Normal
     See `box_muller.py`.
 
 Parts
-    A tensor may be part of a larger one: along an axis it has `own` of `all` rows, after `before`
-    others. The length of the axis may be a multiple of `own`, if rows were split further. Elements
-    are then indexed in the larger tensor, so all parts together have the words of the whole.
+    A tensor may be part of a larger tensor: along an axis it has `own` of `all` rows, and `before`
+    rows precede them. If rows were split further, the length of the axis may be a multiple of
+    `own`. Elements are indexed in the larger tensor, so its parts together have all its words.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def random_words(
     count : int
         Number of words.
     seed : int
-        64 bits, signed or not.
+        A 64-bit integer, signed or unsigned.
     stream : int or None
         Distinguishes the operators of one program; None is 0.
     step : int64 array of one element or None
@@ -134,7 +134,7 @@ def words_of_part(
     Raises
     ------
     ValueError
-        If the numbers contradict one another or the shape.
+        If the values of `part` contradict each other or the shape.
     """
     before, own, total = map(int, part)
     size = math.prod(shape)
@@ -142,8 +142,8 @@ def words_of_part(
         return np.empty(shape, np.uint32)
     if own < 1 or not 0 <= before <= total - own or shape[axis] % own:
         raise ValueError(
-            "part must be rows before, own rows and rows of all, and the length of axis "
-            f"{axis} a multiple of its own, got {before}, {own} and {total} for {list(shape)}"
+            f"part must be rows before, own rows and all rows, and axis {axis} must be a multiple "
+            f"of the own rows long, got {before}, {own} and {total} for {list(shape)}"
         )
     run = math.prod(shape[axis:])  # these elements are contiguous in the larger tensor, too
     row = run // own

@@ -1,7 +1,7 @@
 """Recurrent layers in NumPy: one step of each kind, forward and backward, and sequences.
 
-Everything is time-major here, [t, n, ...]. A step is computed from ``x_part``, the gates' part from
-x and bias_ih, and ``h_part``, the part from the state and bias_hh.
+All arrays are time-major, [t, n, ...]. A step is computed from the contributions to the gate
+pre-activations: ``x_part`` from x and bias_ih, and ``h_part`` from the state and bias_hh.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 
 class StepGrads(NamedTuple):
-    """Gradients of both parts, of the directly read old state, and of the old cell."""
+    """Gradients of x_part and h_part, of direct reads of the old state, and of the old cell."""
 
     x_part: Array
     h_part: Array
@@ -47,7 +47,7 @@ class Kind(NamedTuple):
 
 
 def _sigmoid(x: Array) -> Array:
-    # exp of the negative magnitude cannot overflow.
+    # exp(-|x|) cannot overflow.
     power = np.exp(-np.abs(x))
     return np.where(x < 0, power / (1 + power), 1 / (1 + power)).astype(x.dtype, copy=False)
 
@@ -133,13 +133,13 @@ class Parameters(NamedTuple):
 
 
 def x_part_of(parameters: Parameters, x: Array) -> Array:
-    """Return the gates' part from x."""
+    """Return the contribution of x to the gate pre-activations."""
     product = x @ parameters.weight_ih.T  # type: ignore[union-attr]
     return product if parameters.bias_ih is None else product + parameters.bias_ih
 
 
 def h_part_of(parameters: Parameters, state: Array) -> Array:
-    """Return the gates' part from the state."""
+    """Return the contribution of the state to the gate pre-activations."""
     product = state @ parameters.weight_hh.T  # type: ignore[union-attr]
     return product if parameters.bias_hh is None else product + parameters.bias_hh
 

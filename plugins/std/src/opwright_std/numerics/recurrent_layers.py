@@ -1,6 +1,6 @@
 """Recurrent layers in NumPy: several layers, both directions, batch-first or time-major.
 
-Arguments are arrays by the slots of the operators; absent arrays are None or missing keys.
+Arguments are mappings from slot names to arrays; absent arrays are None or missing keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _pick(slots: Slots, i: int, *names: str) -> list[Any]:
 
 
 def _ends(slots: Slots, trace: Trace, i: int, *names: str) -> tuple[Array, Array | None]:
-    """Return the state and cell of one layer and direction, 0 if absent; None if it has no cell."""
+    """Return state and cell of one layer and direction: 0 if absent, None for a missing cell."""
     zeros = np.zeros(trace.states.shape[1:], trace.states.dtype)
     state, cell = (zeros if slots.get(name) is None else slots[name][i] for name in names)
     return state, None if trace.cells is None else cell

@@ -18,7 +18,7 @@ _UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minim
 
 
 def check_positions(who: str, index: Array, count: int) -> Array:
-    """Return the index as int64, counted from the front.
+    """Return the indices as int64, with negative indices counted from the front.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def row_numbers(who: str, index: Array, shape: tuple[int, ...]) -> Array:
 
 
 def row_places(rows: Array, row: int) -> Array:
-    """Return the flat indices of all elements of `rows`, each of `row` elements."""
+    """Return the flat indices of all elements of `rows`; a row has `row` elements."""
     return (rows[:, None] * row + np.arange(row)).reshape(-1)
 
 
@@ -109,7 +109,7 @@ def scatter_gradients(
     updates_grad: Array | None,
     reduction: str,
 ) -> None:
-    """Write the gradients of `scatter_into`; all arrays are flat, a gradient may be absent."""
+    """Write the gradients of `scatter_into`; arrays are flat, and a gradient may be None."""
     rules = {"none": _set_gradients, "add": _sum_gradients, "mul": _product_gradients}
     rule = rules.get(reduction, _extremum_gradients)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -132,7 +132,7 @@ def _sum_gradients(x: Array, places: Array, updates: Array, out: Array, grad: Ar
 
 
 def _product_gradients(x: Array, places: Array, updates: Array, out: Array, grad: Array) -> Pair:
-    # Products of the preceding and of the following elements: no division is needed.
+    # Multiplies products of the preceding and of the following elements, which avoids division.
     kind = np.float32 if x.dtype == np.float16 else x.dtype
     before, behind = x.astype(kind), np.ones(x.size, kind)
     product = np.empty(places.size, kind)

@@ -40,7 +40,7 @@ def digamma(x: Array) -> Array:
 
 
 def _whole_power(x: Array, exponent: int) -> Array:
-    # Computed by products, since an element of NumPy's power may depend on its neighbors.
+    # Computed by products, since the rounding of NumPy's power may depend on adjacent elements.
     power = np.ones_like(x)
     for _ in range(exponent):
         power = power * x
@@ -48,12 +48,12 @@ def _whole_power(x: Array, exponent: int) -> Array:
 
 
 def polygamma(x: Array, n: int) -> Array:
-    """Return the derivative of digamma of order `n`, 1 and above: infinite at integers <= 0.
+    """Return the n-th derivative of digamma, n >= 1; it is infinite at integers <= 0.
 
     At -inf it is NaN.
 
     It is (-1)**(n + 1) * n! * zeta(n + 1, x), summed until the Euler-Maclaurin formula is accurate
-    to all digits; below 1 / 2 by reflection.
+    to all digits. Arguments below 1 / 2 use the reflection formula.
     """
     with np.errstate(all="ignore"):
         sign = 1.0 if n % 2 else -1.0
@@ -89,7 +89,7 @@ def _reflect(x: Array, n: int) -> Array:
 
 
 def cotangent_derivative(n: int) -> list[float]:
-    """Return the coefficients of P, constant first, with P(cot) the n-th derivative of cot.
+    """Return coefficients, constant first, of the polynomial of cot that is its n-th derivative.
 
     The derivative of cot is -(1 + cot**2).
     """

@@ -56,7 +56,7 @@ def mean_square(x: Array, axis: Axes) -> Array:
 
 
 def _is_ordinary(total: Array) -> Array:
-    """Return where a sum of squares is accurate: no relevant square underflowed."""
+    """Return a mask of accurate sums, which did not overflow or lose a relevant square."""
     info = np.finfo(total.dtype)
     return np.asarray((total >= info.tiny / info.eps) & (total <= info.max))
 

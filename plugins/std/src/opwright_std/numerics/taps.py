@@ -39,7 +39,7 @@ class Taps(NamedTuple):
     places : int64 array [count, taps]
         Indices in [0, size); they may repeat.
     shares : float64 array [count, taps]
-        Weights of the elements. Elements of weight 0 are not read: they may be NaN.
+        Weights of the elements. Elements of weight 0 are not read, since they may be NaN.
     """
 
     places: Array

@@ -1,4 +1,4 @@
-"""Kernels that are one function of NumPy, which has the name of the operator."""
+"""Kernels that call the NumPy function with the name of the operator."""
 
 from __future__ import annotations
 

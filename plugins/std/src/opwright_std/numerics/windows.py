@@ -304,7 +304,7 @@ def add_pool_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
 
 
 def lift_attrs(b: BodyContext) -> dict[str, Any]:
-    """Convert the attributes of an operator on lines to images of height 1."""
+    """Convert the attributes of a 1-d operator to attributes for images of height 1."""
     first = {"kernel": 1, "strides": 1, "dilations": 1, "output_padding": 0}
     attrs: dict[str, Any] = {}
     for name in b.attrs:
@@ -321,13 +321,13 @@ def lift_attrs(b: BodyContext) -> dict[str, Any]:
 
 
 def lift(b: BodyContext, *slots: str) -> dict[str, str]:
-    """Return inputs of lines as images of height 1."""
+    """Return 1-d inputs as images of height 1."""
     axis = [_height_axis(b)]
     return {slot: b.emit("unsqueeze", {"x": b.input(slot)}, attrs={"axis": axis}) for slot in slots}
 
 
 def set_lines(b: BodyContext, images: str, slot: str = "out") -> None:
-    """Set an output to the lines of images of height 1."""
+    """Set a 1-d output to images of height 1, without their height axis."""
     b.emit("squeeze", {"x": images}, {"out": b.output(slot)}, {"axis": [_height_axis(b)]})
 
 
@@ -336,7 +336,7 @@ def _height_axis(b: BodyContext) -> int:
 
 
 def channels_first_shape(b: BodyContext) -> tuple[int, ...]:
-    """Return batch, channels and sizes of the images x, -1 if one is unknown."""
+    """Return the batch, channels and spatial sizes of x, each -1 if unknown."""
     data_format, meta = b.attr("data_format"), b.meta(b.inputs("x")[0])
     if meta is None:
         return (-1,) * len(data_format)

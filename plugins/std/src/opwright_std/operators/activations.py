@@ -29,7 +29,7 @@ def relu(x: Array, out: Array) -> None:
 
 
 def relu_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
-    # Selected, not multiplied by 0: out_grad may be infinite, as for sqrt(relu(x)).
+    # Selected rather than multiplied by 0, since out_grad may be infinite, as for sqrt(relu(x)).
     flat = out <= 0
     np.copyto(x_grad, out_grad)
     np.copyto(x_grad, 0, where=flat)
@@ -159,7 +159,7 @@ def gelu(x: Array, out: Array, *, approximate: str) -> None:
 
 
 def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
-    """Write out / x: the normal distribution function, or its sigmoid approximation."""
+    """Write gelu(x) / x: the normal distribution function, or its sigmoid approximation."""
     if approximate == "tanh":
         # (1 + tanh(z)) / 2 = sigmoid(2 z); x is bounded since its cube might overflow.
         end = _GELU_END[approximate]
@@ -216,7 +216,7 @@ def elu(x: Array, out: Array, *, alpha: float) -> None:
 
 def elu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
     below = x <= 0
-    # out + alpha would lose the precision of alpha * exp(x).
+    # Computed as alpha * exp(x), since out + alpha would lose precision.
     np.exp(x, out=x_grad, where=below)
     np.multiply(x_grad, alpha, out=x_grad, where=below)
     np.multiply(x_grad, out_grad, out=x_grad, where=below)

@@ -1,4 +1,4 @@
-"""add_n: the sum of several tensors of one shape, which accumulates gradients."""
+"""add_n: the sum of several tensors of equal shape, used to accumulate gradients."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def auc(
 
 
 def _area(positives: Array, negatives: Array) -> float:
-    """Return the fraction of pairs whose positive row has the higher bin."""
+    """Return the fraction of (positive, negative) pairs in order; ties count one half."""
     below = np.cumsum(negatives) - negatives
     pairs = positives.sum() * negatives.sum()
     return float((positives * (below + negatives / 2)).sum() / pairs) if pairs else 0.0

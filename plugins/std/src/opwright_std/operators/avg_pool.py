@@ -38,7 +38,7 @@ def avg_pool2d(
 ) -> None:
     images, result = channels_first(x, data_format), channels_first(out, data_format)
     axes = axes_of(images, result, kernel, strides or kernel, paddings, dilations)
-    # Axis by axis, additions per element are the sum of the kernel's sizes, not their product.
+    # Pooling axis by axis takes as many additions as the sum of kernel sizes, not their product.
     for i, axis in enumerate(axes):
         sums = np.zeros((*result.shape[: 3 + i], *images.shape[3 + i :]), x.dtype)
         for windows, elements in axis.covering_taps():
@@ -113,7 +113,7 @@ def _avg_pool_maker(rank: int) -> OpMaker:
 
 
 def _avg_pool1d_body(b: BodyContext) -> None:
-    """Pool lines as images of height 1."""
+    """Pool 1-d inputs as images of height 1."""
     set_lines(b, b.emit("avg_pool2d", lift(b, "x"), attrs=lift_attrs(b)))
 
 

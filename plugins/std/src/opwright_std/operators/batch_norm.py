@@ -62,8 +62,8 @@ def batch_norm(
 def _mean(x: Array, axes: tuple[int, ...], work: Array) -> Array:
     """Return the mean of each channel; `work` is overwritten.
 
-    The mean is computed from differences to the first element, exact if all are equal: a small
-    error would dominate deviations near 0.
+    The mean is computed from differences to the first element, which is exact if all elements are
+    equal. A small error would dominate deviations near 0.
     """
     first = x[(slice(1), slice(None), *(slice(1) for _ in axes[1:]))]
     first = np.where(np.isfinite(first), first, x.dtype.type(0))
@@ -103,7 +103,7 @@ def batch_norm_grad(
         return
     np.copyto(x_grad, out_grad)
     if training and count > 0:
-        # The batch statistics depend on x: subtract x_grad's mean and its projection on normal.
+        # Batch statistics depend on x: subtract the mean of x_grad and its projection on normal.
         normal *= (sum_normal / count).reshape(lined_up)
         x_grad -= normal
         x_grad -= (sum_grad / count).reshape(lined_up)

@@ -60,8 +60,8 @@ DIVIDE = function(
     "Quotient, out = x / y: infinite or NaN where y is 0.",
     broadcast_rule(
         x=lambda grad, g: grad / read(g, "y"),
-        # The derivative x / y**2 may overflow or underflow though its product with grad does not.
-        # grad * out is this element's contribution to the loss.
+        # x / y**2 may overflow or underflow even if its product with grad does not, so grad is
+        # multiplied by out = x / y first.
         y=lambda grad, g: -(grad * result(g) / read(g, "y")),
     ),
     "x",
@@ -114,7 +114,7 @@ def power_grad(
 
 
 def _times_power(factor: Array, x: Array, exponent: Array) -> Array:
-    """Return factor * x**exponent, even if just the power overflows or underflows."""
+    """Return factor * x**exponent, even if the power alone overflows or underflows."""
     power = np.asarray(np.power(x, exponent))
     info = np.finfo(power.dtype)
     size = np.abs(power)

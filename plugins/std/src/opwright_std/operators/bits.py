@@ -61,7 +61,7 @@ def bit_cast(x: Array, out: Array, *, dtype: str) -> None:
 
 
 def _bit_cast_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, except for the last axis, whose size in bytes is the same."""
+    """The output has the shape of x, except that its last axis has the same size in bytes."""
     x, dtype = ctx.input("x"), ctx.attr("dtype")
     old, new = item_size(x.dtype), item_size(dtype)
     if old == new:

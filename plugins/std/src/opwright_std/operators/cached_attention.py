@@ -7,7 +7,7 @@ from opwright_std.operators.scaled_dot_product_attention import add_operands, in
 
 
 def _cached_shape(ctx: InferContext) -> None:
-    """Presents are the past plus the new keys and values; out is as for attention."""
+    """present_k and present_v are the past followed by k and v; out is as for attention."""
     lengths = {}
     for slot in ("k", "v"):
         past, new = ctx.input(f"past_{slot}").shape, ctx.input(slot).shape

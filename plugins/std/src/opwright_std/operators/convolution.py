@@ -264,7 +264,7 @@ def _convolution_maker(rank: int) -> OpMaker:
 
 
 def convolve_lines(b: BodyContext) -> None:
-    """Convolve lines as images of height 1."""
+    """Convolve 1-d inputs as images of height 1."""
     weight = b.emit("unsqueeze", {"x": b.input("weight")}, attrs={"axis": [2]})
     inputs = {**lift(b, "x"), "weight": weight, "bias": b.input("bias")}
     set_lines(b, b.emit(b.type.replace("1d", "2d"), inputs, attrs=lift_attrs(b)))

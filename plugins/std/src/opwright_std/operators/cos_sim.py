@@ -69,7 +69,7 @@ def cos_sim_grad(
 
 
 def _aligned(*arrays: Array) -> list[Array]:
-    """Return views of equal rank: the larger rank, but at least 1."""
+    """Return views of x and y with equal rank: the larger of both ranks, at least 1."""
     rank = max(1, *(array.ndim for array in arrays))
     return [array.reshape(_with_rank(array.shape, rank)) for array in arrays]
 
@@ -98,7 +98,7 @@ def _cos_sim_shape(ctx: InferContext) -> None:
 
 
 def _vectors(b: BodyContext) -> list[Expression]:
-    """Write x and y with one rank, at least 1, and vectors of one length."""
+    """Emit x and y with equal ranks of at least 1, and vectors of equal length."""
     shapes = [shape_of(b, slot) for slot in ("x", "y")]
     rank, axis = max(1, *map(len, shapes)), b.attr("axis")
     lengths = [_with_rank(shape, rank)[axis] for shape in shapes]
@@ -114,7 +114,7 @@ def _vectors(b: BodyContext) -> list[Expression]:
 
 
 def _composed(b: BodyContext) -> list[Expression]:
-    """Write out and both norms."""
+    """Emit the operators of out and of both norms."""
     axis, least = b.attr("axis"), b.attr("epsilon")
     x, y = _vectors(b)
     norms = [one.reduce("norm", [axis]).then("clip", min=least) for one in (x, y)]

@@ -10,7 +10,7 @@ _LEAST_NORM = 1e-6
 
 
 def _cosine_embedding_loss_shape(ctx: InferContext) -> None:
-    """The output has the shape of the label, which is x's and y's without the last axis."""
+    """The output has the shape of label, which is the shape of x and y without the last axis."""
     x, y, label = (ctx.input(slot).shape for slot in ("x", "y", "label"))
     ctx.require(
         len(x) >= 1,

@@ -52,7 +52,7 @@ def _find_paths(
 
 
 def _shifted(states: Array, by: int) -> Array:
-    """Return the states shifted up, or down for by < 0, filled with -inf."""
+    """Return the states shifted up by `by`, or down if it is negative, filled with -inf."""
     moved = np.full_like(states, -np.inf)
     if by > 0:
         moved[:, by:] = states[:, :-by]
@@ -73,13 +73,13 @@ def _add_up(*terms: Array) -> Array:
 def _find_scores(x: Array, paths: _Paths) -> Array:
     """Return the score of each state at each time, in float64.
 
-    A row's log-probability grows with its length, and gradients depend on its low-order digits.
+    Log-probabilities grow with the length of a row, and gradients depend on their low-order digits.
     """
     return np.take_along_axis(x.astype(np.float64), paths.classes[:, None], axis=2)
 
 
 def _find_alphas(scores: Array, paths: _Paths) -> Array:
-    """Return forward log-probabilities [n, time + 1, states], from before the first step on.
+    """Return forward log-probabilities [n, time + 1, states] before each step and at the end.
 
     Before the first step a path is in a virtual state, stored as state 0, from which it can advance
     to state 1.

@@ -122,7 +122,7 @@ def cummin(x: Array, out: Array, indices: Array | None, *, axis: int) -> None:
 def _extrema(function: np.ufunc, x: Array, out: Array, indices: Array | None, axis: int) -> None:
     source, target = _lines(x, axis, False), _lines(out, axis, False)
     if x.dtype.kind == "f":
-        # maximum(NaN, 1) and maximum(1, NaN) are both NaN: the first one is kept.
+        # maximum(NaN, 1) and maximum(1, NaN) are both NaN, so the first NaN is kept.
         function.accumulate(source, axis=0, out=target)
     else:
         target[...] = function.accumulate(source, axis=0)
@@ -177,7 +177,7 @@ def logcumsumexp(x: Array, out: Array, *, axis: int, reverse: bool) -> None:
 def logcumsumexp_grad(
     x: Array, out: Array, out_grad: Array, x_grad: Array, *, axis: int, reverse: bool
 ) -> None:
-    """Scan backward: each element contributes to every later sum; their logarithms increase."""
+    """Scan backward: each x[i] contributes to all sums from i on, whose logarithms increase."""
     arrays = (_lines(array, axis, reverse) for array in (x, out, out_grad, x_grad))
     xs, sums, grads, result = arrays
     kind = _accumulator(x, x_grad)

@@ -80,7 +80,7 @@ def _sizes(b: BodyContext) -> dict[str, tuple[int, ...]]:
 
 
 def _places(b: BodyContext, kernel: tuple[int, ...], windows: tuple[int, ...]) -> Expression:
-    """Write the sampling positions, [n * offset_groups, kernel * height, width, 2], x first."""
+    """Emit the sampling positions, [n * offset_groups, kernel * height, width, 2], x first."""
     (rows, columns), (height, width) = kernel, windows
     area = rows * columns
     offsets = read(b, "offset").then("reshape", shape=[-1, area, 2, height, width])

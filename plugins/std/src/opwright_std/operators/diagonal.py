@@ -26,7 +26,7 @@ def _length(rows: int, columns: int, k: int) -> int:
 def _diagonal(
     b: BodyContext, x: str | None, shape: Shape, k: int, outs: dict[str, str | None] | None = None
 ) -> str:
-    """Write diagonal k of the matrices in the last two axes: every (columns + 1)-th element."""
+    """Emit diagonal k of the matrices in the last two axes: every (columns + 1)-th element."""
     *stacks, rows, columns = shape
     count = _length(rows, columns, k)
     if count < 0:
@@ -73,7 +73,7 @@ def _diag_body(b: BodyContext) -> None:
 def _on_diagonal(
     b: BodyContext, x: str | None, n: int, shape: Shape, k: int, out: dict[str, str | None]
 ) -> None:
-    """Write a matrix with a vector on diagonal k and zeros elsewhere."""
+    """Emit a matrix with a vector on diagonal k and zeros elsewhere."""
     if n < 0:
         raise ShapeError(f"{b.type}: the length of the vector must be known, got [-1]; declare it")
     rows, columns = shape
@@ -93,7 +93,7 @@ def _on_diagonal(
 
 
 def _diag_grad_body(b: BodyContext) -> None:
-    """Compositions are written when a plan is made, with known shapes."""
+    """Compositions are expanded when the plan is built, since they depend on shapes."""
     out: dict[str, str | None] = {"out": b.output("x_grad")}
     shape, k, grad = shape_of(b, "x"), b.attr("k"), b.input("out_grad")
     if len(shape) == 2:

@@ -55,7 +55,7 @@ def _fmod_body(b: BodyContext) -> None:
 
 
 def _fmod_gradient(g: GradientContext) -> None:
-    """Write the gradients between the jumps: 1, and minus the rounded quotient."""
+    """Emit the gradients away from the jumps: 1 for x, minus the rounded quotient for y."""
     grad, x, y = (
         Expression(g, name) for name in (g.output_grad("out"), g.input("x"), g.input("y"))
     )

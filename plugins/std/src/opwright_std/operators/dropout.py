@@ -34,8 +34,8 @@ def dropout(
 
 
 def apply_mask(x: Array, words: Array, out: Array, mask: Array, probability: float) -> None:
-    """Zero the elements of x whose random words are small, and scale the other elements."""
-    # An integer test yields the same mask on every device; 2^32 (probability 1) drops all.
+    """Zero the elements whose random words are below a threshold, and scale all other elements."""
+    # Comparing integers yields the same mask on all devices; 2^32 (probability 1) drops all.
     np.greater_equal(words, int(probability * 2**32), out=mask)
     np.multiply(x, _keep_scale(probability), out=out, where=mask)
     np.copyto(out, 0, where=~mask)

@@ -57,7 +57,7 @@ def _einsum_shape(ctx: InferContext) -> None:
 
 
 class _Writer:
-    """Writes the body: contracts the operands in order, then orders the axes of the output."""
+    """Emits the body: contracts the operands in order, then permutes the axes of the output."""
 
     def __init__(self, b: BodyContext) -> None:
         self.b = b
@@ -185,10 +185,10 @@ def _einsum_gradient(g: GradientContext) -> None:
 def _grad_of(
     g: GradientContext, equation: Equation, i: int, name: str, shape: Shape, grad: str | None
 ) -> str:
-    """Write the einsum of the gradient and the other operands, for this operand's labels.
+    """Emit the einsum of the gradient and the other operands, with the labels of this operand.
 
-    A summed axis that only this operand has is created by a tensor of ones; for a repeated
-    label, an identity matrix creates the second axis.
+    A tensor of ones restores a summed axis that only this operand has. An identity matrix restores
+    the second axis of a repeated label.
     """
     used = {label for term in equation.operands for label in term}
     free = iter(letter for letter in ascii_letters if letter not in used)
@@ -213,7 +213,7 @@ def _grad_of(
 
 
 def _unit_matrix(g: GradientContext, name: str, shape: Shape, axis: int) -> str:
-    """Write the identity matrix for an axis."""
+    """Emit the identity matrix for an axis."""
     if shape[axis] >= 0:
         meta = g.meta(name)
         dtype = "float32" if meta is None else meta.dtype

@@ -1,4 +1,4 @@
-"""embedding_bag: sums, means and maxima of bags of rows of a table."""
+"""embedding_bag: sums, means or maxima over bags of table rows."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _bag_shape(ctx: InferContext) -> None:
 
 
 def _summed(b: BodyContext) -> str:
-    """Write the bags as weighted sums of gathered rows."""
+    """Emit the bags as weighted sums of gathered rows."""
     if b.attr("mode") == "max":
         raise GradientError(f"{b.type}: with mode='max' it has no second gradient; use mode='sum'")
     index, weight = read(b, "index"), read(b, "weight")

@@ -14,7 +14,7 @@ from opwright.op import (
 )
 from opwright_std.numerics.dtypes import FLOATS
 
-# Only activations whose gradients are computed from their outputs: fc does not save their input.
+# Only activations with a gradient computed from their output, since fc does not save their input.
 ACTIVATIONS = ("", "relu", "sigmoid", "tanh", "softmax")
 
 
@@ -57,7 +57,7 @@ def _is_flat(ctx: BodyContext | GradientContext) -> bool:
 def _weight_dims(ctx: BodyContext | GradientContext) -> tuple[int, int]:
     """Return the numbers of inputs and outputs."""
     meta = ctx.meta(ctx.inputs("weight")[0])
-    # A file may contain a weight of a different rank, not yet rejected if x has no shape.
+    # A weight from a file may have a wrong rank, which is not rejected while x has no shape.
     if meta is None or len(meta.shape) != 2:
         return -1, -1
     rows, columns = meta.shape

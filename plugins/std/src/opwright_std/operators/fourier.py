@@ -1,4 +1,4 @@
-"""fft, ifft, rfft, irfft, hfft and ihfft: discrete Fourier transforms of one axis, as numpy.fft.
+"""fft, ifft, rfft, irfft, hfft, ihfft: discrete Fourier transforms of one axis, as in numpy.fft.
 
 Complex numbers are pairs of a real and an imaginary part in the last axis. Kernels transform the
 whole last axis of numbers, with the norm "backward"; compositions add the other attributes.
@@ -118,7 +118,7 @@ def _place(w: Writer) -> int:
 
 
 def _fitted(w: Writer, name: str, axis: int, length: int, n: int | None) -> str:
-    """Write a variable with n elements along an axis: truncated, or padded with 0."""
+    """Emit a variable truncated, or padded with 0, to n elements along an axis."""
     if n is None or n == length:
         return name
     if length < 0:
@@ -133,7 +133,7 @@ def _fitted(w: Writer, name: str, axis: int, length: int, n: int | None) -> str:
 
 
 def _moved(b: BodyContext, name: str, axis: int, to: int) -> str:
-    """Write a variable with an axis moved to another position."""
+    """Emit a variable with an axis moved to another position."""
     meta = b.meta(name)
     order = list(range(len(meta.shape if meta else ())))
     order.insert(to, order.pop(axis))
@@ -172,14 +172,14 @@ def _body(b: BodyContext) -> bool | None:
 
 
 def conjugated(w: Writer, x: Expression) -> Expression:
-    """Write the conjugates of pairs."""
+    """Emit the conjugates of pairs."""
     attrs = {"values": [1.0, -1.0], "shape": [2], "dtype": dtype_of(w)}
     signs = w.emit("constant", {}, attrs=attrs)
     return x * Expression(w, signs)
 
 
 def _fft_gradient(g: GradientContext) -> None:
-    """The transform is symmetric; x_grad is the conjugated transform of conjugated out_grad."""
+    """The transform is symmetric, so x_grad is conj(transform(conj(out_grad)))."""
     grad = conjugated(g, Expression(g, g.output_grad("out")))
     made = conjugated(g, grad.then(g.type, axis=g.attr("axis"), norm=g.attr("norm"))).name
     n = g.attr("n")
@@ -190,7 +190,7 @@ def _fft_gradient(g: GradientContext) -> None:
 
 
 def _length(w: Writer, axis: int) -> int:
-    """Return the length of an axis of x, which a gradient needs."""
+    """Return the length of an axis of x; raise GradientError if it is unknown."""
     length = _shape_of(w)[axis]
     if length < 0:
         raise GradientError(f"{w.type}: the length of x must be known, got {length}; declare it")
@@ -198,7 +198,7 @@ def _length(w: Writer, axis: int) -> int:
 
 
 def _weights(g: Writer, n: int, inner: float, n_behind: int) -> str:
-    """Write the multiplicity of each pair: inner pairs represent two of the n frequencies."""
+    """Emit the multiplicity of each pair: inner pairs represent two of the n frequencies."""
     count = n // 2 + 1
     values = [inner] * count
     values[0] = 1.0
@@ -209,7 +209,7 @@ def _weights(g: Writer, n: int, inner: float, n_behind: int) -> str:
 
 
 def _rfft_grad_body(b: BodyContext) -> None:
-    """Compositions are written when a plan is made, with known lengths."""
+    """Compositions are expanded when the plan is built, since they depend on lengths."""
     axis = _place(b)
     length, rank = _length(b, axis), len(_shape_of(b))
     n = length if b.attr("n") is None else b.attr("n")

@@ -74,7 +74,7 @@ def _pairs_shape(ctx: InferContext) -> None:
     ctx.set_output("out", _pairs(ctx)[0])
 
 
-# The transform is symmetric; x_grad is the conjugated transform of conjugated out_grad.
+# The transform is symmetric, so x_grad is conj(transform(conj(out_grad))).
 _FFTN_RULE = chain_rule(lambda grad, g: conjugated(g, conjugated(g, grad).then(g.type, **g.attrs)))
 
 
@@ -157,7 +157,7 @@ RFFTN = _maker(
 
 
 def _irfftn_shape(ctx: InferContext) -> None:
-    """The output has n numbers along the last of the axes, without the axis of the parts."""
+    """The output has n numbers along the last of the axes; the axis of pairs is removed."""
     shape, _ = _pairs(ctx)
     n, last = ctx.attr("n"), _last_axes(ctx.attr("axis") or range(len(shape) - 1), len(shape))[-1]
     if not dims_match(shape[last], n // 2 + 1):

@@ -87,7 +87,7 @@ instance_norm_grad = group_norm_grad
 
 
 def _set_shapes(ctx: InferContext, groups: int) -> None:
-    """The output has the shape of x, the statistics are [n, groups]; groups 0 means channels."""
+    """The output has the shape of x; statistics are [n, groups], or [n, channels] for groups 0."""
     shape = ctx.input("x").shape
     if len(shape) < 2:
         ctx.fail(f"x must be [n, channels, ...], got {format_shape(shape)}")

@@ -10,8 +10,8 @@ from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.operators.unary import unary
 
 _FAR = 1e9
-"""From here on x**2 + 1 is x**2 in float64, and does not overflow in float32: both inverses are
-ln(2) + ln(x), since 2 * x might overflow."""
+"""From this x on, x**2 + 1 is x**2 in float64; below it, nothing overflows in float32. Beyond it,
+both inverses are ln(2) + ln(x), since 2 * x might overflow."""
 
 
 def _beyond(size: Expression, near: Expression) -> Expression:

@@ -27,7 +27,7 @@ def _along_axis(ctx: InferContext) -> int:
 
 
 def _updated_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; updates the length of index along the axis."""
+    """The output has the shape of x; updates has the length of index along the axis."""
     axis, shape = _along_axis(ctx), ctx.input("x").shape
     ctx.require_shape("updates", (*shape[:axis], ctx.input("index").shape[0], *shape[axis + 1 :]))
     ctx.set_output("out", shape)
@@ -41,7 +41,7 @@ def _filled_shape(ctx: InferContext) -> None:
 
 
 def _scatter_slices(b: BodyContext, updates: Expression, reduction: str) -> None:
-    """Write x with slices set, or added, at indices along an axis."""
+    """Emit x with the slices at indices along an axis replaced or increased."""
     shape = known_meta(b).shape
     rank = max(1, len(shape))
     axis = b.attr("axis") % rank
@@ -67,7 +67,7 @@ def _index_add_body(b: BodyContext) -> None:
 
 
 def _index_add_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; updates the length of index along the axis."""
+    """The output has the shape of x; updates has the length of index along the axis."""
     ctx.require_held("alpha", ctx.input("x").dtype)
     _updated_shape(ctx)
 

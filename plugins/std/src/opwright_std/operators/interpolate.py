@@ -25,7 +25,7 @@ class _Taps(NamedTuple):
     Attributes
     ----------
     first, second : int array [places]
-        Elements; equal ones at the ends and for the nearest element.
+        Indices of both elements, which are equal at the ends and for the nearest element.
     share : float array [places]
         In [0, 1).
     """
@@ -46,7 +46,7 @@ def _taps(size: int, count: int, mode: str, align_corners: bool) -> _Taps:
     else:
         over, under = np.maximum((2 * place + 1) * size - count, 0), 2 * count
     first = over // under
-    # Elements of weight 0 are not read: they may be NaN.
+    # Elements of weight 0 are not read, since they may be NaN.
     second = np.where(over % under == 0, first, np.minimum(first + 1, size - 1))
     return _Taps(first, second, over % under / under)
 

@@ -12,7 +12,7 @@ from opwright_std.operators.unary import unary
 
 
 def _keep(x_grad: Array, out_grad: Array, flat: Array) -> None:
-    """Write the gradient, 0 where the function is constant; out_grad is not multiplied by 0."""
+    """Write the gradient: 0 where `flat`, even if out_grad is infinite, and otherwise out_grad."""
     np.copyto(x_grad, out_grad)
     np.copyto(x_grad, 0, where=flat)
 
@@ -27,7 +27,7 @@ def relu6_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 def _relu6_body(b: BodyContext) -> bool:
-    """Write the clamp of integers, which float kernels do not cover."""
+    """Emit a clip for integers, which float kernels do not support."""
     if known_meta(b).dtype in FLOATS:
         return False
     b.emit("clip", {"x": b.input("x")}, {"out": b.output("out")}, {"min": 0.0, "max": 6.0})

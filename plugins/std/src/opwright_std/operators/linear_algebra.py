@@ -97,7 +97,7 @@ def _negative(g: GradientContext, name: str) -> str:
 
 
 def _turned(g: GradientContext | BodyContext, name: str | None) -> str:
-    """Write the transposed matrices."""
+    """Emit the transposed matrices."""
     meta = g.meta(name or "")
     rank = 2 if meta is None else len(meta.shape)
     axes = [*range(rank - 2), rank - 1, rank - 2]

@@ -1,4 +1,4 @@
-"""Element-wise logic of any dtype, with NumPy's truth (nonzero, including NaN); bool results."""
+"""Element-wise logic: nonzero values and NaN are true, as in NumPy; results are bool."""
 
 from __future__ import annotations
 

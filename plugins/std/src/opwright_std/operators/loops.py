@@ -72,7 +72,7 @@ def _check_segments(ctx: InferContext) -> frozenset[str]:
 
 
 def _measure(ctx: InferContext) -> dict[str, int]:
-    """Return the number of iterations, and of elements with segments; -1 if not known yet.
+    """Return the number of iterations and, with segments, of elements; -1 if not yet known.
 
     Sequences and the attribute must agree.
     """

@@ -29,7 +29,7 @@ def _lp_pool_body(b: BodyContext) -> None:
     if p == 1:
         b.set_output("out", total.name)
         return
-    # A root has no derivative at 0: a window of zeros has the gradient 0 instead of NaN.
+    # A root has no derivative at 0, so a window of zeros is defined to have the gradient 0.
     held = total.then("clip", min=SMALLEST[dtype])
     root = held.then("sqrt") if p == 2 else held.then("pow_scalar", exponent=1 / p)
     b.set_output("out", total.compare("equal", 0.0).choose(total, root).name)

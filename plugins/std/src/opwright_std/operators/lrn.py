@@ -21,7 +21,7 @@ def _lrn_body(b: BodyContext) -> None:
     x, size = b.input("x"), b.attr("size")
     meta = b.meta(b.inputs("x")[0])
     rank = 2 if meta is None else len(meta.shape)
-    # A mean over adjacent channels is a pooling over rows of images with one row per channel.
+    # The mean over adjacent channels is average pooling of images with one row per channel.
     square = b.emit("square", {"x": x})
     rows = b.emit("unsqueeze", {"x": square}, attrs={"axis": [1, 3] if rank == 2 else [1]})
     if rank > 3:

@@ -34,7 +34,7 @@ def _masked_select_shape(ctx: InferContext) -> None:
 
 
 def _masked_select_gradient(g: GradientContext) -> None:
-    """Write the selected elements back to their positions among zeros."""
+    """Emit the gradients of the selected elements at their positions, and zeros elsewhere."""
     x, mask = (Expression(g, g.input(slot)) for slot in ("x", "mask"))
     zeros = x.filled(0.0)
     whole = zeros + mask.like(zeros, "cast_like") * 0.0  # of the broadcast shape

@@ -1,4 +1,4 @@
-"""Matrix product of matrices, vectors and batches of matrices, by NumPy's rules."""
+"""Matrix product of matrices, vectors and batches of matrices, following NumPy's rules."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _matmul_gradient(g: GradientContext) -> None:
 
 
 def _grad_of(g: GradientContext, operand: _Operand, other: _Operand, grad: str) -> str:
-    """Write the gradient of `operand.name`, summed over its broadcast batch axes."""
+    """Emit the gradient of `operand.name`, summed over its broadcast batch axes."""
     if _is_weight(operand, other):
         k, n = other.shape[-1], operand.shape[0 if operand.turned else 1]
         rows = g.emit("reshape", {"x": other.name}, attrs={"shape": [-1, k]})
@@ -112,7 +112,7 @@ def _grad_of(g: GradientContext, operand: _Operand, other: _Operand, grad: str) 
 
 
 def _is_weight(operand: _Operand, other: _Operand) -> bool:
-    """Return whether a batch shares the right matrix, since one product of all rows is faster."""
+    """Return whether a batch shares the right matrix, so one product of all rows suffices."""
     return (
         operand.slot == "y"
         and len(operand.shape) == 2
@@ -125,7 +125,7 @@ def _is_weight(operand: _Operand, other: _Operand) -> bool:
 def _product(
     g: GradientContext, operand: _Operand, other: str, other_turned: bool, grad: str
 ) -> str:
-    """Write the product of `grad` and the other operand with the shape of this one.
+    """Emit the product of `grad` and the other operand, with the shape of `operand`.
 
     With X and Y in the product: dX = G Y^T, dX^T = Y G^T, dY = X^T G, dY^T = G^T X.
     """

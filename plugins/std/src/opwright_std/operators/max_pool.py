@@ -50,7 +50,7 @@ def max_pool2d(
     best[...] = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     for windows, elements in taps:
         np.maximum(best[windows], images[elements], out=best[windows])  # propagates NaN
-    # Backward so that the first of equal elements is written last.
+    # Iterates backward so that the first of equal elements is written last.
     for windows, elements in reversed(taps):
         new = images[elements]
         found = (new == best[windows]) | (new != new)
@@ -144,7 +144,7 @@ def _max_pool_maker(rank: int) -> OpMaker:
 
 
 def _max_pool1d_body(b: BodyContext) -> None:
-    """Pool lines as images of height 1, which have the same indices."""
+    """Pool 1-d inputs as images of height 1, which have the same indices."""
     pooled = {"out": 1, "index": 1}
     results = b.emit_multi("max_pool2d", lift(b, "x"), pooled, lift_attrs(b))
     for slot, (images,) in results.items():

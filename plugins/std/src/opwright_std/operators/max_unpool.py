@@ -40,7 +40,7 @@ def max_unpool2d(
     check_ids("max_unpool2d: index", index, prod(output_size))
     maxima, places = _planes(x, data_format), _planes(index, data_format)
     planes = np.zeros((len(maxima), prod(output_size)), x.dtype)
-    # Element by element in order so that the last of repeated indices wins.
+    # Elements are written in order, so the last of repeated indices wins.
     for element in range(maxima.shape[1]):
         planes[np.arange(len(planes)), places[:, element]] = maxima[:, element]
     result = channels_first(out, data_format)
@@ -86,7 +86,7 @@ def _unpool_maker(rank: int) -> OpMaker:
 
 
 def _unpool1d_body(b: BodyContext) -> None:
-    """Unpool lines as images of height 1, which have the same indices."""
+    """Unpool 1-d inputs as images of height 1, which have the same indices."""
     attrs = {**lift_attrs(b), "output_size": [1, *b.attr("output_size")]}
     set_lines(b, b.emit("max_unpool2d", lift(b, "x", "index"), attrs=attrs))
 

@@ -41,7 +41,7 @@ def mse_grad(
 def pointwise_loss(
     op_type: str, comment: str, x: str = "float, any shape", label: str = "shape and dtype of x"
 ) -> OpMaker:
-    """Begin an element-wise loss of x and a label."""
+    """Start the definition of an element-wise loss of x and a label."""
     return (
         OpMaker(op_type)
         .add_comment(comment)

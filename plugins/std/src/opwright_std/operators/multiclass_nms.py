@@ -1,4 +1,4 @@
-"""Non-maximum suppression per class and image, and the best of all classes."""
+"""Non-maximum suppression per class and image, then the best detections of all classes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Rule(NamedTuple):
 
 
 def _best(scores: Array, count: int) -> Array:
-    """Return the indices of the best scores, with ties in order; -1: all."""
+    """Return the indices of the `count` best scores, with ties in order; -1 selects all."""
     order = np.argsort(-scores, kind="stable")
     return order[:count] if count >= 0 else order
 

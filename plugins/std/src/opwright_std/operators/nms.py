@@ -1,4 +1,4 @@
-"""Non-maximum suppression: the best of boxes that overlap strongly."""
+"""Non-maximum suppression: keeps the best of boxes that overlap strongly."""
 
 from __future__ import annotations
 

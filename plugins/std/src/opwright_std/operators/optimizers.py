@@ -1,7 +1,7 @@
 """Updates of one parameter by its gradient: shared parts of optimizers, sgd, momentum and lion.
 
 New states replace the old ones in place. Learning rate and powers are tensors of one element, so
-that they can change between runs without a new plan.
+they can change between runs without a new plan.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def add_states(maker: OpMaker, *state: str, optional: tuple[str, ...] = ()) -> O
 def update_shape(*state: str, grad: bool = True) -> Callable[[InferContext], None]:
     """Return the shape rule of an optimizer with these states, some of them optional.
 
-    Without `grad` the operator has no slot of that name.
+    If `grad` is false, the operator does not have the slot `grad`.
     """
 
     def infer_shape(ctx: InferContext) -> None:

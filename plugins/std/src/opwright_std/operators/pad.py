@@ -47,7 +47,7 @@ def pad_grad(out_grad: Array, x_grad: Array, *, paddings: Ints, mode: str, value
 
 
 def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
-    """Return the gradient without the border of axis 0, which is added to its source."""
+    """Return the gradient without the border of axis 0, which is added to the copied elements."""
     stop = len(grad) - end
     center = grad[begin:stop].copy()
     before, after = grad[:begin], grad[stop:]
@@ -112,7 +112,7 @@ def _pad_shape(ctx: InferContext) -> None:
                 f"paddings must leave at least 0 elements on axis {axis}, got {list(pair)}, which "
                 f"crop {cropped} of {whole}"
             )
-        # A copied border needs elements; a reflected one needs its width plus one.
+        # A copied border needs a nonempty axis; a reflected border of width n needs n + 1 elements.
         least = {"constant": 0, "reflect": max(pair) + 1}.get(mode, 1)
         if max(pair) > 0 and shape[axis] < least:
             ctx.fail(f"mode {mode!r} needs {least} elements on axis {axis}, got {shape[axis]}")

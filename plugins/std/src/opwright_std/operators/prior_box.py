@@ -13,7 +13,7 @@ Numbers = Sequence[float]
 
 
 def _expand_ratios(ratios: Numbers, flip: bool) -> list[float]:
-    """Return 1 and the other distinct ratios, each followed by its reciprocal with flip."""
+    """Return 1 and the other distinct ratios, each followed by its reciprocal if `flip`."""
     found = [1.0]
     for ratio in ratios:
         if all(abs(ratio - other) >= 1e-6 for other in found):

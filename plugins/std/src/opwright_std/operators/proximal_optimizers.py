@@ -1,4 +1,4 @@
-"""Proximal steps: penalties are minimized exactly, which sets elements to exactly 0."""
+"""Proximal steps: penalties are minimized exactly, which can set elements to exactly 0."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """median and quantile: elements of the sorted x, or interpolations between them.
 
-Variants that ignore NaN select elements at positions that depend on the count of numbers per line.
+Variants that ignore NaN select elements at positions that depend on the number of non-NaN elements.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _length(b: BodyContext, shape: tuple[int, ...], axes: list[int]) -> int:
 
 
 def _line(b: BodyContext, shape: tuple[int, ...], axes: list[int]) -> tuple[str, int]:
-    """Write x with the reduced axes merged into one, and return that axis."""
+    """Emit x with the reduced axes merged into one, and return that axis."""
     x = b.input("x") or ""
     if len(axes) == 1:
         return x, axes[0]
@@ -117,7 +117,7 @@ def _write(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
 
 
 def _at_place(b: BodyContext, ordered: str, axis: int, place: float) -> str:
-    """Write the element at a sorted position, interpolated if it is fractional."""
+    """Emit the element at a sorted position, interpolated if the position is fractional."""
     low, method = math.floor(place), "linear" if _is_median(b) else b.attr("interpolation")
     if method == "lower" or place == low:
         return _element(b, ordered, axis, low)
@@ -139,7 +139,7 @@ def _write_share(
     share: float,
     out: dict[str, str | None] | None = None,
 ) -> str:
-    """Write one quantile of lines sorted along `axis`, which replaces `axes` of x."""
+    """Emit one quantile of x sorted along `axis`, into which `axes` of x were merged."""
     found = _at_place(b, ordered, axis, (n - 1) * share)
     # NaN sorts last, and makes the result NaN.
     last = _element(b, ordered, axis, n - 1)
@@ -154,7 +154,7 @@ def _write_share(
 
 
 def _gradient(op_type: str) -> GradOp:
-    """Return a rule that writes the body when a plan is made, with known lengths."""
+    """Return a rule that emits the body when the plan is built, since it depends on lengths."""
     return grad_op(f"{op_type}_grad", needs=["x"], body=by_differentiating(_write))
 
 
@@ -195,7 +195,7 @@ def _nan_body(b: BodyContext) -> None:
 
 
 def _write_of_numbers(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
-    """Write a quantile of all elements except NaN, which sorts last."""
+    """Emit a quantile of all elements except NaN, which sorts last."""
     shape = known_meta(b).shape
     axes = _axes(b, shape)
     if not axes or _length(b, shape, axes) == 0:

@@ -1,7 +1,7 @@
 """quantize and dequantize: scaled floats as small integers or 8-bit floats, and back.
 
-As QuantizeLinear and DequantizeLinear of ONNX: one scale per tensor, per index of an axis, or per
-block of an axis.
+They match QuantizeLinear and DequantizeLinear of ONNX: one scale per tensor, per index of an axis,
+or per block of an axis.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _quantized_shape(ctx: InferContext) -> None:
 
 
 def _beside_x(b: BodyContext, name: str) -> str:
-    """Write a scale or zero point in a shape that broadcasts with x."""
+    """Emit a scale or zero point in a shape that broadcasts with x."""
     shape, block = known_meta(b).shape, b.attr("block_size")
     n_dims = len(known_meta(b, "scale").shape)
     if n_dims == 0:
@@ -76,7 +76,8 @@ def _beside_x(b: BodyContext, name: str) -> str:
     spread[axis] = -1
     if spread.count(-1) > 1:
         raise GradientError(
-            f"{b.type}: blocks need known dimensions except along axis, got {shape}; declare them"
+            f"{b.type}: with block_size all dimensions of x except along axis must be known, got "
+            f"{shape}; declare them"
         )
     merged = b.emit("reshape", {"x": tiled}, attrs={"shape": spread})
     ends = {"axes": [axis], "starts": [0], "ends": [shape[axis] if shape[axis] >= 0 else _FARTHEST]}

@@ -1,4 +1,4 @@
-"""Losses of two scores, with a label that tells which should be larger."""
+"""Losses of two scores and a label that selects the score that should be larger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""reshape and reshape_like: the same elements in row-major order under another shape."""
+"""reshape and reshape_like: the same elements in row-major order with a different shape."""
 
 from __future__ import annotations
 

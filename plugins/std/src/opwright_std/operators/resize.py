@@ -68,14 +68,14 @@ Axis = tuple[int, int, float, tuple[float, float]]
 def _axes(
     rank: int, counts: Ints, scales: tuple[float, ...], crop: tuple[float, ...]
 ) -> list[Axis]:
-    """Return each resized axis, its new length, its scale, 0 for none, and its range."""
+    """Return (axis, new length, scale or 0, range) for each resized axis."""
     factors = scales or (0.0,) * len(counts)
     parts = list(zip(crop[::2], crop[1::2], strict=True)) or [(0.0, 1.0)] * len(counts)
     return list(zip(range(rank - len(counts), rank), counts, factors, parts, strict=True))
 
 
 def _body(b: BodyContext) -> bool:
-    """Write a nonzero extrapolation value where a mask marks positions outside of x."""
+    """Emit a nonzero extrapolation value where a mask marks positions outside of x."""
     value, x = b.attr("extrapolation_value"), b.meta(b.input("x") or "")
     if value == 0 or x is None:
         return False

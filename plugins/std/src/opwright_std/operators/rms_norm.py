@@ -59,7 +59,7 @@ def rms_norm_grad(
 
 
 def _rms_norm_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, inv_rms has its axes before begin_norm_axis."""
+    """The output has the shape of x; inv_rms has the axes of x before begin_norm_axis."""
     x = ctx.input("x")
     begin = normalize_axis(ctx, ctx.attr("begin_norm_axis"), len(x.shape), "begin_norm_axis")
     if ctx.has_input("scale") and not shapes_match(ctx.input("scale").shape, x.shape[begin:]):

@@ -24,7 +24,7 @@ def _rows_of(table: Array, index: Array | None, x: Array) -> Array:
         return table[: x.shape[-2]]
     check_ids("rotary_embedding: index", index, table.shape[0])
     rows = table[index]
-    # [n, t, half] needs the axes between the first and the last two.
+    # [n, t, half] is reshaped to [n, 1, ..., t, half] with the rank of x.
     return (
         rows
         if index.ndim == 1

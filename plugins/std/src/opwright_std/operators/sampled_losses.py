@@ -29,7 +29,7 @@ def _sampled_loss_shape(ctx: InferContext) -> None:
 
 
 def _rows(b: BodyContext, slot: str, ids: str) -> str:
-    """Write the rows of a parameter at ids."""
+    """Emit the rows of a parameter at ids."""
     return b.emit("embedding", {"weight": b.input(slot), "index": b.input(ids)})
 
 
@@ -38,7 +38,7 @@ def _column(b: BodyContext, name: str) -> str:
 
 
 def _corrected(b: BodyContext, logits: str, ids: str) -> str:
-    """Write logits + bias[ids] - log_probability of the ids, along the last axis."""
+    """Emit logits + bias[ids] - log_probability of the ids, along the last axis."""
     if b.has_input("bias"):
         table = b.emit("unsqueeze", {"x": b.input("bias")}, attrs={"axis": [1]})
         rows = b.emit("embedding", {"weight": table, "index": b.input(ids)})
@@ -51,7 +51,7 @@ def _corrected(b: BodyContext, logits: str, ids: str) -> str:
 
 
 def _logits(b: BodyContext) -> tuple[str, str]:
-    """Write the logits of the labels, [n], and of the samples, [n, s]."""
+    """Emit the logits of the labels, [n], and of the samples, [n, s]."""
     products = b.emit("multiply", {"x": b.input("x"), "y": _rows(b, "weight", "label")})
     true = b.emit("sum", {"x": products}, attrs={"axis": [1]})
     inputs = {"x": b.input("x"), "y": _rows(b, "weight", "samples")}
@@ -60,7 +60,7 @@ def _logits(b: BodyContext) -> tuple[str, str]:
 
 
 def _without_hits(b: BodyContext, values: str, instead: float) -> str:
-    """Write the values [n, s], replaced where a sample is the label of the row."""
+    """Emit the values [n, s], replaced where a sample is the label of the row."""
     if not b.attr("remove_accidental_hits"):
         return values
     is_hit = b.emit("equal", {"x": _column(b, b.input("label") or ""), "y": b.input("samples")})

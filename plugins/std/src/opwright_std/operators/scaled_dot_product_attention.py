@@ -140,7 +140,7 @@ def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
 
 
 def infer_attention(ctx: InferContext, keys: int | None = None) -> None:
-    """The output has the shape of q with the last axis of v; the past adds keys to k."""
+    """The output has the shape of q with the last axis of v; `keys` includes cached keys."""
     q, k, v = (ctx.input(slot).shape for slot in ("q", "k", "v"))
     if not (len(q) == len(k) == len(v) >= 2):
         ranks = f"{len(q)}, {len(k)} and {len(v)}"

@@ -85,7 +85,7 @@ def _axis_of_both(ctx: InferContext) -> int:
 
 
 def _take_shape(ctx: InferContext) -> None:
-    """The output has the length of index along the axis; the others broadcast."""
+    """The output has the length of index along the axis; the other axes broadcast."""
     axis = _axis_of_both(ctx)
     x, index = ctx.input("x").shape, ctx.input("index").shape
     taken = (*x[:axis], index[axis], *x[axis + 1 :]) if x else x

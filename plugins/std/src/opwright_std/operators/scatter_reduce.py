@@ -28,7 +28,7 @@ def _filled(b: BodyContext, like: str, value: float, dtype: str = "") -> str:
 
 
 _OF_BOOL = {"add": "max", "mul": "min", "max": "max", "min": "min", "mean": "min"}
-"""Reductions of bool as extrema: a sum is or; a product is and, as is a mean."""
+"""Reductions of bool as extrema: a sum is a logical or; a product and a mean are a logical and."""
 
 
 def _reduce_bool(b: BodyContext) -> None:

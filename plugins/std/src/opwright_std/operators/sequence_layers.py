@@ -13,7 +13,7 @@ _FARTHEST = 2**62
 
 
 def _masked(b: BodyContext, x: str, value: float, out: dict[str, str] | None = None) -> str:
-    """Write x with the padding of each sequence replaced by a value."""
+    """Emit x with the padding of each sequence replaced by a value."""
     meta = b.meta(b.inputs("x")[0])
     rank, dtype = (2, "float32") if meta is None else (len(meta.shape), meta.dtype)
     mask = b.emit("sequence_mask", {"lengths": b.inputs("lengths")[0], "like": b.inputs("x")[0]})
@@ -30,7 +30,7 @@ def _softmax_shape(ctx: InferContext) -> None:
 
 def _softmax_body(b: BodyContext) -> None:
     held = _masked(b, b.inputs("x")[0], -math.inf)
-    # NaN in empty sequences, which are all padding.
+    # Empty sequences are NaN here, but consist only of padding, which is masked below.
     soft = b.emit("softmax", {"x": held}, attrs={"axis": 1})
     _masked(b, soft, 0.0, {"out": b.outputs("out")[0]})
 
@@ -77,7 +77,7 @@ def _conv_body(b: BodyContext) -> None:
     padded = b.emit("pad", {"x": held}, attrs={"paddings": pads})
     contexts = []
     for k in range(length):
-        # Step s of this context is step s + first + k of x; surplus steps at the other end are cut.
+        # Step s of this context is step s + first + k of x; surplus steps at the end are cut.
         begin, cut = before + first + k, behind - first - k
         ends = [-cut if cut else _FARTHEST]
         attrs = {"axes": [1], "starts": [begin], "ends": ends}

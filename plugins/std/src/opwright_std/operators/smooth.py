@@ -61,9 +61,9 @@ SOFTSIGN = function(
 
 
 def _mish_terms(x: Array) -> tuple[Array, Array, Array]:
-    """tanh(ln(1 + n)) = w / (w + 2) with n = exp(x), w = n * (n + 2), unless it is 0 or 1.
+    """Return bounded x, n = exp(x) and w = n * (n + 2) for tanh(ln(1 + n)) = w / (w + 2).
 
-    The dtype must represent w: in float16 it does up to x = 5.
+    16-bit floats are computed in float32, since float16 represents w only up to x = 5.
     """
     wide = np.float32 if x.itemsize == 2 else x.dtype
     bounded = np.minimum(np.maximum(x, -1000), 20).astype(wide)

@@ -92,7 +92,7 @@ def shape_with_indices(ctx: InferContext) -> None:
 
 
 def _body(b: BodyContext) -> None:
-    """Composition without a sorting kernel: top_k of the whole line."""
+    """Composition for devices without a sorting kernel: top_k of all elements of the axis."""
     x, is_sort = b.input("x") or "", b.type == "sort"
     shape = (b.meta(x) or Meta((), "")).shape
     axis = b.attr("axis")
@@ -143,7 +143,7 @@ ARGSORT = (
 
 
 def _unique_shape(ctx: InferContext) -> None:
-    """The output has one element per distinct one of x, inverse one per element of x."""
+    """The output has one element per distinct element of x, inverse one per element of x."""
     shape, axis = ctx.input("x").shape, ctx.attr("axis")
     out, inverse = list(shape), shape
     if axis is None:

@@ -1,7 +1,7 @@
 """Updates of looked-up rows of a table: sparse_sgd, _momentum, _adagrad, _adam.
 
 They read a sparse gradient of rows and values: the indices given to `embedding` with sparse=True,
-and the gradient of its output. Other rows keep their parameters and states, at no cost.
+and the gradient of its output. Other rows are neither read nor written.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def sum_rows(
     values : sequence of arrays
         ``values[i]`` is ``[*rows[i].shape, size]``.
     padding : sequence of int
-        The row of each lookup without a gradient, -1 for none; empty: none in any lookup.
+        For each lookup the row without a gradient, or -1; empty if no lookup has such a row.
     count : int
-        The rows of the table.
+        The number of rows of the table.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def _of_rows(op_type: str, dense: Kernel, n_states: int, **fixed: Any) -> Kernel
     """Return a kernel that updates the looked-up rows as `dense` updates a parameter.
 
     `n_states` is the number of states with one row per row of the parameter; scalar states follow
-    them. `fixed` has extra attributes of `dense`.
+    them. `fixed` has additional attributes for `dense`.
     """
 
     def update(

@@ -124,7 +124,7 @@ _SINC_TERMS = 10
 
 
 def _sinc_gradient(g: GradientContext) -> None:
-    """Write (cos(pi x) - sinc(x)) / x, or its series where that cancels."""
+    """Emit (cos(pi x) - sinc(x)) / x, or its series where the difference cancels."""
     x, out = Expression(g, g.input("x")), Expression(g, g.output("out"))
     small = x.then("clip", min=-0.5, max=0.5)
     square = (small * math.pi).then("square")

@@ -65,16 +65,16 @@ def _is_half(w: Writer) -> bool:
 
 
 def _wide(w: Writer, name: str | None) -> str:
-    """Cast a 16-bit variable to float32; return others unchanged."""
+    """Cast a 16-bit variable to float32; return other variables unchanged."""
     if not _is_half(w):
         return name or ""
     return w.emit("cast", {"x": name}, attrs={"dtype": "float32"})
 
 
 def _compute_wide(b: BodyContext, op_type: str, attrs: dict[str, Any]) -> None:
-    """Write the operator in float32, with its result rounded once.
+    """Emit the operator in float32, with its result rounded once.
 
-    The square of 256 is infinite in float16, and each operator of a body would round.
+    The square of 256 is infinite in float16, and each operator of the body would round its result.
     """
     out = b.emit(op_type, {"x": _wide(b, b.input("x"))}, attrs=attrs)
     b.emit("cast", {"x": out}, {"out": b.output("out")}, {"dtype": known_meta(b).dtype})
@@ -113,8 +113,8 @@ def _logsumexp_body(b: BodyContext) -> None:
 def _logsumexp_gradient(g: GradientContext) -> None:
     """Distribute the gradient as softmax does, by exp(x - out) divided by its sum.
 
-    The rounding of out would be a relative error of exp, so 16-bit floats recompute out in
-    float32. Weights of infinite elements are NaN, all others 0.
+    The rounding of out would become a relative error of exp, so for 16-bit floats out is recomputed
+    in float32. If out is inf, elements that are inf have the weight NaN and all others have 0.
     """
     x = g.input("x")
     wide, out = _wide(g, x), g.output("out") or ""
@@ -175,7 +175,7 @@ def _norm_body(b: BodyContext) -> None:
 
 
 def _norm_of_shares(b: BodyContext, sizes: str, p: float) -> None:
-    """Write the norm of magnitudes, relative to the dominant one, without overflow."""
+    """Emit the norm of magnitudes relative to the dominant magnitude, without overflow."""
     dtype = known_meta(b).dtype
     most = b.emit("max" if p > 0 else "min", {"x": sizes}, attrs=_axes(b, keepdims=True))
     most = b.emit("clip", {"x": most}, attrs={"min": SMALLEST[dtype], "max": LARGEST[dtype]})
@@ -212,7 +212,7 @@ def _norm_gradient(g: GradientContext) -> None:
 
 
 def _where_zero(g: GradientContext, x: str | None, derivative: str) -> str:
-    """Write the derivative, 0 where x is 0: the norm may have a kink there."""
+    """Emit the derivative, which is 0 where x is 0, since the norm may have a kink there."""
     zeros = g.emit("fill_like", {"x": x}, attrs={"value": 0.0})
     is_zero = g.emit("equal", {"x": x, "y": zeros})
     return g.emit("where", {"condition": is_zero, "x": zeros, "y": derivative})
@@ -243,12 +243,12 @@ NORM = (
 
 
 def _divided(w: Writer, x: str, name: str, like: str | None, correction: float) -> str:
-    """Write name / max(n - correction, 0) for n reduced elements of x."""
+    """Emit name / max(n - correction, 0) for n reduced elements of x."""
     return w.emit("divide", {"x": name, "y": _count(w, x, correction)}, {"out": like or 1})
 
 
 def _count(w: Writer, x: str, correction: float) -> str:
-    """Write max(n - correction, 0) for n reduced elements of x."""
+    """Emit max(n - correction, 0) for n reduced elements of x."""
     lengths = _lengths(w)
     if -1 not in lengths:
         value = max(math.prod(lengths) - correction, 0.0)

@@ -45,7 +45,7 @@ def _stft_shape(ctx: InferContext) -> None:
 
 
 def _window(b: BodyContext, dtype: str) -> Expression:
-    """Write the window, centered in n_fft numbers; all ones if no window is given."""
+    """Emit the window, centered in n_fft numbers; all ones if no window is given."""
     n_fft = b.attr("n_fft")
     if not b.has_input("window"):
         attrs = {"shape": [n_fft], "value": 1.0, "dtype": dtype}
@@ -97,7 +97,7 @@ def _stft_body(b: BodyContext) -> None:
 
 
 def _transform(op_type: str, comment: str, x: str, out: str) -> OpMaker:
-    """Begin an operator on the frames of a signal."""
+    """Start the definition of an operator on the frames of a signal."""
     maker = OpMaker(op_type).add_comment(comment)
     maker.add_input("x", x).dtypes(*WIDE)
     maker.add_input("window", "[n], at most n_fft numbers, centered; absent: ones")
@@ -188,7 +188,7 @@ def _istft_body(b: BodyContext) -> None:
 
 
 def _power_of_2(window: Expression) -> Expression:
-    """Write the largest power of 2, at least 1, below the largest magnitude; its gradient is 0.
+    """Emit the largest power of 2, at least 1, below the largest magnitude; its gradient is 0.
 
     It is 1 for a window with infinity or NaN, which then affects only the positions it covers.
     """

@@ -17,7 +17,7 @@ def ranked(x: Array, axis: int, largest: bool) -> Array:
     """
     if not largest:
         return np.argsort(x, axis=axis, kind="stable")
-    # A stable descending sort: an ascending one of the reversed array, read backward.
+    # A stable ascending sort of the reversed array, read backward, is a stable descending sort.
     backwards = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
     order: Array = x.shape[axis] - 1 - backwards
     return order
@@ -28,7 +28,7 @@ def top_k(
 ) -> None:
     if x.ndim == 0:
         x, out, indices = x.reshape(1), out.reshape(1), indices.reshape(1)
-    # Always sorted: without `sorted` any order is allowed.
+    # The result is always sorted, since any order is allowed if `sorted` is false.
     np.copyto(indices, ranked(x, axis, largest).take(range(k), axis=axis))
     np.copyto(out, np.take_along_axis(x, indices, axis))
 

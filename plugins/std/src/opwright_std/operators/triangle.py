@@ -1,4 +1,4 @@
-"""triu and tril: one triangle of a matrix, zeros in the other."""
+"""triu and tril: one triangle of a matrix, with zeros elsewhere."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def atan2_derivative(x: Array, y: Array, out: Array) -> None:
 
 
 def _atan2_derivative_gradient(g: GradientContext) -> None:
-    """With derivatives u by the height and v by the width, the gradients are -2 u v and v² - u²."""
+    """With u = y / (x² + y²) and v = x / (x² + y²), du/dx is -2 u v and du/dy is v² - u²."""
     grad, x, y = g.output_grad("out"), g.input("x"), g.input("y")
     by_height = g.output("out")
     by_width = g.emit("atan2_derivative", {"x": y, "y": x})

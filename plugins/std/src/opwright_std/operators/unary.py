@@ -1,8 +1,8 @@
 """Element-wise functions of one input: definitions, gradients, NumPy kernels.
 
 Kernels warn where NumPy's function would (an infinite or undefined result), never for a finite
-result. A gradient kernel that first writes ``x_grad`` from one input may reuse its memory; the rows
-in ``rows.py`` list them.
+result. A gradient kernel that first writes ``x_grad`` from one input may reuse the memory of that
+input; ``rows.py`` lists these inputs.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def erf(x: Array, out: Array) -> None:
 
 
 def erf_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
-    # Beyond 40 the density is 0 in every dtype, and the square of x might overflow.
+    # For |x| > 40 the density is 0 in every dtype, and the square of x might overflow.
     np.maximum(x, -40, out=x_grad)
     np.minimum(x_grad, 40, out=x_grad)
     np.square(x_grad, out=x_grad)

@@ -60,7 +60,7 @@ OUTER = _product(
 
 
 def _dot_shape(ctx: InferContext) -> None:
-    """The output has the axes of x but the last, and of y but the second to last."""
+    """The output has all axes of x except the last, then all of y except the second to last."""
     x, y = _shapes(ctx)
     if not x or not y:
         ctx.set_output("out", x or y)
@@ -165,7 +165,7 @@ def _kron_body(b: BodyContext) -> None:
     metas = [b.meta(b.inputs(slot)[0]) for slot in ("x", "y")]
     ranks = [0 if meta is None else len(meta.shape) for meta in metas]
     rank, out = max(ranks), {"out": b.output("out")}
-    # Axes of x before axes of y, pair by pair: [n, 1] * [1, m] for each.
+    # For each pair of axes, x becomes [n, 1] and y becomes [1, m].
     inputs = {}
     for slot, own, place in (("x", ranks[0], 1), ("y", ranks[1], 0)):
         missing = range(2 * (rank - own))

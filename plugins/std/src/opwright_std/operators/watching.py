@@ -45,7 +45,7 @@ def assert_true(condition: Array, *, message: str) -> None:
 
 
 def _assert_shape(ctx: InferContext) -> None:
-    """Any shape; there is no output."""
+    """The input can have any shape; there is no output."""
 
 
 ASSERT_TRUE = (

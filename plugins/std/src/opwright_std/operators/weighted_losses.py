@@ -32,12 +32,12 @@ def _rows_shape(ctx: InferContext, scores: str, soft_label: bool) -> None:
 
 
 def _weighted_cross_entropy_shape(ctx: InferContext) -> None:
-    """The output has the shape of the class ids, 1 class for distributions; reduced: a scalar."""
+    """The output has the shape of class ids (1 class for distributions); if reduced, a scalar."""
     _rows_shape(ctx, "logits", ctx.attr("soft_label"))
 
 
 def _weighted_nll_shape(ctx: InferContext) -> None:
-    """The output has the shape of the class ids; reduced: a scalar."""
+    """The output has the shape of the class ids, or is a scalar if reduced."""
     _rows_shape(ctx, "x", False)
 
 
@@ -63,7 +63,7 @@ def _lined_up(b: BodyContext, scores: str) -> Expression:
 
 
 def _write_reduced(b: BodyContext, rows: Expression, counts: Expression | None) -> None:
-    """Write the rows, their sum, or their weighted mean."""
+    """Emit the losses of the rows, their sum, or their weighted mean."""
     kind = b.attr("reduction")
     if kind == "sum" or (kind == "mean" and counts is not None):
         rows = rows.then("sum")
@@ -79,7 +79,7 @@ def _smooth_rows(b: BodyContext, logs: Expression) -> Expression:
 
 
 def _soft_rows(b: BodyContext, logs: Expression) -> Expression:
-    """Return ``-sum(w * label * logs)`` of each row, with a gradient of label too."""
+    """Return ``-sum(w * label * logs)`` of each row, which also has a gradient for label."""
     parts = read(b, "label") * logs
     if b.has_input("weight"):
         parts = parts * _lined_up(b, "logits")

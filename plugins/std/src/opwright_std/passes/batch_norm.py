@@ -1,8 +1,8 @@
 """``fuse_batch_norm``: fuse batch normalization, residual and activation.
 
-Normalization, residual addition and relu are memory-bound: fused, each array is read and written
-once, in the gradients as well. Without a residual, the gradient needs neither relu's output nor an
-intermediate array: relu's input is recomputed from the images.
+Normalization, residual addition and relu are memory-bound: when fused, each array is read and
+written once, in the gradients as well. Without a residual, the gradient reads neither the output of
+relu nor an intermediate array, because the input of relu is recomputed from the images.
 
 In mixed precision images are cast to float32 before the normalization, and back after it. The fused
 operator reads and writes them in 16 bits, and saves nothing in float32 for the gradient.
@@ -38,9 +38,9 @@ class _Chain:
     Attributes
     ----------
     ops : list of LoweredOp
-        In order, the normalization first.
+        The operators in order, beginning with the normalization.
     out : Value
-        The output of the last one.
+        The output of the last operator.
     residual : Value or None
         The added value.
     activation : str
@@ -62,7 +62,7 @@ def fuse_batch_norm(graph: Graph) -> None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
-    # Visited backward, so of two added values the later normalization fuses the sum.
+    # Visited backward, so if two normalizations are added, the later one fuses the sum.
     for norm in reversed(norms):
         chain = _follow(graph, norm, taken)
         made = None if chain is None else _make(graph, chain)
@@ -106,7 +106,7 @@ def _make(graph: Graph, chain: _Chain) -> LoweredOp | None:
 
 
 def _take_casts(graph: Graph) -> None:
-    """Let normalizations and their gradients read and write images in 16 bits."""
+    """Make normalizations and their gradients read and write images in 16 bits."""
     for op_type, slot, make in (
         ("batch_norm", "out", _make_narrow),
         ("batch_norm_grad", "x_grad", _make_narrow_gradient),
@@ -191,7 +191,7 @@ def _make_gradient(
 
 
 def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:
-    """Whether the activation's input can be recomputed from inputs and a bias: no residual."""
+    """Return whether the activation's input can be recomputed, which requires no residual."""
     return (
         input_of(forward, "residual") is None
         and all(input_of(forward, slot) is inputs[slot] for slot in ("x", "scale"))

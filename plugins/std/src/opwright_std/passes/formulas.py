@@ -1,4 +1,4 @@
-"""``fuse_formulas``: operators that compute a formula step by step become its operator.
+"""``fuse_formulas``: replace operators that compute a known formula step by step by one operator.
 
 Exporters write activations, softmax and normalizations as sums, products and roots. If constants
 and shapes match the formula, they are replaced by one operator, whose kernel reads its input once.
@@ -35,8 +35,8 @@ _ACTIVATIONS: Final[Mapping[str, tuple[str, dict[str, Any], Polynomial, Polynomi
     "relu6": ("hard_swish", {}, {(0,): 3.0, (1,): 1.0}, {(1, 1): 1 / 6}),
     "hard_sigmoid": ("hard_swish", {}, {(1,): 1.0}, _PRODUCT),
 }
-"""By the operator of a curve: type and attributes of the activation that is a product of x and the
-curve, the polynomial of x inside of the curve, and the polynomial of x and the curve."""
+"""Maps the operator of a curve to the activation that is a product of x and the curve: its type,
+its attributes, the polynomial of x inside of the curve, and the polynomial of x and the curve."""
 
 
 def fuse_formulas(graph: Graph) -> None:
@@ -203,7 +203,7 @@ def _squared(formula: _Formula, value: Value | None) -> Value | None:
 
 
 def _centered(formula: _Formula, value: Value, begin: int) -> Value | None:
-    """Return x if a value is x less its mean over the axes from `begin` on."""
+    """Return x if a value is x minus its mean over the axes from `begin` on."""
     subtract = writer_of(value, "subtract")
     x = None if subtract is None else input_of(subtract, "x")
     mean = None if subtract is None else writer_of(input_of(subtract, "y"), "mean")
@@ -295,7 +295,7 @@ def _is_plain(curve: LoweredOp, dtype: str) -> bool:
 def _results_behind(
     graph: Graph, curve: Value, bases: list[Value], is_sum: bool
 ) -> Iterator[Value]:
-    """Yield the results that depend on `curve`, one after the other, from a product on.
+    """Follow the only readers from `curve` on; yield results from the first product on.
 
     The other factor of a product, and the value that it is a multiple of, are added to `bases`.
     Unless the activation `is_sum`, results of sums are not followed.

@@ -1,11 +1,11 @@
 """``nhwc``: convert images to channels last where convolution kernels prefer it.
 
-oneDNN convolves plain NHWC images at full speed, plain NCHW images at half of it; cuDNN's kernels
-for tensor cores transpose NCHW images on each call. Kernels declare this preference. Such
-convolutions are converted, and so are the operators between them that do not depend on the order:
-each reads what its predecessors have written in channels-last layout, and is followed by a
-transposition for all other readers. Most transpositions are dead; the remaining ones are at the
-borders of such a chain.
+oneDNN convolves plain NHWC images twice as fast as plain NCHW images, and the tensor-core kernels
+of cuDNN transpose NCHW images on each call. Kernels declare this preference. The pass converts such
+convolutions, and the operators between them that do not depend on the axis order. A converted
+operator reads the channels-last results of its predecessors, and is followed by a transposition for
+all other readers. Most of these transpositions are dead code. The remaining transpositions are at
+the ends of a chain of converted operators.
 """
 
 from __future__ import annotations

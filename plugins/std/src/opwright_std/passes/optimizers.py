@@ -65,9 +65,9 @@ def _kind(op: LoweredOp) -> Hashable:
 
 
 def _movable(updates: list[LoweredOp], uses: Uses | None) -> list[LoweredOp]:
-    """Return the updates that can run at the last update; none reads another's output.
+    """Return the updates that can move to the last update and do not read each other's outputs.
 
-    Without `uses` the other operators are ignored.
+    If `uses` is None, operators other than the updates are ignored.
     """
     last = updates[-1]
     found: list[LoweredOp] = []

@@ -16,7 +16,7 @@ def as_shape(x: tuple[Array, ...], out: Resizable) -> None:
 
 
 def _as_shape_shape(ctx: InferContext) -> None:
-    """The output has two axes per number, followed by one of length 0."""
+    """The output has two axes per number, followed by an axis of length 0."""
     count = sum(numel(meta.shape) for meta in ctx.inputs("x"))
     ctx.require(0 < count <= 31, f"x must have 1 to 31 numbers in total, got {count}")
     ctx.set_output("out", (*[-1] * (2 * count), 0))

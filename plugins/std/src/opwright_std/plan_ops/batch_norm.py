@@ -64,7 +64,7 @@ def _add_images(maker: OpMaker, dtypes: Sequence[str], *slots: str) -> None:
 
 
 def _give_dtype(maker: OpMaker, dtypes: Sequence[str]) -> OpMaker:
-    """Declare the dtype of the last slot: parameters for images of these dtypes."""
+    """Declare the dtype of the last slot, a parameter for images of these dtypes."""
     return maker.dtypes("float32") if dtypes is HALVES else maker.same_dtype_as("x")
 
 

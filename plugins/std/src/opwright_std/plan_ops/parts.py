@@ -1,4 +1,4 @@
-"""Random operators on a part of a larger tensor: several processes draw the numbers of one.
+"""Random operators on a part of a larger tensor, which draw the same numbers for any split.
 
 A pass for training with several processes replaces `dropout` and `bernoulli` by the operator of the
 same name with the suffix ``_part``.

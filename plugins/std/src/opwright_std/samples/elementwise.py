@@ -42,7 +42,7 @@ stepped = proposed_with(loses_tails="large numbers are separated by jumps")
 
 
 def bit_cast(draw: Draw) -> Drawn:
-    """Integers: the bytes of floats differ in the dtype of the reference."""
+    """Integers, since the bytes of floats differ in the dtype of the reference."""
     draw.drops_nan = "the bytes of NaN and infinities are other numbers"
     inputs = draw.propose()
     if inputs is None or inputs["x"][0].dtype.kind not in "iu":

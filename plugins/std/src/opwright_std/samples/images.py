@@ -48,7 +48,7 @@ def convolution(draw: Draw) -> Drawn:
 
 
 def transposed_convolution(draw: Draw) -> Drawn:
-    """As `convolution`, but the first axis of the weight is the channels of x."""
+    """As `convolution`, but the first axis of the weight has the channels of x."""
     return _volumes(draw, transposed=True)
 
 

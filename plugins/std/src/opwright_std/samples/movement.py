@@ -71,7 +71,7 @@ def _reduction(draw: Draw) -> dict[str, Any]:
 
 
 def scatter_reduce(draw: Draw) -> Drawn:
-    """Proposed inputs; extrema without x start from infinity."""
+    """Proposed inputs; without x, extrema start from an infinite value."""
     if not draw.attrs["include_self"]:
         draw.loses_tails = (
             "an infinite update shares its gradient with the initial value of the extremum"

@@ -21,7 +21,7 @@ FRACTIONS = ("beta1_power", "beta2_power", "mu_product", "mean_grad")
 
 
 def optimizer(draw: Draw) -> Drawn:
-    """Squares are not negative, powers of decay rates are between 0 and 1, steps are counts."""
+    """Propose squares of at least 0, powers of decay rates between 0 and 1, and integer steps."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -45,7 +45,7 @@ def rmsprop(draw: Draw) -> Drawn:
 
 
 def radam(draw: Draw) -> Drawn:
-    """Steps before the second moment is accurate enough, and long after."""
+    """Propose steps before and long after the second moment becomes accurate enough."""
     drawn = optimizer(draw)
     if drawn is None:
         return None

@@ -80,7 +80,7 @@ def conv2d_pool_grad(draw: Draw) -> Drawn:
 
 
 def part_of_larger(draw: Draw) -> Drawn:
-    """Rows in the middle of a larger tensor, split further or not."""
+    """Rows in the middle of a larger tensor, which may be split further."""
     rows, each = draw.other_length(), draw.choice([1, 2])
     shape, axis = draw.choice(
         [((rows * each, draw.length), 0), ((3, rows * each, draw.other_length()), 1)]
@@ -113,12 +113,12 @@ def batch_norm_halves(draw: Draw) -> Drawn:
 
 
 def batch_norm_halves_grad(draw: Draw) -> Drawn:
-    """The same."""
+    """As for batch_norm_halves, with parameters in float32."""
     return _in_float32(batch_norm_activation_grad(draw), "scale", "saved_mean", "saved_inv_std")
 
 
 def batch_norm_activation(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Variance and epsilon are not negative."""
+    """Variances are at least 0.25 and epsilon is positive."""
     shape, inputs = _channels(draw, "scale", "mean", "variance")
     inputs |= {"x": draw.floats(shape), "bias": draw.floats(shape[1:2])}
     if draw.choice([False, True]):
@@ -127,7 +127,7 @@ def batch_norm_activation(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def batch_norm_activation_grad(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The output of relu, not a bias, since all outputs are requested here."""
+    """Pass the output of relu instead of a bias, since all outputs are requested here."""
     shape, inputs = _channels(draw, "scale", "saved_mean", "saved_inv_std")
     inputs |= {"x": draw.floats(shape), "out_grad": draw.floats(shape)}
     out = draw.floats(shape)
@@ -175,7 +175,7 @@ def many_updates(draw: Draw) -> Drawn:
 
 
 def few_numbers(draw: Draw) -> Drawn:
-    """Lengths, not too many for a shape."""
+    """Up to four lengths, which fit into a shape."""
     numbers = np.array([draw.other_length() for _ in range(draw.choice([1, 2, 3]))], draw.dtype)
     return {"x": [numbers, numbers[:1].reshape(())]}, {}
 
