@@ -1,4 +1,4 @@
-"""Sites, folders with installed distributions, for all tests of core."""
+"""Provides sites, which are folders with installed distributions, to all tests of the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions in a child process: every outcome is reported, within a time limit."""
+"""A function in a child process returns a value or an error within a time limit."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_requests_are_answered_one_after_another(functions: str) -> None:
         ("close", "closed its connection", 60.0),
     ],
 )
-def test_a_child_that_exits_without_an_answer_is_reported(
+def test_a_child_that_stops_without_an_answer_is_reported(
     functions: str, function: str, how: str, limit_s: float
 ) -> None:
     with Child(f"{functions}{function}", capture=True) as child:
@@ -149,7 +149,7 @@ def test_processes_started_by_a_child_are_killed_with_it(functions: str) -> None
 
 
 class Stop(Exception):  # noqa: N818 - of a handler
-    """Raised by the handler of a test."""
+    """Raised by a signal handler in a test."""
 
 
 def test_the_exception_of_a_signal_handler_propagates_out_of_an_exchange(functions: str) -> None:

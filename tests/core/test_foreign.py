@@ -1,4 +1,4 @@
-"""Exceptions of foreign code: always described, and not confused with signals."""
+"""Plugin exceptions can be described, and are not confused with those of signal handlers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright.foreign import describe_error, raise_if_of_signal, show
 
 
 class TimeIsUpError(Exception):
-    """Raised by the handlers of these tests."""
+    """Raised by signal handlers in these tests."""
 
 
 def raise_it(number, frame):
@@ -85,7 +85,7 @@ def test_the_exception_of_a_signal_handler_is_reraised_unchanged(handler, plugin
             describe_error(error)
 
 
-def test_an_exception_that_a_caller_is_handling_is_not_raised_again(handler):
+def test_an_exception_that_a_caller_is_handling_is_not_reraised(handler):
     try:
         healthy()
     except TimeIsUpError:
@@ -146,7 +146,7 @@ DESCRIBING = {
 
 
 def catchers():
-    """Yield the places where the core catches every exception without re-raising it."""
+    """Yield the locations in the core that catch every exception without re-raising it."""
     folder = Path(opwright.__file__).parent
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""The named tuples of the core are made by `typing`."""
+"""Named tuples of the core behave like `typing.NamedTuple`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of the core: growth requires a higher ceiling in decision 0098, with a reason."""
+"""The core may grow only if decision 0098 raises the ceiling and states the reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 DECISION = ROOT / "docs" / "decisions" / "0098-the-scope-of-the-core.md"
 
 SLACK = 500
-"""The maximum lines between core and ceiling; with more, growth would go unnoticed."""
+"""The maximum number of lines between core and ceiling; more would let growth go unnoticed."""
 
 
 def count_lines() -> int:

@@ -9,14 +9,14 @@ from opwright.runtime import Watch
 
 
 class Counted:
-    """Has a version number as a plain attribute."""
+    """An object whose version number is a plain attribute."""
 
     def __init__(self) -> None:
         self.version = 0
 
 
 class Computed:
-    """Has a version number that its class computes."""
+    """An object whose version number is a property."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -41,7 +41,7 @@ def test_another_object_at_a_watched_position_differs(args: tuple[object, ...]) 
     assert watch.is_same((args[0], args[3], args[2], args[1]))
 
 
-def test_arguments_whose_number_has_increased_differ() -> None:
+def test_arguments_with_a_new_version_number_differ() -> None:
     args = tuple(Counted() for _ in range(3))
     watch = Watch(args, [0, 1], "version")
     args[2].version = 1
@@ -50,7 +50,7 @@ def test_arguments_whose_number_has_increased_differ() -> None:
     assert not watch.is_same(args)
 
 
-def test_numbers_of_mixed_classes_are_read() -> None:
+def test_version_numbers_of_different_classes_are_read() -> None:
     args = (Counted(), Computed(), 1.5, Counted())
     watch = Watch(args, range(4), "version")
     assert watch.is_same(args)

@@ -1,4 +1,4 @@
-"""Makes the toy device, in the folder of its tests, importable."""
+"""Makes the module toy_device in this folder importable."""
 
 import sys
 from pathlib import Path

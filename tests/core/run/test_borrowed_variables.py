@@ -1,4 +1,4 @@
-"""Variables of a scope that borrow another owner's memory."""
+"""Variables of a scope can borrow memory of another owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = np.array([1, 2, 3], np.float32)
 
 
 class Lent:
-    """An array of a library that lends through DLPack."""
+    """An array of a library that exports arrays through DLPack."""
 
     def __init__(self, array):
         self.array = array

@@ -1,4 +1,4 @@
-"""``Network.compile``: feeds in, fetches out, persistables in the scope."""
+"""``Network.compile`` returns a function of feeds; persistables are read from the scope."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright.errors import FeedError, PluginError, ProgramError, ShapeError
 
 
 def _linear():
-    """``out = x @ w + b`` with persistable w and b."""
+    """Return a program of ``out = x @ w + b`` and its scope, with persistable w and b."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1, 3])
@@ -39,7 +39,7 @@ def _expected(x, scope):
     return x @ scope.find_var("w").numpy() + scope.find_var("b").numpy()
 
 
-def test_fetches_are_fresh_arrays_of_the_caller():
+def test_fetches_are_new_arrays_owned_by_the_caller():
     call, scope = _compiled()
     x = np.ones((4, 3), np.float32)
     (first,) = call(x=x)
@@ -66,7 +66,7 @@ def test_a_composite_may_write_the_variable_that_it_reads():
     np.testing.assert_array_equal(call(x=x, w=w, b=b)[0], x @ w + b)
 
 
-def test_intermediate_variables_stay_out_of_the_scope():
+def test_intermediate_variables_are_not_written_to_the_scope():
     call, scope = _compiled()
     call(x=np.ones((1, 3), np.float32))
     assert scope.names() == ["b", "w"]
@@ -101,7 +101,7 @@ def test_a_persistable_with_a_different_shape_causes_a_new_lowering():
     ],
     ids=["fortran", "strided", "big-endian", "unaligned"],
 )
-def test_arrays_that_are_not_ready_are_copied(x):
+def test_arrays_with_another_layout_or_byte_order_are_accepted(x):
     call, scope = _compiled()
     np.testing.assert_allclose(call(x=x)[0], _expected(x.astype(np.float32), scope))
 
@@ -167,7 +167,7 @@ def test_compile_checks_its_arguments(options, text):
         network.compile(**{"feed": ["x"], "fetch": ["out"], "scope": scope, **options})
 
 
-def test_the_work_of_lowering_does_not_depend_on_the_number_of_fetches(monkeypatch):
+def test_the_cost_of_compile_does_not_depend_on_the_number_of_fetches(monkeypatch):
     program, scope = _linear()
     listed = ow.Network.ops
     walks: list[int] = []
@@ -274,7 +274,7 @@ def test_later_changes_of_a_program_do_not_affect_a_compiled_network():
     np.testing.assert_allclose(negated(x=x)[0], -_expected(x, scope))
 
 
-def test_two_threads_that_train_two_scopes_with_one_network_get_the_results_of_one_thread():
+def test_two_threads_that_train_separate_scopes_with_one_network_match_sequential_training():
     program = ow.Program()
     block = program.global_block()
     block.create_var("w", [64], persistable=True)
@@ -326,7 +326,7 @@ def test_several_threads_can_use_one_callable():
     assert not wrong
 
 
-def test_released_plans_are_reused():
+def test_shapes_are_lowered_again_after_their_plans_are_released():
     call, scope = _compiled()
     for n in list(range(1, 100)) * 2:
         x = np.full((n, 3), n, np.float32)

@@ -1,4 +1,4 @@
-"""Sub-blocks, shapes that depend on values, and random numbers, in plans."""
+"""Plans support sub-blocks, data-dependent shapes, and random operators."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_operators_after_a_dynamic_operator_are_lowered_for_its_actual_shape():
         np.testing.assert_allclose(scaled, 2 * x)
 
 
-def test_dynamic_results_reach_the_scope():
+def test_run_writes_results_with_dynamic_shapes_to_the_scope():
     program, scope = _positions()
     scope.var("x").set(np.array([0, 5, 6], np.float32))
     network = ow.Network(program.global_block())
@@ -148,7 +148,7 @@ def _dropout(seed=7):
     return program
 
 
-def test_random_operators_advance_with_the_step_and_repeat_with_the_scope():
+def test_random_operators_differ_between_steps_and_repeat_in_a_new_scope():
     program = _dropout()
     x = np.ones(256, np.float32)
 

@@ -1,4 +1,4 @@
-"""A network in two halves returns both results as requested, and lists the values in between."""
+"""The halves of a cut network return results in the requested form and the values in between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright.errors import FeedError
 
 
 class Wrapped:
-    """What an importer returns for a result."""
+    """A result returned by an importer."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = np.asarray(array)
@@ -49,7 +49,7 @@ def test_the_importer_converts_the_results_of_both_halves() -> None:
     np.testing.assert_array_equal(grad.array, differentiate(DY)[0])
 
 
-def test_the_first_half_determines_the_sources_of_the_second_halfs_arguments() -> None:
+def test_the_first_half_returns_the_sources_of_the_arguments_of_the_second_half() -> None:
     _, cut = halves()
     *results, (second, sources) = cut.first(X)
     assert cut.n_early == 1

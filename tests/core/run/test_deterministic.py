@@ -44,7 +44,7 @@ def add(context, library, kernel, **options):
 
 
 def count(deterministic, size=300_000):
-    """Return the kernel's report for an array too large for a short plan."""
+    """Run acme.count, by default on an array too large for a short plan; return an element."""
     network = ow.Network([ow.Operator("acme.count", x="x", out="out")])
     call = network.compile(["x"], ["out"], deterministic=deterministic)
     return call(x=np.zeros(size, "float32"))[0][0]
@@ -58,7 +58,7 @@ def test_kernels_of_a_deterministic_plan_are_prepared_for_a_fixed_number_of_thre
         assert count(False) == -n_threads
 
 
-def test_whether_a_deterministic_plan_is_short_does_not_depend_on_the_machine(context):
+def test_a_short_deterministic_plan_is_short_for_any_thread_count(context):
     add(context, "slow", CountThreads)
     for n_threads in (1, 2, 3):
         ow.set_num_threads(n_threads)

@@ -1,4 +1,4 @@
-"""Feeds that are checked before a call, and the required names of a run."""
+"""Feeds can be checked before a call, and the names that operators read can be listed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright.errors import FeedError
 
 @pytest.fixture
 def x():
-    """A float32 input of any batch."""
+    """A float32 data variable of any batch size."""
     return ow.Program().global_block().create_var("x", [-1, 3], "float32", is_data=True)
 
 
@@ -60,7 +60,7 @@ def test_the_error_for_a_mismatched_feed_names_the_caller(x, value, rule):
         ow.check_feed(value, x, "Model.fill")
 
 
-def test_a_network_and_a_check_before_the_call_report_the_same_reason(x):
+def test_check_feed_and_a_network_report_the_same_error(x):
     x.block.append_op("relu", {"x": "x"}, {"out": "out"})
     call = ow.Network(x.block).compile(feed=["x"], fetch=["out"])
     array = np.zeros((1, 3))

@@ -14,7 +14,7 @@ X = np.arange(4, dtype=np.float32) - 1
 
 @pytest.fixture
 def call():
-    """relu(x) and x + x of any length."""
+    """A compiled network that returns relu(x) and x + x for any length."""
     program = ow.Program()
     block = program.global_block()
     x = block.create_var("x", [-1], "float32")
@@ -87,7 +87,7 @@ def test_results_without_a_given_array_are_in_new_memory_of_the_caller(call):
     np.testing.assert_array_equal(call(X)[1], 2 * X)
 
 
-def test_a_given_array_can_be_reused_together_with_others(call):
+def test_arrays_given_as_out_are_not_written_by_later_calls(call):
     out = [np.zeros(4, np.float32), np.zeros(4, np.float32)]
     call(X, out=out)
     (first, _) = call(-X)

@@ -21,14 +21,14 @@ def row(label):
 
 
 def run_child(code: str) -> None:
-    """Run code in a separate process, without memory of other tests."""
+    """Run code in a separate process, which does not hold memory of other tests."""
     text = HEAD + textwrap.dedent(code)
     done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def products(n: int, size: int = 512):
-    """A network of ``n`` products with its own parameters."""
+    """Compile a network of ``n`` products with separate parameters; return it and its scope."""
     program, scope = ow.Program(), ow.Scope()
     block = program.global_block()
     x = block.create_var("x", [-1, size])
@@ -83,7 +83,7 @@ def test_shapes_and_threads_share_packed_parameters() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # At most two packed copies of the parameters, as rows may be multiplied in two ways.
+    # There are at most two packed copies of each parameter, since products use two algorithms.
     assert ow.memory().packed_bytes - before <= 2 * max(one, 4 * 512 * 512 * 4)
 
 

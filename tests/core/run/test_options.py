@@ -1,4 +1,4 @@
-"""Options that plugins declare: chosen for a network or a Context, read by kernels in prepare."""
+"""Plugins declare options, users set them for a network or Context, and kernels read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = np.arange(3.0)
 
 
 class Rounding:
-    """Multiplies by 1 + digits, so a result shows the options of its kernel."""
+    """A kernel that multiplies by 1 + digits, so the result depends on its options."""
 
     prepared = ()
 
@@ -24,7 +24,7 @@ class Rounding:
     def prepare(ctx):
         Rounding.prepared += ((ctx.n_threads, ctx.options),)
         if ctx.options["toy.refuse"]:
-            ctx.refuse("it is told to")
+            ctx.refuse("toy.refuse is set")
         factor = 1.0 + ctx.options["toy.digits"]
 
         def run(x, out):
@@ -104,7 +104,7 @@ def test_setting_pins_keeps_options_and_vice_versa(context):
 
 
 def test_a_kernel_may_refuse_because_of_an_option(network):
-    with pytest.raises(KernelNotFoundError, match="refused: it is told to"):
+    with pytest.raises(KernelNotFoundError, match="refused: toy.refuse is set"):
         factor(network, options={"toy.refuse": True})
     assert factor(network) == 1.0
 

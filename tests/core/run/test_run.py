@@ -1,4 +1,4 @@
-"""``Network.run``: operators of a block or on their own, over the variables of a scope."""
+"""``Network.run`` runs a block or a list of operators on the variables of a scope."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_operator_may_overwrite_its_input():
     np.testing.assert_allclose(scope.find_var("a").numpy(), a @ a)
 
 
-def test_a_persistable_keeps_one_shape_within_a_network():
+def test_a_persistable_cannot_change_its_shape_within_a_network():
     ops = [ow.Operator("reshape", x="a", out="a", shape=[4])]
     with pytest.raises(ProgramError, match="keeps one shape and dtype within a network"):
         ow.Network(ops).run(_scope(a=np.ones((2, 2))))

@@ -1,4 +1,4 @@
-"""Feeds that a network uses only for their shape need neither elements nor a copy."""
+"""Feeds that a network uses only for their shape are neither read nor copied."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_array_may_be_given_and_a_strided_array_is_not_copied():
         np.testing.assert_array_equal(f(x=X, like=like)[0], X.reshape(2, 3))
 
 
-def test_only_the_shape_is_read():
+def test_the_elements_of_a_shape_only_feed_are_not_read():
     ops = [ow.Operator("shape", x="like", out="y")]
     f = ow.Network(ops).compile(["like"], ["y"], shape_only=["like"])
     (y,) = f(Meta((2**12, 2**12), "float32"))
@@ -73,7 +73,7 @@ def test_an_operator_that_reads_the_elements_is_refused_before_the_first_step(op
 
 
 @pytest.mark.parametrize("shape", [(2, -3), (2**50,)])
-def test_a_shape_that_no_array_can_have_is_refused(shape):
+def test_an_impossible_shape_is_refused(shape):
     f = compiled([RESHAPE], ["y"])
     with pytest.raises(FeedError, match=r"feed 'like': must have a shape that an array of this"):
         f(X, Meta(shape, "float32"))

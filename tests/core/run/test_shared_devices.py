@@ -1,4 +1,4 @@
-"""In a process, a device written in Python exists once per object and number."""
+"""A device written in Python is opened once per process for each object and number."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _context(devices, distribution="opwright-toy"):
 
 
 def _double(context, x):
-    """The tensor x + x on the device."""
+    """Return the tensor x + x, computed on the device."""
     network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
     with context_guard(context):
         call = network.compile(["x"], ["out"], device="toy", scope=ow.Scope(), fetch_device=True)
@@ -156,7 +156,7 @@ def test_different_objects_with_the_same_name_are_different_devices():
 
 
 @pytest.mark.parametrize("kind", ["tensor", "variable"])
-def test_an_operator_refuses_a_handle_of_another_device(kind):
+def test_an_operator_refuses_a_tensor_or_variable_on_another_device(kind):
     first, second = _context(ToyDevice()), _context(ToyDevice(), "opwright-blocks")
     array = _double(first, X)
     if kind == "variable":

@@ -1,4 +1,4 @@
-"""The thread count of kernels: a setting of the process, passed to kernels in prepare."""
+"""The thread count is a setting of the process, which kernels receive in prepare."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_changed_count_advances_the_epoch_of_every_context():
     assert all(c.epoch.now > now for c, now in zip(contexts, before, strict=True))
 
 
-def test_a_python_kernel_receives_the_count_in_prepare():
+def test_a_python_kernel_receives_the_thread_count_in_prepare():
     context = Context()
     context.ops.add("acme.count", COUNT, ACME)
     context.kernels.add(
@@ -84,7 +84,7 @@ def test_a_python_kernel_receives_the_count_in_prepare():
             assert network.placement().n_threads == 1
         ow.release_memory()
         gc.collect()
-        # They exist as long as their plans.
+        # Prepared kernels are freed with their plans.
         assert all(reference() is None for reference in context.prepared.values())
 
 

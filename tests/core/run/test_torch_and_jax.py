@@ -1,4 +1,4 @@
-"""Tensors of PyTorch and arrays of JAX themselves, if they are installed."""
+"""PyTorch tensors and JAX arrays can be fed and returned, if these packages are installed."""
 
 from __future__ import annotations
 

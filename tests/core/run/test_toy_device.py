@@ -1,4 +1,4 @@
-"""Plans on a device that a plugin wrote in Python, with and without a fallback to the host."""
+"""Plans run on a device that a plugin implements in Python, with or without a host fallback."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_lock_of_a_device_plan_contains_the_kernels_of_its_fallback(referenc
         network.compile(["x"], [last], lock=lock)
 
 
-def test_a_fallback_to_anything_but_the_host_is_refused(device):
+def test_a_fallback_to_a_device_other_than_the_host_is_refused(device):
     network, last = _network("add", "relu")
     text = r"Network.compile: fallback must be None or 'cpu', got 'cuda'; only the host can"
     with pytest.raises(ProgramError, match=text):
@@ -146,7 +146,7 @@ def test_persistables_move_to_the_device_and_are_read_back(device):
     np.testing.assert_allclose(call(x=X)[0], 2 * X)
 
 
-def test_run_leaves_everything_on_the_device(device):
+def test_run_leaves_its_results_on_the_device(device):
     network, last = _network("add", "multiply")
     scope = ow.Scope()
     scope.var("x").set(X)
@@ -173,7 +173,7 @@ def test_a_fetched_tensor_is_fed_again_without_a_copy_through_the_host(device):
     np.testing.assert_allclose(twice.numpy(), 4 * X)
 
 
-def test_buffers_are_released(device):
+def test_device_buffers_are_released_with_the_network(device):
     network, last = _network("add", "multiply")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope())
     call(x=X)
@@ -184,7 +184,7 @@ def test_buffers_are_released(device):
 
 
 class Pair:
-    """Two toy devices, opened by number."""
+    """A plugin object that opens two toy devices by number."""
 
     dlpack_code = ToyDevice.dlpack_code
 
@@ -216,12 +216,12 @@ def test_a_plugin_that_opens_devices_by_number_may_provide_several():
         np.testing.assert_allclose(out.numpy(), 2 * X)
 
 
-def test_the_error_for_a_device_number_that_the_plugin_refuses_is_its_own():
+def test_the_error_of_a_plugin_for_an_invalid_device_number_is_raised():
     with pytest.raises(DeviceNotFoundError, match=r"^pair: there are 2, got number 2; write"):
         _compile_on("pair:2", Pair())
 
 
-def test_a_failed_opening_names_the_device_and_its_package():
+def test_the_error_for_a_device_that_fails_to_open_names_the_device_and_its_package():
     class Broken(Pair):
         def open(self, number):
             raise OSError("no driver")
@@ -256,7 +256,7 @@ def test_a_profile_distinguishes_copies_and_steps_of_device_and_host(device):
 
 
 def _branching():
-    """`x + x` or `x * x`, selected by `p`."""
+    """Return a network that computes `x + x` or `x * x`, selected by `p`."""
     block = ow.Program().global_block()
     block.create_var("p", [1], "bool")
     block.create_var("x", [3])

@@ -1,4 +1,4 @@
-"""Translated programs are saved after results, by one thread at a time."""
+"""Translated programs are saved after their results are computed, by one thread at a time."""
 
 from __future__ import annotations
 
@@ -121,16 +121,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return run_one
 
 
-def test_one_thread_at_a_time_saves_the_model_once_and_every_plan(run) -> None:
+def test_concurrent_calls_save_the_model_once_with_all_plans(run) -> None:
     assert run(SHAPES) == ["[1] CachedProgram"]
     assert run(LATER) == ["CachedProgram 12.0 96.0"]
 
 
-def test_plans_of_a_changed_program_are_not_kept_in_memory(run) -> None:
+def test_plans_are_not_kept_for_saving_after_a_variable_was_set(run) -> None:
     assert run(CHANGED) == ["0 True"]
 
 
-def test_a_model_that_cannot_be_saved_is_removed_and_still_computes(run) -> None:
+def test_a_model_that_cannot_be_saved_still_computes_and_leaves_no_files(run) -> None:
     assert run(FAILED) == ["12.0", "24.0", "36.0", "[]"]
 
 

@@ -14,7 +14,7 @@ FIXED.flags.writeable = False
 
 
 def running():
-    """mean <- mean + x, twice, with reads in between and after."""
+    """Return operators that add x to mean twice, with reads in between and after."""
     return [
         ow.Operator("add", x="mean", y="x", out="mean"),
         ow.Operator("multiply", x="mean", y="x", out="between"),
@@ -24,7 +24,7 @@ def running():
 
 
 def composite():
-    """sigmoid of a matrix product, written over its own input."""
+    """Return operators that overwrite mean with tanh(mean * x) and read it afterwards."""
     return [
         ow.Operator("multiply", x="mean", y="x", out="h"),
         ow.Operator("tanh", x="h", out="mean"),
@@ -34,7 +34,7 @@ def composite():
 
 
 def updated():
-    """An optimizer, whose operator writes its inputs by declaration."""
+    """Return an optimizer, which writes its inputs in place by declaration."""
     return [
         ow.Operator("fill", shape=[1], value=0.5, dtype="float32", out="rate"),
         ow.Operator("multiply", x="mean", y="x", out="between"),
@@ -49,7 +49,7 @@ FETCH = ["between", "behind", "mean"]
 
 @pytest.mark.parametrize("passes", [None, []])
 @pytest.mark.parametrize("make", NETWORKS)
-def test_a_written_feed_ends_with_the_value_of_an_equivalent_persistable(make, passes):
+def test_a_written_feed_receives_the_value_that_a_persistable_would_receive(make, passes):
     scope = ow.Scope()
     scope.var("mean").set(np.full(3, 2, np.float32))
     kept = ow.Network(make()).compile(["x"], FETCH, scope=scope, passes=passes)
@@ -81,7 +81,7 @@ def test_a_plan_writes_into_the_array_of_each_call():
     assert len(call.plans) == 1
 
 
-def test_a_written_feed_needs_no_fetch_and_may_be_the_only_effect_of_a_network():
+def test_a_network_without_fetches_can_write_a_feed():
     network = ow.Network([ow.Operator("add", x="mean", y="x", out="mean")])
     call = network.compile(["mean", "x"], [], scope=ow.Scope(), writes=["mean"])
     mean = np.zeros(3, np.float32)

@@ -1,4 +1,4 @@
-"""Arguments of a wrong type are refused where they are given, in one form."""
+"""Arguments of the wrong type raise at the call, with uniform messages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def program():
 
 @pytest.fixture
 def saved(program, tmp_path):
-    """The folder of the saved program."""
+    """The folder to which the program was saved."""
     main, y = program
     ow.save(tmp_path / "model", main, ow.Scope(), [y])
     return tmp_path / "model"
 
 
 def network(program):
-    """The network of the program."""
+    """Return a network of the program."""
     return ow.Network(program[0].global_block())
 
 
@@ -96,7 +96,7 @@ def test_fetch_device_must_be_a_bool(program, flag):
 
 
 @pytest.mark.parametrize("path", ["", "a\0b"], ids=repr)
-def test_a_path_must_not_contain_characters_that_no_file_can_have(program, saved, path):
+def test_an_empty_path_or_a_path_with_a_nul_is_refused(program, saved, path):
     main, y = program
     rule = "path must have at least one character and none that is NUL, got"
     with pytest.raises(AttributeValueError, match=f"^save: {rule}"):
@@ -138,7 +138,7 @@ def test_a_seed_must_be_an_int(seed):
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "longdouble", "U3", "M8[s]"])
-def test_an_array_of_another_dtype_is_reported_by_its_dtype(program, dtype):
+def test_the_error_for_an_array_of_an_unsupported_dtype_states_the_dtype(program, dtype):
     call = network(program).compile(["x"], [program[1]])
     array = np.zeros((3, 2), dtype)
     rule = f"must be an array of bools, ints or floats, got dtype {array.dtype}; cast it to another"
@@ -148,7 +148,7 @@ def test_an_array_of_another_dtype_is_reported_by_its_dtype(program, dtype):
         assert rule in str(caught.value)
 
 
-def test_a_bundle_may_have_a_name_that_is_not_text(saved, tmp_path):
+def test_a_bundle_can_have_a_file_name_that_is_not_valid_utf8(saved, tmp_path):
     path = tmp_path / "\udcff.owb"
     ow.load(saved).bundle(path, batch=(1, 4))
     x = np.ones((1, 2), "float32")

@@ -1,4 +1,4 @@
-"""A device of opaque handles, as in OpenCL: memory without pointer arithmetic."""
+"""A device whose memory has opaque handles without pointer arithmetic, as in OpenCL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class ToyDevice:
-    """Buffers by number, in a dictionary; counts its calls."""
+    """A device that stores buffers in a dictionary and counts calls."""
 
     name = "toy"
     dlpack_code = 14  # DLPack's kDLExtDev; 12 and above are for other devices

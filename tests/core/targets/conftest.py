@@ -1,4 +1,4 @@
-"""Tiny compiled plugins, built once per test session, and installed as real distributions."""
+"""Builds small compiled plugins once per test session, and installs them as distributions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def opwright_kernels(registry):
 
 
 class Compiler:
-    """Builds shared libraries from `sources`, each combination of flags once."""
+    """Builds shared libraries from `sources`, once for each combination of flags."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -78,12 +78,12 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
 
 @pytest.fixture(scope="session")
 def plain_library(compiler: Compiler) -> Path:
-    """The plugin in C, without a fault."""
+    """The library of the C plugin, without faults."""
     return compiler.build("plugin.c")
 
 
 class Acme:
-    """The distribution opwright-acme in a separate folder, as installed by pip."""
+    """The distribution opwright-acme, installed in a separate folder as if by pip."""
 
     def __init__(self, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.site = site
@@ -113,7 +113,7 @@ class Acme:
         (self.site / "opwright_acme" / f"{name}.py").write_text(text)
 
     def use(self, library: Path | None, table: str = TABLE) -> Context:
-        """Install it, and make a Context that has discovered it the current one."""
+        """Install the distribution, discover it in a new Context, and make the Context current."""
         self.install(library, table)
         self._monkeypatch.syspath_prepend(str(self.site))
         context = Context.discover()
@@ -123,15 +123,15 @@ class Acme:
         return context
 
     def python(self, code: str) -> str:
-        """Run a fresh Python with the package and this environment; return its output."""
+        """Run code in a new Python process that can import the package; return its output."""
         return Compiler.run(
             sys.executable, "-c", f"import sys; sys.path.insert(0, {str(self.site)!r})\n{code}"
         )
 
     def doctor(self) -> subprocess.CompletedProcess[str]:
-        """Run ``opwright doctor`` in a fresh process with the package and this environment.
+        """Run ``opwright doctor`` in a new process that can import the package.
 
-        It examines only one of the other plugins; all of them would take three times as long.
+        It checks only one of the other plugins, since checking all would take three times as long.
         """
         boot = f"import sys; sys.path.insert(0, {str(self.site)!r})\n"
         code = boot + "from opwright.cli import main; sys.exit(main(['doctor']))"
@@ -150,7 +150,7 @@ class Acme:
 
 @pytest.fixture
 def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acme]:
-    """The distribution, not yet installed."""
+    """The distribution opwright-acme, which the test installs."""
     made = Acme(tmp_path / "site", monkeypatch)
     yield made
     made.close()
@@ -158,7 +158,7 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acme]:
 
 @pytest.fixture
 def tape(acme: Acme, compiler: Compiler) -> Any:
-    """The distribution with the device "tape", discovered; a `tape_device.Tape`."""
+    """The `tape_device.Tape` of an installed distribution with the device "tape"."""
     from tape_device import TABLE, Tape
 
     acme.use(compiler.build("tape.cc"), TABLE)
@@ -167,7 +167,7 @@ def tape(acme: Acme, compiler: Compiler) -> Any:
 
 @pytest.fixture
 def slower_kernel() -> str:
-    """A line for the hook module: a Python kernel of low priority, which multiplies by 10."""
+    """Code for the hook module that registers a Python kernel of low priority (times 10)."""
     return """
     registry.add("acme.scale", device="cpu", dtypes="*", library="slow", priority=1,
                  kernel="opwright_acme.slow:scale")
@@ -176,5 +176,5 @@ def slower_kernel() -> str:
 
 @pytest.fixture
 def table() -> str:
-    """The hook module of the plugin, which tests modify."""
+    """The source of the plugin's hook module, which tests modify."""
     return TABLE

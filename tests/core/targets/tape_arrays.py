@@ -1,6 +1,6 @@
-"""Arrays on the tape, owned by another library: they support DLPack, and NumPy cannot read them.
+"""Arrays of another library on the device "tape", which support DLPack.
 
-Their memory is freed, and filled with NaN, together with the last array that uses it.
+Their memory is filled with NaN and freed when the last array that uses it is deleted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Managed(ctypes.Structure):
 
 
 def connect(path: Path) -> Any:
-    """Open the library of the tape, the same handle as opwright's."""
+    """Open the library of the tape; opwright uses the same handle."""
     global _library  # noqa: PLW0603
     _library = ctypes.CDLL(str(path))
     for name in ("tape_allocate", "tape_host_side", "tape_foreign_stream"):
@@ -54,7 +54,7 @@ class _Memory:
 
 
 class TapeArray:
-    """An array of the other library; ``exports`` are the options of each call of __dlpack__."""
+    """An array of the other library; ``exports`` lists the options of all __dlpack__ calls."""
 
     source: Any = None
 
@@ -169,13 +169,13 @@ _API_NAME = b"dlpack_exchange_api"  # a capsule keeps the address of its name
 
 
 class ExchangedArray(TapeArray):
-    """An array like PyTorch's: with DLPack's C exchange API, and work on its library's stream."""
+    """An array with the DLPack C exchange API and a stream of its library, as in PyTorch."""
 
     __dlpack_c_exchange_api__ = _python.PyCapsule_New(ctypes.addressof(_api), _API_NAME, None)
     is_read_only = False
 
     def follow(self, source: TapeArray) -> None:
-        """Enqueue ``self = max(source, 0)`` on its library's stream."""
+        """Enqueue ``self = max(source, 0)`` on the stream of the library."""
         places = (_library.tape_foreign_stream(), source.pointer, self.pointer)
         size = ctypes.c_int64(int(np.prod(self.shape)))
         _library.tape_relu(*map(ctypes.c_void_p, places), size)
@@ -190,7 +190,7 @@ def take_in_order(source: Any) -> TapeArray:
 
 
 class OldArray(TapeArray):
-    """An array from before DLPack 1.0, whose __dlpack__ has no version argument."""
+    """An array whose __dlpack__ has no version argument, as before DLPack 1.0."""
 
     def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
         self.exports.append({"stream": stream})
@@ -202,7 +202,7 @@ _lent: dict[int, Any] = {}
 
 
 def n_lent() -> int:
-    """The number of exports that have not been released."""
+    """Return the number of exports that have not been released."""
     return len(_lent)
 
 
@@ -249,7 +249,7 @@ ARRAYS = _Arrays()
 
 
 class PlacedArray:
-    """An array of a library without DLPack: ``__tape_place__`` is its location.
+    """An array without DLPack, whose attribute ``__tape_place__`` is its location.
 
     Attributes
     ----------
@@ -269,7 +269,7 @@ class PlacedArray:
 
     @classmethod
     def later(cls, array: Any) -> PlacedArray:
-        """Return max(array, 0), while it is still being computed on the library's stream."""
+        """Return max(array, 0), computed asynchronously on the stream of the library."""
         source = TapeArray(array)
         made = cls(np.full_like(array, np.nan))
         stream = _library.tape_foreign_stream()
@@ -283,7 +283,7 @@ class PlacedArray:
 
 
 class _PlacingArrays(_Arrays):
-    """The arrays of a device that supports such arrays."""
+    """Array helpers of a device that supports arrays like PlacedArray."""
 
     interface = "__tape_place__"
 

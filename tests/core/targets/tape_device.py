@@ -29,18 +29,19 @@ X = np.array([1, 2, 3], np.float32)
 
 
 class Tape:
-    """State of the library, and injected failures of its functions."""
+    """Reads counters of the library, and injects failures into its functions."""
 
     def __init__(self, library: Path) -> None:
         self._library = tape_arrays.connect(library)
         self._library.tape_count.restype = ctypes.c_int64
 
     def count(self, what: str) -> int:
-        """``streams, allocations, graphs``: alive; ``replays, launches, captured``: so far.
+        """Return a counter of the library.
 
-        Also ``odd addresses``, arguments of kernels off the device's alignment, ``foreign
-        addresses``, addresses of another device, ``largest``, the bytes of the largest allocation,
-        ``events`` that are alive, and ``event waits``.
+        ``streams``, ``allocations``, ``graphs`` and ``events`` are numbers of live objects;
+        ``replays``, ``launches``, ``captured`` and ``event waits`` are totals. ``odd addresses``
+        counts misaligned kernel arguments, and ``foreign addresses`` those on another device.
+        ``largest`` is the size of the largest allocation in bytes.
         """
         counted: int = self._library.tape_count(what.encode())
         assert counted >= 0, what
@@ -58,14 +59,14 @@ PYTHON_KERNEL = """
 
 
 def table_with_python(capturable: bool = True, arrays: str = "tape_arrays:ARRAYS") -> str:
-    """Return the hooks of the tape with a kernel for relu in Python; `arrays` "" for none."""
+    """Return the hooks of the tape with a Python kernel for relu; `arrays` can be ""."""
     table = TABLE + PYTHON_KERNEL.format(capturable=capturable)
     given = f', arrays="{arrays}"' if arrays else ""
     return table.replace('"tape", LIBRARY', f'"tape", LIBRARY{given}')
 
 
 def make_network(*types: str) -> tuple[ow.Network, str]:
-    """Return a chain of operators on x, and the name of its end: v1 = v0 + x and so on."""
+    """Return a chain of operators on x, e.g. v1 = v0 + x, and the name of the last result."""
     ops, previous = [], "x"
     for i, op_type in enumerate(types):
         slots = {"x": previous, "out": f"v{i}"}

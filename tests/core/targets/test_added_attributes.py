@@ -1,4 +1,4 @@
-"""A compiled kernel that is older than an attribute of its operator supports only the default."""
+"""A compiled kernel written before an attribute was added supports only the default value."""
 
 from __future__ import annotations
 

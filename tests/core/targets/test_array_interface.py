@@ -1,4 +1,4 @@
-"""Arrays that state their location by an attribute of their device's arrays."""
+"""Arrays can state their location through an attribute that their device declares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "__tape_place__"
 
 @pytest.fixture
 def tape(acme, compiler):
-    """The tape whose arrays name an attribute."""
+    """The tape, with `arrays` that declare an attribute."""
     acme.use(compiler.build("tape.cc"), table_with_python(arrays="tape_arrays:PLACING"))
     return Tape(acme.site / "opwright_acme" / "libacme.so")
 
@@ -42,7 +42,7 @@ def test_an_array_with_the_attribute_is_read_without_a_copy(tape):
     assert tape.count("foreign addresses") == 0
 
 
-def test_our_stream_waits_for_the_stream_that_the_array_names(tape):
+def test_the_stream_of_opwright_waits_for_the_stream_of_the_array(tape):
     call = _compiled("add")
     for factor in (1, 2, 3):
         array = factor * np.array([-1, 2, 3], np.float32)
@@ -121,7 +121,7 @@ def test_the_error_for_an_array_on_another_device_names_its_device(tape):
         call(x=PlacedArray(X))
 
 
-def test_an_array_without_elements_may_have_any_address(tape):
+def test_an_empty_array_can_have_any_address(tape):
     empty = PlacedArray(np.zeros((0, 2), np.float32))
     empty.place = empty.place._replace(number=None, pointer=0)
     for device in ("tape", "tape:1"):
@@ -129,7 +129,7 @@ def test_an_array_without_elements_may_have_any_address(tape):
     assert ow.ops.add(empty, empty).shape == (0, 2)
 
 
-def test_an_unreadable_array_is_refused_with_the_message_for_device_arrays(tape):
+def test_the_error_for_an_unreadable_array_is_the_message_of_locate(tape):
     array = PlacedArray(X)
     array.place = array.place._replace(pointer=array.place.pointer + 4)
     text = r"its address must be even, got \d+; copy it"
@@ -139,13 +139,13 @@ def test_an_unreadable_array_is_refused_with_the_message_for_device_arrays(tape)
         ow.ops.negative(array)
 
 
-def test_device_arrays_whose_locate_returns_no_place_are_reported(tape, monkeypatch):
+def test_a_locate_function_that_returns_no_place_is_reported(tape, monkeypatch):
     monkeypatch.setattr(tape_arrays.PLACING, "locate", lambda place: None, raising=False)
     with pytest.raises(PluginError, match="arrays: locate must return an .*ArrayPlace, got None"):
         _compiled("add")(x=PlacedArray(X))
 
 
-def test_tensors_of_the_device_have_the_attribute_when_work_on_them_is_done(tape):
+def test_reading_the_attribute_of_a_tensor_waits_for_the_work_on_it(tape):
     (out,) = _compiled("add", "multiply", fetch_device=True)(x=X)
     assert tape.count("pending") > 0
     place = getattr(out, NAME)
@@ -155,7 +155,7 @@ def test_tensors_of_the_device_have_the_attribute_when_work_on_them_is_done(tape
     np.testing.assert_array_equal(there.numpy(), 2 * X * X)
 
 
-def test_tensors_of_other_devices_lack_the_attribute(tape):
+def test_tensors_on_other_devices_or_of_unsupported_dtypes_do_not_have_the_attribute(tape):
     device = get_device("tape", ow.current_context())
     on_host = ow._runtime.Tensor.from_numpy(X)
     with_int64 = ow._runtime.Tensor.from_numpy(np.arange(3), device)
@@ -172,7 +172,9 @@ def test_device_arrays_that_name_an_attribute_need_locate_and_describe(acme, com
     Tape(acme.site / "opwright_acme" / "libacme.so")
     with pytest.raises(PluginError, match="tape: arrays must have locate and describe, .*'descr"):
         _compiled("relu")(x=X)
-    np.testing.assert_array_equal(_compiled("add")(x=X)[0], 2 * X)  # nothing in Python needs them
+    np.testing.assert_array_equal(
+        _compiled("add")(x=X)[0], 2 * X
+    )  # plans without Python kernels do not need them
 
 
 def test_an_object_without_the_attribute_is_reported_as_not_an_array(tape):

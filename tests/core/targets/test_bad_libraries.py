@@ -256,12 +256,16 @@ def test_a_malformed_op_proto_is_refused(acme, compiler):
         ("dtypes=[", "deterministic=False, dtypes=[", "deterministic of a compiled kernel is de"),
     ],
 )
-def test_a_plugin_whose_hook_misnames_a_library_is_quarantined(acme, table, old, new, text):
+def test_a_plugin_whose_hook_registers_a_library_with_invalid_arguments_is_quarantined(
+    acme, table, old, new, text
+):
     [failure] = acme.use(None, table.replace(old, new)).failures
     assert re.search(text, failure.reason)
 
 
-def test_a_kernel_may_be_for_an_operator_that_no_plugin_provides(acme, plain_library, table):
+def test_a_kernel_can_be_registered_for_an_operator_that_no_plugin_provides(
+    acme, plain_library, table
+):
     table = table.replace('registry.add("acme.scale", LIBRARY)', "pass")
     [entry, *_] = acme.use(plain_library, table).kernels.entries("acme.scale")
     with pytest.raises(ow.errors.OperatorNotFoundError, match="acme.scale: no operator of this"):

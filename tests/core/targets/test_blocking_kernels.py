@@ -1,4 +1,4 @@
-"""A kernel that waits for another process lets Python threads run, and Ctrl-C interrupts it."""
+"""While a kernel waits for another process, Python threads can run, and Ctrl-C interrupts it."""
 
 from __future__ import annotations
 

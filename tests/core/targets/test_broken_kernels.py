@@ -1,4 +1,4 @@
-"""One rule for kernels that cannot be loaded, compiled or not: they are skipped and reported."""
+"""Compiled and Python kernels that cannot be loaded are skipped and reported."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_the_error_for_a_missing_linked_library_names_it_and_the_package(needy):
 def elsewhere(needy, acme):
     """Install a linked library in a folder outside the search path.
 
-    Like libdnnl, if its distribution is in a different environment from the plugin.
+    This happens to libdnnl if its distribution is in another environment than the plugin.
     """
     needy("other-lib")
     info = acme.site / "other_lib-2.0.dist-info"
@@ -230,7 +230,7 @@ def elsewhere(needy, acme):
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_library_of_a_required_package_is_found_outside_the_search_path(acme):
-    # In a separate process, in which the library stays open.
+    # This needs a separate process, since the library stays open.
     text = acme.python("import numpy, opwright\nprint(opwright.ops.acme.scale(numpy.ones(2)))")
     assert text.strip() == "[2. 2.]"
 
@@ -267,7 +267,7 @@ def test_if_no_requirement_is_missing_the_error_only_quotes_the_loader(needy):
         ow.ops.acme.scale(X)
 
 
-def test_doctor_and_explain_name_the_missing_part(needy, acme):
+def test_doctor_and_explain_name_the_missing_requirement(needy, acme):
     needy("not-there>=2")
     command = [sys.executable, "-c", "from opwright.cli import main; raise SystemExit(main())"]
     path = {**os.environ, "PYTHONPATH": str(acme.site)}

@@ -1,4 +1,4 @@
-"""Kernels in Python on a device in a compiled library: its arrays, its stream, its graphs."""
+"""Python kernels on a device of a compiled library get its arrays and stream, and are captured."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_capturable_python_kernel_is_recorded_with_the_others(make_tape):
     assert network.placement().graph_refusal == ""
 
 
-def test_long_plans_with_python_kernels_are_recorded_and_keep_the_interpreters_lock(make_tape):
+def test_long_plans_with_python_kernels_are_recorded_and_hold_the_gil(make_tape):
     tape = make_tape(table_with_python(capturable=True))
     types = (*["add"] * 20, "relu", *["add"] * 20, "relu")
     network, last = make_network(*types)
@@ -86,7 +86,7 @@ def test_long_plans_with_python_kernels_are_recorded_and_keep_the_interpreters_l
     assert tape.count("replays") == 3
 
 
-# From about 400 steps on, plans release the interpreter's lock.
+# Plans of about 400 or more steps release the GIL.
 @pytest.mark.parametrize("n_before", [1, 400])
 def test_the_placement_names_a_python_kernel_that_is_not_capturable(make_tape, n_before):
     tape = make_tape(table_with_python(capturable=False))
@@ -178,7 +178,7 @@ def test_doctor_checks_that_the_arrays_can_be_imported(acme, compiler):
     assert "opwright_acme.gone:ARRAYS" in done.stdout
 
 
-def test_a_kernel_that_binds_is_bound_to_the_devices_arrays(make_tape):
+def test_a_kernel_that_binds_receives_the_arrays_of_the_device(make_tape):
     make_tape(table_with_python())
 
     class Bound:

@@ -1,4 +1,4 @@
-"""Operators called on arrays of a device run there and return the same kind of arrays."""
+"""Operators called on arrays of a device run on that device and return the same type of array."""
 
 from __future__ import annotations
 

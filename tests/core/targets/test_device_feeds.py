@@ -1,4 +1,4 @@
-"""Arrays of another library on the plan's own device are fed without a copy through the host."""
+"""Arrays of another library on the device of a plan are fed without a copy through the host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_device_array_is_read_in_place_after_the_work_of_its_library(tape, kin
     assert tape.count("foreign addresses") == 0
 
 
-def test_no_data_of_a_device_feed_passes_through_the_host(tape):
+def test_a_device_feed_is_not_copied_through_the_host(tape):
     network, call = _compiled("add", fetch_device=True)
     (out,) = call(x=TapeArray(X))
     assert network.placement().copies == 1
@@ -54,7 +54,7 @@ def test_the_plan_is_recorded_once_for_any_addresses_of_feeds(tape):
     assert network.placement().graph_refusal == ""
 
 
-def test_an_array_may_be_freed_as_soon_as_the_call_has_returned(tape):
+def test_an_array_can_be_freed_as_soon_as_the_call_has_returned(tape):
     _, call = _compiled("add", "multiply", fetch_device=True)
     kept = [call(x=TapeArray(turn * X))[0] for turn in range(1, 5)]
     assert tape_arrays.n_lent() == 0
@@ -63,7 +63,7 @@ def test_an_array_may_be_freed_as_soon_as_the_call_has_returned(tape):
     assert tape.count("event waits") == 4
 
 
-def test_the_host_waits_for_the_copies_of_the_feeds_and_not_for_the_rest(tape):
+def test_the_host_waits_only_for_the_copies_of_the_feeds(tape):
     scope = ow.Scope()
     scope.var("w").set(0 * X)
     network = ow.Network([ow.Operator("add", x="w", y="x", out="w")])
@@ -144,7 +144,7 @@ def test_exceptions_of_the_other_library_are_reported(tape):
         call(x=Torn(X))
 
 
-def test_a_failed_run_has_also_finished_reading_its_feeds(tape):
+def test_a_failed_run_also_finishes_reading_its_feeds(tape):
     _, call = _compiled("add", "negative")
     call(x=TapeArray(X))
     for fault in ("launch", "copy", "event_record", "event_synchronize"):
@@ -157,14 +157,14 @@ def test_a_failed_run_has_also_finished_reading_its_feeds(tape):
         np.testing.assert_array_equal(call(x=TapeArray(X))[0], -2 * X)
 
 
-def test_an_event_that_cannot_be_created_fails_the_call(tape):
+def test_a_failure_to_create_an_event_fails_the_call(tape):
     _, call = _compiled("add")
     tape.fail("event_create")
     with pytest.raises(KernelError, match="tape: making an event failed .*torn in event_create"):
         call(x=TapeArray(X))
 
 
-def test_events_are_released(tape):
+def test_events_are_released_with_the_network(tape):
     network, call = _compiled("add")
     call(x=TapeArray(X))
     assert tape.count("events") == 1
@@ -174,7 +174,7 @@ def test_events_are_released(tape):
     assert tape.count("events") == 0
 
 
-def test_two_threads_feed_arrays_of_the_device(tape):
+def test_two_threads_can_feed_arrays_of_the_device(tape):
     _, call = _compiled("add", "multiply")
     wrong = []
 
@@ -209,7 +209,7 @@ def test_without_streams_and_events_the_host_waits_for_everything(acme, compiler
         assert x.exports[-1] == {"stream": None, "max_version": (1, 3)}
 
 
-def test_a_tensor_is_exported_when_the_work_on_it_is_done(tape):
+def test_exporting_a_tensor_waits_for_the_work_on_it(tape):
     _, call = _compiled("add", fetch_device=True)
     (out,) = call(x=X)
     there = tape_arrays.from_dlpack(out)
@@ -254,7 +254,7 @@ def test_a_feed_is_read_after_the_enqueued_work_of_its_library(tape):
         assert x.exports == []
 
 
-def test_a_fetch_is_passed_in_stream_order_without_the_host_waiting(tape):
+def test_a_fetch_is_passed_in_stream_order_without_waiting_on_the_host(tape):
     _, call = _compiled("add", fetch_device=True)
     call(x=X)
     (out,) = call(x=2 * X)
@@ -298,7 +298,7 @@ def test_a_fetch_on_the_host_refuses_an_array_of_the_device(tape):
 
 
 @pytest.mark.parametrize("kind", [np.array, TapeArray, ExchangedArray])
-def test_a_feed_is_written_on_the_device_and_from_it(tape, kind):
+def test_a_feed_on_the_host_or_the_device_is_written_in_place(tape, kind):
     ops = [
         ow.Operator("add", x="mean", y="x", out="mean"),
         ow.Operator("multiply", x="mean", y="x", out="y"),

@@ -1,4 +1,4 @@
-"""Memory of a plan's values on a device: aligned in one arena, or separate for a checker."""
+"""Values of a plan on a device are in one arena, or in separate allocations for memory checkers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_value_of_an_arena_has_the_alignment_of_its_device(tape):
     assert tape.count("largest") >= 2 * 256
 
 
-def test_without_sharing_every_value_has_an_allocation_of_exactly_its_size(unshared_tape):
+def test_without_sharing_every_value_has_a_separate_allocation_of_its_exact_size(unshared_tape):
     types = ("add", "negative", "add", "negative", "add")  # in one arena three values are enough
     network, last = make_network(*types)
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
@@ -36,7 +36,7 @@ def test_without_sharing_every_value_has_an_allocation_of_exactly_its_size(unsha
     assert unshared_tape.count("largest") == X.nbytes
 
 
-def test_without_sharing_a_kernel_writes_a_separate_variable(unshared_tape):
+def test_without_sharing_a_kernel_does_not_write_a_variable_in_place(unshared_tape):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("add", x="w", y="x", out="w")])
@@ -47,7 +47,7 @@ def test_without_sharing_a_kernel_writes_a_separate_variable(unshared_tape):
     assert network.placement().copies == 2  # the feed, and the result into the variable
 
 
-def test_without_sharing_no_graph_is_recorded_with_the_reason_in_placement(unshared_tape):
+def test_without_sharing_graphs_are_not_recorded_and_the_placement_states_the_reason(unshared_tape):
     network, last = make_network("add", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     for _ in range(3):

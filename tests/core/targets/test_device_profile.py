@@ -1,4 +1,4 @@
-"""Profiles on devices: the device is idle around each step, and no graph is replayed."""
+"""A profile waits for the device before and after each step, and does not replay graphs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_a_profile_launches_device_steps_one_by_one_and_waits_for_each(tape):
     np.testing.assert_array_equal(call(x=X)[0], expected)
 
 
-def test_only_runs_without_a_clock_replay_a_graph(tape):
+def test_only_runs_without_step_times_replay_a_graph(tape):
     network, last = make_network("add", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     call(x=X)
     launched = tape.count("launches")
     profile = network.profile({"x": X}, n=2)
-    # Five timed runs of two kernels, warm-up included; an unchanged run was replayed, or launched
-    # again if the instance was bound to another scope.
+    # There are five timed runs of two kernels, including warm-up. A run without step times is
+    # replayed, or launched if the instance was bound to another scope.
     assert tape.count("launches") - launched == 5 * 2
     assert tape.count("replays") == 5
     assert any("a complete run replays a graph of the steps" in note for note in profile.notes)

@@ -1,4 +1,4 @@
-"""A device in a compiled library: memory, copies, one stream, and errors that name the failure."""
+"""A device of a compiled library allocates, copies, has one stream, and reports failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_plan_runs_on_the_device_without_python(tape):
     assert placement.python_steps == 0
 
 
-def test_variables_are_read_when_the_work_on_them_is_done(tape):
+def test_reading_a_variable_waits_for_the_work_on_it(tape):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("add", x="w", y="x", out="w")])
@@ -55,7 +55,7 @@ def test_fetches_can_stay_on_the_device(tape):
         np.testing.assert_array_equal(tensor.numpy(), 2 * factor * X)
 
 
-def test_everything_except_the_devices_stream_is_released(tape):
+def test_all_objects_except_the_stream_of_the_device_are_released(tape):
     network, last = make_network("add", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Search paths of libraries: the package, or the build folder of an editable install."""
+"""Libraries are found in the package, or in the build folder of an editable install."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright.targets.opening import find_library_file
 def test_the_library_of_an_editable_install_is_found_in_its_build_folder(
     acme, plain_library, tmp_path
 ):
-    """The source folder is on the path; only the distribution's list contains the library."""
+    """The source folder is on sys.path; only the RECORD file lists the library."""
     acme.install(None)
     source = tmp_path / "source"
     shutil.move(acme.site / "opwright_acme", source / "opwright_acme")

@@ -1,6 +1,6 @@
-"""Minor versions of the C interface: old libraries in today's core, and today's in a later core.
+"""The core supports older libraries, and a later core supports libraries built today.
 
-`tests/sdk/test_hosts.py` tests today's library in an earlier core.
+`tests/sdk/test_hosts.py` tests a library built today in an earlier core.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSIONS = {"earlier": (1, 0), "current": (1, MINOR), "later": (1, MINOR + 1)}
 
 @pytest.fixture(scope="session")
 def later_headers(tmp_path_factory):
-    """The headers of a possible later minor version, with one more field in every open struct."""
+    """Headers of a hypothetical later minor version, which adds a field to extensible structs."""
     folder = tmp_path_factory.mktemp("later")
     shutil.copytree(ow.get_include(), folder, dirs_exist_ok=True)
     path = folder / "opwright" / "abi.h"
@@ -49,7 +49,7 @@ def later_headers(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def earlier_headers(tmp_path_factory):
-    """The original interface of version 1.0."""
+    """The headers of interface version 1.0."""
     folder = tmp_path_factory.mktemp("earlier")
     shutil.copytree(EARLIER, folder, dirs_exist_ok=True)
     (folder / "dlpack").symlink_to(Path(ow.get_include()) / "dlpack")
@@ -58,14 +58,14 @@ def earlier_headers(tmp_path_factory):
 
 @pytest.fixture(params=VERSIONS)
 def headers(request, earlier_headers, later_headers):
-    """The name of each version, and the folder of its headers; None for today's."""
+    """The name of a version and the folder of its headers; None for the current headers."""
     folders = {"earlier": earlier_headers, "current": None, "later": later_headers}
     return request.param, folders[request.param]
 
 
 @pytest.fixture(scope="session")
 def later_library(compiler, later_headers):
-    """A library of that version: it checks whether the host has the new service, and sets bits.
+    """A library of the later version, which queries the new service and sets unknown flags.
 
     The core ignores unknown flags.
     """
@@ -78,10 +78,10 @@ def later_library(compiler, later_headers):
 
 @pytest.fixture(scope="session")
 def later_host(compiler, later_headers, tmp_path_factory):
-    """The runtime compiled as a core of that version, with a small main program."""
+    """The runtime compiled as a core of the later version, with a small main program."""
     folder = tmp_path_factory.mktemp("host")
     native = ROOT / "tests" / "native"
-    # A unity build of the runtime's sources, as most of the time is spent on headers.
+    # A unity build is faster, since most of the time is spent on headers.
     runtime = folder / "runtime.cc"
     listed = sorted((ROOT / "core" / "native" / "runtime").rglob("*.cc"))
     runtime.write_text("".join(f'#include "{source}"\n' for source in listed))
@@ -138,8 +138,6 @@ def test_a_core_of_a_later_minor_version_runs_a_current_library(
 
 @COMPILES
 @pytest.mark.slow
-def test_a_core_and_a_library_of_a_later_minor_version_use_the_new_fields(
-    compiler, later_host, later_library
-):
+def test_a_later_core_and_a_later_library_use_the_new_fields(compiler, later_host, later_library):
     text = compiler.run(str(later_host), str(later_library))
     assert text == f"host 1.{MINOR + 1} library 1.{MINOR + 1} out 6 dim -1 later 1\n"

@@ -1,4 +1,4 @@
-"""A plan whose steps a device can record is launched once, recorded once, and then replayed."""
+"""If a device can record the steps of a plan, they are recorded once and then replayed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import opwright as ow
 from opwright.errors import KernelError
 
 
-def test_the_second_run_records_and_all_later_ones_replay(tape):
+def test_the_second_run_records_a_graph_that_later_runs_replay(tape):
     network, last = make_network("add", "multiply", "add")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     seen = []
@@ -76,7 +76,7 @@ def test_a_plan_that_cannot_be_recorded_is_launched_and_the_reason_reported(
     assert tape.count("captured") == 0
 
 
-def test_a_device_without_graphs_is_reported():
+def test_the_placement_reports_a_device_without_graphs():
     network, last = make_network("add")
     network.compile(["x"], [last], scope=ow.Scope())(x=X)
     assert network.placement().graph_refusal == "device cpu records no graphs"

@@ -1,4 +1,4 @@
-"""A compiled kernel that breaks the rules: the error names it and its package."""
+"""The error for a compiled kernel that breaks the rules names the kernel and its package."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ for _ in range(2):
 
 @pytest.fixture
 def hostile(acme, compiler, table):
-    """A plugin with an operator nonzero, whose kernels break the rule given by `fault`."""
+    """A plugin whose kernels break the rule named by the attribute `fault`."""
     extra = '    registry.add("nonzero", device="cpu", dtypes=["float64"], kernel=LIBRARY)\n'
     library = compiler.build("hostile.c")
     acme.use(library, table + extra)
@@ -36,12 +36,12 @@ def hostile(acme, compiler, table):
 
 @pytest.fixture
 def checked(hostile, monkeypatch):
-    """Makes plans created from now on check the behavior of kernels."""
+    """Makes new plans check the behavior of kernels."""
     monkeypatch.setattr(ow.current_context(), "settings", Settings(checked=True))
 
 
 def compile_scale(fault, parameter=False):
-    """One acme.scale, applied to a feed or to a variable that it may pack."""
+    """Compile one acme.scale, applied to a feed or to a variable that the kernel may pack."""
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
         block = program.global_block()
@@ -67,7 +67,7 @@ def compile_scale(fault, parameter=False):
         ("pack_other", "prepare may ask once to pack each packable argument.* got argument 1"),
     ],
 )
-def test_the_error_for_absurd_numbers_from_prepare_names_the_plugin(hostile, fault, text):
+def test_the_error_for_invalid_requests_of_prepare_names_the_plugin(hostile, fault, text):
     run = compile_scale(fault, parameter=True)
     library = ctypes.CDLL(str(hostile.site / "opwright_acme" / "libacme.so"))
     before = library.count_states()
@@ -77,11 +77,11 @@ def test_the_error_for_absurd_numbers_from_prepare_names_the_plugin(hostile, fau
     assert library.count_states() == before  # its objects are released
 
 
-def test_an_absurd_estimate_counts_as_a_long_duration(hostile):
+def test_an_invalid_estimate_counts_as_a_long_duration(hostile):
     np.testing.assert_array_equal(compile_scale("estimate")(x=X)[0], 2 * X)
 
 
-def test_changes_that_prepare_makes_to_its_frame_are_discarded(hostile):
+def test_changes_that_prepare_makes_to_its_arguments_are_discarded(hostile):
     np.testing.assert_array_equal(ow.ops.acme.scale(X, fault="prepare_shape"), 2 * X)
     with pytest.raises(KernelError, match="a packed copy must have 1 to .* got 0 bytes"):
         compile_scale("pack_frame", parameter=True)()
@@ -140,7 +140,7 @@ def test_the_error_names_a_shape_rule_that_ignores_a_failed_set_output(hostile, 
         ow.ops.acme.scale(X, fault=fault)
 
 
-def test_a_shape_larger_than_any_memory_is_refused_in_the_shape_rule(hostile):
+def test_a_shape_rule_that_sets_a_shape_larger_than_any_memory_raises(hostile):
     with pytest.raises(ShapeError, match="acme.scale: set_output: the size in bytes must fit"):
         ow.ops.acme.scale(X, fault="infer_endless")
 
@@ -156,7 +156,7 @@ def test_a_bind_that_writes_a_shape_raises(hostile):
 
 
 @pytest.mark.parametrize("fault", ["run_shape", "run_rank"])
-def test_a_kernel_that_writes_a_shape_does_not_change_the_hosts_copy(hostile, fault):
+def test_a_kernel_that_writes_a_shape_does_not_change_the_shape_in_the_host(hostile, fault):
     """Runs in a separate process, which crashes if the host trusts the kernel's output."""
     text = hostile.python(TWO_RUNS.replace("FAULT", fault))
     assert text == "[ 2.  5. -6.]\n[ 2.  5. -6.]\n"
@@ -172,13 +172,13 @@ def test_a_kernel_that_writes_a_shape_does_not_change_the_hosts_copy(hostile, fa
 )
 def test_a_checked_process_names_the_kernel_that_writes_a_shape(hostile, checked, fault, text):
     rule = "a kernel must leave the tensors of its arguments as they are, got "
-    for _ in range(2):  # it was restored
+    for _ in range(2):  # the tensors are restored after an error
         with pytest.raises(KernelError, match=RAN + rule + text):
             ow.ops.acme.scale(X, fault=fault)
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
 
 
-# -- outputs that a kernel leaves ------------------------------------------------------------------
+# -- outputs that a kernel does not write ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(

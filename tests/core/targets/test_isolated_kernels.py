@@ -62,7 +62,7 @@ def sgd(param, grad, learning_rate, param_out, **attributes):
 
 @pytest.fixture
 def isolated(monkeypatch):
-    """Makes acme's kernels run in a separate process from now on."""
+    """Makes the kernels of acme run in a separate process."""
     monkeypatch.setenv("OPWRIGHT_ISOLATE", "other, acme")
 
 
@@ -84,7 +84,7 @@ def test_an_isolated_kernel_gives_the_same_results_as_this_process(
     np.testing.assert_array_equal(single, 2 * x)
 
 
-def test_an_isolated_kernel_always_uses_as_many_threads_as_this_process(python_kernels):
+def test_an_isolated_kernel_uses_the_thread_count_of_this_process(python_kernels):
     x = np.zeros(2_000_000)  # a short step runs on one thread
     for count in (3, 1, 2):
         ow.set_num_threads(count)

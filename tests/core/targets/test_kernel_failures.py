@@ -1,4 +1,4 @@
-"""A compiled kernel that refuses, fails or throws: the error names it, and the process survives."""
+"""If a compiled kernel refuses, fails or throws, an error that names the kernel is raised."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ X = np.array([1.0, 2.5, -3.0])
         ("silent", r"acme.scale\[cpu\]: operator 0 failed .* got failed with status 77"),
     ],
 )
-def test_a_failure_names_the_location_and_the_reason(acme, plain_library, fault, text):
+def test_the_error_for_a_failure_names_the_location_and_the_reason(
+    acme, plain_library, fault, text
+):
     acme.use(plain_library)
-    for _ in range(2):  # nothing of the first failure remains
+    for _ in range(2):  # a failure does not affect later calls
         with pytest.raises(KernelError, match=text):
             ow.ops.acme.scale(X, fault=fault)
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)

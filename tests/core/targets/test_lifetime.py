@@ -21,7 +21,7 @@ F64 = dtype_to_code("float64")
 
 
 def is_mapped(path):
-    """Whether this process has a file open as a library."""
+    """Return whether a file is mapped into this process."""
     gc.collect()
     with open("/proc/self/maps") as file:
         return str(path) in file.read()
@@ -36,7 +36,7 @@ def prepare(library):
 
 @pytest.fixture
 def copy(plain_library, tmp_path):
-    """The library as a separate file."""
+    """A copy of the library file."""
     return shutil.copy(plain_library, tmp_path / "libown.so")
 
 
@@ -56,7 +56,7 @@ def test_two_files_with_the_same_content_are_two_libraries(copy, tmp_path):
     assert other.kernels[0][0] != library.kernels[0][0]
 
 
-def test_a_library_stays_open_without_users(copy):
+def test_a_library_without_users_stays_open(copy):
     library = _runtime.Library(str(copy))
     addresses = library.kernels
     del library
@@ -75,12 +75,12 @@ print("lives")
 """
 
 
-def test_threads_of_a_library_keep_running_without_users(compiler):
+def test_threads_of_a_library_without_users_keep_running(compiler):
     path = str(compiler.build("threaded.cc"))
     assert compiler.run(sys.executable, "-c", THREADED.format(path=path)).strip() == "lives"
 
 
-def test_a_plan_needs_only_the_open_library(copy):
+def test_a_plan_keeps_its_library_usable(copy):
     library = _runtime.Library(str(copy))
     builder = _runtime.PlanBuilder(_runtime.host_device(), "plan")
     x = builder.value(F64, (3,), _runtime.EXTERNAL, builder.external(_runtime.PERSISTABLE, "x"))

@@ -18,7 +18,7 @@ from opwright.packages import Package
 
 
 def run_add(context, x, scope=None, device="tape"):
-    """The tensor 2 * x, computed with a Context."""
+    """Compute the tensor 2 * x with a Context."""
     network, last = make_network("add")
     with context_guard(context):
         call = network.compile(
@@ -83,7 +83,7 @@ def test_rediscovery_keeps_the_device_in_use(tape):
     assert tape.count("streams") == 1
 
 
-def test_two_paths_to_a_library_give_one_device_and_two_files_give_two(compiler, tmp_path):
+def test_two_paths_to_one_library_file_share_a_device_and_two_copies_do_not(compiler, tmp_path):
     path = shutil.copy(compiler.build("tape.cc"), tmp_path / "own.so")
     (tmp_path / "link.so").symlink_to(path)
     shutil.copy(path, tmp_path / "copy.so")

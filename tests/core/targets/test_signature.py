@@ -1,4 +1,4 @@
-"""Slots and attributes in the signature of a Python kernel, and required parameters."""
+"""The signature of a Python kernel must match the slots and attributes of its operator."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_star_parameter_receives_all_slots_in_order():
     assert layout(lambda y, *slots, **attrs: None).positional == (1, 0, 2, 3)
 
 
-def test_a_kernel_may_have_a_parameter_for_a_shape_only_slot():
+def test_a_parameter_for_a_shape_only_slot_is_accepted():
     assert layout(lambda x, y, like, out, **attrs: None).positional == (0, 1, 2, 3)
 
 
@@ -64,7 +64,7 @@ def test_positional_only_slots_are_accepted():
     assert layout(lambda x, y, out, /, **attrs: None).positional == (0, 1, 3)
 
 
-def test_an_additional_parameter_has_an_underscore_and_a_default():
+def test_an_additional_parameter_with_an_underscore_and_a_default_is_accepted():
     assert layout(lambda x, y, out, _cache=(), **attrs: None).positional == (0, 1, 3)
 
 
@@ -74,7 +74,7 @@ def test_the_result_of_prepare_accepts_only_slots():
         layout(lambda x, y, out, alpha: None, with_attributes=False)
 
 
-def test_methods_partials_and_callable_objects_have_signatures():
+def test_methods_partials_and_callable_objects_are_accepted():
     class Kernel:
         def __call__(self, x, y, out, **attrs):
             raise NotImplementedError

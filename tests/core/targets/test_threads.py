@@ -1,4 +1,4 @@
-"""Compiled kernels on several threads: one count per plan, and the effect of a fork."""
+"""All kernels of a plan use one thread count, and forked children use one thread."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def two_threads():
 
 @pytest.fixture
 def library(compiler):
-    """Kernels with a declared duration: 20 ns per element, divided by the threads."""
+    """Kernels that declare a duration of 20 ns per element, divided by the thread count."""
     return compiler.build("threads.cc", "-fopenmp", "-DESTIMATE=20")
 
 
 def counts(*shapes):
-    """Return a callable that runs one operator on each of several feeds; they count threads."""
+    """Return a network that counts threads in one operator per feed, and a function to run it."""
     ops = [
         ow.Operator("acme.scale", x=f"x{i}", out=f"y{i}", fault="count") for i in range(len(shapes))
     ]
@@ -60,7 +60,7 @@ def test_all_steps_of_a_plan_use_the_same_number_of_threads(acme, library):
     assert network.placement().n_threads == 1
 
 
-def test_short_steps_add_up_to_a_long_plan(acme, library):
+def test_many_short_steps_form_a_long_plan(acme, library):
     acme.use(library)
     _, call = counts(*[500] * 3)
     assert call() == [{1}] * 3
@@ -113,7 +113,7 @@ def test_a_kernel_that_refuses_several_threads_can_be_used_in_a_short_plan(
         assert (set(first), set(second)) == ({factor}, {factor})
 
 
-def test_a_new_count_reaches_callables_that_were_compiled_before(acme, library):
+def test_a_new_thread_count_applies_to_existing_callables(acme, library):
     acme.use(library)
     _, call = counts(20_000)
     for n in (2, 1, 3, 2):
@@ -122,7 +122,7 @@ def test_a_new_count_reaches_callables_that_were_compiled_before(acme, library):
         assert set(ow.ops.acme.scale(LONG, fault="count")) == {n}
 
 
-def test_a_pin_reaches_callables_that_were_compiled_before(acme, library, table, slower_kernel):
+def test_a_new_pin_applies_to_existing_callables(acme, library, table, slower_kernel):
     context = acme.use(library, table + slower_kernel)
     acme.add_module("slow", "def scale(x, out, *, factor, fault):\n    out[...] = 10 * x\n")
     _, call = counts(100)
@@ -178,7 +178,9 @@ print(os.waitpid(pid, 0)[1], *{int(n) for n in run_count(x=x)[0]})
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_forked_child_computes_the_same_on_one_thread(acme, library, monkeypatch, threads):
+def test_a_forked_child_computes_the_same_results_on_one_thread(
+    acme, library, monkeypatch, threads
+):
     acme.install(library)
     monkeypatch.setenv("OPWRIGHT_NUM_THREADS", str(threads))
     printed = acme.python(FORK.replace("{end}", "status = 0"))

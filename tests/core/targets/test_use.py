@@ -1,4 +1,4 @@
-"""An operator and its kernels in a compiled library work like any other."""
+"""Operators and kernels of a compiled library are used like those written in Python."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_attributes_are_checked_and_the_library_can_refuse_shapes(acme, plain_li
         ow.ops.acme.scale(np.ones((2, 3, 4)))
 
 
-def test_unknown_dimensions_pass_through_the_librarys_shape_rule(acme, plain_library):
+def test_the_shape_rule_of_a_library_supports_unknown_dimensions(acme, plain_library):
     context = acme.use(plain_library)
     definition = context.ops.get("acme.scale")
     metas = ((ow.op.Meta((-1, 4), "float32"),),)
@@ -47,7 +47,7 @@ def test_unknown_dimensions_pass_through_the_librarys_shape_rule(acme, plain_lib
     assert definition.infer(metas, attrs, (1,)) == metas
 
 
-def test_training_uses_the_gradient_that_the_library_names(acme, plain_library):
+def test_append_backward_uses_the_gradient_operator_declared_by_the_library(acme, plain_library):
     acme.use(plain_library)
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
@@ -75,7 +75,7 @@ def test_the_gradient_accepts_only_consistent_values(acme, plain_library):
         block.append_op("acme.scale_grad", {"x": "deeper", "out_grad": "deeper"}, outputs)
 
 
-def test_placement_counts_no_python_step_and_explain_names_the_library(acme, plain_library):
+def test_the_placement_has_no_python_steps_and_explain_names_the_library(acme, plain_library):
     acme.use(plain_library)
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
@@ -93,7 +93,7 @@ def test_placement_counts_no_python_step_and_explain_names_the_library(acme, pla
     assert explanation.chosen.may_reuse == (("out", "x"),)
 
 
-def test_discovery_opens_no_library(acme, plain_library):
+def test_discovery_does_not_open_libraries(acme, plain_library):
     acme.install(plain_library)
     text = acme.python(
         "from opwright.context.context import current_context\n"
@@ -127,7 +127,7 @@ def test_doctor_opens_the_library(acme, plain_library):
     assert "a library must be a shared object (ELF), got a file of another kind" in done.stdout
 
 
-def test_the_shape_rule_can_be_called_with_numbers_only(acme, plain_library):
+def test_the_shape_rule_refuses_symbolic_sizes(acme, plain_library):
     acme.use(plain_library)
     scale = ow.current_context().ops.get("acme.scale")
     symbol = type("Symbol", (), {"__index__": lambda self: 3})()

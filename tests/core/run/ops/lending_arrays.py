@@ -1,4 +1,4 @@
-"""Arrays with DLPack's C exchange API, like PyTorch's, and two kinds that support less."""
+"""Arrays with the DLPack C exchange API, as in PyTorch, and kinds with fewer features."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _lent: dict[int, object] = {}
 
 
 def n_lent() -> int:
-    """The number of arrays that are lent and not yet returned."""
+    """Return the number of exported arrays that have not been released."""
     return len(_lent)
 
 
@@ -93,7 +93,7 @@ def _lend(address, out):
 
 
 def _describe(owner):
-    """The memory of an array, which owns its description until the next one."""
+    """Return a DLTensor of an array, which owns shape and strides until the next call."""
     data = owner.array
     type(owner).lends += 1
     shape = (c_int64 * data.ndim)(*data.shape)
@@ -135,7 +135,7 @@ ctypes.pythonapi.PyCapsule_New.argtypes = [c_void_p, ctypes.c_char_p, c_void_p]
 
 
 class Plain:
-    """An array that is lent only by ``__dlpack__``; `calls` counts these calls."""
+    """An array that is exported only through ``__dlpack__``; `calls` counts these calls."""
 
     calls = 0
     requires_grad = False
@@ -153,7 +153,7 @@ class Plain:
         return self.array.__dlpack_device__()
 
     def detach(self):
-        """Return an array over the same memory that requires no gradient."""
+        """Return an array over the same memory that does not require a gradient."""
         made = type(self).__new__(type(self))
         made.array = self.array
         return made
@@ -178,7 +178,7 @@ class Exchanged(Plain):
 
 
 class Viewed(Exchanged):
-    """An array that its library also describes in place; results are `Exchanged`."""
+    """An array that can also be viewed in place, without an export; results are `Exchanged`."""
 
     __dlpack_c_exchange_api__ = ctypes.pythonapi.PyCapsule_New(
         ctypes.addressof(_api_with_views), _API_NAME, None
@@ -186,7 +186,7 @@ class Viewed(Exchanged):
 
 
 class Buffered(array.array):
-    """An array of float32 that is lent through the buffer protocol, like JAX's arrays."""
+    """An array of float32 that is exported through the buffer protocol, like arrays of JAX."""
 
     calls = 0
 

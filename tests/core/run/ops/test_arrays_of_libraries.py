@@ -1,4 +1,4 @@
-"""Arrays of other libraries on the host: as fast as NumPy arrays, results of the same library."""
+"""Host arrays of other libraries are read without Python, and results have the same type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ X = np.arange(8, dtype=np.float32)
 
 @pytest.fixture
 def lowered(monkeypatch):
-    """The operators lowered during the test; no plan of an earlier test is kept."""
+    """The types of the operators lowered during the test, in a new Context without plans."""
     types_of_ops = []
     original = opwright.run.eager.lower
 
@@ -38,7 +38,7 @@ def lowered(monkeypatch):
 
 
 def numbers(result):
-    """A copy, since borrowed memory is freed with the result."""
+    """Return a copy as a NumPy array, since borrowed memory is freed with the result."""
     return np.array(getattr(result, "array", result))
 
 
@@ -72,7 +72,7 @@ def test_calls_with_strided_arrays_lower_once(lowered):
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Buffered])
-def test_no_capsule_is_requested_if_a_library_lends_arrays_without_capsules(kind):
+def test_arrays_with_an_exchange_api_or_buffers_are_read_without_capsules(kind):
     a = kind(X)
     ow.ops.add(a, a)
     before = kind.calls
@@ -94,13 +94,13 @@ def test_every_borrowed_buffer_is_returned():
     np.testing.assert_array_equal(indices.array, [7, 6])
 
 
-def test_a_kept_argument_stays_readable_after_the_call(kernel_that_keeps):
+def test_an_argument_that_a_kernel_kept_stays_readable_after_the_call(kernel_that_keeps):
     ow.ops.relu(Exchanged(X))
     ow.ops.relu(Exchanged(X + 1))
     np.testing.assert_array_equal(kernel_that_keeps, [X, X + 1])
 
 
-def test_an_array_that_can_be_viewed_in_place_is_not_lent(kernel_that_keeps):
+def test_an_array_that_can_be_viewed_in_place_is_not_exported(kernel_that_keeps):
     strided = Viewed(X)
     strided.array = strided.array[::-1]
     for factor in (1, 2):
@@ -111,7 +111,7 @@ def test_an_array_that_can_be_viewed_in_place_is_not_lent(kernel_that_keeps):
     assert n_lent() == 0
 
 
-def test_a_borrowed_array_is_lent_instead_of_viewed():
+def test_an_array_borrowed_by_a_variable_is_exported_instead_of_viewed():
     a, scope = Viewed(X), ow.Scope()
     scope.var("x").borrow(a)
     assert n_lent() == 1
@@ -145,7 +145,7 @@ def kernel_that_keeps():
 
 @pytest.mark.parametrize("kind", [np.array, Exchanged, Buffered])
 @pytest.mark.parametrize("n", [32, 33, 100])
-def test_a_list_may_be_of_any_length(lowered, kind, n):
+def test_a_list_can_have_any_length(lowered, kind, n):
     for _ in range(2):
         out = ow.ops.add_n([kind(X)] * n)
         np.testing.assert_array_equal(numbers(out), n * X)
@@ -178,7 +178,7 @@ def test_an_array_that_requires_a_gradient_is_read_only_within_a_guard(kind):
             ow.ops.add(a, a)
 
 
-def test_a_guard_ends_with_an_error_and_does_not_reach_other_threads():
+def test_a_guard_ends_if_an_error_is_raised_and_does_not_affect_other_threads():
     a = Exchanged(X)
     a.requires_grad = True
     with ThreadPoolExecutor(1) as pool, ow.detach_guard():
@@ -202,7 +202,7 @@ def test_a_network_compiled_with_detach_reads_arrays_that_require_a_gradient(kin
         network.compile(["x"], ["y"], scope=ow.Scope())(a)
 
 
-def test_an_array_is_borrowed_once_whatever_the_other_feeds_are(lowered):
+def test_an_array_is_borrowed_only_once_for_any_combination_of_feeds(lowered):
     a = Exchanged(X)
     strided = Exchanged(X)
     strided.array = strided.array[::-1]
@@ -213,7 +213,7 @@ def test_an_array_is_borrowed_once_whatever_the_other_feeds_are(lowered):
         assert (Exchanged.lends, Exchanged.calls) == (n_before[0] + n_arrays, n_before[1])
 
 
-def test_an_array_that_has_no_values_yet_is_refused():
+def test_an_array_without_values_is_refused():
     class Tracer:
         def __dlpack__(self, **options):
             raise TypeError("Abstract tracer value encountered")
@@ -222,7 +222,7 @@ def test_an_array_that_has_no_values_yet_is_refused():
         ow.ops.add(X, Tracer())
 
 
-def test_an_array_without_memory_is_not_read():
+def test_an_array_whose_exchange_api_returns_no_address_is_read_through_dlpack():
     a = Exchanged(X)
     ow.ops.add(a, a)
     a.is_hollow = True  # the result of its __dlpack__ has memory
@@ -231,7 +231,7 @@ def test_an_array_without_memory_is_not_read():
     assert Exchanged.calls == before + 2
 
 
-def test_an_array_that_its_library_does_not_lend_is_refused():
+def test_an_array_that_cannot_be_exported_is_refused():
     class Gone(Plain):
         def __dlpack_device__(self):
             raise RuntimeError("Array has been deleted.\nAnd more.")
@@ -274,7 +274,7 @@ def test_masked_arrays_are_refused_because_their_mask_would_be_lost():
 
 
 class JaxArray(Buffered):
-    """The part of JAX's interface that results need."""
+    """A minimal JAX array, with only the attributes that are read to create results."""
 
     __module__ = "jaxlib._jax"
     committed = False
@@ -286,7 +286,7 @@ class JaxArray(Buffered):
         _device = "cpu:0"
 
 
-def test_results_for_jax_are_put_on_the_device_of_its_arrays(monkeypatch):
+def test_results_for_jax_are_placed_on_the_device_of_the_arguments(monkeypatch):
     put = []
 
     def batched_device_put(meta, sharding, arrays, devices, committed):
@@ -326,10 +326,10 @@ ENTRANCES = [_by_operator, _by_feed, _by_set, _by_tensor]
 
 
 class Traced:
-    """Represents an array while a function is traced, as JAX's tracers do."""
+    """A placeholder for an array while a function is traced, like a JAX tracer."""
 
     def __dlpack__(self, **options):
-        raise AssertionError("there is nothing to lend")
+        raise AssertionError("a tracer has no memory")
 
 
 @pytest.mark.parametrize("enter", ENTRANCES)
@@ -347,7 +347,7 @@ class Traced:
     ],
     ids=["ready", "strided", "swapped", "subclass", "plain", "exchanged", "buffered", "tensor"],
 )
-def test_every_entry_point_reads_the_same_numbers(enter, value):
+def test_every_entry_point_reads_the_same_values(enter, value):
     result = enter(value)
     np.testing.assert_array_equal(result, -X)
     assert result.dtype == np.float32

@@ -61,7 +61,7 @@ def test_several_outputs_are_returned_as_a_tuple():
     np.testing.assert_allclose(ow.ops.concat(list(parts), axis=1), A)
 
 
-def test_no_argument_is_ever_changed():
+def test_arguments_are_never_modified():
     param, grad = np.ones(3, np.float32), np.ones(3, np.float32)
     out = ow.ops.sgd(param, grad, np.array([0.5], np.float32))
     np.testing.assert_allclose(out, 0.5)
@@ -154,7 +154,7 @@ def test_a_function_can_be_a_class_attribute():
     np.testing.assert_array_equal(Layer().activation(A), -A)
 
 
-def test_defaults_apply_however_the_arguments_are_given():
+def test_defaults_apply_to_positional_and_keyword_calls():
     x = A[None, :, ::2].copy()
     for out in (ow.ops.softmax(x), ow.ops.softmax(x=x), ow.ops.softmax(x, axis=-1)):
         np.testing.assert_array_equal(out, ow.ops.softmax(x, axis=2))
@@ -182,7 +182,7 @@ def test_defaults_apply_however_the_arguments_are_given():
         (lambda: ow.ops.acme, OperatorNotFoundError, "acme"),
     ],
 )  # fmt: skip
-def test_the_error_names_a_mistake(call, error, text):
+def test_the_error_describes_a_mistake_in_the_arguments(call, error, text):
     with pytest.raises(error, match=text):
         call()
 

@@ -24,7 +24,7 @@ def test_the_gradient_of_a_function_of_operators_is_its_derivative() -> None:
     np.testing.assert_allclose(ow.grad(total)(X), 1 - T**2)
 
 
-def test_gradients_nest_to_any_order() -> None:
+def test_gradients_of_any_order_can_be_computed() -> None:
     second = ow.grad(summed_gradient(total))
     np.testing.assert_allclose(second(X), -2 * T * (1 - T**2))
     third = ow.grad(summed_gradient(summed_gradient(total)))
@@ -58,7 +58,7 @@ def test_a_function_is_recorded_once_for_each_shape_dtype_and_other_argument() -
     assert len(calls) == 4
 
 
-def test_the_gradient_has_the_library_of_the_argument() -> None:
+def test_the_gradient_is_an_array_of_the_library_of_the_argument() -> None:
     given = ow.runtime.Tensor.from_numpy(X)
     assert isinstance(ow.grad(total)(given), ow.runtime.Tensor)
 

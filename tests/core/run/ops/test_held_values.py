@@ -1,4 +1,4 @@
-"""Numbers, lists and attributes become arrays only of a dtype that can represent them."""
+"""Numbers, lists and attributes are converted only to dtypes that can represent them."""
 
 from __future__ import annotations
 

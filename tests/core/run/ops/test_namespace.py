@@ -1,4 +1,4 @@
-"""Names in ``opwright.ops``: their meaning by Context, thread and task."""
+"""Names in ``opwright.ops`` refer to the Context of the current thread or task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ X = np.zeros(2, np.float32)
 
 
 def context_of(value):
-    """A Context whose operators ``probe`` and ``acme.probe`` write a value."""
+    """Return a Context whose operators ``probe`` and ``acme.probe`` write `value`."""
     context = Context()
 
     def fill(x, out):
@@ -156,7 +156,7 @@ def test_operators_are_looked_up_again_after_a_refresh():
         assert ow.ops.softmax(X)[0] == 0.5
 
 
-def test_only_the_most_recently_used_context_is_kept():
+def test_the_namespace_keeps_at_most_the_most_recently_used_context_alive():
     alive = []
     for value in range(4):
         context = context_of(value)
@@ -195,7 +195,7 @@ def test_a_process_loads_only_the_kernels_that_it_looks_up():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_namespace_is_still_a_module():
+def test_the_namespace_is_a_module():
     assert isinstance(ow.ops, types.ModuleType)
     assert importlib.import_module("opwright.ops") is ow.ops
     assert ow.ops.__name__ == "opwright.ops"

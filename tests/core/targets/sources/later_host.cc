@@ -1,4 +1,4 @@
-// A core of a later minor version, which opens a library of version 1.0, and runs it.
+// A core of a later minor version that opens a library and runs its kernel.
 #include <cstdio>
 
 #include "plans.h"

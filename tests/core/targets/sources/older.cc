@@ -1,4 +1,4 @@
-// A kernel of acme.scale that is older than the attribute `offset`; with OFFSET a newer one.
+// A kernel of acme.scale that does not read the attribute `offset` unless OFFSET is defined.
 #include "opwright/sdk.hpp"
 
 struct ScaleAttrs {

@@ -11,7 +11,7 @@ int64_t Numel(const DLTensor& tensor) {
   return n;
 }
 
-// x, y -> out, or x -> out: element by element, all of one shape, or y of one element.
+// Enqueues an elementwise function of x, or of x and y; y has the shape of x or one element.
 template <typename Function>
 int32_t Launch(const ow_call* call, Function function) {
   auto* stream = static_cast<Stream*>(call->stream);
@@ -75,7 +75,7 @@ ow_kernel MakeKernel(const char* type, ow_run_fn run, uint32_t flags) {
 
 }  // namespace
 
-// Counters of tests: "replays", "graphs", ...
+// Returns the counter named `what`, e.g. "replays" or "graphs"; -1 if the name is unknown.
 EXPORT int64_t tape_count(const char* what) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   const Counts& counts = TheState().counts;
@@ -95,7 +95,7 @@ EXPORT int64_t tape_count(const char* what) {
   return name == "launches" ? counts.launches : -1;
 }
 
-// Memory of another library, as provided by `tape_arrays.py`: read and written immediately, and
+// Allocates memory of another library for `tape_arrays.py`. It is accessed immediately, and is
 // invalid once freed, even if a stream still uses it.
 EXPORT void* tape_allocate(int32_t number, uint64_t bytes) {
   Opened device;
@@ -108,14 +108,14 @@ EXPORT void tape_free(void* pointer, uint64_t bytes) {
 }
 EXPORT void* tape_host_side(void* pointer) { return HostSide(pointer); }
 
-// The other library's stream on device 0.
+// Returns the stream of the other library on device 0.
 EXPORT void* tape_foreign_stream() {
   static Opened device;
   static Stream stream{&device};
   return &stream;
 }
 
-// The work that a kernel in Python enqueues: out = max(x, 0), for n floats.
+// Enqueues out = max(x, 0) for n floats; called by a Python kernel.
 EXPORT void tape_relu(void* stream, const void* x, void* out, int64_t n) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   auto* tape = static_cast<Stream*>(stream);
@@ -127,7 +127,7 @@ EXPORT void tape_relu(void* stream, const void* x, void* out, int64_t n) {
   });
 }
 
-// The name of the function that fails from now on, followed by " throws" for an exception.
+// Makes the function named `where` fail from now on, or throw if " throws" follows the name.
 EXPORT void tape_fail(const char* where) { TheState().fault = where; }
 
 #ifndef FAULT

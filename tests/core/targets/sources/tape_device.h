@@ -17,7 +17,7 @@
 
 namespace {
 
-// Addresses of device n start here times n + 1, far outside of the host's address space.
+// Addresses of device n start at kOffset * (n + 1), outside the address space of the host.
 constexpr uintptr_t kOffset = uintptr_t{1} << 60;
 constexpr int32_t kDevices = 2;
 constexpr uint64_t kAlignment = 256;
@@ -39,7 +39,7 @@ struct Opened {
   Stream* main = nullptr;
 };
 
-// A position on a tape: the amount of work before it.
+// A position on a tape, given by the number of tasks before it.
 struct Event {
   Stream* stream = nullptr;
   size_t n_before = 0;
@@ -249,7 +249,7 @@ int32_t EventSynchronize(void*, void* event, const ow_error* error) {
   return OW_OK;
 }
 
-// A tape that waits for another tape executes the other tape's work immediately.
+// Waiting for an event executes the work before the event immediately.
 int32_t EventWait(void*, void* event, void*, const ow_error* error) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   if (Fails("event_wait", error) != OW_OK) return OW_ERROR;

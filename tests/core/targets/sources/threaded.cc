@@ -1,4 +1,4 @@
-// The plugin with an additional thread, as of OpenMP, that runs until the process exits.
+// A plugin that starts a thread which runs until the process exits, as OpenMP does.
 #include <pthread.h>
 #include <unistd.h>
 

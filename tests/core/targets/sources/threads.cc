@@ -1,6 +1,6 @@
-// acme.scale on several threads, with OpenMP. The attribute `fault`: "count" writes the number of
-// threads instead, "alone" refuses to run on one, "crowd" on several, "wait" takes a tenth of a
-// second, and after a call of hold() waits until let_go() is called, at most a minute.
+// A multithreaded acme.scale with OpenMP. The attribute `fault` selects a behavior. "count" writes
+// the number of threads, "alone" refuses one thread, "crowd" refuses several threads, and "wait"
+// takes 0.1 s; after a call of hold(), it waits for let_go() for at most one minute.
 #include <unistd.h>
 
 #include <atomic>

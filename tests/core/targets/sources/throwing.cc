@@ -1,4 +1,4 @@
-// The plugin in C++, with functions that may throw.
+// The C++ version of the plugin; FAULT can throw, or install functions that throw.
 #include "scale.h"
 
 #ifndef FAULT

@@ -1,4 +1,4 @@
-// A kernel that waits until the gate opens, like a kernel that waits for another process.
+// A kernel that blocks until `gate` is set, like a kernel that waits for another process.
 #include <opwright/sdk.hpp>
 
 #include <atomic>
