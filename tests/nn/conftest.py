@@ -1,4 +1,4 @@
-"""Fixtures of the tests of opwright-nn: new programs, and a small classifier."""
+"""Fixtures for the tests of opwright-nn: new programs, and a small classifier."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def snapshot(programs: Programs, everything: Callable[[ow.Program], Any]) -> Cal
 
 @pytest.fixture
 def everything() -> Callable[[ow.Program], Any]:
-    """Return a function that describes a program, with the next names and the next stream."""
+    """Return a function that describes a program, including its next names and random stream."""
 
     def describe(program: ow.Program) -> Any:
         twin = program.clone()
@@ -41,7 +41,7 @@ def everything() -> Callable[[ow.Program], Any]:
 
 
 class Tiny:
-    """A classifier of 8 numbers into 3 classes, and 6 samples."""
+    """A classifier with 8 features and 3 classes, and 6 samples."""
 
     images = np.random.default_rng(0).random((6, 8), np.float32)
     labels = np.array([[0], [2], [1], [1], [0], [2]])

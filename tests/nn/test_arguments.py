@@ -87,7 +87,7 @@ FREE = {"fill", "run", "guard", "initialize_parameters", "run_options", "plot"}
 
 
 def list_public(module, listed):
-    """Add all callables to `listed`, by its path, also of public modules in the module."""
+    """Add the callables of a public module and of its public submodules to `listed`, by path."""
     for name in module.__all__:
         value = getattr(module, name)
         if inspect.ismodule(value):
@@ -98,7 +98,7 @@ def list_public(module, listed):
 
 
 def names_no_argument(call):
-    """Return whether it has no named arguments, like errors and bases without a constructor."""
+    """Return whether a callable has no named arguments, as some errors and base classes do."""
     if not inspect.isclass(call):
         return False
     if issubclass(call, BaseException):

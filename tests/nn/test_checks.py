@@ -1,4 +1,4 @@
-"""Argument checks: accepted values, the plain value returned, and the message."""
+"""Argument checks: accepted values, returned plain values, and error messages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ BOUNDS = (-1e308, -1e300, -3.5, -0.01, 0.0, 1e-300, 0.05, 0.1, 1.0, 7.0, 1e16, 1
 
 
 def list_rules():
-    """Yield each pair of bounds, of each kind, and each single bound."""
+    """Yield every rule: no bound, one bound, or two, each inclusive or exclusive."""
     yield {}
     for low in (None, *BOUNDS):
         for high in (None, *BOUNDS):

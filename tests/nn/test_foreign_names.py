@@ -96,7 +96,7 @@ def test_a_module_has_no_hint_for_an_existing_name(module):
     assert not [name for name in MODULES[module] if hasattr(module, name)]
 
 
-def test_no_hint_is_for_an_existing_name_and_each_suggests_one():
+def test_hints_are_only_for_missing_names_and_suggest_existing_names():
     assert not [name for name in METHODS if hasattr(nn.Model, name)]
     assert not [name for name in NAMES if hasattr(nn, name)]
     roots = {"nn": nn, "model": nn.Model(), "ow": ow, "layers": nn.layers}

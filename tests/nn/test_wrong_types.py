@@ -1,4 +1,4 @@
-"""Arguments of a wrong type end in one error that names the function and the argument."""
+"""Arguments of a wrong type raise one error, which names the function and the argument."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def model():
 
 @pytest.fixture
 def block():
-    """The global block of a fresh program."""
+    """The global block of a new program."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         yield main.global_block()
 
 
 @pytest.mark.parametrize("activation", [np.zeros(2), SCALAR, ["relu"]], ids=repr)
-def test_an_activation_is_a_string(block, activation):
+def test_an_activation_must_be_a_string(block, activation):
     with pytest.raises(AttributeTypeError, match="^fc: activation must be a string, got"):
         layers.fc(layers.data("x", [None, 2]), 3, activation=activation)
 
 
-def test_an_array_without_axes_is_not_a_list(block, model):
+def test_a_zero_dimensional_array_is_not_accepted_as_a_list(block, model):
     x, y = layers.data("x", [None, 2]), layers.data("y", [None, 1], "int64")
     for call, rule in [
         (lambda: layers.data("z", SCALAR), "data: shape must be a list of ints"),
@@ -67,7 +67,7 @@ def test_an_array_without_axes_is_not_a_list(block, model):
 
 
 @pytest.mark.parametrize("shape", [{2, 3}, frozenset([6]), {2: "x", 3: "y"}], ids=repr)
-def test_a_shape_is_ordered(block, shape):
+def test_an_unordered_collection_is_not_accepted_as_a_list(block, shape):
     x = layers.data("x", [2, 3])
     for call, rule in [
         (lambda: layers.data("z", shape), "data: shape must be a list of ints"),
@@ -80,7 +80,7 @@ def test_a_shape_is_ordered(block, shape):
             call()
 
 
-def test_the_name_of_a_layer_can_be_saved(block):
+def test_a_layer_name_that_cannot_be_encoded_is_refused(block):
     x = layers.data("x", [None, 3, 8, 8])
     for append in (layers.flatten, partial(layers.max_pool2d, kernel=2), layers.relu):
         with pytest.raises(ProgramError, match=r"a name must be .* pair, got 'a\\ud800_out'"):
@@ -96,13 +96,13 @@ def test_the_class_axis_must_be_an_axis_of_the_scores(block, axis):
 
 
 @pytest.mark.parametrize("name", [["img"], {}, np.zeros(2), None], ids=repr)
-def test_a_name_that_is_filled_is_a_string(model, name):
+def test_the_name_of_an_input_to_fill_must_be_a_string(model, name):
     with pytest.raises(FeedError, match="^Model.fill: the name must be one of an input"):
         model[0].fill(name, model[1][0])
 
 
 @pytest.mark.parametrize("value", [3, "img", ["img"], np.zeros(2), SCALAR], ids=repr)
-def test_mappings_are_dicts(model, tmp_path, value):
+def test_mappings_must_be_dicts(model, tmp_path, value):
     program = model[0].program
     for call, rule in [
         (lambda: nn.summary(model[0], shapes=value), "summary: shapes"),
@@ -115,12 +115,12 @@ def test_mappings_are_dicts(model, tmp_path, value):
 
 
 @pytest.mark.parametrize("value", [3, "cat", SCALAR, int], ids=repr)
-def test_names_of_classes_are_a_list(value):
+def test_names_of_classes_must_be_a_list(value):
     with pytest.raises(AttributeTypeError, match="^ConfusionMatrix: names must be a list of names"):
         nn.metrics.ConfusionMatrix(names=value)
 
 
-def test_an_inference_program_is_created_from_a_program(model):
+def test_inference_program_requires_a_program_and_a_list_of_names(model):
     with pytest.raises(AttributeTypeError, match="^inference_program: program must be a Program"):
         nn.inference_program(model[0], "fc_0_out")
     with pytest.raises(AttributeTypeError, match="^inference_program: given must be a list of"):
@@ -155,7 +155,7 @@ def test_a_path_must_be_valid_for_a_file(path, rule):
             call(path)
 
 
-def test_a_folder_of_tensorboard_is_a_path():
+def test_the_folder_of_tensorboard_must_be_a_path():
     with pytest.raises(AttributeTypeError, match="^TensorBoard: folder must be a str or a path, got"):
         nn.TensorBoard(None)
 
@@ -165,7 +165,7 @@ def test_the_mode_of_a_checkpoint_requires_best(tmp_path):
         nn.Checkpoint(tmp_path, mode="mni")
 
 
-def test_a_function_of_batches_returns_an_iterable(model):
+def test_a_function_of_batches_must_return_an_iterable(model):
     rule = "^train: a function of batches must return an iterable, got 1"
     with pytest.raises(AttributeTypeError, match=rule):
         nn.train(model[0], lambda: 1, 1, progress=False)

@@ -19,7 +19,7 @@ X = RNG.normal(size=(8, 5)).astype(np.float32)
 
 
 class Training:
-    """A program with dropout and Adam, its scope and its step."""
+    """A program with dropout and Adam, with its scope and its compiled step."""
 
     def __init__(self, width=4, seed=3, optimizer=None):
         with ow.program_guard(ow.Program(), ow.Program()) as (self.main, startup):
@@ -38,7 +38,7 @@ class Training:
 
 
 def fill(folder, n):
-    """Save n checkpoints, each with its number as state; return the training run."""
+    """Save n checkpoints, with their indices as states; return the training run."""
     training = Training()
     for number in range(n):
         training.run(1)
@@ -81,7 +81,7 @@ def test_powers_of_betas_that_were_saved_in_float32_are_widened(tmp_path, monkey
     np.testing.assert_allclose(training.step(x=X), narrow.step(x=X), rtol=1e-5)
 
 
-def test_without_a_save_the_result_is_none(tmp_path):
+def test_resume_without_a_checkpoint_returns_none(tmp_path):
     training = Training()
     assert checkpoint.resume(tmp_path / "run", training.main, training.scope) is None
 

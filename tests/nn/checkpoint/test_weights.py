@@ -1,4 +1,4 @@
-"""Weights of other frameworks: mapped by name, transposed on request, refused if mismatched."""
+"""Weights of other frameworks are mapped by name, transposed on request, and checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = {"fc_0_w_param": transposed("0.weight"), "fc_0_b_param": "0.bias"}
 
 @pytest.fixture
 def weights(tmp_path):
-    """A file of PyTorch's nn.Linear(5, 3): the weight is [out, in]."""
+    """A file with the weights of nn.Linear(5, 3) of PyTorch, in the layout [out, in]."""
     arrays = {
         "0.weight": RNG.normal(size=(3, 5)).astype(np.float32),
         "0.bias": RNG.normal(size=3).astype(np.float32),
@@ -45,7 +45,7 @@ def test_a_model_with_loaded_weights_matches_the_other_framework(weights, reques
     np.testing.assert_allclose(model.predict(scores, x=x), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_function_sets_the_variables_of_a_program(weights):
+def test_load_weights_sets_the_variables_of_a_program(weights):
     path, arrays = weights
     model, _ = make_model()
     nn.checkpoint.load_weights(path, model.program, model.scope, NAMES)
@@ -102,7 +102,7 @@ def test_a_wrong_name_is_refused_and_changes_nothing(weights, names, rule):
     assert not any(model.scope.var(p.name).is_set for p in model.parameters)
 
 
-def test_the_error_for_a_weight_that_fits_when_transposed_says_so(weights):
+def test_the_error_for_a_weight_of_transposed_shape_suggests_transposing(weights):
     model, _ = make_model()
     model.initialize_parameters(x=np.zeros((1, 5), np.float32))
     with pytest.raises(ProgramError, match=r"\[5, 3\]; write transposed\('0.weight'\)"):
@@ -122,7 +122,7 @@ def test_names_must_be_a_mapping(weights):
         model.load_weights(weights[0], ["0.weight"])
 
 
-def test_num_batches_tracked_of_pytorch_needs_no_variable(tmp_path):
+def test_num_batches_tracked_of_pytorch_is_ignored(tmp_path):
     model = nn.Model()
     model.batch_norm(model.input("x", [None, 2]))
     values = np.arange(1, 3, dtype=np.float32)

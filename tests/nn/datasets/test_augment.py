@@ -31,9 +31,7 @@ def stream(seed=0):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 @pytest.mark.parametrize("name", RANDOM)
-def test_results_keep_dtype_and_range_and_depend_on_the_stream_and_inputs_are_unchanged(
-    name, dtype
-):
+def test_results_keep_dtype_and_range_depend_on_the_stream_and_leave_inputs_unchanged(name, dtype):
     change, options, images = getattr(augment, name), RANDOM[name], make_images(dtype)
     kept = images.copy()
     first, again, other = (change(images, stream(seed), **options) for seed in (0, 0, 1))
@@ -87,7 +85,7 @@ def test_a_crop_is_a_region_of_the_padded_image():
         augment.random_crop(images, stream(), (5, 6))
 
 
-def test_a_resized_crop_has_the_areas_and_ratios_of_its_arguments():
+def test_resized_crops_have_areas_and_aspect_ratios_in_the_given_ranges():
     y, x = np.mgrid[:200, :200].astype(np.float64) / 200
     image = np.stack([y, x])[None].repeat(50, 0)
     parts = augment.random_resized_crop(image, stream(), 50, scale=(0.25, 0.5), ratio=(0.5, 2.0))
@@ -120,7 +118,7 @@ def test_rotations_by_90_degrees_only_move_pixels():
     np.testing.assert_allclose(filled, 0.25, rtol=1e-12)
 
 
-def test_neutral_factors_change_no_color():
+def test_neutral_factors_do_not_change_colors():
     for dtype in ("uint8", "float64"):
         images = make_images(dtype)
         for adjust in (

@@ -52,7 +52,7 @@ def test_without_shuffle_rows_keep_their_order_without_a_copy():
     assert all(np.shares_memory(images, DATA[0]) for images, _ in pairs)
 
 
-def test_without_epochs_or_rows_there_is_no_batch():
+def test_zero_epochs_or_zero_rows_give_no_batches():
     assert list(nn.batches(DATA, 4, epochs=0)) == []
     assert list(nn.batches((np.zeros((0, 3)),), 4, epochs=2)) == []
 
@@ -71,7 +71,7 @@ def test_batches_continue_from_any_position(shuffle, drop_last):
         next(first, None)
 
 
-def test_a_restored_run_may_have_more_epochs():
+def test_a_restored_run_can_have_more_epochs():
     ended = nn.batches(DATA, 4, epochs=1, seed=5)
     list(ended)
     longer = nn.batches(DATA, 4, epochs=2, seed=5)

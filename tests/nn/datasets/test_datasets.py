@@ -1,4 +1,4 @@
-"""The data sets: digits, and valid and damaged IDX files."""
+"""The digits data set, and valid and damaged IDX files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_digits_are_complete():
         assert (images.shape, labels.shape) == ((len(labels), 64), (len(images), 1))
         assert (images.min(), images.max()) == (0.0, 1.0)
     labels = np.concatenate([train.labels, test.labels])
-    # The counts stated in the data set's own documentation.
+    # The class counts from the documentation of the data set.
     counts = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     np.testing.assert_array_equal(np.bincount(labels[:, 0]), counts)
     assert (
@@ -42,7 +42,7 @@ def test_the_digits_are_complete():
     )
 
 
-def test_the_digits_are_split_by_the_seed_and_share_no_row():
+def test_the_split_of_the_digits_depends_on_the_seed_and_its_parts_are_disjoint():
     train, test = nn.datasets.digits.load(seed=3)
     again, _ = nn.datasets.digits.load(seed=3)
     assert len(nn.datasets.digits.load(seed=0)) == 2
@@ -56,7 +56,7 @@ def test_the_digits_are_split_by_the_seed_and_share_no_row():
 
 
 @pytest.mark.parametrize(("fraction", "n_test"), [(0.5, 899), (1e-9, 1), (1 - 1e-9, 1796)])
-def test_each_split_of_the_digits_has_an_image(fraction, n_test):
+def test_no_split_of_the_digits_is_empty(fraction, n_test):
     train, test = nn.datasets.digits.load(test_fraction=fraction)
     assert len(test.images) == n_test
     assert len(train.images) == 1797 - n_test
@@ -130,8 +130,8 @@ def test_idx_reads_at_most_max_bytes(tmp_path):
             idx.read(path, max_bytes=limit)
 
 
-def test_a_small_file_with_a_large_header_needs_little_memory(tmp_path):
-    # The header claims 1 GiB without data: it must fail before that memory is allocated.
+def test_a_small_idx_file_that_claims_a_large_size_uses_little_memory(tmp_path):
+    # The header claims 1 GiB but no data follows. Reading must fail before allocating that memory.
     import tracemalloc
 
     path = write(tmp_path, b"\0\0\x08\x01" + struct.pack(">I", 1 << 30))
@@ -144,7 +144,7 @@ def test_a_small_file_with_a_large_header_needs_little_memory(tmp_path):
 
 
 @pytest.mark.parametrize("axes", [[1] * 65, [1] * 255, [0] + [2**32 - 1] * 3])
-def test_an_idx_file_with_axes_that_no_array_can_have_is_refused(tmp_path, axes):
+def test_an_idx_file_with_axes_that_numpy_does_not_support_is_refused(tmp_path, axes):
     size = 0 if 0 in axes else 1
     data = bytes([0, 0, 8, len(axes)]) + struct.pack(f">{len(axes)}I", *axes) + bytes(size)
     with pytest.raises(FormatError, match=rf"axes that an array can have, got {len(axes)} axes"):

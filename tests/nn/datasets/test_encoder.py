@@ -1,4 +1,4 @@
-"""TableEncoder: kinds of columns, missing values, frames, and its saved form."""
+"""TableEncoder: kinds of columns, missing values, data frames, and saving."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_kind_of_a_column_is_detected(values, kind, n_features):
     assert np.isfinite(features).all()
 
 
-def test_dates_may_have_a_format_and_a_time_zone():
+def test_dates_can_have_a_format_and_a_time_zone():
     forms = TableEncoder(columns={"x": "date %d/%m/%Y"}).fit_transform(
         {"x": ["24/12/2023", "1/2/2024"]}
     )
@@ -122,7 +122,7 @@ def test_a_numeric_target_is_not_changed():
 
 
 class Frame:
-    """A minimal data frame, as in pandas and polars: column names, and a column for each."""
+    """A minimal data frame like those of pandas and polars: names, and a column for each name."""
 
     def __init__(self, table):
         self.table = table

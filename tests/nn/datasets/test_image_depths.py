@@ -51,13 +51,13 @@ def test_gray_values_are_fractions_of_white_for_every_depth(tmp_path, name, arra
     np.testing.assert_allclose(small.mean(), 0.5, atol=0.01)
 
 
-def test_sixteen_bits_keep_all_their_levels(tmp_path):
+def test_sixteen_bit_images_keep_all_levels(tmp_path):
     fine = np.arange(65536, dtype=np.uint16).reshape(256, 256)
     gray = image_folder.decode(write(tmp_path / "a.png", fine), grayscale=True)
     np.testing.assert_array_equal(gray[0], fine / np.float32(65535))
 
 
-def test_twelve_bits_are_white_at_4095(tmp_path):
+def test_4095_is_white_in_twelve_bit_images(tmp_path):
     pixels = bytes([0xFF, 0xF8, 0x00])  # 4095 and 2048
     tags = {256: 2, 257: 1, 258: 12, 259: 1, 262: 1, 273: 8, 277: 1, 278: 1, 279: len(pixels)}
     entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
@@ -68,7 +68,7 @@ def test_twelve_bits_are_white_at_4095(tmp_path):
     np.testing.assert_array_equal(gray[0, 0], np.array([4095, 2048], np.float32) / 4095)
 
 
-def test_one_bit_is_black_or_white(tmp_path):
+def test_one_bit_images_are_black_and_white(tmp_path):
     path = write(tmp_path / "1.png", BYTES > 127)
     np.testing.assert_array_equal(image_folder.decode(path, grayscale=True)[0], BYTES > 127)
 
@@ -95,7 +95,7 @@ def test_other_color_modes_become_rgb(tmp_path, mode, atol):
         (WORDS.astype(np.int32), "32-bit or signed integers, 0 to 65535"),
     ],
 )
-def test_values_of_an_unknown_range_need_levels(tmp_path, array, kind, grayscale):
+def test_images_with_an_unknown_range_of_values_require_levels(tmp_path, array, kind, grayscale):
     path = write(tmp_path / "a.tif", array)
     with pytest.raises(FormatError, match=rf"a\.tif: an image must have 8 .* got {kind}; pass le"):
         image_folder.decode(path, grayscale=grayscale)

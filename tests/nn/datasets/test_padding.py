@@ -53,7 +53,7 @@ def test_integers_are_padded_with_any_value_of_their_dtype():
             assert padded.dtype == dtype
 
 
-def test_lists_of_fractions_are_float32_and_arrays_keep_their_dtype():
+def test_lists_of_floats_become_float32_and_arrays_keep_their_dtype():
     assert nn.datasets.pad([[0.5], [1.0, 2.0]])[0].dtype == np.float32
     assert nn.datasets.pad([np.ones(2), np.ones(1)])[0].dtype == np.float64
 

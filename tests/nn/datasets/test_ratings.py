@@ -53,7 +53,7 @@ def test_generated_ratings_depend_on_users_and_films():
     assert made.rating.max() == 5
     assert made.genres.shape == (20_000, 18)
     assert set(made.genres.sum(axis=1)) <= {1, 2, 3}
-    # The remaining error for the same user and film is noise and rounding.
+    # Ratings of the same user and film differ only by noise and rounding.
     pair = made.user[:, 0] * 20 + made.film[:, 0]
     counts = np.bincount(pair)
     means = np.bincount(pair, made.rating[:, 0]) / np.maximum(counts, 1)
@@ -61,13 +61,13 @@ def test_generated_ratings_depend_on_users_and_films():
     assert noise < 0.6 * made.rating.std()
 
 
-def test_a_user_keeps_gender_age_and_occupation():
+def test_each_user_has_one_gender_age_and_occupation():
     made = ratings.generate(2_000, users=30, films=20, seed=2)
     features = np.concatenate([made.user, made.gender, made.age, made.occupation], axis=1)
     assert len(np.unique(features, axis=0)) == len(np.unique(made.user))
 
 
-def test_selected_rows_stay_together():
+def test_select_picks_the_same_rows_of_every_column():
     made = ratings.generate(100, users=10, films=5, seed=3)
     chosen = made.select(np.array([4, 2]))
     for column, whole in zip(chosen, made, strict=True):

@@ -84,7 +84,7 @@ def test_csv_files_with_numbers_and_classes_are_read(tmp_path, label):
     assert (table.columns, table.classes) == (("length", "width"), ("rose, red", "tulip"))
 
 
-def test_csv_options_for_other_forms_are_supported(tmp_path):
+def test_csv_options_for_other_formats_are_supported(tmp_path):
     path = write(tmp_path, b"\xef\xbb\xbf10;1.5\r\n9;2\r\n")
     table = csv.read(path, 0, header=False, delimiter=";")
     assert (table.columns, table.classes) == (("1",), ("9", "10"))

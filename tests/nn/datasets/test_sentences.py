@@ -11,7 +11,7 @@ from opwright_nn.datasets import sentences
 
 
 def find_label(sentence: str) -> int:
-    """Return the label of an opinion, parsed from its words."""
+    """Parse the words of an opinion and return its label."""
     weights = []
     for clause in split_clauses(sentence.split()):
         sign = 1 if set(clause) & set(sentences._GOOD) else -1
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_sentences():
     assert sentences.written_dates(20, seed=5) == sentences.written_dates(20, seed=5)
 
 
-def test_requesting_no_sentences_is_refused():
+def test_requesting_zero_sentences_is_refused():
     with pytest.raises(
         AttributeValueError, match=r"sentences\.opinions: n must be an int of at least 1"
     ):

@@ -98,7 +98,7 @@ def test_without_scikit_learn_the_error_names_the_package_to_install(monkeypatch
 
 @pytest.fixture
 def table_of_scikit_learn(monkeypatch):
-    """Replace scikit-learn's wine by a table of five rows."""
+    """Replace the wine data of scikit-learn with a table of five rows."""
     data = np.array([[1.0, 7], [2, 7], [3, 7], [4, 7], [10, 7]])
     bunch = types.SimpleNamespace(
         data=data,
@@ -166,7 +166,7 @@ def test_shapes_are_drawn_within_the_image_in_two_colors():
 
 
 def test_the_area_of_each_shape_matches_its_formula():
-    """Relative to the disc area, since the mean radius over many images is the same."""
+    """Areas are compared relative to the disc, since all shapes have the same mean radius."""
     images, labels = generators.shapes(1200, size=48, noise=0)
     counts = np.array([np.unique(image[0], return_counts=True)[1].min() for image in images])
     means = np.array([counts[labels[:, 0] == k].mean() for k in range(8)])
@@ -186,7 +186,7 @@ def test_shapes_depend_only_on_the_seed():
 
 
 def test_the_karate_club_matches_the_publication():
-    """The published number of friends of each member, and the club that each joined."""
+    """Compare with the published numbers of friends, and the club that each member joined."""
     club = karate_club.load()
     matrix = club.adjacency()
     degrees = "16 9 10 6 3 4 4 4 5 2 3 1 2 5 2 2 2 2 2 3 2 2 2 5 3 3 2 4 3 4 4 6 12 17"
@@ -231,12 +231,12 @@ def test_a_graph_made_of_arrays_is_checked_when_it_is_used():
             method()
 
 
-def test_a_graph_may_have_no_edges_and_no_nodes():
+def test_a_graph_can_be_empty():
     np.testing.assert_array_equal(Graph.of([], [0, 1]).propagation(), np.eye(2))
     assert Graph.of([], []).propagation().shape == (0, 0)
 
 
-def test_points_are_finite_for_the_largest_noise_and_turns():
+def test_generated_data_are_finite_for_very_large_noise_and_turns():
     for table in (generators.two_moons(99, noise=1e30), generators.spirals(99, 3, 1e30, turns=1e6)):
         assert np.isfinite(table.features).all()
     assert np.isfinite(generators.shapes(9, noise=1e30).images).all()

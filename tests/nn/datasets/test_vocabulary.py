@@ -1,4 +1,4 @@
-"""Vocabulary: more frequent words have smaller numbers, and encoded words can be decoded."""
+"""Vocabulary: more frequent words have smaller ids, and encoded words can be decoded."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn.datasets import Vocabulary
 
 
-def test_the_most_frequent_word_has_the_smallest_number():
+def test_the_most_frequent_word_has_the_smallest_id():
     vocabulary = Vocabulary([["to", "be", "or"], ["not", "to", "be"], ["to"]])
     assert list(vocabulary) == ["<padding>", "<unknown>", "to", "be", "not", "or"]
     assert [vocabulary.number(word) for word in ("to", "or", "question")] == [2, 5, 1]

@@ -1,4 +1,4 @@
-"""The workers of load_batches: how long they run, and how they fail."""
+"""The worker processes of load_batches: when they exit, and how failures are reported."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_workers_keep_running_between_epochs_until_they_are_closed(functions, pa
     assert len(find_workers()) == 2
 
 
-def test_workers_end_with_the_last_loader_that_uses_them(functions, paths):
+def test_workers_exit_with_the_last_loader_that_uses_them(functions, paths):
     loader = nn.load_batches(paths, 3, map=functions.decode, workers=2, epochs=9)
     twin = loader.repeat(9)
     next(loader)

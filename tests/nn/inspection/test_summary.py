@@ -1,4 +1,4 @@
-"""nn.summary: the operators and the cost of a network's layers."""
+"""nn.summary: the operators and the cost of each layer of a network."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_frozen_parameters_are_not_trainable():
     assert nn.summary(model).trainable_parameters == 2570
 
 
-def test_a_shared_parameter_counts_once():
+def test_a_shared_parameter_is_counted_once():
     model = nn.Model()
     x = model.input("x", [None, 6])
     shared = nn.ParamAttr(name="shared")

@@ -42,7 +42,7 @@ def test_self_attention_has_one_weight_for_queries_keys_and_values(programs):
     assert (out.name, out.shape) == ("attention_0_out", (-1, -1, 8))
 
 
-def test_the_memory_may_have_a_different_width(programs):
+def test_the_attended_memory_can_have_a_different_width(programs):
     memory = layers.data("memory", shape=[None, 3, 5])
     out = layers.attention(make_x(), 2, memory, bias=False, name="a")
     shapes = {parameter.name: parameter.shape for parameter in programs[0].parameters()}

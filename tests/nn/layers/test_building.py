@@ -10,7 +10,7 @@ from opwright.errors import AttributeValueError, DtypeError, OpwrightError, Prog
 from opwright_nn import layers, optimizer
 
 
-def test_a_failed_layer_uses_up_no_number(programs):
+def test_a_failed_layer_does_not_advance_the_layer_number(programs):
     index = layers.data("index", [None, 3], "int64")
     with pytest.raises(DtypeError, match="must have a float dtype"):
         layers.fc(index, 4)
@@ -49,7 +49,7 @@ def test_a_failed_minimize_of_a_loss_of_another_program_leaves_it_unchanged(
     assert [op.type for op in model.program.global_block().ops].count("adam") == 4
 
 
-def test_an_optimizer_that_failed_may_be_used_again(programs, snapshot):
+def test_an_optimizer_can_be_used_after_a_failure(programs, snapshot):
     class Picky(optimizer.SGD):
         refuses = True
 
@@ -70,7 +70,7 @@ def test_an_optimizer_that_failed_may_be_used_again(programs, snapshot):
     assert adam.learning_rate.name == "learning_rate"
 
 
-def test_a_model_resets_changes_that_an_outer_transaction_undoes(tiny, everything):
+def test_a_model_reverts_its_state_with_an_outer_transaction(tiny, everything):
     model, prob = tiny.make(optimize=False)
     before = everything(model.program), everything(model.startup_program)
 

@@ -1,4 +1,4 @@
-"""The layers for images: shapes, parameters, paddings, and messages."""
+"""Layers for images: shapes, parameters, paddings, and error messages."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ def test_the_weight_layout_is_the_same_for_both_data_formats(programs):
         ("relu", 8, math.sqrt(2 / (4 * 25))),
     ],
 )
-def test_the_default_weight_preserves_the_variance_of_its_windows(
-    programs, activation, groups, std
-):
+def test_the_default_weights_preserve_the_variance_of_the_input(programs, activation, groups, std):
     x = make_x(channels=32)
     layers.conv2d(x, 128, 5, activation=activation, groups=groups)
     weight = initialized(programs).var("conv2d_0_w_param").numpy()

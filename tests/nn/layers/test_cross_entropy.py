@@ -18,7 +18,7 @@ ROWS = -np.log(PROBABILITIES[np.arange(6), LABELS])
 
 
 def compute(kind, label=LABELS, **options):
-    """Return a loss of scores, or of probabilities, as a model computes it."""
+    """Return a loss of scores or of probabilities that a model computed."""
     model = nn.Model()
     x = SCORES if kind == "softmax_with_cross_entropy" else PROBABILITIES
     dtype = "float32" if options.get("soft_label") else "int64"
@@ -31,7 +31,7 @@ KINDS = pytest.mark.parametrize("kind", ["softmax_with_cross_entropy", "cross_en
 
 @KINDS
 @pytest.mark.parametrize("column", [False, True])
-def test_labels_may_have_a_last_axis_of_1(kind, column):
+def test_labels_can_have_a_last_axis_of_1(kind, column):
     label, expected = (LABELS[:, None], ROWS[:, None]) if column else (LABELS, ROWS)
     np.testing.assert_allclose(compute(kind, label), expected, rtol=1e-5)
     weighted = compute(kind, label, class_weights=WEIGHTS)

@@ -59,7 +59,7 @@ def test_fc_computes_in_the_dtype_of_its_input(programs):
     assert {parameter.dtype for parameter in programs[0].parameters()} == {"float64"}
 
 
-def test_an_activation_is_part_of_fc_or_an_operator_after_it(programs):
+def test_an_activation_is_an_attribute_of_fc_or_a_following_operator(programs):
     main, _ = programs
     layers.fc(make_x(), 5, activation="sigmoid")
     assert types(main) == ["fc"]
@@ -109,7 +109,7 @@ def test_the_error_names_a_bad_argument_of_fc_and_nothing_changes(
     assert snapshot() == before
 
 
-def test_a_layer_that_its_operator_refuses_changes_nothing(programs, snapshot):
+def test_a_layer_that_its_operator_refuses_leaves_the_program_unchanged(programs, snapshot):
     x = layers.data("x", shape=[None, 8], dtype="int64")
     before = snapshot()
     with pytest.raises(DtypeError, match=r"fc: its input.* must have a float dtype, got int64"):

@@ -1,4 +1,4 @@
-"""scan and while_loop: the form of the carry, training, and refusals that leave no trace."""
+"""scan and while_loop: structure of the carry, training, and errors that change nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_while_loop_returns_the_carry(programs):
 
 
 def run_scan(x, axis, reverse):
-    """Return the outputs of a scan that accumulates x, and the gradient of a weighted sum by x."""
+    """Return the outputs of a scan that accumulates x, and the x gradient of their weighted sum."""
     weights = np.arange(x.size, dtype="float64").reshape(x.shape)
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         given = layers.data("x", [None] * x.ndim, "float64")
@@ -76,7 +76,7 @@ def test_a_scan_along_an_axis_equals_a_scan_along_axis_0_of_the_moved_axes(axis,
     np.testing.assert_array_equal(sums, np.moveaxis(wanted_sums, 0, axis))
 
 
-def test_the_gradient_of_a_scan_along_an_axis_agrees_with_differences():
+def test_the_gradient_of_a_scan_along_an_axis_agrees_with_finite_differences():
     x = np.random.default_rng(0).normal(size=(2, 3, 4))
     weights = np.arange(x.size, dtype="float64").reshape(x.shape)
     gradient = run_scan(x, 1, False)[2]

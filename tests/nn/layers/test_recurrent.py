@@ -1,4 +1,4 @@
-"""Recurrent layers: names, shapes, lengths, messages; tests/peers compares with PyTorch."""
+"""Recurrent layers: names, shapes, lengths, errors; tests/peers compares values with PyTorch."""
 
 from __future__ import annotations
 

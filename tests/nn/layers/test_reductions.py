@@ -17,7 +17,7 @@ PAIRS = ("margin_rank_loss", "rank_loss")
 
 
 def compute(kind, **options):
-    """Return a loss of X and Y; for pairs, of X and -X."""
+    """Return a loss of X and Y, or of X and -X if the loss compares pairs."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x, y = (nn.layers.data(name, shape=[None, 3]) for name in "xy")
         inputs = (x, 0.0 - x, y) if kind in PAIRS else (x, y)

@@ -1,4 +1,4 @@
-"""The results of all iterations of a `while_loop` are stacked, however many there are."""
+"""A `while_loop` can stack the results of its iterations, whatever their number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TURNS = [0, 1, 2, 16, 17, 40, 7, 0]
 
 
 def squares_of_doubles(max_steps=None):
-    """Return the carried values of `n` iterations, and the squares that they stack with their
+    """Return the final carry of a loop of `n` iterations, and the stacked squares and iteration
     numbers."""
     x = layers.data("x", shape=[3])
     n = layers.data("n", shape=[], dtype="int64")
@@ -88,7 +88,7 @@ def test_exceeding_the_bound_raises(programs):
         f(x=X, n=np.int64(4))
 
 
-def test_a_body_that_stacks_returns_a_carry_and_an_output(programs):
+def test_a_body_with_stack_must_return_a_carry_and_an_output(programs):
     x = layers.data("x", shape=[3])
     holds = layers.data("holds", shape=[], dtype="bool")
     with pytest.raises(AttributeTypeError, match=r"must return \(carry, out\) with stack=True"):

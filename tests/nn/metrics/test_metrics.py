@@ -33,7 +33,7 @@ def test_a_row_with_nan_counts_as_wrong():
         (SCORES, np.zeros((1, 4)), r"labels must be \[4\] or \[4, 1\].* got shape \[1, 4\]"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(scores, labels, rule):
+def test_shapes_that_do_not_match_are_refused(scores, labels, rule):
     with pytest.raises(ShapeError, match=f"metrics.accuracy: {rule}"):
         nn.metrics.accuracy(scores, labels)
 
@@ -70,7 +70,7 @@ def test_accuracy_counts_the_k_highest_scores():
 
 
 def shares(predicted, true, label):
-    """Precision and recall of one class, by their definitions."""
+    """Compute precision and recall of one class by their definitions."""
     right = ((predicted == label) & (true == label)).sum()
     return right / max((predicted == label).sum(), 1), right / max((true == label).sum(), 1)
 
@@ -215,7 +215,7 @@ def test_each_k_counts_the_same_number_of_scores_in_every_dtype(dtype):
 
 
 @pytest.mark.parametrize("dtype", [name for name in DTYPES if "uint" in name or name == "bool"])
-def test_differences_of_unsigned_integers_may_be_negative(dtype):
+def test_differences_of_unsigned_integers_can_be_negative(dtype):
     r2, mean = nn.metrics.R2(), nn.metrics.Mean()
     r2.update(np.array([0, 1], dtype), np.array([1, 0], dtype))
     mean.update(np.ones(300, dtype))

@@ -13,7 +13,7 @@ TRUE = np.array([0, 1, 2, 2])
 
 
 def collected(metric, *arrays, size=3):
-    """Return the metric after batches of equal size."""
+    """Return the value of a metric after updates with batches of equal size."""
     for begin in range(0, len(arrays[0]), size):
         metric.update(*(array[begin : begin + size] for array in arrays))
     return metric
@@ -53,7 +53,7 @@ def test_average_precision_is_the_sum_over_the_steps_of_recall():
     assert np.isnan(collected(nn.metrics.AveragePrecision(), scores, labels * 0).result())
 
 
-def test_areas_of_several_classes_are_averaged_over_each_class_against_the_other_classes():
+def test_the_area_for_several_classes_is_the_mean_over_one_versus_rest_areas():
     for kind in (nn.metrics.AUC, nn.metrics.AveragePrecision):
         each = [collected(kind(), THREE[:, c], (c == TRUE).astype(int)).result() for c in range(3)]
         assert collected(kind(), THREE, TRUE).result() == pytest.approx(np.mean(each))

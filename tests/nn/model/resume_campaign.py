@@ -99,7 +99,7 @@ def live(train: Train, folder: Path, result: Path, steps: int | None, pause_s: f
         try:
             np.savez(result, **train(folder, writing))
             os._exit(0)
-        except BaseException:  # noqa: BLE001  # printed, and the process ends
+        except BaseException:  # noqa: BLE001  # printed before the process exits
             traceback.print_exc()
             os._exit(1)
     os.close(writing)
@@ -112,12 +112,12 @@ def live(train: Train, folder: Path, result: Path, steps: int | None, pause_s: f
     os.close(reading)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status not in (0, -signal.SIGKILL):
-        raise RuntimeError(f"a training ended with status {status}")
+        raise RuntimeError(f"a training process exited with status {status}")
     return Life(status != 0, word == b"r")
 
 
 def run_campaign(folder: Path, kills: int, seed: int = 0, train: Train = train) -> Outcome:
-    """Kill training runs until `kills` are reached; compare each bitwise with an unbroken run."""
+    """Kill training runs `kills` times; compare each one bitwise with uninterrupted training."""
     expected = train(folder / "whole")
     moments = random.Random(seed)
     done = resumed = trainings = 0

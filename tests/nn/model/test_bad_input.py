@@ -1,4 +1,4 @@
-"""Wrong calls of a Model: the error names the mistake and a fix, and nothing changes."""
+"""Wrong calls of a Model raise errors that name the mistake and a fix, and change nothing."""
 
 from __future__ import annotations
 

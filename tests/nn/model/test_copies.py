@@ -1,4 +1,4 @@
-"""Copies of a Model: with pickle and deepcopy, in this and another process."""
+"""Copies of a Model by pickle and deepcopy, in the same and in another process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def by_pickle(value):
 
 @pytest.fixture(params=[by_pickle, copy.deepcopy])
 def duplicate(request):
-    """Both ways to copy a model."""
+    """Each of the two ways to copy a model."""
     return request.param
 
 
@@ -33,7 +33,7 @@ def losses(tiny, model, count=3):
 
 
 def deep(tiny):
-    """A model with every kind of rule for a deferred shape, and with dropout."""
+    """A model with every kind of deferred shape, and with dropout."""
     model = nn.Model()
     hidden = model.fc_layer("img", 6, activation="relu")
     with model.guard():
@@ -61,7 +61,7 @@ def test_a_duplicate_continues_like_the_original_but_independently(tiny, duplica
     assert twin.scope is not model.scope
 
 
-def test_a_duplicate_has_no_data_in_its_inputs(tiny, duplicate):
+def test_the_inputs_of_a_duplicate_are_not_filled(tiny, duplicate):
     model, prob = tiny.make()
     losses(tiny, model)
     twin = duplicate(model)
@@ -106,7 +106,7 @@ def test_a_pickled_model_can_be_used_in_another_process(tiny, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "losses.npy"), losses(tiny, model))
 
 
-# -- Parameters that no layer makes ---------------------------------------------------------------
+# -- Parameters created without a layer -----------------------------------------------------------
 
 
 def with_parameter(shape=(8, 3), **options):

@@ -24,7 +24,7 @@ def make(**options):
 
 
 def run(x, y, **options):
-    """Return the bytes of the results of training, a step and a prediction with these arrays."""
+    """Return the results of training, of a step and of a prediction with these arrays, as bytes."""
     model, out = make(**options)
     history = nn.train(model, (x, y), 2, batch_size=8, validation=(x, y), progress=False)
     model.fill("x", x)
@@ -64,7 +64,7 @@ def test_lists_are_converted_to_the_dtype_of_the_input():
     assert nn.train(other, lists, 1, batch_size=8, progress=False)["loss"] == plain["loss"]
 
 
-def test_labels_may_have_any_integer_dtype():
+def test_labels_can_have_any_integer_dtype():
     def losses(labels, **options):
         model = nn.Model(**options)
         scores = model.fc_layer(model.input("x", [None, 3]), 2)

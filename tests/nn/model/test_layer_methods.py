@@ -1,4 +1,4 @@
-"""A Model's layer methods: each works like its layer function, with inputs given by name."""
+"""Layer methods of a Model work like the layer functions, with inputs given by name."""
 
 from __future__ import annotations
 

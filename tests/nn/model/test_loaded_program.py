@@ -1,4 +1,4 @@
-"""The result of `opwright.load`: it computes its outputs, in any number of threads."""
+"""The result of `opwright.load`: a callable program, which any number of threads can use."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_loaded_program_predicts_and_changes_nothing(tmp_path):
     assert len(loaded.program.global_block().ops) > 10
 
 
-def test_many_threads_may_call_a_loaded_program(tmp_path):
+def test_many_threads_can_call_a_loaded_program(tmp_path):
     expected = trained(tmp_path)
     loaded = ow.load(tmp_path)
     with ThreadPoolExecutor(8) as pool:
@@ -207,12 +207,12 @@ def test_large_parameters_are_mapped_from_their_file(tmp_path, local):
         np.testing.assert_array_equal(array, values[name])
     del loaded
     gc.collect()
-    ow.ops.add(A, B)  # plans that are gone are freed when a call enters the runtime
+    ow.ops.add(A, B)  # released plans are freed when a call enters the runtime
     assert count_maps(tmp_path) == 0
 
 
 @pytest.mark.parametrize("options", [{"mmap": False}, {"scope": ow.Scope()}])
-def test_parameters_are_read_if_they_may_not_be_mapped(tmp_path, local, options):
+def test_parameters_are_read_if_mapping_is_disabled_or_a_scope_is_given(tmp_path, local, options):
     values = save_large(tmp_path)
     loaded = ow.load(tmp_path, **options)
     assert count_maps(tmp_path) == 0
@@ -326,7 +326,7 @@ def test_load_refuses_the_options_that_compile_refuses(tmp_path):
         ow.load(tmp_path, trainable=1)
 
 
-def test_frozen_parameters_get_no_gradient(tmp_path):
+def test_frozen_parameters_have_no_gradient(tmp_path):
     save_model(tmp_path, 1)
     kinds = [
         [p.trainable for p in ow.load(tmp_path, trainable=t).program.parameters()]

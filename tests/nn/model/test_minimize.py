@@ -1,4 +1,4 @@
-"""Model.minimize and Model.l2: gradients and updates in one call, and losses as expressions."""
+"""Model.minimize appends gradients and updates in one call; Model.l2 is a term of a loss."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from opwright_nn import layers
 
 
 def reference_step(weights, images, labels, rate):
-    """One step of gradient descent in float64; returns loss and new parameters."""
+    """Take one step of gradient descent in float64; return the loss and the new parameters."""
     w0, b0, w1, b1 = (weights[name].astype(np.float64) for name in sorted(weights, key=_order))
     hidden = 1 / (1 + np.exp(-(images @ w0 + b0)))
     scores = np.exp(hidden @ w1 + b1)
@@ -187,7 +187,7 @@ def test_run_calls_the_compiled_step_once(tiny, monkeypatch):
     assert sorted(answer[0]) == ["img", "label"]
 
 
-def test_an_input_may_be_any_array_with_dlpack(tiny):
+def test_an_input_can_be_any_array_with_dlpack(tiny):
     class Foreign:
         shape = tiny.images.shape
 

@@ -22,7 +22,7 @@ def built(tiny):
 
 
 def moved(tiny, model):
-    """The names of the parameters that a step changes."""
+    """Return the names of the parameters that a step changes."""
     model.initialize_parameters(seed=1, img=tiny.images)
     before = tiny.parameters(model)
     model.run()

@@ -1,4 +1,4 @@
-"""A model on a device without kernels: the host runs the operators if the user allows it."""
+"""A model on a device without kernels runs its operators on the host if the user allows it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Shelf:
 
 @pytest.fixture(autouse=True)
 def shelf():
-    """Make a Context with this device the current one."""
+    """Make a context with this device current."""
     context = Context.discover()
     context.devices.add("shelf", Shelf(), Package("shelf", "opwright-shelf", "1.0"))
     with ow.context_guard(context):

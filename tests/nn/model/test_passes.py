@@ -1,4 +1,4 @@
-"""Training with passes is bitwise identical to training without, with fewer operators."""
+"""Training with passes is bitwise identical to training without them, with fewer operators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def embedded(x, y):
 
 
 def pooled(x, y):
-    """Its windows overlap, so one element may be the maximum of several."""
+    """The pooling windows overlap, so one element can be the maximum of several windows."""
     return _pooled(x, y, "relu", kernel=3)
 
 
@@ -125,7 +125,7 @@ def test_passes_remove_ineffective_operators_from_a_step(build, batch, lost):
     ],
 )
 def test_the_gradient_of_an_activation_is_computed_only_for_the_maxima(build, op_type, after):
-    """Without it the derivative of all elements of the convolution is a separate operator."""
+    """Without the pass, the gradient is computed for all elements of the convolution."""
     seen = []
 
     def spy(graph):

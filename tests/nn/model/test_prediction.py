@@ -71,14 +71,14 @@ def test_a_value_computed_from_a_parameter_uses_the_value_before_the_update():
     np.testing.assert_array_equal(model.predict(square), weight * weight)
 
 
-def test_a_prediction_runs_only_operators_of_the_forward_part():
+def test_a_prediction_runs_only_operators_of_the_forward_pass():
     model = make()
     program = nn.inference_program(model.program, "fc_1_out")
     types = [op.type for op in program.global_block().ops]
     assert types == ["fc", "batch_norm", "dropout", "fc", "softmax"][: len(types)]
 
 
-def test_a_result_may_be_persistable_in_the_training_program():
+def test_a_predicted_variable_can_be_persistable_in_the_training_program():
     model = make()
     hidden = model.program.global_block().var("fc_0_out")
     wanted = model.predict(hidden, x=X)

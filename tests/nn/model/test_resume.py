@@ -1,4 +1,4 @@
-"""Resuming training: everything is restored, or the difference is reported."""
+"""Resumed training restores everything, or reports what differs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make(tiny):
 
 @pytest.fixture
 def trained(make, tmp_path):
-    """A model that was saved after three steps, with a learning rate that was changed before."""
+    """A model that was saved after three steps and a change of its learning rate."""
     model = make()
     model.initialize_parameters(seed=11)
     for _ in range(3):

@@ -27,7 +27,7 @@ def test_an_example_determines_the_width_before_any_batch(tiny):
     assert model.program.global_block().var("label").shape == (-1, 1)
 
 
-def test_an_input_may_be_declared():
+def test_an_input_can_be_declared():
     model = nn.Model()
     model.input("img", shape=[None, 8], dtype="float64")
     model.fc_layer("img", 5)
@@ -94,7 +94,7 @@ def test_only_a_layer_that_was_added_later_is_initialized(tiny):
         np.testing.assert_array_equal(after[name], value)
 
 
-def test_initializing_again_restarts_the_training(tiny):
+def test_reinitializing_restarts_training(tiny):
     model, _ = tiny.make()
     model.initialize_parameters(seed=1)
     tiny.fill(model)
@@ -116,7 +116,7 @@ def test_the_seed_restarts_dropout(tiny):
     assert [float(model.run()[0]) for _ in range(3)] == first
 
 
-def test_the_batch_size_may_change(tiny):
+def test_the_batch_size_can_change(tiny):
     model, prob = tiny.make()
     for rows in (6, 1, 4):
         model.fill("img", tiny.images[:rows])
@@ -132,7 +132,7 @@ def test_filling_a_parameter_takes_effect_immediately(tiny):
     np.testing.assert_allclose(model.predict(prob, img=tiny.images), 1 / 3, rtol=1e-6)
 
 
-def test_two_models_share_nothing_by_default(tiny):
+def test_two_models_do_not_share_anything_by_default(tiny):
     first, _ = tiny.make()
     second, _ = tiny.make()
     first.initialize_parameters(img=tiny.images)
@@ -143,7 +143,7 @@ def test_two_models_share_nothing_by_default(tiny):
     assert scope.var("fc_0_w_param").is_set
 
 
-def test_prediction_needs_no_label_and_changes_nothing(tiny):
+def test_prediction_does_not_need_a_label_and_changes_nothing(tiny):
     model, prob = tiny.make()
     model.initialize_parameters(seed=1, img=tiny.images)
     before = tiny.parameters(model)
@@ -214,7 +214,7 @@ def test_the_first_batch_determines_all_shapes(tiny):
     assert not unknown
 
 
-def test_a_parameter_may_be_filled_before_the_first_batch(tiny):
+def test_a_parameter_can_be_filled_before_the_first_batch(tiny):
     model, _ = tiny.make()
     model.fill("fc_0_w_param", np.zeros((8, 5), np.float32))
     model.fill("fc_1_w_param", np.zeros((5, 3), np.float32))

@@ -1,4 +1,4 @@
-"""Accumulate: several small steps equal a large step, also across a checkpoint."""
+"""Accumulate: several small steps equal one large step, even across a checkpoint."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_checkpoint_continues_between_two_updates(tmp_path):
         assert parameters(again)[name].tobytes() == array.tobytes()
 
 
-def test_compile_skips_the_updates_in_steps_between():
+def test_a_compiled_step_updates_only_after_every_second_batch():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", [None, 5])
         y = layers.data("y", [None, 1], dtype="int64")

@@ -1,4 +1,4 @@
-"""Declared optimizers: no field and no default of a class is ignored silently."""
+"""Declared optimizers: a field or a default of a class is never ignored silently."""
 
 from __future__ import annotations
 

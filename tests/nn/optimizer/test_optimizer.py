@@ -19,7 +19,7 @@ from opwright_nn import layers, optimizer
 RATE = 0.1
 START = np.array([[1.0], [-2.0], [0.5]])
 X = np.array([[1.0, 2.0, -1.0], [0.5, -1.0, 3.0]])
-# The mean over rows and the one column of x · w: its gradient in w is the mean row of x.
+# The loss is the mean of x · w, which has one column, so the gradient of w is the mean row of x.
 GRAD = X.mean(axis=0, keepdims=True).T
 
 
@@ -100,7 +100,7 @@ def test_penalties_add_their_gradient():
     check(weight_after(l2, 1), START - RATE * (GRAD + 0.5 * START))
     l1 = lambda: optimizer.SGD(RATE, regularizer=nn.regularizer.L1(0.5))  # noqa: E731
     check(weight_after(l1, 1), START - RATE * (GRAD + 0.5 * np.sign(START)))
-    # Options of a parameter take precedence over the optimizer's.
+    # Options of a parameter take precedence over those of the optimizer.
     check(
         weight_after(l2, 1, regularizer=nn.regularizer.L1(0.5)),
         START - RATE * (GRAD + 0.5 * np.sign(START)),
@@ -317,7 +317,7 @@ def test_assigning_to_the_learning_rate_is_refused():
 
 
 class Halving(optimizer.Optimizer):
-    """A user's optimizer with an explicit constructor."""
+    """An optimizer of a user, with an explicit constructor."""
 
     op_type = "momentum"
 
@@ -338,7 +338,7 @@ def test_a_user_can_declare_an_optimizer():
     assert repr(Halving(RATE, 0.5)) == "Halving(learning_rate=0.1, mu=0.25)"
 
 
-# -- optimize, the seeds' function --------------------------------------------------------------
+# -- The function optimize ----------------------------------------------------------------------
 
 
 def gradients(programs):

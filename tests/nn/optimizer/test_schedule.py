@@ -1,4 +1,4 @@
-"""Schedules: each step computes the rate from the formula, with the step count in the scope."""
+"""Schedules: each step computes the rate by a formula from the step count in the scope."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def current_rate(model):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_step_has_the_rate_of_the_formula_without_a_new_plan(name):
+def test_each_step_uses_the_rate_of_the_formula_without_a_new_plan(name):
     make, formula = CASES[name]
     rates = make()
     model = make_model(rates)
@@ -89,7 +89,7 @@ def test_the_rate_is_set_before_the_first_step():
     assert current_rate(model) == pytest.approx(0.025)
 
 
-def test_a_resumed_training_continues_the_schedule(tmp_path):
+def test_resumed_training_continues_the_schedule(tmp_path):
     model = make_model(schedule.cosine(0.1, 20))
     for _ in range(5):
         model.run()

@@ -1,4 +1,4 @@
-"""Sparse gradients: looked-up rows train as with dense gradients, all others are unchanged."""
+"""Sparse gradients: looked-up rows train as with dense gradients, other rows do not change."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_looked_up_rows_are_updated_as_in_dense_training_and_other_states_are_ke
 
 
 @pytest.mark.parametrize("kind", LAZY)
-def test_a_step_computes_no_gradient_of_the_tables_shape(kind: str) -> None:
+def test_a_step_does_not_compute_a_gradient_in_the_shape_of_the_table(kind: str) -> None:
     training = Training(LAZY[kind])
     training.step([[0, 1]])
     assert "embedding_grad" not in training.types()
@@ -129,7 +129,7 @@ def test_a_reader_of_the_gradient_receives_a_dense_tensor() -> None:
     np.testing.assert_allclose(training.states()[TABLE], before - 0.1 * wanted, rtol=1e-6)
 
 
-def test_the_gradient_of_a_table_that_is_looked_up_twice_has_the_rows_of_both() -> None:
+def test_the_gradient_of_a_table_has_the_rows_of_both_lookups() -> None:
     lazy = Training(LAZY["adam"], [True, True], padding=[-1, 4])
     dense = Training(LAZY["adam"], [False, False], padding=[-1, 4])
     for training in (lazy, dense):
@@ -160,7 +160,7 @@ def test_a_sum_with_a_dense_gradient_is_dense() -> None:
         nn.get_sparse_rows(mixed.gradient)
 
 
-def test_a_step_without_lookups_leaves_the_table_unchanged_but_counts() -> None:
+def test_a_step_without_lookups_is_counted_but_does_not_change_the_table() -> None:
     training = Training(LAZY["adam"])
     before = training.states()
     training.step(np.zeros((0, 2), "int64"))

@@ -1,4 +1,4 @@
-"""Initializers: their distributions, and that numbers depend only on seed and layer."""
+"""Initializers: distributions, and values that depend only on the seed and the layer."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Y = np.random.default_rng(2).integers(0, 4, (16, 1))
 
 
 def build(mixed_precision=None, optimizer=None):
-    """Return a model with a convolution, a normalization, a pooling and a full connection."""
+    """Return a model with a convolution, a normalization, a pooling and a fully connected layer."""
     model = nn.Model(mixed_precision=mixed_precision)
     h = model.conv2d("img", 4, 3, paddings=1, bias=False, name="conv")
     h = model.max_pool2d(model.relu(model.batch_norm(h, name="norm")), 2)
@@ -61,7 +61,7 @@ def test_products_compute_in_16_bits_and_reductions_in_float32(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_parameters_states_and_their_gradients_are_float32(dtype):
+def test_parameters_gradients_and_states_are_float32(dtype):
     model = build(dtype)
     model.run()
     for name, variable in model.program.global_block().vars.items():
@@ -130,7 +130,7 @@ def test_a_network_learns_the_digits_as_in_float32(dtype):
     assert accuracy(dtype) > expected - 0.015
 
 
-def test_operators_in_no_list_follow_their_inputs(program):
+def test_unlisted_operators_follow_the_dtypes_of_their_inputs(program):
     with nn.mixed_precision("bfloat16"):
         wide, narrow = var("wide"), var("narrow", "bfloat16")
         weight = nn.create_parameter([4, 4])

@@ -42,7 +42,7 @@ def small():
 
 @pytest.fixture
 def train():
-    """`nn.train` without lines on standard error."""
+    """`nn.train` without progress output on standard error."""
 
     def quiet(*args, **options):
         return nn.train(*args, **{"progress": False, **options})

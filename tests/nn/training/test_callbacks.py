@@ -1,4 +1,4 @@
-"""Callbacks: when they are called, when they stop, and their effect on the rate."""
+"""Callbacks: when they are called, when they stop training, and how they change the rate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright.errors import AttributeTypeError, AttributeValueError, ProgramErro
 
 
 class Scripted(nn.metrics.Metric):
-    """A metric with the values of a list."""
+    """A metric whose values come from a list."""
 
     def __init__(self, values):
         super().__init__("y")
@@ -57,7 +57,7 @@ def test_callbacks_are_called_in_the_order_of_training(small, train):
 
 
 @pytest.mark.parametrize("n_accumulated", [1, 2])
-def test_a_callback_may_freeze_parameters_between_epochs(small, train, n_accumulated):
+def test_a_callback_can_freeze_parameters_between_epochs(small, train, n_accumulated):
     class Freeze(nn.Callback):
         def after_epoch(self, training, record):
             values.append(small.variables(model))
@@ -74,7 +74,7 @@ def test_a_callback_may_freeze_parameters_between_epochs(small, train, n_accumul
     assert len(set(weights[1])) == 4
 
 
-def test_a_callback_may_stop_the_training(small, train):
+def test_a_callback_can_stop_training(small, train):
     class Stop(nn.Callback):
         def after_epoch(self, training, record):
             training.stop("enough")

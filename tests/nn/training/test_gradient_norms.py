@@ -1,4 +1,4 @@
-"""GradientNorms: the norms of a step's gradients; training is not changed."""
+"""GradientNorms records the norms of the gradients of a step without changing training."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def test_the_measured_step_is_recompiled_only_after_a_change_of_the_model(
     monkeypatch.setattr(ow.Network, "compile", compile_and_count)
     norms = nn.GradientNorms()
     train(model, small.data, 5, callbacks=[norms, Freeze()])
-    # The training step and the measured step, each compiled once before and once after the change.
+    # The training step and the measured step are each compiled once before and after the change.
     assert n_compiled == [2, 2, 2, 4, 4]
     assert ["fc_0" in record for record in norms.records] == [True, True, True, False, False]
 
 
-def test_resumed_training_has_the_earlier_norms(small, train, tmp_path):
+def test_resumed_training_keeps_the_norms_recorded_before(small, train, tmp_path):
     for epochs in (1, 2):
         norms = nn.GradientNorms()
         callbacks = [norms, nn.Checkpoint(tmp_path)]

@@ -1,4 +1,4 @@
-"""The history: a table, plots, CSV and event files with its numbers."""
+"""The history of training, as a table, as plots, and in CSV and event files."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_without_a_tensorboard_writer_the_error_names_the_package_to_install(
 
 
 def read_events(folder):
-    """Return (tag, step, value) of the event files of a folder; the format is TFRecord."""
+    """Return the (tag, step, value) tuples of the TFRecord event files in a folder."""
     proto = pytest.importorskip("tensorboardX.proto.event_pb2")
     points = []
     for path in folder.iterdir():
@@ -171,7 +171,7 @@ def test_histograms_and_images_are_written_after_each_epoch(
 
 
 def use_plain_writer(monkeypatch, event, summary):
-    """Replace tensorboardX's writer by tensorboard's, which only writes an event file."""
+    """Replace the writer of tensorboardX with one that uses tensorboard to write an event file."""
 
     class EventFileWriter:
         def __init__(self, folder):
@@ -195,7 +195,7 @@ def use_plain_writer(monkeypatch, event, summary):
 
 
 def read_values(folder):
-    """Return the values of the event files of a folder."""
+    """Return the values of the event files in a folder."""
     proto = sys.modules["tensorboardX.proto.event_pb2"]
     values = []
     for path in folder.iterdir():

@@ -1,4 +1,4 @@
-"""`nn.train` with a loaded program, whose loss is named and whose parameters are trained."""
+"""`nn.train` with a loaded program trains its parameters for a loss given by name."""
 
 from __future__ import annotations
 

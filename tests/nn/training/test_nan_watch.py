@@ -1,4 +1,4 @@
-"""NanWatch: training stops at the first NaN, whose origin is named, and is otherwise unchanged."""
+"""NanWatch stops training at the first NaN and names its origin; it changes nothing else."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_step_that_cannot_be_repeated_is_refused(small, train):
         nn.NanWatch(0)
 
 
-def test_a_callback_may_replace_the_step(small, train):
+def test_a_callback_can_replace_the_step(small, train):
     class Count(nn.Callback):
         n = 0
 

@@ -1,4 +1,4 @@
-"""EarlyStopping(restore_best=True): the parameters of the best epoch, resumed or not."""
+"""EarlyStopping(restore_best=True) restores the best epoch, even in resumed training."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_step_without_a_model_is_refused():
         nn.train(lambda x, y: 0.0, (X, Y), 1, callbacks=nn.EarlyStopping(restore_best=True))
 
 
-def test_ctrl_c_restores_nothing():
+def test_ctrl_c_does_not_restore_the_best_epoch():
     class Interrupt(nn.Callback):
         def after_epoch(self, training, record):
             if record["epoch"] == 4:

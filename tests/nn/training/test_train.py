@@ -1,4 +1,4 @@
-"""nn.train: bitwise identical to a manual loop; its numbers, data and errors."""
+"""nn.train is bitwise identical to a manual loop; reported values, data and errors."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_metrics_of_the_model_are_means_of_the_steps(small, train):
     np.testing.assert_allclose(history[f"validation_{accuracy.name}"], [right], rtol=1e-6)
 
 
-def test_lines_report_losses_metrics_and_speed(small, monkeypatch):
+def test_progress_lines_report_losses_metrics_and_speed(small, monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr("sys.stderr", screen)
     model, scores, _ = small.make()

@@ -223,7 +223,7 @@ def test_a_module_has_the_options_of_the_program(monkeypatch: pytest.MonkeyPatch
     assert seen == [options]
 
 
-def test_frozen_parameters_get_no_gradient() -> None:
+def test_frozen_parameters_have_no_gradient() -> None:
     module = scores_module()
     module.requires_grad_(False)
     module.fc_0_b_param.requires_grad_()

@@ -245,7 +245,7 @@ def test_gradients_flow_to_inputs_that_are_fed() -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_frozen_parameters_get_no_gradient() -> None:
+def test_frozen_parameters_have_no_gradient() -> None:
     model = network()
     model[0].weight.requires_grad_(False)
     compiled(model)(batch()[0]).sum().backward()
