@@ -45,7 +45,7 @@ class Picky:
 
 
 def rivals(*names):
-    """Return a hook module that registers kernels for acme.swish; the first is tried first."""
+    """Return a hook module with kernels for acme.swish; the first has the highest priority."""
     line = (
         "registry.add('acme.swish', device='cpu', dtypes=['float32'], "
         "kernel='opwright_rival.kernels:{0}', library='{1}', priority={2})\n"
@@ -56,7 +56,7 @@ def rivals(*names):
 
 @pytest.fixture
 def bench(site):
-    """Return a function that runs the command with further kernels for acme.swish."""
+    """Return a function that runs the command with additional kernels for acme.swish."""
 
     def run(*names, words=("--feed", "20x30")):
         site.add("acme")
@@ -112,7 +112,7 @@ def test_a_kernel_that_refuses_is_reported_with_its_reason(bench):
     assert done.stdout.splitlines()[2].endswith("alone")
 
 
-def test_a_kernel_that_fails_is_reported_and_the_others_are_timed(bench):
+def test_a_failing_kernel_is_reported_and_the_other_kernels_are_timed(bench):
     done = bench("broken")
     assert done.returncode == 1
     assert "  broken[cpu] of opwright-rival 1.0 fails: acme.swish[cpu]: " in done.stdout
@@ -169,7 +169,7 @@ def test_the_error_for_an_unknown_operator_suggests_the_nearest_name(acme, capsy
 
 
 def make(kernel):
-    """Return a Context with an operator of one input and this kernel, and the kernel."""
+    """Return a context with an operator of one input, and the registry entry of its kernel."""
     context = Context()
     maker = OpMaker("acme.f").add_comment("A function.").add_input("x", "any shape")
     maker.add_output("out", "shape of x").same_dtype_as("x")
@@ -280,6 +280,6 @@ def test_a_value_of_a_wrong_type_is_refused(word, message):
     assert message in str(caught.value)
 
 
-def test_a_shape_without_a_name_is_refused_if_several_inputs_need_one():
+def test_an_unnamed_shape_is_refused_if_several_inputs_need_a_shape():
     with pytest.raises(OpwrightError, match="must name its input, got '3'; write --feed"):
         read_shapes(["3"], blend().proto)

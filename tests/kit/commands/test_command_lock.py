@@ -1,4 +1,4 @@
-"""``opwright lock``: writes the lock of a saved program, and checks one."""
+"""``opwright lock``: writes the lock file of a saved program, or checks an existing one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def context():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, context):
-    """A folder with a saved program, made the current one."""
+    """A folder with a saved program, which becomes the working directory."""
     monkeypatch.chdir(tmp_path)
     program = ow.Program()
     block = program.global_block()
@@ -58,7 +58,7 @@ def test_a_compiled_program_uses_the_kernels_of_the_lock(folder, context, capsys
         np.testing.assert_array_equal(y, np.full((2, 8), value, np.float32))
 
 
-def test_check_writes_nothing_and_lists_differences(folder, capsys):
+def test_check_lists_differences_and_does_not_write(folder, capsys):
     words = ["lock", "model", "--feed", "x=4x8", "-o", "a.lock"]
     assert main(words) == 0
     assert main([*words, "--check"]) == 0
@@ -89,7 +89,7 @@ def test_json_output_matches_the_file(folder, capsys):
     assert printed == {key: written[key] for key in ("device", "kernels", "passes")}
 
 
-def test_a_program_of_dynamic_shapes_is_run_so_that_all_kernels_are_locked(folder):
+def test_a_program_with_dynamic_shapes_is_run_to_lock_all_kernels(folder):
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [4, 4])

@@ -1,4 +1,4 @@
-"""``opwright run``: computes a saved program for the arrays of files."""
+"""``opwright run``: runs a saved program on arrays from files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright.cli import main
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The current folder, with a saved program of two feeds."""
+    """The working directory, with a saved program that has two feeds."""
     monkeypatch.chdir(tmp_path)
     program = ow.Program()
     block = program.global_block()
@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_arrays_of_files_are_fed_and_results_written(folder, capsys):
+def test_arrays_from_files_are_fed_and_results_are_written(folder, capsys):
     x, y = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4), np.ones(4, np.float32)
     np.savez("in.npz", x=x)
     np.save("y.npy", -y)
@@ -66,7 +66,7 @@ def test_wrong_usage_is_reported_with_a_remedy(folder, words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_the_error_for_an_unreadable_kind_of_file_names_the_package_to_install(
+def test_the_error_for_an_unreadable_file_type_names_the_package_to_install(
     folder, capsys, monkeypatch
 ):
     (folder / "m.onnx").write_bytes(b"")

@@ -1,4 +1,4 @@
-"""``opwright stubs``: the reports of mypy on calls, in an environment with foreign operators."""
+"""``opwright stubs``: what mypy reports on calls, in an environment with other operators."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ow.ops.acme.swish(a).shpe  # E: "ndarray[Any, Any]" has no attribute "shpe"; may
 
 
 class Environment:
-    """A virtual environment that has only opwright's core and two plugins."""
+    """A virtual environment with only the core of opwright and two plugins."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder / "env", symlinks=True)
@@ -110,7 +110,7 @@ class Environment:
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     def check_types(self, code: str) -> dict[int, list[str]]:
-        """Return the findings of mypy, by line."""
+        """Return the errors that mypy reports, by line number."""
         script = self.folder / "calls.py"
         script.write_text(code)
         command = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull]
@@ -137,7 +137,7 @@ def environment(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def written(environment):
-    """The environment after ``opwright stubs``."""
+    """The environment after a run of ``opwright stubs``."""
     done = environment.command("stubs")
     assert done.returncode == 0, done.stderr
     assert f"{environment.stub.parents[1]} is written: 2 operators" in done.stdout
@@ -280,13 +280,13 @@ def make(op_type: str) -> OpMaker:
     return OpMaker(op_type).add_comment("Text.").add_output("out", "shape of x")
 
 
-def test_an_input_after_an_optional_input_may_still_be_given_by_position():
+def test_an_input_after_an_optional_input_can_be_given_by_position():
     maker = make("first").add_input("x", "any").as_optional().add_input("y", "any")
     text = make_stub([maker.build(infer_shape=same_shape_as("y"))], [])
     assert "def first(x: _Array | _Plain | None = None, y: _Input = ...) -> _Array:" in text
 
 
-def test_comments_cannot_end_the_docstring():
+def test_comments_with_quotes_do_not_end_the_docstring():
     maker = OpMaker("quoted").add_comment('Three """ and a \\\\ and an end "').add_input("x", "any")
     maker.add_output("out", "shape of x")
     tree = ast.parse(make_stub([maker.build(infer_shape=same_shape_as("x"))], []))
@@ -295,7 +295,7 @@ def test_comments_cannot_end_the_docstring():
     assert str(ast.get_docstring(function)).startswith('Three """ and a \\\\ and an end "')
 
 
-def test_an_operator_named_like_a_type_changes_no_annotation():
+def test_an_operator_named_like_a_type_does_not_change_annotations():
     definitions = [
         make(name)
         .add_input("x", "any")

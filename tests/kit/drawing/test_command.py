@@ -1,4 +1,4 @@
-"""``opwright graph``: a saved program as a page, from the command line."""
+"""``opwright graph`` draws a saved program on an HTML page."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_without_a_profile_only_the_program_file_is_needed(model, capsys):
     assert (printed["path"], printed["operators"], printed["profile"]) == ("a.html", 3, None)
 
 
-def test_a_profile_runs_on_random_feeds_of_the_shapes_that_were_given(model, capsys):
+def test_a_profile_runs_on_random_feeds_of_the_given_shapes(model, capsys):
     words = ["graph", "model", "--profile", "--feed", "x=4x3", "--runs", "2", "--json"]
     assert main(words) == 0
     profile = json.loads(capsys.readouterr().out)["profile"]
@@ -80,7 +80,7 @@ def test_a_mistake_is_reported_and_nothing_is_written(model, capsys, words, mess
     assert [path.name for path in model.parent.iterdir()] == ["model"]
 
 
-def test_a_page_that_exists_is_kept(model, capsys):
+def test_an_existing_page_is_not_overwritten(model, capsys):
     (model.parent / "model.html").write_text("mine")
     assert main(["graph", "model"]) == 2
     assert "replace it with --force" in capsys.readouterr().err

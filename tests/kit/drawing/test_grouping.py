@@ -1,4 +1,4 @@
-"""Layers on the page: operators of one layer are a group, which the page can close to one box."""
+"""Layers on the page: the operators of a layer form a group, which can be closed to one box."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_operators_of_a_layer_are_grouped_by_role(graph):
     assert found["conv2d_1", "forward"] == ["conv2d", "relu"]
     assert "relu_grad" in found["conv2d_1", "gradient"]
     assert found["conv2d_0", "update"] == ["sgd", "sgd"]
-    # It reads the output of fc_0, but is the gradient of another.
+    # It reads the output of fc_0, but belongs to the gradient of the loss.
     assert "softmax_with_cross_entropy_grad" not in found["fc_0", "gradient"]
 
 
-def test_no_path_between_layers_leads_back():
-    """One weight is used before and after another layer; as one group it would follow itself."""
+def test_paths_between_layers_have_no_cycles():
+    """A weight is used before and after another layer; a single group would have a cycle."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         block = main.global_block()
         block.create_var("x", [3, 3])
@@ -117,7 +117,7 @@ def test_the_panel_is_hidden_until_an_operator_is_selected(page):
     assert "#details[hidden] { display: none; }" in page
 
 
-def test_a_narrow_screen_has_the_details_below_and_a_touch_screen_large_buttons(page):
+def test_narrow_screens_show_details_below_and_touch_screens_have_large_buttons(page):
     narrow = page.split("@media (max-width: 700px) {")[1].split("\n}")[0]
     assert "main { flex-direction: column; }" in narrow
     assert re.search(r"#details \{ width: auto; max-height: \d+%", narrow)
@@ -125,7 +125,7 @@ def test_a_narrow_screen_has_the_details_below_and_a_touch_screen_large_buttons(
     assert "min-height: 40px" in touch
 
 
-def test_only_the_drawing_itself_is_wider_than_a_phone():
+def test_only_the_drawing_is_wider_than_a_phone_screen():
     """The drawing scrolls within its own box, so the page does not scroll sideways."""
     css = files("opwright_kit.drawing").joinpath("page.css").read_text(encoding="utf-8")
     assert re.search(r"#canvas \{[^}]*overflow: auto", css)
@@ -148,7 +148,7 @@ def test_the_page_defines_every_class_and_id_that_the_script_uses(page):
         assert f".{name}" in style
 
 
-def test_a_page_without_layers_has_no_button_for_them(tmp_path):
+def test_a_page_without_layers_has_no_button_for_layers(tmp_path):
     path = tmp_path / "page.html"
     write_page(ow.Network([ow.Operator("relu", x="a", out="b")]), path)
     assert 'id="layers"' not in path.read_text(encoding="utf-8").split("<script>")[0]

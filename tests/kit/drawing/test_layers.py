@@ -1,4 +1,4 @@
-"""The layered layout: edges go down, nodes of a row never touch, long lines stay straight."""
+"""The layered layout: edges go down, nodes of a row do not touch, chains are straight."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_chain_is_a_straight_line():
     assert max(layout.x) - min(layout.x) < 1e-6
 
 
-def test_a_chain_stays_straight_despite_its_leaves():
+def test_a_chain_with_leaves_stays_straight():
     chain = [(2 * i, 2 * i + 2) for i in range(20)]
     leaves = [(2 * i, 2 * i + 1) for i in range(20)]
     layout = lay_out([WIDTH] * (41), chain + leaves, GAP)
@@ -55,7 +55,7 @@ def test_a_chain_stays_straight_despite_its_leaves():
 
 
 def _residual_training(n_blocks):
-    """Blocks with a skip, the gradients of all their nodes, and two updates after each."""
+    """Residual blocks, a gradient of each node, and two updates after each gradient."""
     edges, last, forward = [], 0, [0]
     for _ in range(n_blocks):
         first = last
@@ -76,7 +76,7 @@ def _residual_training(n_blocks):
     return n, sorted(edges), [*forward, *(grad[node] for node in reversed(forward))]
 
 
-def test_a_network_of_any_depth_and_its_gradient_are_one_column():
+def test_a_network_of_any_depth_and_its_gradient_form_one_column():
     widths = set()
     for n_blocks in (2, 20):
         n, edges, trunk = _residual_training(n_blocks)
@@ -96,7 +96,7 @@ def test_the_line_of_a_skip_runs_around_the_skipped_nodes():
 
 
 def test_a_node_without_predecessors_is_placed_above_its_first_reader():
-    # 0 -> 1 -> 2 -> 4, and 3 -> 4 from outside.
+    # The chain 0 -> 1 -> 2 -> 4, and 3 -> 4, where 3 has no predecessor.
     layout = lay_out([WIDTH] * (5), [(0, 1), (1, 2), (2, 4), (3, 4)], GAP)
     assert layout.row[3] == layout.row[4] - 1
 
@@ -106,7 +106,7 @@ def test_many_nodes_without_order_become_several_rows():
     assert layout.n_rows == 4
 
 
-def test_an_empty_graph_has_no_width():
+def test_an_empty_graph_has_zero_width():
     assert lay_out([WIDTH] * (0), [], GAP).width == 0
 
 

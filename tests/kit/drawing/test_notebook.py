@@ -1,4 +1,4 @@
-"""A program in a notebook: its page in a frame, and text if there is nothing to draw."""
+"""A notebook shows a program as a page in a frame, or as text if it cannot be drawn."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_empty_program_is_shown_as_text():
     assert ow.Program()._repr_html_() is None
 
 
-def test_a_program_of_too_many_operators_is_shown_as_text(program, monkeypatch):
+def test_a_program_with_too_many_operators_is_shown_as_text(program, monkeypatch):
     monkeypatch.setattr(notebook, "_MAX_OPERATORS", 1)
     assert program._repr_html_() is None
 

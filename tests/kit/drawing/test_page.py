@@ -1,4 +1,4 @@
-"""``network.graph_html``: every operator once, no external resources, names only as text."""
+"""``network.graph_html`` shows every operator once, and loads no external resources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVIL = '</script><script>alert(1)</script><img src="http://evil.example/x.png">&
 
 
 class Page(HTMLParser):
-    """The content of a page: elements with their attributes, the text in them, all tags closed."""
+    """Parses a page into elements with attributes and text; all tags must be closed."""
 
     def __init__(self, html):
         super().__init__()
@@ -66,7 +66,7 @@ def draw(tmp_path):
 
 @pytest.fixture(autouse=True)
 def programs():
-    """Provide separate programs to each test."""
+    """Provide new default programs for each test."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         yield main
 
@@ -105,7 +105,7 @@ def test_a_gradient_program_shows_the_roles_of_its_operators(programs, draw):
     assert len(page.nodes("fetch")) == 1
 
 
-def test_the_page_loads_nothing(programs, draw):
+def test_the_page_loads_no_external_resources(programs, draw):
     page = draw(_built(programs, _layers))
     for tag, attrs in page.elements:
         assert tag not in {"link", "iframe", "object", "embed", "base", "img", "image", "use"}
@@ -204,7 +204,7 @@ def test_loose_operators_are_drawn_without_shapes(draw):
     assert len(page.nodes("op")) == 1
 
 
-def test_a_file_that_exists_is_kept_unless_it_may_be_replaced(programs, tmp_path):
+def test_an_existing_file_is_replaced_only_with_force(programs, tmp_path):
     network = _built(programs, _layers)
     path = tmp_path / "page.html"
     path.write_text("mine")
@@ -224,7 +224,7 @@ def test_a_file_that_exists_is_kept_unless_it_may_be_replaced(programs, tmp_path
         ({"path": "."}, IsADirectoryError, "a file to write, got the folder"),
     ],
 )
-def test_bad_arguments_write_nothing(programs, tmp_path, options, error, message):
+def test_bad_arguments_raise_and_write_nothing(programs, tmp_path, options, error, message):
     network = _built(programs, _layers)
     path = tmp_path / options.pop("path", "page.html")
     with pytest.raises(error, match=message):
@@ -252,7 +252,7 @@ def test_a_failed_write_leaves_the_old_page(programs, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_path_that_no_file_can_have_is_refused():
+def test_an_invalid_file_path_is_refused():
     network = ow.Network([ow.Operator("tanh", x="x", out="y")])
     with pytest.raises(AttributeValueError, match=r"graph_html: path must have .*, got 'a\\x00b'"):
         network.graph_html("a\0b")

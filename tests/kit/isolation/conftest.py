@@ -1,4 +1,4 @@
-"""Fixtures of the tests of isolation: sites, folders with installed distributions."""
+"""Fixtures for the tests of isolation: sites, which are folders with installed packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work in a forked process: its messages, its end, and no remaining process."""
+"""Work in a forked process: its messages, its exit, and that no process remains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_messages_arrive_in_order():
         (lambda: 1 / 0, "ended the process with exit code 1"),
     ],
 )
-def test_an_early_end_is_reported_and_earlier_messages_are_kept(end, said):
+def test_an_early_exit_is_reported_and_earlier_messages_are_kept(end, said):
     def work(tell):
         tell("begun")
         end()
@@ -35,7 +35,7 @@ def test_an_early_end_is_reported_and_earlier_messages_are_kept(end, said):
     assert run_forked(work) == (["begun"], said)
 
 
-def test_an_interrupt_ends_work_that_hangs(site, tmp_path):
+def test_an_interrupt_terminates_work_that_hangs(site, tmp_path):
     answer = site.json(
         f"""
         import os, signal, threading, time

@@ -1,4 +1,4 @@
-"""``network.profile``: a row for each step in the words of the program, the scope unchanged."""
+"""``network.profile`` has a row for each step, named as in the program; the scope is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
 def _linear():
-    """``y = sigmoid(x @ w)`` with a persistable w; then w is halved."""
+    """Compute ``y = sigmoid(x @ w)`` with a persistable w, then halve w."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1, 3])
@@ -75,7 +75,7 @@ def test_times_in_a_profile_are_consistent():
     assert json.loads(json.dumps(profile.to_json()))["rows"][0]["operators"] == [0, 1]
 
 
-def test_the_table_has_a_line_for_each_step_and_the_sum():
+def test_the_table_has_a_line_for_each_step_and_for_the_sum():
     network, _call, _ = _compiled()
     lines = str(network.profile({"x": X}, n=1)).splitlines()
     assert lines[0] == "profile of 1 runs on cpu, 1 thread"
@@ -95,7 +95,7 @@ def test_the_scope_is_unchanged():
     np.testing.assert_array_equal(scope.find_var("w").numpy(), np.full((3, 2), 0.5))
 
 
-def test_a_profile_leaves_no_clocks_in_the_plan():
+def test_profiling_does_not_modify_the_cached_plan():
     network, call, _ = _compiled()
     call(x=X)
     plan = network.plan_for({"x": X}).lowered.plan
@@ -103,7 +103,7 @@ def test_a_profile_leaves_no_clocks_in_the_plan():
     assert (plan.instances, network.plan_for({"x": X}).lowered.plan) == (1, plan)
 
 
-def test_a_plan_of_run_is_profiled_on_a_scope():
+def test_a_plan_made_by_run_is_profiled_on_a_scope():
     network, scope = _linear()
     scope.var("x").set(X)
     network.run(scope)
@@ -140,13 +140,13 @@ def test_feeds_are_checked_as_in_a_call(feeds, message):
         network.profile(feeds)
 
 
-def test_a_network_without_a_plan_has_no_profile():
+def test_a_network_without_a_plan_cannot_be_profiled():
     network, _ = _linear()
     with pytest.raises(ProgramError, match="got none; call compile or run first"):
         network.profile()
 
 
-def test_a_profile_needs_a_compiled_object_that_still_exists():
+def test_a_profile_requires_a_compiled_object_that_still_exists():
     network, call, _ = _compiled()
     del call
     gc.collect()
@@ -154,14 +154,14 @@ def test_a_profile_needs_a_compiled_object_that_still_exists():
         network.profile({"x": X})
 
 
-def test_a_callable_without_a_network_has_no_profile():
+def test_a_callable_without_a_network_cannot_be_profiled():
     call = ow._runtime.CompiledNetwork(ow.Scope(), [], lambda arrays: None)
     with pytest.raises(ProgramError, match=r"a result of Network\.compile"):
         call.profile()
 
 
 def _with_kernel(function):
-    """The standard context with a Python kernel for sigmoid that is tried first."""
+    """The standard context, plus a Python kernel for sigmoid with the highest priority."""
     context = Context.discover()
     context.kernels.add(
         "sigmoid",
@@ -274,7 +274,7 @@ def test_rows_contain_the_actual_shape_if_it_depends_on_values():
     assert len(call(x=np.ones(2, np.float32))) == 1
 
 
-def test_rows_of_a_shape_that_varies_are_weighted_by_their_runs():
+def test_rows_with_varying_shapes_are_weighted_by_their_runs():
     program = ow.Program(seed=7)
     block = program.global_block()
     block.create_var("x", [-1])

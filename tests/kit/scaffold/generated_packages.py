@@ -1,4 +1,4 @@
-"""The packages that the tests generate, and the kit's findings in them."""
+"""Generates packages for the tests, and finds their faults with the kit."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def run_python(folder: Path, *words: str, **variables: str) -> str:
 
 
 def find_faults(packages: Path, folder: Path, *names: str) -> list[Any]:
-    """Run the packages in a folder in a separate process; return the findings.
+    """Check the packages in a folder in a separate process; return the results that are faults.
 
-    Operators without attributes, and gradients, have none that could be rejected.
+    Skipped results count as faults, unless a rule has nothing to check.
     """
     variables = {"PYTHONPATH": str(folder), "PYTHONWARNINGS": "error"}
     printed = run_python(packages, "-c", CHECK, *names, **variables)
@@ -77,7 +77,7 @@ def find_faults(packages: Path, folder: Path, *names: str) -> list[Any]:
 
 
 def is_idle(result: dict[str, Any]) -> bool:
-    """Whether a rule has nothing to check: no attribute, or a framework that is not installed."""
+    """Return whether a rule is not applicable: no attributes, or a missing framework."""
     if result["rule"] in {"jax", "onnx", "torch"}:
         return result["state"] == "skipped" and "no module" in result["reason"].lower()
     return result["rule"] == "rejects-attributes"

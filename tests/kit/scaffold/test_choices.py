@@ -1,4 +1,4 @@
-"""Each choice of `opwright new`: the package is complete, and tools find no fault in it."""
+"""Each choice of `opwright new` gives a complete package, in which tools find no faults."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_compiled_package_contains_the_headers_of_its_abi_version(packages: Pa
 
 
 @pytest.mark.parametrize("license", LICENSES)
-def test_a_package_is_under_the_license_that_was_chosen(license: str) -> None:
+def test_a_package_has_the_license_that_was_chosen(license: str) -> None:
     context = ow.Context.discover()
     names = check_names("opwright-acme", context)
     files = plan_package(names, context, license=license).files

@@ -1,4 +1,4 @@
-"""Generated kernels compute the operator in every language."""
+"""Generated kernels compute their operator correctly in every language."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ extern "C" void {name}(const T* x_values, const T* y_values, T* out, int64_t n) 
 
 
 def arrays(dtype: str) -> tuple[Any, Any]:
-    """Return every pair of special values, and random pairs."""
+    """Return all pairs of special values, and random pairs."""
     special = (grid.ravel() for grid in np.meshgrid(SPECIAL, SPECIAL))
     drawn = np.random.default_rng(0).normal(size=(2, 100), scale=3)
     x, y = (np.concatenate(pair).astype(dtype) for pair in zip(special, drawn, strict=True))

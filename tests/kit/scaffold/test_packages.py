@@ -14,7 +14,7 @@ from opwright import get_include
 
 @pytest.fixture(scope="module")
 def compiler() -> list[str]:
-    """Return the command that compiles a plugin, without optimization, in half the time."""
+    """Return a compiler command without optimization, which halves the compile time."""
     return ["c++", "-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{get_include()}"]
 
 
@@ -42,7 +42,7 @@ backend.build_wheel(folder, options | {"cmake.define.CMAKE_CXX_FLAGS": "-Werror"
 
 @pytest.mark.slow
 def test_the_wheel_of_a_device_in_cpp_passes_its_own_tests(packages: Path, tmp_path: Path) -> None:
-    """The conformance kit is one of them. The wheel is built as with pip, without its overhead."""
+    """The tests include the conformance kit. The build backend runs directly, without pip."""
     package = packages / "opwright-device-cpp"
     run_python(package, "-c", BUILD, str(tmp_path))
     [wheel] = tmp_path.glob("opwright_device_cpp-0.1.0-py3-none-*.whl")

@@ -1,4 +1,4 @@
-"""The refusals of `opwright new`: each states the rule and the remedy, and leaves no file."""
+"""Errors of `opwright new` state the rule and a remedy, and leave no files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_error_for_a_missing_operator_suggests_the_nearest_operator() -> Non
 
 
 @pytest.mark.parametrize("taken", ["folder", "file", "dangling link"])
-def test_an_existing_folder_is_not_written_into(tmp_path: Path, taken: str) -> None:
+def test_an_existing_folder_is_refused_and_unchanged(tmp_path: Path, taken: str) -> None:
     place = tmp_path / "acme"
     if taken == "folder":
         place.mkdir()
@@ -96,7 +96,7 @@ def test_a_missing_parent_folder_is_not_created(tmp_path: Path) -> None:
 
 
 def test_if_writing_fails_midway_nothing_is_left(new: New, tmp_path: Path) -> None:
-    # Files may have 4 KB here; the license has more.
+    # Files are limited to 4 KB here, and the license is larger.
     done = new("opwright-acme", before="ulimit -f 4;")
     assert done.returncode == 1
     assert "'opwright-acme' cannot be written, got OSError: File too large" in done.stderr

@@ -1,8 +1,8 @@
-"""The kit on opwright-cuda without a GPU: on the emulated one.
+"""Runs the conformance kit on opwright-cuda with the emulated GPU.
 
 ``python tests/kit/testing/check_cuda.py [arguments of opwright check]``. A first
-run with kernels that do nothing determines which kernels the samples need; these are compiled
-together, as for the tests.
+run with kernels that do nothing determines which kernels the samples need. These are compiled
+together, as in the tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from opwright_cuda_emulator import HostCompiler, start
 
 PACKAGE = "opwright-cuda"
 IN_PROCESS = ["--in-process"]
-"""The emulated GPU and the Context without TF32 are of this process."""
+"""The emulated GPU and the context without TF32 exist only in this process."""
 
 COLLECTING = ["--rule", "refusals", "--rule", "shape-rule"]
 """Rules that run every sample once."""
@@ -52,7 +52,7 @@ def check(folder: Path, words: list[str]) -> int:
     collector = Collector(compiler)
     before = replace_toolchain(collector)
     subject = words[words.index("--subject") :][:2] if "--subject" in words else []
-    # Kernels prepared now must not be found again: a separate context.
+    # Kernels prepared now must not be reused later, so they have a separate context.
     with ow.context_guard(exact_context()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -1,4 +1,4 @@
-"""The broken plugins and the good one, installed together as by pip."""
+"""Fixtures that install the broken plugins and the good one together, as pip would."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKEN = Path(__file__).parent / "broken"
 
 @pytest.fixture(scope="session")
 def control_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with every package of `broken`, its metadata, and the library that one needs."""
+    """A folder with every package in `broken`, its metadata, and the library that one needs."""
     site = tmp_path_factory.mktemp("controls")
     for source in sorted(BROKEN.iterdir()):
         package = site / source.name
@@ -42,7 +42,7 @@ def _compile(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def controls(control_site: Path) -> Iterator[Context]:
-    """A Context that has discovered these plugins in addition to the installed ones."""
+    """A context with these plugins in addition to the installed plugins."""
     sys.path.insert(0, str(control_site))
     try:
         with ow.context_guard(Context.discover()) as context:

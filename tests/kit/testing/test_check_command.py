@@ -1,4 +1,4 @@
-"""``opwright check`` and pytest's ``--opwright-check``, as real processes on installed packages."""
+"""``opwright check`` and ``pytest --opwright-check``, run as processes on installed packages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUICK = ("--rule", "documented", "--rule", "shape-rule", "--rule", "reference")
 
 
 def run(site: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Python with the controls installed in addition."""
+    """Run Python with the control packages installed as well."""
     env = {**os.environ, "PYTHONPATH": str(site), "OPWRIGHT_PLUGINS": "std,good,broken_reference"}
     command = [sys.executable, "-m", *words]
     return subprocess.run(
@@ -29,14 +29,14 @@ def run(site: Path, *words: str, cwd: Path | None = None) -> subprocess.Complete
     )
 
 
-def test_a_package_without_a_fault_passes(control_site: Path) -> None:
+def test_a_package_without_faults_passes(control_site: Path) -> None:
     done = run(control_site, "opwright", "check", "opwright-good", *QUICK)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 failed" in done.stdout
     assert done.stdout.rstrip().endswith("nothing found")
 
 
-def test_the_command_writes_junit_for_machines(control_site: Path, tmp_path: Path) -> None:
+def test_the_command_writes_junit_xml(control_site: Path, tmp_path: Path) -> None:
     words = ("opwright", "check", "opwright-good", "--rule", "documented", "--junit")
     done = run(control_site, *words, str(tmp_path / "checked.xml"))
     assert done.returncode == 0, done.stdout + done.stderr

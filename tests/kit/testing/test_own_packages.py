@@ -1,4 +1,4 @@
-"""The kit finds nothing in opwright's own packages: a sample of them; `make check` runs all."""
+"""The kit finds no faults in a sample of our own packages; `make check` runs all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright_kit.testing import IsolatedCheck, check_package, load_rules
 IMPORT_COST = "import-cost"
 RULES = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]
 
-# Every run of an emulated kernel takes milliseconds: the rules that need the fewest runs.
+# The rules that need the fewest runs, since an emulated kernel takes milliseconds per run.
 CUDA_RULES = ["reference", "inputs-unchanged", "writes-every-element", "guard-bytes", "refusals"]
 
 
@@ -60,7 +60,7 @@ def test_rules_pass_for_composites_long_periods_thresholds_and_padding(
         ("opwright-cpu", "avg_pool2d[cpu, onednn]", "idle-attributes"),
     ],
 )
-def test_nothing_is_found_at_another_seed(package: str, subject: str, rule: str) -> None:
+def test_nothing_is_found_for_another_seed(package: str, subject: str, rule: str) -> None:
     card = check_package(package, rules=[rule], subject=subject, seed=1)
     assert [(result.state, result.findings) for result in card.results] == [("passed", ())]
 
@@ -80,15 +80,15 @@ def test_nothing_is_found_in_kernels_for_the_cpu(operator: str) -> None:
 @pytest.mark.long("it runs every kernel of the CPU on every sample, in each of its dtypes")
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("package", ["opwright-std", "opwright-cpu"])
-def test_no_kernel_accesses_memory_beyond_its_arrays(package: str) -> None:
+def test_kernels_do_not_access_memory_outside_their_arrays(package: str) -> None:
     assert messages(package, None, ["guard-pages"]) == []
 
 
-def test_a_kernel_that_this_machine_cannot_run_accepts_no_position() -> None:
+def test_out_of_range_does_not_report_kernels_that_this_machine_cannot_run() -> None:
     assert messages("opwright-dist", "dist.exchange_rows", ["out-of-range"]) == []
 
 
-def test_no_gradient_kernel_of_the_cpu_accepts_inconsistent_inputs() -> None:
+def test_gradient_kernels_of_the_cpu_refuse_inconsistent_inputs() -> None:
     """Runs in a separate process, since such a kernel does not free its arrays."""
     rules = ["inconsistent-inputs", "out-of-range"]
     with IsolatedCheck("opwright-cpu", rules=rules) as check:
@@ -120,9 +120,9 @@ def test_nothing_is_found_in_kernels_for_cuda(operator: str) -> None:
 def test_nothing_is_found_in_collectives_of_one_process(
     package: str, engine: str, least: int
 ) -> None:
-    """Runs in a separate process, whose connections to other processes end with it."""
+    """Runs in a separate process, so that its connections are closed when it exits."""
     pytest.importorskip(package.replace("-", "_"))
-    quick = [name for name in RULES if name != "guard-pages"]  # they are NumPy, and calls of MPI
+    quick = [name for name in RULES if name != "guard-pages"]  # kernels use NumPy and MPI
     rules = [word for name in quick for word in ("--rule", name)]
     dtype = [] if EVERY else ["--dtype", "float32"]
     command = [sys.executable, "-m", "opwright", "check", package, "--json", *rules, *dtype]
@@ -148,8 +148,8 @@ print(*(set(sys.modules) - before))
 @pytest.mark.parametrize(
     "package", ["opwright_std", "opwright_cpu", "opwright_cuda", "opwright_dist"]
 )
-def test_hook_modules_import_nothing_but_tables(package: str) -> None:
-    """This is why they pass the rule import-cost, which measures time."""
+def test_hook_modules_import_only_tables(package: str) -> None:
+    """This makes them pass the rule import-cost, which measures time."""
     command = [sys.executable, "-c", IMPORTED, f"{package}.plugin"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     modules = set(done.stdout.split())

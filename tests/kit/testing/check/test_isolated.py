@@ -1,4 +1,4 @@
-"""A kernel that ends the process or never ends is reported, and the check continues."""
+"""A kernel that terminates the process or never returns is reported; the check continues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def environ(control_site: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def card(control_site: Path) -> dict[str, Any]:
-    """The reports of the command on kernels that end the process, or never end."""
+    """The report of the command on kernels that terminate the process or never return."""
     env = {**os.environ, "PYTHONPATH": str(control_site), "OPWRIGHT_PLUGINS": "std,broken_returns"}
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, LIMIT, "--json"]
     command += ["--rule", "returns", "--rule", "reference"]
@@ -67,7 +67,7 @@ def test_an_endless_call_is_reported_with_kernel_and_sample(
     assert results["reference"]["reason"] == "the rule 'returns' ended its process"
 
 
-def test_a_device_whose_arrays_hang_on_its_lock_is_reported_with_the_function(
+def test_a_device_whose_arrays_wait_for_its_lock_is_reported_with_the_function(
     environ: dict[str, str],
 ) -> None:
     name = "broken_garbage_collection"
@@ -127,7 +127,7 @@ def test_pytest_reports_endless_calls(environ: dict[str, str], tmp_path: Path) -
     assert f"{PACKAGE}::broken_returns.fine[cpu, broken_returns]::returns" not in done.stdout
 
 
-def test_an_interrupt_ends_the_process_that_checks(environ: dict[str, str]) -> None:
+def test_an_interrupt_terminates_the_child_process(environ: dict[str, str]) -> None:
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, "--subject"]
     command += ["broken_returns.spins[cpu, broken_returns]", "--time-limit=100"]
     with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as started:
@@ -139,7 +139,7 @@ def test_an_interrupt_ends_the_process_that_checks(environ: dict[str, str]) -> N
     assert not Path(f"/proc/{child}").exists()
 
 
-def test_the_child_process_ends_if_the_check_is_killed(environ: dict[str, str]) -> None:
+def test_the_child_process_exits_if_the_check_is_killed(environ: dict[str, str]) -> None:
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, "--subject"]
     command += ["broken_returns.spins[cpu, broken_returns]", "--time-limit=100"]
     with subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL) as started:
@@ -148,7 +148,7 @@ def test_the_child_process_ends_if_the_check_is_killed(environ: dict[str, str]) 
     _wait_until_gone(child)
 
 
-def test_a_process_that_ends_before_it_has_listed_the_plugins_raises(
+def test_a_child_process_that_exits_before_listing_the_plugins_raises(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("import os\nos._exit(7)\n")
@@ -170,7 +170,7 @@ def _children(parent: int) -> list[int]:
 
 
 def _wait_for_child(parent: int) -> int:
-    """Return the process that a check has started, once it runs kernels."""
+    """Return the id of the process that a check started, as soon as it runs kernels."""
     for _ in range(6000):
         for child in _children(parent):
             if "libreturns" in Path(f"/proc/{child}/maps").read_text():
@@ -185,4 +185,4 @@ def _wait_until_gone(process: int) -> None:
         if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
             return
         time.sleep(0.1)
-    raise AssertionError(f"process {process} goes on")
+    raise AssertionError(f"process {process} is still running")

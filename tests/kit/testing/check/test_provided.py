@@ -1,4 +1,4 @@
-"""Rules that packages provide by annexes of the topic ``rule``."""
+"""Rules that packages provide as annexes of the topic ``rule``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ACME = Package("acme", "opwright-acme", "1.0")
 
 
 def check(function: Any, subject: str = "softmax", rules: Any = ("frame",)) -> Scorecard:
-    """Return the scorecard of an operator by the rule of a package."""
+    """Return the scorecard of an operator under a rule that a package provides."""
     context = ow.Context.discover()
     context.annexes.add("rule", "frame", function, ACME)
     return check_package("opwright-std", subject=subject, rules=rules, context=context)
 
 
-def test_a_rule_is_given_uses_with_results_and_gradients_of_opwright() -> None:
+def test_a_rule_receives_calls_with_the_results_and_gradients_of_opwright() -> None:
     seen = []
 
     def look(op_type: str, uses: Any) -> Iterator[Any]:
@@ -66,7 +66,7 @@ def test_a_value_yielded_by_a_rule_is_reported_for_the_sample() -> None:
     assert "axis" in finding.sample
 
 
-def test_a_reason_that_a_rule_returns_and_a_missing_package_skip_it() -> None:
+def test_a_rule_is_skipped_if_it_returns_a_reason_or_a_package_is_missing() -> None:
     def decline(op_type: str, uses: Any) -> Iterator[Any]:
         yield from ()
         return "frames have no softmax"
@@ -80,7 +80,7 @@ def test_a_reason_that_a_rule_returns_and_a_missing_package_skip_it() -> None:
         assert reason in result.reason
 
 
-def test_operators_that_users_do_not_call_are_not_checked() -> None:
+def test_operators_that_users_cannot_call_are_not_checked() -> None:
     def look(op_type: str, uses: Any) -> Iterator[Any]:
         raise AssertionError(op_type)
 

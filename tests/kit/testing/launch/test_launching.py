@@ -1,4 +1,4 @@
-"""One kernel in memory of the kit: its writes, and the elements that it leaves unwritten."""
+"""A kernel on memory of the kit: its writes, and the elements that it does not write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def entry_of(op_type: str, library: str, dtype: str = "float32") -> KernelEntry:
 
 
 def make(kernel: Any, **options: Any) -> tuple[Context, KernelEntry]:
-    """Return a Context with one operator of one input and this kernel."""
+    """Return a context with an operator that has one input and this kernel."""
     context = Context.discover()
     definition = (
         OpMaker("acme.copy")
@@ -82,7 +82,7 @@ def test_an_in_place_output_shares_the_memory_of_its_input() -> None:
     assert run.changed == ()
 
 
-def test_an_output_may_share_the_memory_of_an_input() -> None:
+def test_an_output_can_share_the_memory_of_an_input() -> None:
     run = run_kernel(
         entry_of("relu", "numpy"), Sample("relu", {"x": (X,)}, {}), reuse=[("out", "x")]
     )
@@ -117,7 +117,7 @@ def test_a_written_input_is_reported() -> None:
     )
 
 
-def test_unwritten_elements_are_detected_with_either_poison() -> None:
+def test_unwritten_elements_are_detected_for_both_poison_values() -> None:
     def forget_last(x: Any, out: Any) -> None:
         out[:, :-1] = x[:, :-1]
 
@@ -172,7 +172,7 @@ def test_a_parameter_is_packed_once_and_repacked_after_it_was_set() -> None:
     assert run.changed == ()
 
 
-def test_a_kernel_that_packs_nothing_refuses_to_run_packed() -> None:
+def test_a_kernel_without_packing_refuses_to_run_packed() -> None:
     context, entry = make(copy)
     with pytest.raises(Refuse, match="packs none of these inputs"):
         run_kernel(entry, Sample("acme.copy", {"x": (X,)}, {}), context=context, packed=True)
@@ -198,7 +198,7 @@ def test_a_kernel_that_fails_raises_an_error_that_names_it() -> None:
         run_kernel(entry, Sample("acme.copy", {"x": (X,)}, {}), context=context)
 
 
-def test_a_kernel_runs_as_often_as_requested_in_one_plan() -> None:
+def test_a_kernel_runs_the_requested_number_of_times_in_one_plan() -> None:
     calls = []
 
     def count(x: Any, out: Any) -> None:

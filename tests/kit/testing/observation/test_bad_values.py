@@ -1,4 +1,4 @@
-"""Values that a kernel must refuse while it runs, as a package declares them."""
+"""Values that a kernel must refuse at run time according to its package."""
 
 from __future__ import annotations
 

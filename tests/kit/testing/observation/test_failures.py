@@ -27,7 +27,7 @@ def card(controls: Context) -> Scorecard:
         ),
     ],
 )
-def test_a_missing_ability_of_the_machine_skips_rules_with_its_reason(
+def test_a_missing_requirement_skips_rules_and_states_the_reason(
     card: Scorecard, operator: str, reason: str
 ) -> None:
     subject = f"lacking.{operator}[cpu, lacking]"
@@ -37,7 +37,7 @@ def test_a_missing_ability_of_the_machine_skips_rules_with_its_reason(
     assert results["shape-rule"].reason == results["reference"].reason == expected
 
 
-def test_a_dtype_unavailable_on_this_machine_is_skipped_and_the_others_are_checked(
+def test_a_dtype_unavailable_on_this_machine_is_skipped_and_other_dtypes_are_checked(
     card: Scorecard,
 ) -> None:
     subject = "lacking.processor[cpu, lacking]"

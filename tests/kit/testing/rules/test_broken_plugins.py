@@ -128,11 +128,11 @@ IN_PROCESSES = {"returns", "garbage-collection"}
 IMPORT_COST, ANNEXES = "import-cost", "annexes"
 ALL_BUT_IMPORT = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]
 IN_C = {"broken_compiled", "broken_guard_bytes"}
-"""Plugins with defects that guard-pages finds: it takes longer than all other rules together."""
+"""Plugins with defects for guard-pages, which takes longer than all other rules together."""
 
 
 def rules_for(plugin: str) -> list[str]:
-    """Return the rules that look for a plugin's defects, and some that must not find anything.
+    """Return the rules that detect the defects of a plugin, and some that must not find anything.
 
     `make test-all` applies every rule to every plugin.
     """
@@ -156,7 +156,7 @@ def cards(controls: Context) -> dict[str, Scorecard]:
 
 
 def broken_rules(card: Scorecard, operator: str) -> set[str]:
-    """Return the rules that an operator, or one of its kernels, breaks."""
+    """Return the rules that an operator or its kernels break."""
     return {
         finding.rule
         for finding in card.findings
@@ -174,7 +174,9 @@ def test_a_planted_defect_is_found_only_by_its_rule(
 
 
 @pytest.mark.parametrize("operator", WITH_TWIN)
-def test_nothing_is_found_in_a_fixed_twin(operator: str, cards: dict[str, Scorecard]) -> None:
+def test_nothing_is_found_in_the_fixed_version_of_a_defect(
+    operator: str, cards: dict[str, Scorecard]
+) -> None:
     planted = next(each for each in PLANTED if each.operator == operator)
     assert broken_rules(cards[planted.plugin], f"{operator}_fixed") == set()
 
@@ -182,7 +184,7 @@ def test_nothing_is_found_in_a_fixed_twin(operator: str, cards: dict[str, Scorec
 @pytest.mark.long("each defect and its twin are checked again, at two seeds")
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("operator", WITH_TWIN)
-def test_a_defect_but_not_its_fixed_twin_is_reported_at_other_seeds(
+def test_a_defect_but_not_its_fixed_version_is_reported_for_other_seeds(
     operator: str, seed: int, controls: Context
 ) -> None:
     planted = next(each for each in PLANTED if each.operator == operator)
@@ -232,7 +234,7 @@ def test_the_finding_for_a_kernel_that_writes_its_input_suggests_a_fix(
     assert found[0].endswith("is read-only; write to an output, or declare one with aliases")
 
 
-def test_a_finding_is_reproduced_by_the_number_of_its_sample(controls: Context) -> None:
+def test_a_finding_can_be_reproduced_by_its_sample_number(controls: Context) -> None:
     name, rule = "opwright-broken-reference", "reference"
     first = check_package(name, rules=[rule], context=controls).findings[0]
     again = check_package(
@@ -277,7 +279,7 @@ def test_a_slow_hook_module_is_reported_with_its_imports(controls: Context) -> N
     assert "http.server (" in finding.message
 
 
-def test_a_hook_module_that_waits_is_reported_and_no_import_is_blamed(controls: Context) -> None:
+def test_a_hook_module_that_sleeps_is_reported_without_naming_an_import(controls: Context) -> None:
     card = check_package("opwright-broken-import-sleep", rules=[IMPORT_COST], context=controls)
     (finding,) = card.findings
     assert "its own code" in finding.message

@@ -1,4 +1,4 @@
-"""A reason that a package declares for an operator is not a finding."""
+"""Behavior is not a finding if a package declares a reason for it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def nothing(draw: Draw) -> None:
     """Declare nothing."""
 
 
-def test_an_attribute_without_effect_is_reported_unless_it_is_declared() -> None:
+def test_an_attribute_without_effect_is_reported_unless_declared() -> None:
     def declare(draw: Draw) -> None:
         draw.without_effect["workers"] = "it chooses a way, not a result"
 
@@ -78,7 +78,7 @@ def test_an_attribute_without_effect_is_reported_unless_it_is_declared() -> None
     assert check("idle-attributes", "acme.cut", declare) == []
 
 
-def test_an_operator_that_drops_nan_is_reported_unless_it_declares_that() -> None:
+def test_an_operator_that_drops_nan_is_reported_unless_declared() -> None:
     def declare(draw: Draw) -> None:
         draw.drops_nan = "NaN counts as missing"
 
@@ -87,7 +87,7 @@ def test_an_operator_that_drops_nan_is_reported_unless_it_declares_that() -> Non
         check("special-values", "acme.cut", declare)
 
 
-def test_a_gradient_that_is_wrong_in_its_tails_is_reported_unless_it_is_declared() -> None:
+def test_a_gradient_that_is_inexact_in_its_tails_is_reported_unless_declared() -> None:
     def declare(draw: Draw) -> None:
         draw.loses_tails = "1 - out has few digits"
 
@@ -97,7 +97,7 @@ def test_a_gradient_that_is_wrong_in_its_tails_is_reported_unless_it_is_declared
     assert not any("far from 0" in finding.message for finding in kept)
 
 
-def test_a_gradient_of_0_at_nan_is_reported_unless_it_is_declared() -> None:
+def test_a_zero_gradient_at_nan_is_reported_unless_declared() -> None:
     def check_clip(declare: Declare) -> list[Finding]:
         def draw_clip(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
             declare(draw)
@@ -159,7 +159,7 @@ def check_rounded(declare: Declare) -> list[Finding]:
     return list(rule.check(subject, checked))
 
 
-def test_results_may_differ_by_a_tolerance_declared_with_a_reason() -> None:
+def test_results_can_differ_by_a_tolerance_declared_with_a_reason() -> None:
     def declare(draw: Draw) -> None:
         draw.tolerance = (0.01, "results are kept in hundredths")
 
@@ -201,7 +201,7 @@ def test_nan_in_a_block_of_hundreds_must_reach_the_output() -> None:
         assert any("= nan must reach out" in finding.message for finding in findings)
 
 
-def test_a_kernel_that_never_runs_gives_one_finding_with_separate_advice() -> None:
+def test_a_kernel_that_always_fails_gives_one_finding_with_specific_advice() -> None:
     def misspelled(x: Any, out: Any) -> None:
         np.copyto(out, xx)  # type: ignore[name-defined]  # noqa: F821
 

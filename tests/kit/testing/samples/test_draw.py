@@ -1,4 +1,4 @@
-"""Samples drawn from an OpProto are always the same for one seed."""
+"""Samples drawn from an OpProto depend only on the seed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_lengths_are_0_or_1_or_near_vector_widths_or_large() -> None:
 
 
 @pytest.mark.parametrize("op_type", ["exp", "softmax", "layer_norm", "cross_entropy"])
-def test_a_batch_of_no_rows_is_drawn(op_type: str) -> None:
+def test_an_empty_batch_is_drawn(op_type: str) -> None:
     shapes = [s.inputs["x"][0].shape for s in draw_samples(get(op_type), "float32", seed=0)]
     assert any(len(shape) > 1 and shape[0] == 0 and 0 not in shape[1:] for shape in shapes)
 
@@ -175,7 +175,7 @@ def test_a_sample_is_described_in_one_line() -> None:
     assert sample.describe() == "x float32[2, 3], index int64[1] = [1], axis=0 (small)"
 
 
-def test_the_plain_kernel_is_the_reference_and_is_compared_with_other_packages() -> None:
+def test_the_numpy_kernel_is_the_reference_and_is_compared_with_other_packages() -> None:
     context = CheckContext(ow.current_context())
     first, *others = context.references("relu", "float32")
     assert first.library == "numpy"
@@ -210,7 +210,7 @@ def test_a_sampler_that_names_an_unknown_argument_is_refused(
         draw_sample(get("gather"), "float32", 0, draw_gather)
 
 
-def test_an_attribute_that_a_draw_does_not_have_is_refused() -> None:
+def test_setting_an_unknown_attribute_of_a_draw_raises() -> None:
     def draw_exp(draw: Any) -> None:
         draw.tolerence = (0.1, "misspelled")
 

@@ -1,4 +1,4 @@
-"""Two wrong kernels: one fails if its output shares the input memory, one if it does not."""
+"""Two wrong kernels: one needs separate memory for its output, the other needs shared memory."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ REVERSE = (
 
 
 def accumulate(total, x, new_total):
-    # Assumes that new_total is total, without a declaration of the operator.
+    # Assumes that new_total shares the memory of total, which the operator does not declare.
     np.add(new_total, x, out=new_total)
 
 

@@ -1,4 +1,4 @@
-"""A plugin without a declaration of its summation order, which differs in every run."""
+"""A plugin that does not declare that its summation order differs in every run."""
 
 import opwright.plugin as plugin
 

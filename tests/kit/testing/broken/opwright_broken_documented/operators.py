@@ -1,4 +1,4 @@
-"""Every comment only repeats the name that it should explain."""
+"""An operator whose comments only repeat the names that they should explain."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A plugin with a device whose arrays need its lock when they are finalized."""
+"""A plugin with a device whose arrays acquire its lock in their finalizers."""
 
 import opwright.plugin as plugin
 

@@ -1,4 +1,4 @@
-"""Counts the arrays over each block so that no block is freed while an array uses it."""
+"""A device that counts the arrays on each block, under a lock."""
 
 import ctypes
 import threading
@@ -18,7 +18,7 @@ class Array:
 
 
 class Device:
-    """Blocks by number."""
+    """A device whose addresses are block numbers."""
 
     name = "broken_garbage_collection"
     dlpack_code = 12

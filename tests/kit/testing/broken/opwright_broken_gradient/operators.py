@@ -15,7 +15,7 @@ def square_grad(x, out_grad, x_grad):
 
 def twice(x, out):
     np.multiply(x, 2, out=out)
-    out.reshape(-1)[700:] = x.reshape(-1)[700:]  # and is the only kernel
+    out.reshape(-1)[700:] = x.reshape(-1)[700:]  # no other kernel shows the error
 
 
 def twice_grad(out_grad, x_grad):
@@ -33,7 +33,7 @@ def sum_grad(x, y, out_grad, x_grad, y_grad):
 
 
 def _average_to(x, out):
-    """Take the mean, not the sum, over the broadcast axes."""
+    """Write the mean over the broadcast axes, where the sum would be right."""
     added = x.ndim - out.ndim
     axes = [i for i in range(x.ndim) if i < added or out.shape[i - added] == 1 != x.shape[i]]
     if x.size:

@@ -1,4 +1,4 @@
-"""A plugin whose gradients are right for ordinary numbers only."""
+"""A plugin whose gradients are correct only for ordinary numbers."""
 
 import opwright.plugin as plugin
 

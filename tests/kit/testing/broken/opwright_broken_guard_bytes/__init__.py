@@ -1,4 +1,4 @@
-"""A plugin that writes out of bounds of its output."""
+"""A plugin that writes past the end of its output."""
 
 import opwright.plugin as plugin
 

@@ -1,4 +1,4 @@
-"""Doubles the input for any factor: values and gradients agree, and both are wrong.
+"""Doubles the input for any factor. Values and gradients agree, but both are wrong.
 
 The fixed twin multiplies by the factor.
 """

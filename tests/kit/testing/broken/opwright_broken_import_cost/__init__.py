@@ -1,4 +1,4 @@
-"""A plugin whose table imports a module that only its kernels need."""
+"""A plugin whose hook module imports a module that only its kernels need."""
 
 import asyncio  # noqa: F401
 import http.server  # noqa: F401

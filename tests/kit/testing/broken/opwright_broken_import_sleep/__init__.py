@@ -1,4 +1,4 @@
-"""A plugin whose table waits for something."""
+"""A plugin whose hook module sleeps while it is imported."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A plugin whose kernels do not check positions."""
+"""A plugin whose kernels do not check indices."""
 
 import opwright.plugin as plugin
 

@@ -1,4 +1,4 @@
-"""Fast kernels next to a right one: wrong in the tail, beyond a block, or with packed inputs."""
+"""A correct kernel, and fast ones that fail in the tail, past a block or with packed inputs."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Kernels that refuse: one without a reason, one all float64, which is its registered dtype."""
+"""Kernels that refuse: one without a reason, one all float64, for which it is registered."""
 
 import numpy as np
 

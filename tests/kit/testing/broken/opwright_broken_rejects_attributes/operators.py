@@ -1,4 +1,4 @@
-"""One attribute without its necessary range, one whose range is too wide."""
+"""One attribute lacks a range that it needs, and another has a range that is too wide."""
 
 import numpy as np
 

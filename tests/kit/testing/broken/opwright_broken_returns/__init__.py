@@ -1,4 +1,4 @@
-"""A plugin whose kernels end the process, or never end."""
+"""A plugin whose kernels terminate the process or never return."""
 
 import opwright.plugin as plugin
 

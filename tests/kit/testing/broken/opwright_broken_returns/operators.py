@@ -1,6 +1,6 @@
-"""Copies that kill the process for 0 elements, or never end for 9 elements.
+"""Copies that terminate the process for 0 elements or never return for 9 elements.
 
-And a look-up that kills it if a position is out of range.
+A lookup terminates the process if an index is out of range.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Shape rules that are wrong always, for an unknown dimension, a dynamic output, or no rows."""
+"""Shape rules that are wrong always, or for unknown dimensions, dynamic outputs or no rows."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def _too_long(ctx):
     shape = ctx.input("x").shape
     normalize_axis(ctx, -1, len(shape))
     ctx.require(shape[-1] != 0, f"x must have elements, got shape {list(shape)}; give it some")
-    ctx.set_output("out", shape)  # one less is written
+    ctx.set_output("out", shape)  # the kernel writes one element less
 
 
 def unknown(x, out):

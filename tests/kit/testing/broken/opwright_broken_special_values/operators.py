@@ -1,4 +1,4 @@
-"""Kernels that are right for every finite number."""
+"""Kernels that are correct only for finite numbers."""
 
 import numpy as np
 

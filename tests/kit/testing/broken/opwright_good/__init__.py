@@ -1,4 +1,4 @@
-"""A plugin without a fault."""
+"""A plugin without faults."""
 
 import opwright.plugin as plugin
 

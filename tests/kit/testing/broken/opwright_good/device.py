@@ -1,4 +1,4 @@
-"""A device whose functions lock."""
+"""A device whose functions acquire a lock."""
 
 import ctypes
 import threading
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Device:
-    """Blocks by number."""
+    """A device whose addresses are block numbers."""
 
     name = "good"
     dlpack_code = 12

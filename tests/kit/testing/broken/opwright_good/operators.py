@@ -73,7 +73,7 @@ DESCEND = (
 
 
 class RowSums:
-    """Sums rows; declines long rows, which it does not support."""
+    """Sums rows; refuses long rows, which it does not support."""
 
     @classmethod
     def prepare(cls, ctx):

@@ -1,4 +1,4 @@
-"""A table of operators by purpose, and a check of such tables of any package."""
+"""A table of operators with their purposes, and a check of such tables in any package."""
 
 ROWS = {"good.pick": "picks elements", "good.row_sums": "adds up rows"}
 

@@ -1,4 +1,4 @@
-"""Kernels with unmet requirements: a module, a library, a module of their own package."""
+"""Kernels whose requirements are missing: a module, a library, a module of the package itself."""
 
 import numpy as np
 
