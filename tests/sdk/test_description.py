@@ -64,10 +64,10 @@ def test_the_table_contains_the_functions_and_the_description(features):
 
 
 MISTAKES = {
-    "type": "test.Op: an operator type must be lower_snake, after a prefix and a dot where it has "
-    "one, got 'test.Op'; write it like 'acme.rms_norm'",
-    "prefix": "a.b.op: an operator type must be lower_snake, after a prefix and a dot where it has "
-    "one, got 'a.b.op'; write it like 'acme.rms_norm'",
+    "type": "test.Op: an operator type must be lower_snake, optionally with a prefix and a dot, "
+    "got 'test.Op'; write it like 'acme.rms_norm'",
+    "prefix": "a.b.op: an operator type must be lower_snake, optionally with a prefix and a dot, "
+    "got 'a.b.op'; write it like 'acme.rms_norm'",
     "keyword type": "test.lambda: an operator type must not be a Python keyword, got 'test.lambda'",
     "no comment": "test.op: AddComment must say what the operator computes, got none",
     "second comment": "test.op: AddComment must be called once",
@@ -85,18 +85,18 @@ MISTAKES = {
     "shape only output": "test.op: AsShapeOnly is for inputs, got output 'y'",
     "intermediate input": "test.op: AsIntermediate is for outputs, got input 'y'",
     "aliases": "test.op: Aliases of 'y' must name an input, got 'z'; known: 'x'",
-    "aliases a list": "test.op: output 'y' and the input that it aliases must take variables "
-    "alike, with their data, got 'x'",
+    "aliases a list": "test.op: output 'y' and the input that it aliases must both be duplicable "
+    "or neither, and the input must not be shape-only, got 'x'",
     "aliases twice": "test.op: an input must be aliased by one output, got 'y' and 'z' for 'x'",
-    "absent": "test.op: 'rate' may be absent, but its field cannot say so; give it a Default, make "
-    "it Required, or the field a std::optional",
-    "required default": "test.op: 'rate' must be required or have a default, got both; leave out "
+    "absent": "test.op: 'rate' may be absent, but its field always has a value; give it a "
+    "Default, make it Required, or the field a std::optional",
+    "required default": "test.op: 'rate' must be required or have a default, got both; remove "
     "one of them",
-    "default range": "test.op: the default of 'rate' must keep its own rules: it must be in "
+    "default range": "test.op: the default of 'rate' must be an allowed value: it must be in "
     "(0, inf), got -0.5",
-    "default nan": "test.op: the default of 'rate' must keep its own rules: it must be in "
+    "default nan": "test.op: the default of 'rate' must be an allowed value: it must be in "
     "[0, 0.1], got nan",
-    "default allowed": "test.op: the default of 'mode' must keep its own rules: it must be one of "
+    "default allowed": "test.op: the default of 'mode' must be an allowed value: it must be one of "
     "'fast', 'exact', got 'slow'",
     "default twice": "test.op: attribute 'count' must be given its default once, got 1 and 2",
     "empty range": "test.op: the range of 'count' must not be empty, got values in (2, 2]",
@@ -107,13 +107,14 @@ MISTAKES = {
     "dispatch": "test.op: DispatchOn must name a required input, or a dtype attribute that is "
     "never absent, got 'out'; known: 'x'",
     "no dispatch": "test.op: an operator must have a required input or a dtype attribute, whose "
-    "dtype selects the kernel, got neither; AddAttr(&Attrs::dtype, \"dtype\", …).AsDtype()",
+    "dtype selects the kernel, got neither; use AddAttr(&Attrs::dtype, \"dtype\", …).AsDtype()",
     "gradient type": "test.op: its gradient operator must be 'test.op_grad', got 'test.other'",
     "gradient needs": "test.op: Gradient's needs must name slots, got 'y'; known: 'x', 'out'",
-    "gradient of ints": "test.op: Gradient needs an input that can have one, got none of floats; "
+    "gradient of ints": "test.op: Gradient requires an input of floats, got none; "
     "use NoGradient(reason)",
-    "two gradients": "test.op: an operator must have a gradient or a reason for none, got both",
-    "no reason": "test.op: NoGradient must say why",
+    "two gradients": "test.op: an operator must have a gradient or a reason for not having "
+    "one, got both",
+    "no reason": "test.op: NoGradient needs a reason, got none",
 }  # fmt: skip
 
 

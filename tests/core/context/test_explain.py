@@ -67,7 +67,7 @@ def test_a_rejected_kernel_is_listed_with_the_reason(context):
     assert reasons["broken"].startswith("failed to load: acme.swish[cpu, float32, broken] of")
     assert "ModuleNotFoundError: No module named 'not_there'" in reasons["gone"]
     assert reasons["fast"] == ""
-    assert reasons["numpy"] == "tried if those above refuse"
+    assert reasons["numpy"] == "tried if the kernels above refuse"
 
 
 def test_the_error_for_an_unknown_device_suggests_the_nearest_device(context):

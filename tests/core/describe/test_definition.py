@@ -257,7 +257,7 @@ def test_errors_of_shape_inference_begin_with_the_operator(infer_shape, error, m
 def test_an_absent_input_is_checked_first():
     definition = many_maker().build(lambda ctx: ctx.input("weight"))
     with pytest.raises(
-        SlotError, match=r"op: input 'weight' is absent, got no variable; ask has_inp"
+        SlotError, match=r"op: input 'weight' is absent, got no variable; check has_inp"
     ):
         definition.infer(((F32,), (), ()), {}, (1, 0))
 
@@ -346,7 +346,7 @@ def test_valid_slots_are_accepted(definition, inputs, outputs):
             {"param_out": ["v"]},
             (
                 "sgd: output 'param_out' must be the variable of input 'param', got ['v'] and "
-                "['w']; give both slots the same one"
+                "['w']; give both slots the same variable"
             ),
         ),
     ],

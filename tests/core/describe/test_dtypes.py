@@ -88,7 +88,7 @@ def test_the_error_for_bfloat16_without_ml_dtypes_names_the_package(monkeypatch)
 
     monkeypatch.delitem(dtypes._NUMPY, "bfloat16", raising=False)
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(DtypeError, match=r"bfloat16 needs ml_dtypes .*; pip install ml_dtypes"):
+    with pytest.raises(DtypeError, match=r"bfloat16 needs ml_dtypes, .*; pip install ml_dtypes"):
         dtype_to_numpy("bfloat16")
     assert dtype_to_code("bfloat16") == 4 | 16 << 8 | 1 << 16
 

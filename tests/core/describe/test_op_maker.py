@@ -222,7 +222,7 @@ def test_no_gradient_without_a_reason_is_refused():
     assert build(maker(), gradient=no_gradient("a comparison")).gradient == NoGradient(
         "a comparison"
     )
-    with pytest.raises(RegistrationError, match=r"acme.op: no_gradient must say why there is none"):
+    with pytest.raises(RegistrationError, match=r"acme.op: no_gradient must give a reason"):
         build(maker(), gradient=no_gradient(" "))
 
 

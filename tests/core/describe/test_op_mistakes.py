@@ -61,19 +61,19 @@ MISTAKES = {
     ),
     "default above its range": (
         lambda m: m.add_attr("a", float, "c").default(2.0).at_most(1.0),
-        "the default of 'a' must keep its own rules: a must be in (-inf, 1], got a=2.0",
+        "the default of 'a' must be an allowed value: a must be in (-inf, 1], got a=2.0",
     ),
     "default on an exclusive bound": (
         lambda m: m.add_attr("a", float, "c").default(0.0).greater_than(0.0),
-        "the default of 'a' must keep its own rules: a must be in (0, inf), got a=0.0",
+        "the default of 'a' must be an allowed value: a must be in (0, inf), got a=0.0",
     ),
     "default element outside": (
         lambda m: m.add_attr("a", list[int], "c").default([1, 0]).at_least(1),
-        "the default of 'a' must keep its own rules: every element of a must be in",
+        "the default of 'a' must be an allowed value: every element of a must be in",
     ),
     "default not allowed": (
         lambda m: m.add_attr("a", str, "c").default("z").one_of("x", "y"),
-        "the default of 'a' must keep its own rules: a must be one of 'x', 'y', got a='z'",
+        "the default of 'a' must be an allowed value: a must be one of 'x', 'y', got a='z'",
     ),
     "default of another type": (
         lambda m: m.add_attr("a", int, "c").default(1.5),
@@ -89,7 +89,7 @@ MISTAKES = {
     ),
     "required and default": (
         lambda m: m.add_attr("a", int, "c").default(1).required(),
-        "'a' must be required or have a default, got both; leave out one of them",
+        "'a' must be required or have a default, got both; remove one of them",
     ),
     "empty range": (
         lambda m: m.add_attr("a", int, "c").at_least(3).at_most(2),
@@ -193,15 +193,15 @@ MISTAKES = {
     "alias of a list": (
         lambda m: m.add_input("l", "c").as_duplicable().add_output("y", "c").aliases("l"),
         (
-            "output 'y' and the input that it aliases must take variables alike, with their data, "
-            "got 'l'"
+            "output 'y' and the input that it aliases must both be duplicable or neither, and "
+            "the input must not be shape-only, got 'l'"
         ),
     ),
     "alias of a shape": (
         lambda m: m.add_input("l", "c").as_shape_only().add_output("y", "c").aliases("l"),
         (
-            "output 'y' and the input that it aliases must take variables alike, with their data, "
-            "got 'l'"
+            "output 'y' and the input that it aliases must both be duplicable or neither, and "
+            "the input must not be shape-only, got 'l'"
         ),
     ),
     "dispatch on an unknown name": (
@@ -247,7 +247,7 @@ MISTAKES = {
     ),
     "dtype of no name": (
         lambda m: m.add_attr("a", str, "c").as_dtype("float32").default("flot32"),
-        "the default of 'a' must keep its own rules: a must be one of 'float32'",
+        "the default of 'a' must be an allowed value: a must be one of 'float32'",
     ),
     "second comment": (
         lambda m: m.add_comment("Another."),

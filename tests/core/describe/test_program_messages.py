@@ -97,7 +97,7 @@ def test_a_program_truncated_anywhere_is_refused():
     data = to_bytes(program())
     for length in range(len(data)):
         with pytest.raises(
-            FormatError, match=r"program: (no program of opwright|truncated or dam)"
+            FormatError, match=r"program: (not a program of opwright|truncated or dam)"
         ):
             wire_reading.read_program(data[:length])
 
@@ -113,7 +113,7 @@ def test_a_program_with_any_byte_changed_is_refused():
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a zip", b"\x08\x01", bytes(1000)])
 def test_foreign_bytes_raise_a_format_error(data):
-    with pytest.raises(FormatError, match=r"program: no program of opwright, got bytes that begin"):
+    with pytest.raises(FormatError, match=r"program: not a program of opwright, got bytes that"):
         wire_reading.read_program(data)
 
 

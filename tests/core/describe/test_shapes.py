@@ -184,8 +184,8 @@ def test_every_given_input_must_have_the_required_shape():
             (6, 9, 8, 3),
             "pass y.transpose(0, 3, 1, 2), or set data_format='NHWC' to layers of images",
         ),
-        ((4, 3), (3,), "pass arrays of the declared shape, or declare another"),
-        ((-1, 3), (6, 4), "pass arrays of the declared shape, or declare another"),
+        ((4, 3), (3,), "pass arrays of the declared shape, or declare a different shape"),
+        ((-1, 3), (6, 4), "pass arrays of the declared shape, or declare a different shape"),
     ],
 )
 def test_the_error_for_a_wrong_shape_shows_how_to_reshape_it(wanted, got, advice):

@@ -127,7 +127,7 @@ def test_a_kernel_that_refuses_only_after_its_deferred_work_raises(context):
     )
     with pytest.raises(
         KernelError,
-        match="prepare must decide the same for operator 0 when it does its deferred work, got "
+        match="prepare must not change its decision for operator 0 after its deferred work, got "
         "refused: no more; call ctx.defer after all decisions",
     ):
         run(2.0)

@@ -320,7 +320,7 @@ def test_the_nesting_depth_of_blocks_is_limited():
 def test_a_slot_without_variables_is_refused():
     message = build().to_proto()
     message.blocks[0].ops[1].outputs.add(slot="mask_2")
-    with pytest.raises(FormatError, match="dropout: a slot must hold a variable, got none in 'mas"):
+    with pytest.raises(FormatError, match="dropout: a slot must contain a variable, got none in '"):
         Program.from_proto(message)
 
 

@@ -161,7 +161,7 @@ def child():
     try:
         ow.set_num_threads(2)
     except ow.errors.SettingError as error:
-        assert "a process made by a fork" in str(error)
+        assert "a process created by a fork" in str(error)
     else:
         raise AssertionError("a forked process took two threads")
 

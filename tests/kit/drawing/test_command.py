@@ -71,7 +71,7 @@ def test_a_profile_runs_on_random_feeds_of_the_given_shapes(model, capsys):
         (["model", "--device", "cud"], "cud: no device of this name"),
         (["model", "--output", "model"], "a file to write, got the folder model"),
         (["model", "--output", "no/page.html"], "the folder must exist, got no"),
-        (["model/params.safetensors"], "no program of opwright"),
+        (["model/params.safetensors"], "not a program of opwright"),
     ],
 )
 def test_a_mistake_is_reported_and_nothing_is_written(model, capsys, words, message):

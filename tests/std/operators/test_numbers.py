@@ -69,15 +69,15 @@ def test_integers_of_a_saved_program_are_exact(name: str, tmp_path: Path) -> Non
     ("number", "rest"), [(0.5, 1), (float(2**53), 2**20), (float(2**70), 1), (float("inf"), 1)]
 )
 def test_a_rounding_remainder_that_no_writer_produces_is_refused(number: float, rest: int) -> None:
-    with pytest.raises(FormatError, match="value: must be an integer of 64 bits, got"):
+    with pytest.raises(FormatError, match="value: must be a 64-bit integer, got"):
         read_value({"f": number, "rest": rest}, "value")
     listed = {"floats": {"values": [1.0, number], "rests": [0, rest]}}
-    with pytest.raises(FormatError, match="value: must be an integer of 64 bits, got"):
+    with pytest.raises(FormatError, match="value: must be a 64-bit integer, got"):
         read_value(listed, "value")
 
 
 def test_a_list_needs_a_rounding_remainder_for_each_number() -> None:
-    with pytest.raises(FormatError, match="must have a rest for each of 2 values, got 1"):
+    with pytest.raises(FormatError, match="must have a remainder for each of 2 values, got 1"):
         read_value({"floats": {"values": [1.0, 2.0], "rests": [1]}}, "value")
 
 

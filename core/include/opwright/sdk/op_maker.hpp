@@ -285,7 +285,7 @@ class OpMaker {
   }
   // The operator has no gradient, for this reason.
   void NoGradient(const std::string& reason) {
-    if (detail::IsBlank(reason)) throw Exception(op_.type, ": NoGradient must say why");
+    if (detail::IsBlank(reason)) throw Exception(op_.type, ": NoGradient needs a reason, got none");
     op_.no_gradient_reason = reason;
   }
 

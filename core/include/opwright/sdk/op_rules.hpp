@@ -186,7 +186,7 @@ class OpRules {
     const std::string prefix = dot == std::string::npos ? "" : op_.type.substr(0, dot);
     const std::string name = dot == std::string::npos ? op_.type : op_.type.substr(dot + 1);
     if (!IsLowerSnake(name) || (dot != std::string::npos && !IsLowerSnake(prefix))) {
-      Fail("an operator type must be lower_snake, after a prefix and a dot where it has one, got '",
+      Fail("an operator type must be lower_snake, optionally with a prefix and a dot, got '",
            op_.type, "'; write it like 'acme.rms_norm'");
     }
     if (IsPythonKeyword(name) || IsPythonKeyword(prefix)) {
@@ -235,9 +235,8 @@ class OpRules {
            Listed(NamesOf(op_.inputs)));
     }
     if (input->duplicable != slot.duplicable || input->shape_only) {
-      Fail("output '", slot.name,
-           "' and the input that it aliases must take variables alike, with ", "their data, got '",
-           slot.aliases, "'");
+      Fail("output '", slot.name, "' and the input that it aliases must both be duplicable or ",
+           "neither, and the input must not be shape-only, got '", slot.aliases, "'");
     }
     for (const SlotDescription& other : op_.outputs) {
       if (&other != &slot && other.aliases == slot.aliases) {
@@ -259,15 +258,15 @@ class OpRules {
     }
     if (!attr.default_value) {
       if (attr.required || attr.field_is_optional) return;
-      Fail("'", attr.name, "' may be absent, but its field cannot say so; give it a Default, make ",
-           "it Required, or the field a std::optional");
+      Fail("'", attr.name, "' may be absent, but its field always has a value; give it a Default, ",
+           "make it Required, or the field a std::optional");
     }
     if (attr.required) {
-      Fail("'", attr.name, "' must be required or have a default, got both; leave out one of them");
+      Fail("'", attr.name, "' must be required or have a default, got both; remove one of them");
     }
     for (const AttrValue& element : ElementsOf(*attr.default_value)) {
       if (!Admits(attr, element)) {
-        Fail("the default of '", attr.name, "' must keep its own rules: it must be ",
+        Fail("the default of '", attr.name, "' must be an allowed value: it must be ",
              DescribeRange(attr), ", got ", Print(*attr.default_value));
       }
     }
@@ -305,7 +304,7 @@ class OpRules {
     const std::string name = FindDispatch();
     if (name.empty()) {
       Fail("an operator must have a required input or a dtype attribute, whose dtype selects the ",
-           "kernel, got neither; AddAttr(&Attrs::dtype, \"dtype\", …).AsDtype()");
+           "kernel, got neither; use AddAttr(&Attrs::dtype, \"dtype\", …).AsDtype()");
     }
     const SlotDescription* slot = FindNamed(op_.inputs, name);
     if (slot != nullptr && !slot->optional) return;
@@ -318,7 +317,7 @@ class OpRules {
   void CheckGradient() const {
     if (op_.gradient_type.empty()) return;
     if (!op_.no_gradient_reason.empty()) {
-      Fail("an operator must have a gradient or a reason for none, got both");
+      Fail("an operator must have a gradient or a reason for not having one, got both");
     }
     if (op_.gradient_type != op_.type + "_grad") {
       Fail("its gradient operator must be '", op_.type, "_grad', got '", op_.gradient_type, "'");
@@ -333,7 +332,7 @@ class OpRules {
     for (const SlotDescription& slot : op_.inputs) {
       if (CanBeFloat(slot)) return;
     }
-    Fail("Gradient needs an input that can have one, got none of floats; use NoGradient(reason)");
+    Fail("Gradient requires an input of floats, got none; use NoGradient(reason)");
   }
 
   bool CanBeFloat(SlotDescription slot) const {

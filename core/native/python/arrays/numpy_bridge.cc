@@ -55,7 +55,7 @@ PyArray_Descr* AddDescr(DLDataType dtype) {
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_ImportError)) throw;
     Throw(ErrorKind::kDtype, "dtype: ", name,
-          " needs ml_dtypes besides NumPy, got no such module; pip install ml_dtypes");
+          " needs ml_dtypes, which is not installed; pip install ml_dtypes");
   }
 }
 

@@ -358,7 +358,7 @@ int32_t ow_set_threads(int32_t n_threads, const ow_error* error) {
     const int32_t most = opwright::ForkCount() != 0 ? 1 : opwright::kMaxThreads;
     if (n_threads < 1 || n_threads > most) {
       Throw(ErrorKind::kProgram, "ow_set_threads: must be in [1, ", most, "]",
-            most == 1 ? " in a process made by a fork" : "", ", got ", n_threads);
+            most == 1 ? " in a process created by a fork" : "", ", got ", n_threads);
     }
     opwright::LimitThreads(n_threads);
   });

@@ -31,13 +31,13 @@ def append_backward(
 ) -> list[tuple[Variable, Variable]]:
     """Append operators that compute gradients of the sum of all targets.
 
-    With `grads` they are vector-Jacobian products: the gradients of the sum of each target times
-    its given variable, summed over all elements and targets.
+    With `grads` the gradients are vector-Jacobian products: each target is multiplied by its given
+    variable, and the sum over all elements and targets is differentiated.
 
-    The gradient of ``w`` is named ``w_grad``, with a suffix if that name is taken. The
-    function may be called again, for other targets or for gradients of gradients: the calls do not
-    affect each other. A composite without a gradient rule is replaced by its body first. When an
-    error is raised, the program is unchanged.
+    The gradient of ``w`` is named ``w_grad``, with a suffix if that name is taken. The function may
+    be called again, for other targets or for gradients of gradients, because calls do not affect
+    each other. A composite without a gradient rule is replaced by its body first. If an error is
+    raised, the program is unchanged.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ def append_backward(
     no_grad : iterable of Variable or str, optional
         Variables to and through which no gradient flows, besides variables with ``stop_gradient``.
     grads : mapping of Variable or str to Variable or str, optional
-        The gradients of targets, with their dtypes and shapes: variables of the block, such as
-        feeds. The gradient of a target that is not in the mapping is ones.
+        The gradients of targets, which are variables of the block, such as feeds, with the dtypes
+        and shapes of the targets. A target that is not in the mapping has a gradient of ones.
     allow_unused : bool
-        Omit wanted variables on which no target depends, or only through integers or
-        ``stop_gradient``: their gradients are zero. By default these raise an error.
+        Omit wanted variables whose gradients are zero, because no target depends on them, or only
+        through integers or ``stop_gradient``. By default such variables raise an error.
 
     Returns
     -------
@@ -63,9 +63,9 @@ def append_backward(
     Raises
     ------
     GradientError
-        If a wanted variable gets no gradient; if a gradient must flow through an operator without a
-        rule; if a value is overwritten before a gradient reads it; if a key of `grads` is not a
-        target, or its variable does not fit it.
+        If a wanted variable does not get a gradient, a gradient must flow through an operator
+        without a rule, a value is overwritten before a gradient reads it, a key of `grads` is not a
+        target, or its variable does not fit the target.
     ProgramError
         If the body of a composite breaks a rule for bodies (`opwright.op.BodyContext`).
 
@@ -77,7 +77,7 @@ def append_backward(
     """
     if not isinstance(targets, Variable) and not iterates(targets):
         raise GradientError(
-            f"append_backward: targets must be a Variable or a list of these, got {targets!r}; "
+            f"append_backward: targets must be a Variable or a list of Variables, got {targets!r}; "
             "pass the loss"
         )
     listed = [targets] if isinstance(targets, Variable) else list(targets)
@@ -97,8 +97,7 @@ def append_backward(
 def append_gradients(target: Variable, by: Iterable[Variable]) -> dict[str, Variable]:
     """Append the gradients of a target as `append_backward` does; return them by name.
 
-    They are zeros for variables that the target does not depend on, as for an argument that a
-    function does not use.
+    They are zeros for variables that the target does not depend on, such as unused arguments.
     """
     block = _check_targets([target])
     names = [target.name]
@@ -147,7 +146,7 @@ def _check_targets(targets: list[Variable]) -> Block:
                 f"{target!r}"
             )
         if not is_float(target.dtype):
-            raise GradientError(f"append_backward: a target must be float, got {target!r}")
+            raise GradientError(f"append_backward: targets must have a float dtype, got {target!r}")
     return targets[0].block
 
 
@@ -211,7 +210,7 @@ def _check_dependence(route: Route, targets: list[str]) -> None:
 
 
 def _is_unused(walk: Walk, key: Key) -> bool:
-    """Whether targets depend on a value without gradient only through paths that need none."""
+    """Whether all paths from a value without gradient to the targets may lack a gradient."""
     paths = walk.route.paths
     return not walk.reasons and not any(
         isinstance(forward.op.definition.gradient, NoGradient)
@@ -223,8 +222,8 @@ def _is_unused(walk: Walk, key: Key) -> bool:
 def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str]) -> bool:
     """Whether the user has cut off a wanted variable that got no gradient.
 
-    False if the rules define its gradient as zero. Raises GradientError if the gradient ended for
-    another reason: it is never silently zero.
+    Return False if the rules define its gradient as zero. GradientError is raised if the gradient
+    ended for another reason, so it is never silently zero.
     """
     if key not in walk.route.paths.influence:
         return False

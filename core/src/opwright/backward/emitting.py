@@ -25,8 +25,7 @@ def append_zeros(block: Block, like: str, name: str) -> str:
 class GradientEmitter(BlockPlace):
     """Writes gradient operators at the end of a block, after all forward operators.
 
-    Outputs start as temporaries, which can be renamed: when they are named, it is not
-    yet known of which variables they are gradients.
+    Outputs start as temporaries, renamed once it is known of which variables they are gradients.
     """
 
     def __init__(self, block: Block, versions: Versions) -> None:
@@ -45,7 +44,7 @@ class GradientEmitter(BlockPlace):
     def emit(self, type: str, inputs: Given, outputs: Wanted, attrs: Attrs) -> dict[str, list[str]]:
         """Emit one operator; see `opwright.describe.rule_context.Emitter`.
 
-        GradientError if a forward value is overwritten before the operator reads it.
+        Raises GradientError if a forward value is overwritten before the operator reads it.
         """
         definition = definition_of(type)
         slots = definition.proto.read_slots
@@ -69,7 +68,7 @@ class GradientEmitter(BlockPlace):
         return name
 
     def check_unchanged(self, name: str, reader: str) -> None:
-        """Raise GradientError if the forward value of this name is overwritten later."""
+        """Raise GradientError if a later operator overwrites the forward value of this name."""
         overwriter = self._versions.find_overwriter(name)
         if overwriter is not None:
             raise GradientError(
@@ -82,7 +81,7 @@ class GradientEmitter(BlockPlace):
         return self._renamed.get(name, name)
 
     def rename(self, temporary: str, name: str) -> str | None:
-        """Assign a temporary its final name, like `name`, and return it; None if it has one."""
+        """Give a temporary a final name, derived from `name`, and return it; None if it has one."""
         ops = self._mentions.pop(temporary, None)
         if ops is None:
             return None

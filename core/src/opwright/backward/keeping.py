@@ -12,7 +12,7 @@ from opwright.program.transforms import clone_operator
 
 
 class Keeping:
-    """Passes values of a forward loop's body to the body of its gradient.
+    """Passes values from the body of a forward loop to the body of its gradient.
 
     `outer` is the block for the scan of the gradient; `forward` is the forward loop, which is
     replaced by a loop with more stacked outputs; `body` is its body.
@@ -62,7 +62,7 @@ class Keeping:
         return described
 
     def turns(self) -> str | None:
-        """Return the variable with the number of iterations; None if all run."""
+        """Return the variable with the number of iterations, or None if all of them run."""
         outputs, control = self._forward.op.outputs, self._control
         if control.turns_taken is not None:
             names = outputs.get(control.turns_taken)
@@ -74,7 +74,7 @@ class Keeping:
         return ForwardName.of(given[0]) if given else None
 
     def _known_arrays(self) -> dict[str, str]:
-        """Return the arrays that stack a body variable's values of all iterations, by name."""
+        """Return, by body variable, the array that stacks its values of all iterations."""
         op, control = self._forward.op, self._control
         arrays: dict[str, str] = {}
         if control.block_elements is not None:
@@ -133,7 +133,7 @@ class Keeping:
         self._forward.op = new
 
     def _copy_writers(self, block: Block) -> None:
-        """Recompute within the block the unstacked values that it reads."""
+        """Recompute in the block those values that it reads and that are not stacked."""
         writers = self._find_writers()
         names = [name for name in block.captured() if name in writers]
         copies: list[Operator] = []

@@ -4,8 +4,8 @@ The forward loop stacks the values of each iteration that the gradient reads; on
 values are recomputed. The scan carries the gradients of the carried variables, and the gradient
 sums of captured variables.
 
-A loop that recomputes its iterations becomes a loop over segments, each of which runs the original
-loop over some elements. Only the inputs of a segment are stacked for the gradient.
+A loop that recomputes its iterations becomes a loop over segments; each segment runs the original
+loop over consecutive elements. Only the inputs of a segment are stacked for the gradient.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def differentiate_loop(
 class _LoopGradient:
     """Writes one gradient.
 
-    ``_block`` is the body of the new scan. Until it is complete it is within the body of the
-    forward loop, whose variables its operators read; `Keeping` then passes them in.
+    ``_block`` is the body of the new scan. Until it is complete, it is nested in the body of the
+    forward loop, because its operators read variables of that body; then `Keeping` passes these in.
     """
 
     def __init__(
@@ -157,22 +157,22 @@ class _LoopGradient:
             self._seeds.append((grad, self._define_grad(name)))
             inner.add(route.versions.last_key(name), self._seeds[-1][1])
         if self._is_segment and len(self._body.ops) == 1:
-            # One loop adds to the earlier sums within the iteration, in the order of
-            # a loop without segments, so results are bitwise identical.
+            # A segment that is a single loop adds to the earlier sums itself, in the order of a
+            # loop without segments, so results are bitwise identical.
             self._sums = {name: self._define_grad(name, "/sum") for name in self._captured}
             inner.sums = self._sums
         inner.run()
         self._local, self._blocked = self._walk.collect(inner, self._forward)
 
     def _define_grad(self, name: str, word: str = "") -> str:
-        """Define a variable of the gradient's body like a variable of the body; return its name."""
+        """Define a variable like one of the forward body in the gradient body; return its name."""
         like = self._body.var(name)
         free = self._program.free_name(self._prefix + name + GRAD_SUFFIX + word)
         self._block.define_var(free, like.shape, like.dtype)
         return free
 
     def _gives_init(self, i: int) -> bool:
-        """Whether an initial value has a gradient; if no iteration runs, it is the result's."""
+        """Whether an initial value has a gradient, which is the result's if no iteration runs."""
         name = self._inputs[i]
         return self._wanted_init[i] and (name in self._local or name not in self._blocked)
 
@@ -219,8 +219,9 @@ class _LoopGradient:
         """Append the scan, and return the gradients that it computes."""
         if turns is not None and elements:
             raise GradientError(
-                f"{self._forward}: if the number of iterations is known only at run time, its "
-                "sequences must need no gradient, got one; set stop_gradient=True"
+                f"{self._forward}: a loop whose number of iterations is known only at run "
+                "time has no gradient for its sequences, got a sequence that needs one; set its "
+                "stop_gradient=True"
             )
         scan = _scan_control(self._forward)
         captured = self._control.captured
@@ -337,7 +338,7 @@ def _define_like(
     *,
     segmented: bool = False,
 ) -> tuple[str, ...]:
-    """Define copies of variables of the body in a segment, or arrays of them; return names."""
+    """Define copies of body variables in a segment, or arrays of them; return their names."""
     new_names = []
     for name in names:
         like = body.var(name)

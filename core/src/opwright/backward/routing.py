@@ -1,7 +1,7 @@
 """Finds the operators through which gradients flow, and why a gradient stops.
 
-Composites without a gradient rule on a path are replaced by their bodies, in the program itself.
-Names are mutable, so a value is a name and a version: version 0 of a name is its value before the
+Composites on a path that lack a gradient rule are replaced by their bodies in the program itself.
+Names are mutable, so a value consists of a name and a version. Version 0 is the value before the
 block runs, and each write creates the next version.
 """
 
@@ -22,7 +22,7 @@ from opwright.program.operator import definition_of
 
 
 class Key(NamedTuple):
-    """One value of a block: the name, and how often it was written before."""
+    """One value of a block: its name, and the number of writes of that name so far."""
 
     name: str
     version: int
@@ -68,7 +68,7 @@ class ForwardOp:
         return next(self.op.output_names())
 
     def data_reads(self) -> Sequence[Key]:
-        """Return the values whose data it, or the composition of its gradient, reads."""
+        """Return the values whose data the operator, or the composition of its gradient, reads."""
         definition = self.op.definition
         slots, more = definition.proto.read_slots, composition_reads(definition)
         return [
@@ -139,7 +139,7 @@ class Versions:
         return Key(name, self.last.get(name, 0))
 
     def find_overwriter(self, name: str) -> ForwardOp | None:
-        """Return the operator that overwrites a forward value, None if it lasts to the end."""
+        """Return the operator that overwrites a forward value, or None if it lasts to the end."""
         if isinstance(name, ForwardName) and name.version != self.last.get(name, 0):
             return self.writers[Key(str(name), name.version + 1)]
         return None
@@ -186,7 +186,7 @@ class Paths:
                 self.influence.update(forward.data_reads())
 
     def find_needed(self, wanted: Iterable[Key]) -> set[Key]:
-        """Return all values that depend on the wanted ones through operators with gradients."""
+        """Return all values that depend on `wanted` through operators with gradients."""
         needed = set(wanted)
         for forward in self._versions.forward:
             if isinstance(forward.op.definition.gradient, NoGradient):
@@ -209,13 +209,13 @@ class Paths:
         return path[::-1]
 
     def find_stop(self, key: Key) -> Stop | None:
-        """Return why no gradient flows to or through a value; None if one flows."""
+        """Return why no gradient flows to or through a value, or None if a gradient can flow."""
         name = key.name
         if name in self._stopped:
             return Stop(f"{name!r} is in no_grad", True)
         variable = self._block.find_var(name)
         if variable is None or not is_float(variable.dtype):
-            return Stop(f"{variable!r} is no float and has no gradient", False)
+            return Stop(f"{variable!r} does not have a float dtype, so it has no gradient", False)
         if variable.stop_gradient:
             return Stop(f"{name!r} has stop_gradient=True", True)
         return None
@@ -244,7 +244,7 @@ class Paths:
     def _is_selection(self, forward: ForwardOp, key: Key) -> bool:
         """Whether a value identifies the selected elements, as the index of max_pool2d.
 
-        It is not a float, and only the operator's gradient reads it: its own gradient is zero.
+        Its dtype is not float and only the gradient operator reads it, so its gradient is zero.
         """
         slots = forward.op.definition.proto.outputs
         is_saved = any(s.intermediate and key in forward.writes.get(s.name, ()) for s in slots)
@@ -266,9 +266,9 @@ def find_route(
 ) -> Route:
     """Return how gradients flow from targets to wanted variables, after expanding composites.
 
-    By default all trainable parameters on which the targets depend are wanted. An input counts as
-    reached if the body of a composite does not read its values, as for an empty result: its
-    gradient is zero.
+    By default all trainable parameters on which the targets depend are wanted. If the body of a
+    composite does not read the values of an input, as for an empty result, the input counts as
+    reached, with a gradient of zero.
     """
     reached: Collection[str] | None = None
     while True:
@@ -298,7 +298,7 @@ def _reached_parameters(block: Block, paths: Paths) -> list[str]:
 
 
 def _wanted_key(block: Block, versions: Versions, name: str) -> Key:
-    """Return the initial value of a given variable, the last value of any other."""
+    """Return the initial value of a given variable, or the last value of any other variable."""
     variable = block.find_var(name)
     if variable is not None and (variable.persistable or variable.is_data):
         return Key(name, 0)
@@ -306,7 +306,7 @@ def _wanted_key(block: Block, versions: Versions, name: str) -> Key:
 
 
 def _needs_expansion(forward: ForwardOp) -> bool:
-    """Whether an operator is differentiated by differentiating its body."""
+    """Whether differentiating an operator means differentiating its body."""
     definition = forward.op.definition
     return definition.gradient is None and definition.body is not None
 
@@ -329,7 +329,7 @@ def _expand_composites(block: Block, versions: Versions, chosen: Collection[Forw
 
 
 def _write_body(block: Block, op: Operator, ops: list[Operator]) -> bool:
-    """Append the operators of a composite's body to a list; see `BodyEmitter.write`."""
+    """Append the operators in the body of a composite to a list; see `BodyEmitter.write`."""
     emitter = BodyEmitter(
         op.definition,
         op.inputs,

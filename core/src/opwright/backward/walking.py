@@ -1,4 +1,4 @@
-"""Walks from the targets back through the operators: calls gradient rules, sums their results."""
+"""Walks from the targets back through the operators, calls gradient rules and sums the results."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Walk:
         self.emitter = GradientEmitter(route.block, route.versions)
         self.grads: dict[Key, str] = {}  # of the wanted values, each a separate variable
         self.reasons: list[str] = []  # why control flow lacks a wanted gradient
-        self.sums: dict[str, str] = {}  # of captured variables: initial sums instead of 0
+        self.sums: dict[str, str] = {}  # of captured variables: the initial sums, instead of 0
         self._wanted = frozenset(route.wanted.values())
         self._partials: dict[Key, list[str]] = {}
 
     def collect(self, inner: Walk, forward: ForwardOp) -> tuple[dict[str, str], set[str]]:
-        """Return the gradients of a walk over a body, by name, and the names that are cut off.
+        """Return the gradients of a walk over a body, by name, and the names without a gradient.
 
-        The reasons for that are added to `reasons`.
+        The reasons for missing gradients are added to `reasons`.
         """
         grads, blocked = {}, set()
         self.reasons.extend(inner.reasons)
@@ -56,7 +56,7 @@ class Walk:
         return grads, blocked
 
     def seed(self, target: Key, given: str | None = None) -> None:
-        """Begin with the gradient of a target: a given variable, or ones."""
+        """Set the gradient of a target to a given variable, or to ones."""
         self.emitter.prefix = self.prefix + target.name + GRAD_SUFFIX
         type, source, attrs = FILL_LIKE, target.name, {"value": 1.0}
         if given is not None:
@@ -126,7 +126,7 @@ class Walk:
         return context.input_grads
 
     def check_forward(self, forward: ForwardOp) -> None:
-        """Raise the error of an operator's shape rule: a program from a file is not checked yet."""
+        """Infer the operator's shapes to raise errors, since a program from a file is unchecked."""
         op, var = forward.op, self.block.var
         inputs = {slot: list(map(var, names)) for slot, names in op.inputs.items()}
         infer_outputs(self.block, op.definition, inputs, op.attrs, op.outputs)
@@ -145,7 +145,7 @@ class Walk:
         self.add(key, str(name))
 
     def _close(self, key: Key) -> str | None:
-        """Sum and name the gradients that were added for a value; None if there are none."""
+        """Sum and name the gradients that were added for a value; None if none were added."""
         partials = self._partials.pop(key, None)
         if partials is None:
             return None

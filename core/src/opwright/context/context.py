@@ -1,6 +1,6 @@
 """The Context: the available operators, kernels, devices and passes, and the pins.
 
-The default Context is one of the few globals of opwright. Discovery makes it at first use.
+The default Context is one of the few globals of opwright. Discovery creates it at first use.
 `context_guard` replaces it for a block, in the thread or task that enters it.
 """
 
@@ -25,17 +25,17 @@ from opwright.messages.names import hint
 from opwright.packages import ANY, PluginFailure
 from opwright.registry import KernelEntry
 
-if TYPE_CHECKING:  # 10 ms; a list of types needs none
+if TYPE_CHECKING:  # importing it takes 10 ms
     from opwright.describe.op_proto import OpProto
 
 
 class Context:
-    """Registries, pins and prepared kernels: everything besides a program that determines a plan.
+    """Registries, pins and prepared kernels, which together with a program determine a plan.
 
     Parameters
     ----------
     registries : Registries, optional
-        By default empty registries, to be filled manually; `Context.discover` fills them from
+        By default, empty registries that are filled manually; `Context.discover` fills them from
         installed plugins.
     records : sequence of PluginRecord
         The plugins that filled them.
@@ -49,14 +49,14 @@ class Context:
     records : tuple of PluginRecord
         The registrations of each plugin.
     settings : Settings
-        The environment variables about plugins, when the Context was made or last refreshed.
+        The environment variables for plugins, as read when the Context was made or last refreshed.
     epoch : Epoch
         Incremented by additions to registries, changes of pins or of the number of threads, and
         `refresh`. Plans are compared with it when they are looked up.
     prepared : dict
         Weak references to the kernels prepared for plans, by the keys of `lower`.
     refusals : dict
-        Why kernels are not prepared, by the same keys.
+        The reasons why kernels were not prepared, by the same keys.
     functions : dict
         The operator functions by type prefix, see `opwright.ops`.
     """
@@ -101,8 +101,8 @@ class Context:
     def _discover(self) -> None:
         if _discovering.get():
             raise PluginError(
-                "discovery: a plugin needed the registries while they were being filled; a hook "
-                "module must only name things: import modules that use operators at first use"
+                "discovery: a plugin used the registries while they were being filled; a hook "
+                "module must only register names, so import modules that use operators at first use"
             )
         with setting(_discovering, True):
             self._set(*discover(self._paths, self.settings))
@@ -134,7 +134,7 @@ class Context:
 
     @property
     def pins(self) -> Mapping[str, str]:
-        """The pinned library of each operator type, or of ``"*"``."""
+        """The pinned library of each operator type, and of ``"*"``."""
         return self._pins
 
     @property
@@ -145,17 +145,17 @@ class Context:
     def pin(self, op_type: str, library: str) -> contextlib.AbstractContextManager[None]:
         """Choose the library whose kernels compute an operator, regardless of their priority.
 
-        Takes effect at once, for every thread that uses this Context. As a context manager it lasts
-        until the end of the block. `with_pins` is for only one thread.
+        The pin takes effect at once, for every thread that uses this Context. Used as a context
+        manager, it lasts until the end of the block. To pin for one thread only, use `with_pins`.
 
         Parameters
         ----------
         op_type : str
-            An operator type: only this library's kernels are used for it, on every device, and an
-            error is raised if none fits. ``"*"``: the library's kernels come first for every
-            operator that has one; other libraries compute the rest.
+            For an operator type, only kernels of this library are used, on every device, and an
+            error is raised if none fits. For ``"*"``, kernels of the library come first for every
+            operator that it supports; other libraries compute the rest.
         library : str
-            ``"numpy"``, ``"onednn"``, a plugin's name.
+            A library name, such as ``"numpy"`` or ``"onednn"``, or the name of a plugin.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Context:
         return self._unpin_after(op_type, self._set_pin(op_type, library))
 
     def _set_pin(self, op_type: str, library: str | None) -> str | None:
-        """Set or remove a pin, and return the library of the previous one."""
+        """Set or remove a pin, and return the previously pinned library."""
         with self._pin_lock:
             before = self._pins.get(op_type)
             pins = {key: value for key, value in self._pins.items() if key != op_type}
@@ -182,11 +182,11 @@ class Context:
             self._set_pin(op_type, before)
 
     def unpin(self, op_type: str) -> None:
-        """Remove the pin of one operator type or of ``"*"``, if there is one."""
+        """Remove the pin of an operator type or of ``"*"``, if it exists."""
         self._set_pin(op_type, None)
 
     def with_pins(self, pins: Mapping[str, str]) -> Context:
-        """Return a Context with the same registries, and only these pins.
+        """Return a Context with the same registries, but only these pins.
 
         >>> with context_guard(current_context().with_pins({"*": "numpy"})):
         ...     pass
@@ -196,20 +196,20 @@ class Context:
         return self._twin(pins, self._chosen_options)
 
     def with_options(self, options: Mapping[str, Any]) -> Context:
-        """Return a Context with the same registries and pins, and only these options.
+        """Return a Context with the same registries and pins, but only these options.
 
         They apply to eager calls and to networks compiled or run under this Context;
-        ``Network.compile(options=...)`` chooses them for one network.
+        ``Network.compile(options=...)`` sets options for one network.
 
         Parameters
         ----------
         options : mapping of str to value
-            By name, ``{"cuda.allow_tf32": True}``; `options` lists all.
+            By name, such as ``{"cuda.allow_tf32": True}``; `options` lists all of them.
 
         Raises
         ------
         SettingError
-            For an unknown option, naming the nearest, and for a value of a wrong type.
+            For an unknown option, with the most similar name, and for a value of the wrong type.
         """
         return self._twin(self._pins, self.options.check("Context.with_options", options))
 
@@ -251,9 +251,9 @@ def current_context() -> Context:
 
 def _make_default() -> Context:
     global _default  # noqa: PLW0603 - one of the few globals there are
-    # No lock while hook modules are imported: a thread that imports one of them and needs the
-    # Context would wait for this thread, and this one for its import lock. Two threads
-    # that get here together both run discovery, and the first Context is kept.
+    # No lock is held while hook modules are imported. Otherwise a thread that imports a hook module
+    # and needs the Context would deadlock with this thread, which waits for its import lock. If two
+    # threads get here at once, both run discovery, and the first Context is kept.
     context = Context.discover()
     context.epoch = context.report.epoch = default_epoch
     with _default_lock:
@@ -278,6 +278,6 @@ def op_proto(type: str) -> OpProto:
     Raises
     ------
     OperatorNotFoundError
-        With the nearest type, and the package to install.
+        With the most similar type, and the package to install.
     """
     return current_context().ops.get(type).proto

@@ -28,11 +28,11 @@ class Candidate(NamedTuple):
     entry : KernelEntry
         The kernel.
     rank : int
-        1 for the first candidate of its dtype; 0 for a rejected one.
+        1 for the first candidate of its dtype; 0 for a rejected kernel.
     verdict : str
-        ``"chosen"``, ``"accepted"`` (tried if all earlier ones refuse) or ``"rejected"``.
+        ``"chosen"``, ``"accepted"`` (tried if all earlier candidates refuse) or ``"rejected"``.
     reason : str
-        Why; empty for the chosen one.
+        The reason for the verdict; empty for the chosen kernel.
     """
 
     entry: KernelEntry
@@ -61,7 +61,7 @@ class Candidate(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Explanation:
-    """Every kernel of one operator type, as a table: ``print(explain("softmax"))``.
+    """All kernels of one operator type; ``print(explain("softmax"))`` shows them as a table.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Explanation:
     dtype : str or None
         None: any.
     candidates : list of Candidate
-        The accepted ones in the order in which they are tried, then the rejected ones.
+        First the accepted kernels, in the order in which they are tried, then the rejected kernels.
     notes : list of str
         The applied pin, and plugins that failed to load or cannot report whether they refuse.
     otherwise : str
@@ -126,7 +126,7 @@ def explain(
     context: Context | None = None,
     refusals: Iterable[tuple[KernelEntry, str]] = (),
 ) -> Explanation:
-    """List every kernel of an operator: the used one, and why the other kernels are not used.
+    """List all kernels of an operator, with the reason why each is used or not.
 
     Kernels that fit the device and dtype are imported, since a failed import rejects a kernel. A
     kernel is also rejected if its plugin reports that it refuses on this machine.
@@ -140,7 +140,7 @@ def explain(
     dtype : str, numpy.dtype or type, optional
         Dtype that selects the kernel; by default any.
     context : Context, optional
-        By default the current one.
+        By default the current Context.
     refusals : iterable of (KernelEntry, str)
         Kernels that refused when a plan was prepared, and why: a kernel may refuse certain shapes
         or attributes, which are unknown to this function.
@@ -188,12 +188,12 @@ def explain(
         if reason is not None:
             rejected.append(Candidate(entry, 0, "rejected", reason))
             continue
-        # Without a dtype, each dtype has its own first kernel, as different dtypes never compete.
+        # Without a dtype, each dtype has its own first kernel, since dtypes do not compete.
         rivals = [
             other for other in accepted if name or fits_dtype((other.entry.dtype,), entry.dtype)
         ]
         rank = 1 + len(rivals)
-        waiting = "tried if those above refuse" if rank > 1 else ""
+        waiting = "tried if the kernels above refuse" if rank > 1 else ""
         accepted.append(Candidate(entry, rank, "accepted" if rank > 1 else "chosen", waiting))
     pin = context.pins.get(op_type) or context.pins.get(ANY)
     pins = [] if pin is None else [f"the Context pins {op_type} to the library {pin!r}"]
@@ -218,9 +218,9 @@ def _check_types(op_type: object, context: object) -> None:
 def _without_kernel(definition: OpDefinition) -> str:
     """Return how an operator runs if no kernel fits; empty if it cannot."""
     if definition.body is not None:
-        return "a composite, run as the simpler operators of its body"
+        return "a composite, which runs as the simpler operators of its body"
     if definition.control is not None:
-        return "control flow, its blocks run as plans of their own"
+        return "control flow, whose blocks run as separate plans"
     return ""
 
 

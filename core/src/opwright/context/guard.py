@@ -12,12 +12,12 @@ from opwright._runtime import Epoch
 T = TypeVar("T")
 
 guarded_context: ContextVar[Any] = ContextVar("opwright_context", default=None)
-"""The Context of the innermost `context_guard` of this thread or task, None outside any guard."""
+"""The Context of the innermost `context_guard` of this thread or task; None outside any guard."""
 
 
 @contextmanager
 def setting(variable: ContextVar[Any], value: T) -> Iterator[T]:
-    """Set a variable of this thread or task within a block, which gets the value."""
+    """Set a context variable within a block, which receives the value."""
     token = variable.set(value)
     try:
         yield value
@@ -26,11 +26,11 @@ def setting(variable: ContextVar[Any], value: T) -> Iterator[T]:
 
 
 default_epoch: Final = Epoch()
-"""The epoch of the default Context, and of cached plans before it exists."""
+"""The epoch of the default Context; cached plans use it even before that Context exists."""
 
 _unchanged: Final = Epoch()
 
 
 def is_unchanged() -> bool:
-    """Return whether the default Context is current, without pins and later registrations."""
+    """Return whether the default Context is current, without pins or later registrations."""
     return guarded_context.get() is None and default_epoch.now == _unchanged.now

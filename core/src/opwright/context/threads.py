@@ -1,8 +1,8 @@
-"""The number of threads of kernels: a setting of the process, because its cores are shared.
+"""The number of threads of kernels, which is a process-wide setting because cores are shared.
 
-Whether results may depend on that number is also a setting, for plans that do not specify it. Both
-are deliberately global. Every change advances the epochs, so plans are lowered again. Thread
-libraries do not survive a fork, so a child runs with one thread.
+Whether results may depend on that number is also a setting, used by plans that do not specify it.
+Both are deliberately global. Every change advances the epochs, so plans are lowered again. Thread
+libraries do not survive a fork, so a child process uses one thread.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from opwright.errors import SettingError
 from opwright.messages.arguments import suggest_arguments
 
 VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
-"""Environment variable with the count at the start of a process."""
+"""Environment variable with the initial number of threads of a process."""
 
 MAX_THREADS: Final = 1024
-"""Maximum count, more than the cores of any machine; a larger number must be a mistake."""
+"""Maximum number, more than the cores of any machine; a larger number must be a mistake."""
 
 DETERMINISTIC_VARIABLE: Final = "OPWRIGHT_DETERMINISTIC"
 """Environment variable that determines whether plans are deterministic by default."""
@@ -40,9 +40,9 @@ _is_forked = False
 def get_num_threads() -> int:
     """Return the number of threads that kernels may use.
 
-    That is the last value of `set_num_threads`, otherwise the environment variable
-    OPWRIGHT_NUM_THREADS, otherwise the number of CPUs that this process may use. Always 1 in a
-    process made by a fork.
+    This is the last value given to `set_num_threads`, otherwise the environment variable
+    OPWRIGHT_NUM_THREADS, otherwise the number of CPUs that this process may use. It is always 1 in
+    a process created by a fork.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def get_num_threads() -> int:
 
 
 def is_forked() -> bool:
-    """Return whether this process was forked: its parent's threads are gone."""
+    """Return whether this process was forked, so it lacks the threads of its parent."""
     return _is_forked
 
 
@@ -65,8 +65,8 @@ def is_forked() -> bool:
 def is_deterministic() -> bool:
     """Return whether plans by default give bitwise identical results for any number of threads.
 
-    Read from OPWRIGHT_DETERMINISTIC at first use, by default False; SettingError if it is neither 0
-    nor 1.
+    The value is read from OPWRIGHT_DETERMINISTIC at first use and is False by default; SettingError
+    if it is neither 0 nor 1.
     """
     return read_switch(DETERMINISTIC_VARIABLE)
 
@@ -79,9 +79,10 @@ def count_for_plan(deterministic: bool) -> int:
 
 @suggest_arguments
 def set_num_threads(n_threads: SupportsIndex) -> None:
-    """Set the number of threads of kernels, in every Context, from the next call on.
+    """Set the number of threads of kernels in every Context, starting with the next call.
 
-    Plans are lowered again. The last bits of results may differ if a kernel sums in another order.
+    Plans are lowered again. Results may differ in the last bits if a kernel sums in a different
+    order.
 
     Parameters
     ----------
@@ -91,12 +92,12 @@ def set_num_threads(n_threads: SupportsIndex) -> None:
     Raises
     ------
     SettingError
-        For any other value; for more than 1 in a process made by a fork.
+        For any other value, and for more than 1 in a process created by a fork.
     """
     count = _check(n_threads)
     if _is_forked and count > 1:
         raise SettingError(
-            f"set_num_threads: must be 1 in a process made by a fork, got {count}: thread "
+            f"set_num_threads: must be 1 in a process created by a fork, got {count}: thread "
             "libraries do not survive it; start workers afresh, with multiprocessing's 'spawn'"
         )
     global _n_threads  # noqa: PLW0603 - the setting itself
@@ -108,7 +109,7 @@ def set_num_threads(n_threads: SupportsIndex) -> None:
 
 
 def count_from_environment(environ: Mapping[str, str]) -> int:
-    """Return the count in an environment, by default the number of usable CPUs."""
+    """Return the number in an environment, by default the number of usable CPUs."""
     text = environ.get(VARIABLE, "").strip()
     if not text:
         return min(len(os.sched_getaffinity(0)), MAX_THREADS)
@@ -129,7 +130,7 @@ def _check(n_threads: SupportsIndex) -> int:
         return count
     raise SettingError(
         f"set_num_threads: must be an int from 1 to {MAX_THREADS}, got {n_threads!r}; "
-        "give the number of cores that kernels shall use"
+        "give the number of cores that kernels may use"
     )
 
 

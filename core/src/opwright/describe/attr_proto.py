@@ -22,9 +22,10 @@ from opwright.messages.names import hint
 
 
 class ProtoValue:
-    """Immutable; compared, hashed and copied by `_fields`, in the order of ``__init__``.
+    """An immutable object that is compared, hashed and copied by its `_fields`.
 
-    A frozen dataclass with slots would be equivalent, but takes half a millisecond to define.
+    The fields are in the order of the arguments of ``__init__``. A frozen dataclass with slots
+    would be equivalent, but takes half a millisecond to define.
     """
 
     __slots__ = ()
@@ -68,11 +69,11 @@ class AttrProto(ProtoValue):
     Attributes
     ----------
     name, comment : str
-        The name, and one sentence for readers of the documentation.
+        The name, and a sentence for the documentation.
     type : AttrType
-        INT has 64 bits, FLOAT is a double; the value of a BLOCK is the index of a block.
+        An INT has 64 bits, a FLOAT is a double, and the value of a BLOCK is the index of a block.
     default : AttrValue or None
-        The value if none is given; None if there is no default.
+        The value that is used if none is given; None if there is no default.
     min, max : int, float or None
         Bounds of the value, or of each element of a list.
     min_exclusive, max_exclusive : bool
@@ -80,8 +81,8 @@ class AttrProto(ProtoValue):
     allowed : tuple
         The allowed values, or elements; empty if any value is allowed.
     required : bool
-        Whether a value must be given. An attribute that is not required and has no default may be
-        absent; it is None then.
+        Whether a value must be given. An attribute that is neither required nor has a default may
+        be absent; its value is None then.
     length : int
         For a list of numbers or bools, the number of times that a single value is repeated.
     operand : bool
@@ -103,8 +104,7 @@ class AttrProto(ProtoValue):
     length: int
     operand: bool
     added: bool
-    # For the fast path of `check`: the type of a scalar, or of the elements of a list, and whether
-    # any value is allowed.
+    # For the fast path of `check`: scalar or element type, and whether any value is allowed.
     _exact: object
     _element: object
     _free: bool
@@ -153,7 +153,7 @@ class AttrProto(ProtoValue):
 
     @property
     def has_default(self) -> bool:
-        """Whether a missing value is filled in."""
+        """Whether a default is filled in for a missing value."""
         return self.default is not None
 
     @property
@@ -183,8 +183,7 @@ class AttrProto(ProtoValue):
         """Return `value` as exactly the plain Python type that the attribute declares.
 
         NumPy numbers are converted, an int is accepted as a float, lists become tuples, a single
-        number becomes a list, and a dtype attribute accepts everything that NumPy accepts as
-        a dtype.
+        number becomes a list, and a dtype attribute accepts all that NumPy accepts as a dtype.
 
         Raises
         ------
@@ -200,7 +199,7 @@ class AttrProto(ProtoValue):
         return self._check_closely(op_type, value)
 
     def _admits_all(self, elements: Sequence[Any]) -> bool:
-        """Whether the elements of a list are in range and do not need conversion."""
+        """Whether all elements of a list are in range and have the exact type."""
         if elements and set(map(type, elements)) != {self._element}:
             return False
         if self._element is int and elements and not self.allowed:
@@ -208,7 +207,7 @@ class AttrProto(ProtoValue):
         return self._free or all(map(self._admits, set(elements)))
 
     def _admits(self, element: Any) -> bool:
-        """Whether one element is in range; nan never is."""
+        """Whether one element is in range, which nan never is."""
         if self.allowed:
             return element in self.allowed
         low, high = self.min, self.max
@@ -245,7 +244,7 @@ class AttrProto(ProtoValue):
         )
 
     def _examples(self) -> Iterable[Any]:
-        """Return example elements; the rule may allow only some of them."""
+        """Return example elements, of which the rule may allow only some."""
         bounds = tuple(bound for bound in (self.min, self.max) if bound is not None)
         return self.allowed or (*_EXAMPLES[self.type], *bounds)
 
@@ -262,7 +261,7 @@ class AttrProto(ProtoValue):
 
 
 def _convert(type: AttrType, value: Any) -> Any:
-    """Return a value with its exact type, or unchanged if the types differ, for rules to refuse."""
+    """Return a value with its exact type, or unchanged if it has none, so that rules refuse it."""
     converted = convert_value(type, value)
     return value if converted is None else converted
 

@@ -28,7 +28,7 @@ class AttrType(enum.IntEnum):
 
     @property
     def element(self) -> AttrType:
-        """The type of one element of a list; of any other type, the type itself."""
+        """The element type of a list type; otherwise the type itself."""
         return _ELEMENTS.get(self, self)
 
     @property
@@ -38,7 +38,7 @@ class AttrType(enum.IntEnum):
 
     @property
     def is_numeric(self) -> bool:
-        """Whether values, or their elements, can have a range."""
+        """Whether values, or their elements, can have a range of allowed values."""
         return self.element in (AttrType.INT, AttrType.FLOAT)
 
     @property
@@ -80,9 +80,8 @@ def convert_element(type: AttrType, value: object) -> Any:
     """Return `value` as exactly the Python type of an element, or None if the types differ.
 
     A bool is not an int, and an int is not a bool. Arrays without axes are accepted,
-    including NumPy scalars. An int becomes a float,
-    or stays a 64-bit int if no float is equal: integer dtypes get the exact value of
-    FLOAT attributes.
+    including NumPy scalars. For a FLOAT, an int becomes a float, or stays a 64-bit int if no float
+    equals it, so that integer dtypes get the exact value.
     """
     value = _as_plain(value)
     if type is AttrType.BOOL:
@@ -97,7 +96,7 @@ def convert_element(type: AttrType, value: object) -> Any:
 
 
 def _as_plain(value: object) -> object:
-    """Return an array of any library as Python objects; return any other value unchanged."""
+    """Convert an array of any library to Python objects; return any other value unchanged."""
     tolist = getattr(value, "tolist", None)
     return value if tolist is None else tolist()
 
@@ -110,7 +109,7 @@ def _as_float(value: int) -> float | int | None:
 
 
 def find_inexact(values: Iterable[AttrValue | None]) -> int | None:
-    """Return an integer among values of FLOAT attributes that no double equals, or None."""
+    """Return an integer in the value of a FLOAT attribute that no double equals, or None."""
     numbers = (n for value in values for n in (value if isinstance(value, tuple) else (value,)))
     return next((number for number in numbers if isinstance(number, int)), None)
 

@@ -1,4 +1,4 @@
-"""Describes the control flow of operators with blocks as data, for lowering."""
+"""Data that describes the control flow of operators with blocks, for lowering."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class BodyNames(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Control flow: one of two blocks runs, selected by `condition`.
+    """Control flow in which one of two blocks runs, selected by `condition`.
 
     Attributes
     ----------
     condition : str
-        The input slot with a bool of one element; if it is true, the first block runs.
+        The input slot for a bool of one element; if it is true, the first block runs.
     captured : str
-        The duplicable input slot with the outer variables that the blocks read, by their names.
+        The duplicable input slot for the outer variables that the blocks read by their names.
     outputs : str
         The duplicable output slot.
     blocks : tuple of (str, str)
-        For each branch: its BLOCK attribute, and the STRINGS attribute with the names of the
-        block's variables that become the outputs.
+        For each branch, its BLOCK attribute, and the STRINGS attribute that names the variables of
+        the block that become the outputs.
     """
 
     condition: str
@@ -45,21 +45,21 @@ class Branch(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """Control flow: a block runs repeatedly, each iteration on the results of the previous one.
+    """Control flow in which a block runs repeatedly, each time on the previous iteration's results.
 
-    With a condition it runs while the condition holds. Without one it runs once for each element of
-    the sequences.
+    With a condition, the block runs while the condition holds. Without a condition, it runs once
+    for each element of the sequences.
 
     Attributes
     ----------
     condition : str or None
-        The input slot with a bool of one element that is read before the first iteration.
+        The input slot for a bool of one element that is read before the first iteration.
     carried : str
-        The duplicable input slot with the first values of the carried variables.
+        The duplicable input slot for the initial values of the carried variables.
     captured : str
-        The duplicable input slot with the outer variables that the block reads, by their names.
+        The duplicable input slot for the outer variables that the block reads by their names.
     outputs : str
-        The duplicable output slot: the carried variables after the last iteration.
+        The duplicable output slot for the carried variables after the last iteration.
     block : str
         The BLOCK attribute.
     block_inputs : str
@@ -69,27 +69,28 @@ class Loop(NamedTuple):
     block_condition : str or None
         The STRING attribute with the name of the block's next condition.
     max_iterations : str or None
-        The INT attribute that limits the iterations. Without condition and sequences it is
-        their number.
+        The INT attribute that limits the iterations. Without condition and sequences, exactly this
+        many iterations run.
     sequences : str or None
-        The duplicable input slot with arrays; each iteration reads one element along axis 0.
+        The duplicable input slot for arrays; each iteration reads one element along axis 0.
     block_elements : str or None
         The STRINGS attribute with the block's names of these elements.
     stacks : tuple of (str, str)
         Duplicable output slots and, for each, the STRINGS attribute with the block's names of the
-        values that every iteration adds, stacked along axis 0. The last pair is the values saved
+        values that every iteration adds, stacked along axis 0. The last pair is for values saved
         for a gradient.
     turns : str or None
-        The input slot with an int64 of one element: the number of iterations to run.
+        The input slot for the number of iterations to run, an int64 of one element.
     turns_taken : str or None
-        The output slot with the number of iterations that ran, an int64 of one element.
+        The output slot for the number of iterations that ran, an int64 of one element.
     reverse : str or None
-        The BOOL attribute: the first iteration reads the last elements.
+        The BOOL attribute; if it is true, the first iteration reads the last elements.
     checkpoint_every : str or None
-        The INT attribute k: the gradient keeps the carried variables of every k-th iteration only.
+        The INT attribute k; the gradient keeps the carried variables of every k-th iteration only.
     segment : str or None
-        The INT attribute k: an iteration reads or adds k elements of the `segmented` names, the
-        last one the remaining ones. A gradient saves the inputs of an iteration and recomputes it.
+        The INT attribute k; an iteration reads or adds k elements of the `segmented` names, and the
+        last iteration the remaining elements. A gradient saves an iteration's inputs and recomputes
+        it.
     segmented : str or None
         The STRINGS attribute with names of `block_elements` and of stacked values.
     """
@@ -127,5 +128,5 @@ Control: TypeAlias = Branch | Loop
 
 
 def names_in(attrs: Mapping[str, Any], attr: str | None) -> tuple[str, ...]:
-    """Return the names in a STRINGS attribute; empty if no attribute is named."""
+    """Return the names in a STRINGS attribute; empty if `attr` is None."""
     return tuple(attrs.get(attr or "") or ())

@@ -1,4 +1,4 @@
-"""OpDefinition: everything that the core knows about one operator, arranged for fast access."""
+"""`OpDefinition`, which contains everything that the core needs of an operator, for fast access."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ Upgrade: TypeAlias = Callable[[dict[str, Any], int], dict[str, Any]]
 """Upgrades ``{"inputs": {slot: names}, "outputs": …, "attrs": …}`` of the given older version."""
 
 CountOutputs: TypeAlias = Callable[[InferContext], int]
-"""Maps input metas and attributes to the number of variables of the one duplicable output."""
+"""Returns the number of variables of the only duplicable output for input metas and attributes."""
 
 Unchanged: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""Returns whether, with these attributes, aliased inputs keep their values."""
+"""Returns whether aliased inputs keep their values with these attributes."""
 
 SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
-"""The metas of all variables, slot by slot in the order of the OpProto; () for absent slots."""
+"""The metas of all variables, slot by slot, in the order of the OpProto; () for absent slots."""
 
 _DtypeSource: TypeAlias = tuple[int, str | None, str | None]
-"""The index of an input slot or -1, the name of an attribute, a dtype; at most one of them."""
+"""The index of an input slot or -1, an attribute name, and a dtype; at most one of them is set."""
 
 MAX_OUTPUTS: Final = 1 << 16
 """Maximum number of variables that an attribute may request for a slot; creating them takes 1 s."""
 
 
 class NoGradient(NamedTuple):
-    """Declares that an operator intentionally has no gradient, and why."""
+    """Declares that an operator intentionally has no gradient, with the reason."""
 
     reason: str
 
 
 class OpDefinition:
-    """An operator: its OpProto, shape inference, gradient rule, and body or control flow.
+    """An operator with its OpProto, shape inference, gradient rule, and body or control flow.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class OpDefinition:
     plan_only
         As given to `OpMaker.build`.
     forward : str or None
-        The operator type whose derived gradient this is, see `grad_op`.
+        The operator type of which this is the derived gradient, see `grad_op`.
     deprecated : dict of str to str
         Maps former names of slots and attributes to their current names.
     alias_slots : tuple of (int, int)
@@ -137,9 +137,9 @@ class OpDefinition:
         return f"OpDefinition({self.op_type!r})"
 
     def rename(self, given: Mapping[str, T], warns: bool = True) -> dict[str, T]:
-        """Return given slots or attributes under their current names.
+        """Return the given slots or attributes under their current names.
 
-        SlotError if one argument is given by both names.
+        Raises SlotError if an argument is given under both names.
         """
         renamed: dict[str, T] = {}
         for name, value in given.items():
@@ -157,11 +157,11 @@ class OpDefinition:
         return renamed
 
     def leaves_inputs(self, attrs: Mapping[str, Any]) -> bool:
-        """Whether an operator with these attributes overwrites no input."""
+        """Whether an operator with these attributes leaves all inputs unchanged."""
         return not self.alias_slots or (self.unchanged is not None and self.unchanged(attrs))
 
     def output_dtype(self, index: int, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
-        """Return the dtype of an output from the OpProto, None if it does not determine one."""
+        """Return the dtype of an output, or None if the OpProto does not determine it."""
         return _read_source(self._output_sources[index], inputs, attrs)
 
     def dispatch_dtype(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str:
@@ -194,7 +194,7 @@ class OpDefinition:
         Parameters
         ----------
         inputs : tuple of tuple of Meta
-            Slot by slot in the order of the OpProto, () for an absent one; every rank is known.
+            Slot by slot in the order of the OpProto, () for an absent slot; every rank is known.
         attrs : mapping
             Complete attributes, as `OpProto.fill_attrs` gives them.
         outputs_present : tuple of int
@@ -209,7 +209,7 @@ class OpDefinition:
         AttributeValueError
             For a finite FLOAT attribute that the kernel's float dtype cannot represent.
         ShapeError
-            If shapes do not fit, or an output was left without a shape.
+            If shapes do not fit, or an output does not get a shape.
         """
         if self._input_rules:
             self._check_dtypes(inputs, attrs)
@@ -242,13 +242,13 @@ class OpDefinition:
     def output_counts(self, inputs: SlotMetas, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
         """Return the number of variables of each output slot if the caller names none.
 
-        Required slots get one, and a duplicable one as many as `count_outputs` returns. Optional
-        slots get none; outputs that alias an input get as many as the input has.
+        A required slot gets one variable, and a duplicable slot as many as `count_outputs` returns.
+        An optional slot gets none. An output that aliases an input gets as many as the input has.
 
         Raises
         ------
         SlotError
-            If the number of a duplicable output is unknown, or above `MAX_OUTPUTS`.
+            If the number of variables of a duplicable output is unknown, or exceeds `MAX_OUTPUTS`.
         """
         counts = []
         for slot in self.proto.outputs:
@@ -276,8 +276,8 @@ class OpDefinition:
     ) -> tuple[str | None, ...]:
         """Return the dtype of each output slot, using only the rules of the OpProto.
 
-        For inputs of unknown rank: shapes are not used. None if the OpProto does not determine the
-        dtype, and for absent outputs.
+        Shapes are not used, so inputs of unknown rank are allowed. The dtype is None if the OpProto
+        does not determine it, and for absent outputs.
         """
         self._check_dtypes(inputs, attrs)
         return tuple(
@@ -303,7 +303,7 @@ class OpDefinition:
     def check_slots(
         self, inputs: Mapping[str, Sequence[Any]], outputs: Mapping[str, Sequence[Any]]
     ) -> None:
-        """Check that each slot is known and has as many variables as its VarProto allows.
+        """Check that each slot exists and has a number of variables that its VarProto allows.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class OpDefinition:
         Raises
         ------
         SlotError
-            Names the nearest slot for an unknown one, and both variables of a broken alias.
+            For an unknown slot, with a similar name, and for an alias whose variables differ.
         """
         self._check_side("input", self.proto.read_slots, inputs)
         self._check_side("output", self.proto.output_slots, outputs)
@@ -327,7 +327,7 @@ class OpDefinition:
             if written != read:
                 raise SlotError(
                     f"{self.op_type}: output {slot.name!r} must be the variable of input "
-                    f"{slot.aliases!r}, got {written} and {read}; give both slots the same one"
+                    f"{slot.aliases!r}, got {written} and {read}; give both slots the same variable"
                 )
 
     def _check_side(
@@ -364,7 +364,7 @@ def _find_source(slot: VarProto, places: Mapping[str, int]) -> _DtypeSource:
 
 
 def _read_source(source: _DtypeSource, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
-    """Return the dtype of a source for these inputs and attributes; None if there is none."""
+    """Return the dtype that a source gives these inputs and attributes, or None."""
     index, attr, dtype = source
     if index >= 0:
         return inputs[index][0].dtype if inputs[index] else None

@@ -1,4 +1,4 @@
-"""Writes the docstring of an operator's function from its OpProto."""
+"""Generates the docstring of an operator function from its OpProto."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH = 96
 
 
 def make_docstring(definition: OpDefinition) -> str:
-    """Return a numpydoc docstring: comment, parameters with defaults and ranges, returns."""
+    """Return a numpydoc docstring with comment, parameters, defaults, ranges and returns."""
     proto = definition.proto
     parts = [textwrap.fill(proto.comment, _WIDTH), ""]
     parts += ["Parameters", "----------"]

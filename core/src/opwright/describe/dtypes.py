@@ -13,7 +13,7 @@ import numpy as np
 from opwright.errors import DtypeError
 from opwright.messages.names import hint
 
-# DLPack's type codes (dlpack.h, DLDataTypeCode).
+# The type codes of DLPack (DLDataTypeCode in dlpack.h).
 Array: TypeAlias = np.ndarray[Any, Any]
 """A NumPy array of any dtype and shape."""
 
@@ -41,7 +41,7 @@ _DLPACK: Final = {
 }
 
 DTYPES: Final = tuple(_DLPACK)
-"""Every canonical dtype name."""
+"""All canonical dtype names."""
 
 FLOAT_DTYPES: Final = ("float16", "bfloat16", "float32", "float64")
 """The dtypes that can have a gradient."""
@@ -50,11 +50,11 @@ INT_DTYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint
 """The integer dtypes, signed and unsigned, without bool."""
 
 NARROW_DTYPES: Final = ("float8_e4m3fn", "float8_e5m2", "int4", "uint4")
-"""Storage dtypes of one byte, to convert to and from; they have no gradient.
-``"*"`` does not include them: kernels that support them must name them."""
+"""One-byte dtypes for storage, which can only be converted and do not have gradients. ``"*"`` does
+not include them: kernels that support them must name them."""
 
 INDEX_DTYPES: Final = ("int32", "int64")
-"""The dtypes of positions and class ids."""
+"""The dtypes of indices and class ids."""
 
 MAX_DIM: Final = 2**63 - 1
 """The largest dimension in messages, DLPack and the runtime; also limits sizes in bytes."""
@@ -72,7 +72,7 @@ _FROM_NUMPY: Final[dict[np.dtype[Any], str]] = {dtype: name for name, dtype in _
 
 
 def short_dtype(dtype: str) -> str:
-    """Return ``f32`` for float32, ``bf16``, ``i8``, ``u64``, ``f8_e5m2``; bool unchanged."""
+    """Return the short name: ``f32``, ``bf16``, ``i8``, ``u64``, ``f8_e5m2``; bool is unchanged."""
     for kind, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i")):
         if dtype.startswith(kind):
             return short + dtype.removeprefix(kind)
@@ -85,7 +85,7 @@ def is_float(dtype: str) -> bool:
 
 
 def check_dtype(dtype: str, who: str = "dtype") -> None:
-    """Raise DtypeError, beginning with `who`, unless `dtype` is a canonical name."""
+    """Raise DtypeError, with `who` as prefix, unless `dtype` is a canonical name."""
     if dtype not in _DLPACK:
         raise DtypeError(f"{who}: unknown dtype, got {dtype!r}{hint(str(dtype), DTYPES, 'dtypes')}")
 
@@ -101,7 +101,7 @@ def canonical_dtype(dtype: object) -> str:
     Raises
     ------
     DtypeError
-        For a dtype that opwright does not have.
+        For a dtype that opwright does not support.
     """
     if isinstance(dtype, str) and dtype in _DLPACK:
         return dtype
@@ -109,7 +109,7 @@ def canonical_dtype(dtype: object) -> str:
         try:
             return dtype_from_numpy(np.dtype(dtype))  # type: ignore[call-overload]
         except (TypeError, ValueError, SyntaxError):
-            pass  # reported below, with the names that exist
+            pass  # reported below, with the known names
     raise DtypeError(f"dtype: unknown dtype, got {dtype!r}{hint(str(dtype), DTYPES, 'dtypes')}")
 
 
@@ -129,18 +129,17 @@ def dtype_to_numpy(dtype: str) -> np.dtype[Any]:
     Raises
     ------
     DtypeError
-        For an unknown name, and if ml_dtypes is not installed, for bfloat16 and narrow dtypes.
+        For an unknown name, and for bfloat16 and narrow dtypes if ml_dtypes is not installed.
     """
     known = _NUMPY.get(dtype)
     if known is not None:
         return known
     check_dtype(dtype)
     try:
-        import ml_dtypes  # 7 ms, and needed by few
+        import ml_dtypes  # importing it takes 7 ms, and few programs need it
     except ImportError:
         raise DtypeError(
-            f"dtype: {dtype} needs ml_dtypes besides NumPy, got no such module; "
-            "pip install ml_dtypes"
+            f"dtype: {dtype} needs ml_dtypes, which is not installed; pip install ml_dtypes"
         ) from None
     _NUMPY[dtype] = np.dtype(getattr(ml_dtypes, dtype))
     return _NUMPY[dtype]
@@ -154,14 +153,14 @@ def item_size(dtype: str) -> int:
 
 
 def dtype_to_code(dtype: str) -> int:
-    """Return the dtype as one int: DLDataType's bytes, ``code | bits << 8 | lanes << 16``."""
+    """Return the dtype as the int ``code | bits << 8 | lanes << 16``, the bytes of DLDataType."""
     if dtype not in _CODES:
         check_dtype(dtype)
     return _CODES[dtype]
 
 
 def dtype_from_code(code: int) -> str:
-    """Return the canonical name of a code of `dtype_to_code`."""
+    """Return the canonical name of a dtype code; inverts `dtype_to_code`."""
     name = _NAMES.get(code)
     if name is None:
         raise DtypeError(f"dtype: unknown DLPack type, got code {code:#x}")
@@ -182,11 +181,11 @@ _OVERFLOWS: Final = {
     "float8_e4m3fn": 464.0,
     "float8_e5m2": 61440.0,
 }
-"""Finite numbers above this, the largest one plus half a unit, round to infinity."""
+"""Finite numbers above this, the largest finite number plus half a unit, round to infinity."""
 
 
 def is_held(value: float, dtype: str) -> bool:
-    """Whether a dtype can represent a number; for floats, unless it is finite and out of range."""
+    """Whether a dtype can represent a number; a float dtype only lacks large finite numbers."""
     if dtype in _OVERFLOWS:
         if math.isinf(value):
             return dtype != "float8_e4m3fn"  # which has no infinities
@@ -207,7 +206,7 @@ def describe_held(dtype: str, value: float) -> str:
 
 
 def wider_dtype(value: float) -> str:
-    """Return a dtype that represents a number which a narrower dtype cannot."""
+    """Return a dtype that can represent a number for which a narrower dtype is too small."""
     return "int64" if is_held(value, "int64") else "float64"
 
 

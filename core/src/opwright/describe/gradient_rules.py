@@ -1,4 +1,4 @@
-"""Gradients as one operator ``<type>_grad`` that is derived from its forward operator."""
+"""Gradients that are a single operator ``<type>_grad``, derived from its forward operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright.messages.names import hint
 
 
 class GradOp:
-    """A gradient rule that writes one operator, of a type derived from the forward operator.
+    """A gradient rule that emits one operator, whose type is derived from the forward operator.
 
     Its attributes are the parameters of `grad_op`.
     """
@@ -56,13 +56,13 @@ class GradOp:
                 g.set_input_grad(slot.name, name, index)
 
     def _check_nothing_lost(self, g: GradientContext, graded: list[VarProto]) -> None:
-        """Raise GradientError for gradients that would silently become zero."""
+        """Raise GradientError if a requested gradient would silently become zero."""
         flowing = graded_outputs(g.proto, self)
         for slot in g.proto.outputs:
             if slot not in flowing and any(grad is not None for grad in g.output_grads(slot.name)):
                 raise GradientError(
                     f"{g.type}: no gradient flows back through output {slot.name!r}, "
-                    f"got {g.output_grads(slot.name)}; let the loss not depend on it"
+                    f"got {g.output_grads(slot.name)}; make the loss independent of it"
                 )
         for slot in g.proto.inputs:
             if slot not in graded and g.wants_any(slot.name):
@@ -108,44 +108,45 @@ def grad_op(
     body: Body | None = None,
     unaffected_by: Sequence[str] = (),
 ) -> GradOp:
-    """Return the rule that writes one operator `type` as the gradient.
+    """Return the rule that emits a single operator `type` as the gradient.
 
-    The description of that operator is derived from the forward operator and not registered;
-    kernels are registered for it as for any other. Its slots, in order:
+    The description of that operator is derived from the forward operator and is not registered.
+    Kernels are registered for it as for any other operator. Its slots, in order:
 
-    - every forward input: those in `needs` with their data, the other inputs shape only;
-    - the forward outputs in `needs` with their data, those in `also` shape only;
+    - every forward input: with its data if it is in `needs`, otherwise with its shape only;
+    - the forward outputs in `needs` with their data, and those in `also` with their shape only;
     - ``<out>_grad`` for every float output that is neither intermediate nor aliases an input in
-      `no_grad`; of several, zero ones are absent;
+      `no_grad`; if there are several, zero gradients are absent;
     - as outputs ``<in>_grad`` for every input that can have a gradient; absent if not requested.
 
-    Its shape rule is derived too. It refuses the inputs that the forward rule refuses, and outputs
-    or gradients of outputs whose shapes or dtypes differ from that rule's result.
+    Its shape rule is derived, too. It refuses the inputs that the forward rule refuses, and outputs
+    or output gradients whose shapes or dtypes differ from the result of the forward rule.
 
-    Its attributes are the forward ones. A Python kernel may omit shape-only slots: ``def
-    swish_grad(x, out_grad, x_grad, *, beta)``.
+    Its attributes are those of the forward operator. A Python kernel may omit shape-only slots:
+    ``def swish_grad(x, out_grad, x_grad, *, beta)``.
 
     Parameters
     ----------
     type : str
         The forward type and ``_grad``.
     needs : sequence of str
-        Forward inputs and outputs whose data kernels read. The memory planner frees all others.
+        Forward inputs and outputs whose data kernels read. The memory planner frees all other data.
     also : sequence of str
-        Forward outputs of which kernels read only the shape.
+        Forward outputs of which kernels read nothing but the shape.
     no_grad : sequence of str
-        Float inputs that never have a gradient, such as state that the operator updates. Requesting
-        their gradient is refused, as is a gradient of an output that has none, so nothing
-        silently becomes zero.
+        Float inputs that never have a gradient, such as state that the operator updates. It is an
+        error to request their gradient, or to pass a gradient for an output through which none
+        flows, so no gradient silently becomes zero.
     gradient : callable, optional
         The rule that differentiates the gradient operator again, such as `linear_in`.
     body : callable, optional
-        Instead of `gradient`: the gradient operator as a composition, such as `by_derivative` and
-        `by_differentiating` make. It is written if a second gradient is needed, and if a device has
-        no kernel. Without either, the operator can be differentiated once.
+        Instead of `gradient`, the gradient operator as a composition, as returned by
+        `by_derivative` and `by_differentiating`. It replaces the operator if a second gradient is
+        needed, or a device has no kernel. Without `gradient` and `body`, the operator can be
+        differentiated once.
     unaffected_by : sequence of str
-        Attributes added later (`OpMaker.as_added`) that do not affect the gradient: its older
-        kernels support every value.
+        Attributes added later (`OpMaker.as_added`) that do not affect the gradient, so that older
+        gradient kernels support every value.
     """
     return GradOp(type, needs, also, no_grad, gradient, body, unaffected_by)
 
@@ -153,8 +154,8 @@ def grad_op(
 def graded_outputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
     """Return the outputs whose gradients flow back.
 
-    These are float outputs, but neither intermediate ones nor those that alias an input without a
-    gradient: such an input is state, which the operator updates.
+    These are the float outputs that are neither intermediate nor alias an input without a gradient,
+    which is state that the operator updates.
     """
     return [
         slot
@@ -175,7 +176,7 @@ def graded_inputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
 
 
 def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
-    """Return the definition of ``<type>_grad`` of an operator whose gradient is a `grad_op`.
+    """Return the definition of ``<type>_grad`` for an operator whose gradient is a `grad_op`.
 
     Raises RegistrationError if the forward operator has no such rule, or names clash.
     """
@@ -216,14 +217,14 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
 def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
     """Return the shape rule of a derived gradient: all inputs must belong to one forward call.
 
-    A kernel of a gradient infers the size of one array from the shape of another, so these must
-    agree. The shape rule of the forward operator checks the forward inputs and returns the metas of
-    its outputs. The outputs, and gradients of outputs, that the gradient reads must have these
-    metas. The derived OpProto limits dtypes as the forward one does.
+    A gradient kernel infers the size of one array from the shape of another array, so the shapes
+    must agree. The shape rule of the forward operator checks the forward inputs and returns the
+    metas of its outputs. The outputs, and gradients of outputs, that the gradient reads must have
+    these metas. The derived OpProto restricts dtypes like the forward OpProto.
     """
     slots = forward.proto.outputs
     indices = {slot.name: index for index, slot in enumerate(derived.inputs)}
-    # Inputs with the meta of an output of the forward operator, with the index of the output.
+    # Inputs that have the meta of a forward output, each with the index of that output.
     reads = tuple(
         (indices[name], output)
         for output, slot in enumerate(slots)
@@ -238,7 +239,7 @@ def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
         outputs = _infer_forward(ctx, forward, ones or _count_outputs(ctx, forward, reads))
         for index, output in reads:
             metas, expected = inputs[index], outputs[output] or ()
-            # An absent one means zeros.
+            # An absent gradient means zeros.
             if metas and metas != expected and not _are_alike(metas, expected):
                 ctx.fail(
                     f"{derived.inputs[index].name} must be {', '.join(map(str, expected))}, as "
@@ -271,7 +272,7 @@ def _infer_forward(
 def _count_outputs(
     ctx: InferContext, forward: OpDefinition, reads: Sequence[tuple[int, int]]
 ) -> tuple[int, ...]:
-    """Return the number of variables of each output of the forward operator."""
+    """Return the number of variables in each output of the forward operator."""
     counts = [0] * len(forward.proto.outputs)
     for index, output in reads:
         counts[output] = max(counts[output], len(ctx.all_inputs[index]))
@@ -295,7 +296,7 @@ def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:
 
 
 def _output_grad_slots(graded: Sequence[VarProto]) -> list[VarProto]:
-    """Return ``<out>_grad`` slots; one of several may be absent, which means zero."""
+    """Return the ``<out>_grad`` slots; if there are several, an absent slot means zero."""
     optional = len(graded) > 1  # without any gradient there is nothing to compute
     return [
         VarProto(

@@ -15,8 +15,8 @@ def check_op_type(op_type: str) -> None:
     """Raise RegistrationError unless a type is ``lower_snake``, with an optional prefix and dot."""
     if not _OP_TYPE.fullmatch(str(op_type)):
         raise RegistrationError(
-            f"{op_type}: an operator type must be lower_snake, after a prefix and a dot where it "
-            f"has one, got {op_type!r}; write it like 'acme.rms_norm'"
+            f"{op_type}: an operator type must be lower_snake, optionally with a prefix and "
+            f"a dot, got {op_type!r}; write it like 'acme.rms_norm'"
         )
     for part in op_type.split("."):
         if keyword.iskeyword(part):

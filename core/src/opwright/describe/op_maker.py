@@ -1,4 +1,4 @@
-"""OpMaker: describes an operator in one chained expression."""
+"""`OpMaker`, which describes an operator in one chained expression."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ for _type in set(AttrType) - {BLOCK}:
 
 
 class OpMaker:
-    """Describes an operator: its slots, its attributes, and their constraints.
+    """Describes the slots and attributes of an operator, and their constraints.
 
     Every method returns the maker, so calls are chained. A constraint applies to the slot or
-    attribute added last. Mistakes raise a `RegistrationError` that names the operator. The page of
-    `opwright.op` begins with an example.
+    attribute added last. Mistakes raise a `RegistrationError` that names the operator. The
+    documentation of `opwright.op` begins with an example.
 
     Parameters
     ----------
     type : str
-        The operator type: ``lower_snake``, after the plugin's name and a dot.
+        The operator type, ``lower_snake``, with the plugin name and a dot as prefix.
     version : int
         Increment it when saved programs need an `upgrade`.
     """
@@ -69,7 +69,7 @@ class OpMaker:
         self._deprecated: dict[str, str] = {}
 
     def add_comment(self, text: str) -> OpMaker:
-        """Describe the computation of the operator: formula, edge cases, source."""
+        """Describe what the operator computes: formula, edge cases, source."""
         if self._comment:
             raise self._error("add_comment must be called once, got a second comment")
         self._comment = text
@@ -89,7 +89,7 @@ class OpMaker:
         Parameters
         ----------
         name : str
-            Its name, different from every slot's.
+            Its name, which no slot may have.
         type : type
             int, float, str, bool, list[int], list[float], list[str], list[bool] or BLOCK.
         comment : str
@@ -121,19 +121,19 @@ class OpMaker:
         return self._set(draft, "default", value)
 
     def greater_than(self, bound: float) -> OpMaker:
-        """Allow only values above the bound."""
+        """Allow only values greater than the bound."""
         return self._bound("greater_than", "min", bound, exclusive=True)
 
     def at_least(self, bound: float) -> OpMaker:
-        """Allow only the bound and values above it."""
+        """Allow only values greater than or equal to the bound."""
         return self._bound("at_least", "min", bound, exclusive=False)
 
     def less_than(self, bound: float) -> OpMaker:
-        """Allow only values below the bound."""
+        """Allow only values less than the bound."""
         return self._bound("less_than", "max", bound, exclusive=True)
 
     def at_most(self, bound: float) -> OpMaker:
-        """Allow only the bound and values below it."""
+        """Allow only values less than or equal to the bound."""
         return self._bound("at_most", "max", bound, exclusive=False)
 
     def between(self, low: float, high: float) -> OpMaker:
@@ -142,7 +142,7 @@ class OpMaker:
         return self._bound("between", "max", high, exclusive=False)
 
     def one_of(self, *values: object) -> OpMaker:
-        """Allow only these values, or lists of them."""
+        """Allow only these values, or lists of these values."""
         draft = self._attribute("one_of")
         if not values:
             raise self._error(f"one_of must list the values of {draft['name']!r}, got none")
@@ -153,7 +153,7 @@ class OpMaker:
         return self._set(self._attribute("required"), "required", True)
 
     def as_dtype(self, *names: str) -> OpMaker:
-        """Make the attribute the canonical name of a dtype, one of `names` if given."""
+        """Declare that the attribute is the canonical name of a dtype, one of `names` if given."""
         draft = self._attribute("as_dtype")
         if draft["type"] is not AttrType.STRING:
             raise self._error(f"as_dtype is for str attributes, got {draft['name']!r}")
@@ -161,20 +161,20 @@ class OpMaker:
         return self._set(draft, "allowed", names or DTYPES)
 
     def as_shape_operand(self) -> OpMaker:
-        """Allow variables instead of numbers that decide the shapes of outputs.
+        """Allow variables in place of numbers that determine the shapes of outputs.
 
-        A number accepts one variable of shape [] or [1], a list any number of these and of vectors.
-        While a program is built, ``ctx.attr`` of the shape rule has None in their places, for
-        unknown dimensions. When a plan is made, the numbers are known: kernels, passes and bodies
-        get them like the values of any attribute.
+        A number can be one variable of shape [] or [1]; a list can contain any number of such
+        variables and of vectors. While a program is built, ``ctx.attr`` of the shape rule has None
+        in their places, for unknown dimensions. When a plan is made, the numbers are known, and
+        kernels, passes and bodies get them like the values of any other attribute.
         """
         return self._set(self._attribute("as_shape_operand"), "operand", True)
 
     def as_added(self) -> OpMaker:
         """Declare that the attribute was added after the operator had been published.
 
-        Kernels that do not read it are older: they are rejected if the attribute differs from its
-        default, which leaves the operator unchanged.
+        Kernels that do not read the attribute are considered older. They are rejected if the
+        attribute differs from its default, with which the operator behaves as before.
         """
         return self._set(self._attribute("as_added"), "added", True)
 
@@ -193,11 +193,11 @@ class OpMaker:
         return self._set(self._slot("as_intermediate", "output"), "intermediate", True)
 
     def as_shape_only(self) -> OpMaker:
-        """Declare that kernels read the shape of the input, never the data."""
+        """Declare that kernels read only the shape of the input, never its data."""
         return self._set(self._slot("as_shape_only", "input"), "shape_only", True)
 
     def same_dtype_as(self, name: str) -> OpMaker:
-        """Give the slot the dtype of an input, or the dtype that a dtype attribute names."""
+        """Give the slot the dtype of an input, or the dtype named by a dtype attribute."""
         return self._set(self._slot("same_dtype_as"), "same_as", name)
 
     def dtypes(self, *names: str) -> OpMaker:
@@ -208,26 +208,26 @@ class OpMaker:
         return self._set(draft, "dtypes", names)
 
     def aliases(self, slot: str) -> OpMaker:
-        """Declare that the output is the variable of this input, which is updated in place."""
+        """Declare that the output is the same variable as this input, which is updated in place."""
         return self._set(self._slot("aliases", "output"), "aliases", slot)
 
     # -- the operator as a whole -------------------------------------------------------------------
 
     def deprecated(self, old: str, new: str) -> OpMaker:
-        """Also accept a slot or attribute under its former name, with a DeprecationWarning.
+        """Accept a slot or attribute under its former name, too, with a DeprecationWarning.
 
-        Saved programs with the former name are read. Kernels, rules and listings use the new one.
+        Saved programs with the former name are read. Kernels, rules and listings use the new name.
         """
         self._deprecated[old] = new
         return self
 
     def dispatch_on(self, name: str) -> OpMaker:
-        """Select the kernel by the dtype of this input, or by this dtype attribute."""
+        """Select the kernel by the dtype of this input, or by the value of this dtype attribute."""
         self._dispatch = name
         return self
 
     def dynamic_output(self) -> OpMaker:
-        """Declare that the shapes of outputs depend on values: kernels resize them."""
+        """Declare that the shapes of outputs depend on values, so kernels resize the outputs."""
         self._dynamic = True
         return self
 
@@ -250,35 +250,34 @@ class OpMaker:
         Parameters
         ----------
         infer_shape : callable
-            ``infer_shape(ctx: InferContext)``: sets the meta of every output.
+            ``infer_shape(ctx: InferContext)``, which sets the meta of every output.
         gradient : callable or NoGradient, optional
-            `grad_op`, a function of a `GradientContext`, or `no_gradient`. Without one,
+            `grad_op`, a function of a `GradientContext`, or `no_gradient`. Without a gradient,
             `append_backward` refuses the operator, or expands it if it has a body.
         body : callable, optional
-            For a composite: writes simpler operators through a `BodyContext`. A composite that
-            draws random numbers is built with `random`; the operators of the body use its stream.
-            It returns False, and writes nothing, if only kernels support these attributes or
-            dtypes.
+            For a composite, emits simpler operators through a `BodyContext`. A composite that draws
+            random numbers is built with `random`; the operators of the body use its stream. It
+            returns False, emitting nothing, if only kernels support the attributes or dtypes.
         control : Branch or Loop, optional
             How an operator with blocks is lowered.
         random : bool
-            Whether it draws random numbers. It must then have an int attribute ``seed`` of
+            Whether it draws random numbers. It must then have an int attribute ``seed`` with
             default 0, an int attribute ``stream`` that may be absent, and an optional int64 input
             ``step``.
         upgrade : callable, optional
             ``upgrade(desc, from_version) -> desc``.
         count_outputs : callable, optional
-            ``count_outputs(ctx: InferContext) -> int``: how many variables the duplicable output
-            has if no names are given, as in ``opwright.ops``.
+            ``count_outputs(ctx: InferContext) -> int``, the number of variables of the duplicable
+            output if no names are given, as in ``opwright.ops``.
         effect : bool
-            Whether it has effects beyond its outputs, such as communication with other
-            processes: it always runs, in order, even if its outputs are not used.
+            Whether it has effects beyond its outputs, such as communication with other processes.
+            Such an operator always runs, in program order, even if its outputs are not used.
         unchanged : callable, optional
-            ``unchanged(attrs) -> bool``: whether, with these attributes, outputs in the memory of
-            inputs (`aliases`) leave the inputs unchanged. Such inputs count as never written.
+            ``unchanged(attrs) -> bool``, which returns whether outputs in the memory of inputs
+            (`aliases`) leave the inputs unchanged. Such inputs count as never written.
         plan_only : bool
-            Whether only passes create it, while a plan is lowered. It has kernels, but no gradient,
-            body or control flow, is hidden, and is not allowed in programs.
+            Whether only passes create it, while a plan is lowered. Such an operator has kernels,
+            but no gradient, body or control flow. It is hidden, and not allowed in programs.
 
         Raises
         ------
@@ -337,7 +336,7 @@ class OpMaker:
         if isinstance(gradient, GradOp):
             gradient.check(definition.proto)
         elif isinstance(gradient, NoGradient) and not gradient.reason.strip():
-            raise self._error("no_gradient must say why there is none, got no reason")
+            raise self._error("no_gradient must give a reason, got a blank string")
         if definition.random:
             check_random(definition.proto)
         if definition.control is not None:

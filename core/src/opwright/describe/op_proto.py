@@ -24,28 +24,28 @@ _NO_INPUTS: Mapping[str, object] = {}
 
 
 class VarProto(ProtoValue):
-    """One slot of an operator: its input or output variables.
+    """One slot of an operator, which holds input or output variables.
 
     Attributes
     ----------
     name, comment : str
-        The name, and a description of its shape and dtype.
+        The name, and a description of shape and dtype.
     duplicable : bool
         Whether it takes a list of one or more variables.
     optional : bool
         Whether it may be absent.
     intermediate : bool
-        An output that only the gradient needs.
+        Whether it is an output that only the gradient needs.
     shape_only : bool
-        The kernel reads only the shape of the input, so its buffer may be freed. Its dtype is known
-        like any other.
+        Whether the kernel reads only the shape of the input, so its buffer may be freed. Its dtype
+        is known.
     dtypes : tuple of str
         The allowed dtypes; empty if any dtype is allowed.
     same_as : str or None
-        The input slot, or the dtype attribute, whose dtype it has; every variable of a duplicable
-        slot that names itself has the dtype of the first.
+        The input slot, or the dtype attribute, that determines its dtype. If a duplicable slot
+        names itself, all its variables have the dtype of the first variable.
     aliases : str or None
-        For an output, the input slot that must be given the same variable.
+        For an output, the input slot that must have the same variable.
     """
 
     name: str
@@ -89,7 +89,7 @@ class VarProto(ProtoValue):
 
 
 class OpProto(ProtoValue):
-    """The interface of one operator; slots are in the order in which kernels get them.
+    """The interface of one operator; kernels get the slots in this order.
 
     Attributes
     ----------
@@ -102,7 +102,8 @@ class OpProto(ProtoValue):
     version : int
         Incremented when programs saved with an older version need an upgrade.
     dispatch : str or None
-        The input slot or dtype attribute whose dtype selects the kernel; None: see `dispatch_slot`.
+        The input slot or dtype attribute whose dtype selects the kernel; if it is None,
+        `dispatch_slot` applies.
     dynamic_output : bool
         Whether the shapes of outputs depend on values, so the kernel resizes them.
     dispatch_slot : str
@@ -115,9 +116,9 @@ class OpProto(ProtoValue):
     operands : dict of str to AttrProto
         The attributes in which variables may replace numbers.
     read_slots : dict of str to VarProto
-        The input slots, and one for each of `operands`, hidden from kernels.
+        The input slots, and a slot for each of `operands`, which kernels do not see.
     has_blocks : bool
-        Whether an attribute is a block.
+        Whether an attribute has the type BLOCK.
     """
 
     type: str
@@ -135,7 +136,7 @@ class OpProto(ProtoValue):
     read_slots: Mapping[str, VarProto]
     has_blocks: bool
     dispatch_slot: str
-    # Name, attribute, default and whether it is required, for `fill_attrs`.
+    # The name, the attribute, its default and whether it is required, for `fill_attrs`.
     _filling: tuple[tuple[str, AttrProto, AttrValue | None, bool], ...]
     _fields = (
         *("type", "comment", "inputs", "outputs", "attrs"),
@@ -186,47 +187,46 @@ class OpProto(ProtoValue):
         self._set(read_slots={**self.input_slots, **more})
 
     def input(self, name: str) -> VarProto:
-        """Return an input slot by name; SlotError suggests the nearest if the name is unknown."""
+        """Return an input slot by name; SlotError, with a suggestion, if the name is unknown."""
         return self.get_slot(self.input_slots, name, "input")
 
     def output(self, name: str) -> VarProto:
-        """Return an output slot by name; SlotError suggests the nearest if the name is unknown."""
+        """Return an output slot by name; SlotError, with a suggestion, if the name is unknown."""
         return self.get_slot(self.output_slots, name, "output")
 
     def get_slot(self, slots: Mapping[str, VarProto], name: str, side: str) -> VarProto:
-        """Return an input or output slot; SlotError suggests the nearest if the name is unknown."""
+        """Return a slot by name; SlotError, with a suggestion, if the name is unknown."""
         if name not in slots:
             near = hint_argument(str(name), slots, f"{side}s")
             raise SlotError(f"{self.type}: unknown {side}, got {name!r}{near}")
         return slots[name]
 
     def attr(self, name: str) -> AttrProto:
-        """Return an attribute by name; AttributeValueError names the nearest."""
+        """Return an attribute by name; AttributeValueError, with a suggestion, if it is unknown."""
         self._check_known((name,))
         return self.attr_protos[name]
 
     def fill_attrs(
         self, attrs: Mapping[str, object], inputs: Mapping[str, object] = _NO_INPUTS
     ) -> dict[str, AttrValue]:
-        """Return the complete attributes of one operator: checked, with defaults, in order.
+        """Return the complete attributes of one operator, checked, with defaults, and in order.
 
         Parameters
         ----------
         attrs : mapping
             The given values. None means not given.
         inputs : mapping, optional
-            The given slots of the operator: slots of operands provide the marked numbers.
+            The given slots of the operator; operand slots provide the marked numbers.
 
         Returns
         -------
         dict
-            Plain Python values in the order of the OpProto; absent attributes are not in it.
+            Plain Python values in the order of the OpProto, without absent attributes.
 
         Raises
         ------
         AttributeTypeError, AttributeValueError
-            For a value of a wrong type; for an unknown name, a missing required attribute and a
-            value out of range.
+            For a value of a wrong type or out of range, an unknown name, or a missing attribute.
         """
         filled: dict[str, AttrValue] = {}
         n_known = 0
@@ -250,7 +250,7 @@ class OpProto(ProtoValue):
         return filled
 
     def _fail_required(self, attr: AttrProto, attrs: Mapping[str, object]) -> NoReturn:
-        self._check_known(attrs)  # it may have another name
+        self._check_known(attrs)  # it may be misspelled
         kind = f"{describe_type(attr.type)} {attr.describe_range()}".rstrip()
         raise AttributeValueError(
             f"{self.type}: the attribute {attr.name!r} is required, got none; "
@@ -274,7 +274,7 @@ class OpProto(ProtoValue):
 
     @staticmethod
     def from_proto(message: Any) -> OpProto:
-        """Return the OpProto of a protobuf message, or of its bytes, checked by all rules.
+        """Convert a protobuf message, or its bytes, to an OpProto, and check all rules.
 
         Raises
         ------
@@ -296,7 +296,7 @@ class OpProto(ProtoValue):
 
 
 def can_be_float(proto: OpProto, slot: VarProto) -> bool:
-    """Return whether a slot accepts floats, and so can have a gradient."""
+    """Return whether a slot accepts a float dtype and so can have a gradient."""
     seen = set()
     while slot.same_as is not None and slot.name not in seen and not slot.dtypes:
         seen.add(slot.name)

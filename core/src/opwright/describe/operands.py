@@ -1,8 +1,8 @@
-"""Shape operands: attributes whose numbers may be variables, known when a plan is made.
+"""Shape operands, which are attributes whose numbers may be variables, known in lowering.
 
 An operator is written with names instead of numbers, ``shape=["n", 8]``. The operator keeps the
-names in an input slot named like the attribute, and marks instead of their elements: `FROM_INPUT`
-for the first, `MORE` for later elements of a vector.
+names in an input slot that is named like the attribute. The attribute contains marks in place of
+the variables' elements: `FROM_INPUT` for the first element, `MORE` for later elements of a vector.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Slots = Mapping[str, Any]  # names by slot; only names of operands are read
 Attrs = Mapping[str, Any]
 
 MAX_NUMBERS: Final = 2**16
-"""The maximum count of numbers that a variable may replace; an attribute has a mark for each."""
+"""Maximum number of elements that a variable may replace; an attribute has a mark for each."""
 
 
 def list_items(value: Any) -> tuple[Any, ...]:
-    """Return the elements of a list, or any other value as the only element."""
+    """Return the elements of a list, or any other value as a single element."""
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
@@ -47,9 +47,9 @@ def names_in(proto: OpProto, attrs: Attrs) -> list[str]:
 def bind_operands(
     proto: OpProto, inputs: Slots, attrs: Attrs, meta: Callable[[str], Meta | None] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return inputs extended by the names in attributes, and attributes with marks instead.
+    """Move variable names from attributes to inputs; return both, with marks in the attributes.
 
-    DtypeError or ShapeError for a variable that cannot replace numbers.
+    Raises DtypeError or ShapeError for a variable that cannot replace numbers.
     """
     bound, marked = dict(inputs), dict(attrs)
     for name, attr in proto.operands.items():
@@ -70,7 +70,7 @@ def _mark(count: int) -> list[int]:
 
 
 def _count(op_type: str, attr: AttrProto, name: str, meta: Meta | None) -> int:
-    """Return the number of elements of a variable; one if its rank is unknown."""
+    """Return the number of elements of a variable, or one if its rank is unknown."""
     if meta is None:
         return 1
     who = f"{op_type}: {attr.name}"
@@ -97,7 +97,7 @@ def check_rest(op_type: str, attr: AttrProto, value: Any) -> Any:
 
 
 def name_operands(inputs: Slots, attrs: Attrs) -> Attrs:
-    """Return attributes as given, with names instead of numbers."""
+    """Return attributes as given by the caller, with names instead of marks."""
     if attrs.keys().isdisjoint(inputs):
         return attrs
     short = {
@@ -109,14 +109,14 @@ def name_operands(inputs: Slots, attrs: Attrs) -> Attrs:
 
 
 def hide_operands(inputs: Slots, attrs: Attrs) -> Attrs:
-    """Return attributes with None for numbers unknown to a shape rule."""
+    """Return attributes with None for numbers that a shape rule cannot know."""
     return _replace(inputs, attrs, lambda _: repeat(None))
 
 
 def fill_operands(proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[str], Any]) -> Attrs:
-    """Return checked attributes with the elements of the array that `find` returns for each name.
+    """Replace marks by the elements of the arrays that `find` returns for names; check the result.
 
-    ProgramError if a variable had a different number of elements when the operator was created.
+    Raises ProgramError if a variable's number of elements changed since the operator was created.
     """
     numbers = {
         name: [number for each in inputs[name] for number in np.asarray(find(each)).flat]
@@ -135,7 +135,7 @@ def fill_operands(proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[s
 
 
 def _replace(inputs: Slots, attrs: Attrs, find: Callable[[str], Iterable[Any]]) -> Attrs:
-    """Return attributes with the marks of each replaced by the result of `find`."""
+    """Return attributes whose marks are replaced by the results of `find`."""
     replaced = {}
     for name in attrs.keys() & inputs.keys():
         value, numbers = attrs[name], iter(find(name))

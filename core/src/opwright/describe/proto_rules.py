@@ -1,4 +1,4 @@
-"""The rules for every OpProto, whether from an OpMaker, a message or a gradient."""
+"""The rules for every OpProto, whether it is from an OpMaker, a message or a derived gradient."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_MAX_LENGTH = 64  # more than the axes of an array
+_MAX_LENGTH = 64  # more than an array has axes
 
 
 def check_op_proto(proto: OpProto) -> None:
@@ -43,7 +43,7 @@ def check_op_proto(proto: OpProto) -> None:
 
 
 def check_random(proto: OpProto) -> None:
-    """Raise RegistrationError unless an operator has everything that random numbers need."""
+    """Raise RegistrationError unless an operator has the slots and attributes of random numbers."""
     seed = proto.attr_protos.get(SEED_ATTR)
     if seed is None or seed.type is not AttrType.INT or seed.default != 0:
         _fail(proto, f"random=True needs an int attribute {SEED_ATTR!r} of default 0, got {seed}")
@@ -60,7 +60,7 @@ def check_random(proto: OpProto) -> None:
         )
 
 
-# The fields of Branch and Loop that name slots: the side, and whether the slot is a list.
+# For each field of Branch and Loop that names a slot, its side and whether it takes a list.
 _CONTROL_SLOTS: Final = (
     ("condition", "input", False),
     ("captured", "input", True),
@@ -119,7 +119,7 @@ def _control_attrs(control: Control) -> Iterator[tuple[str | None, AttrType]]:
 
 
 def check_count_outputs(proto: OpProto) -> None:
-    """Raise RegistrationError unless there is one duplicable output to count for."""
+    """Raise RegistrationError unless exactly one required output is duplicable."""
     duplicable = [slot.name for slot in proto.outputs if slot.duplicable and not slot.optional]
     if len(duplicable) != 1:
         _fail(proto, f"count_outputs needs one required duplicable output, got {duplicable}")
@@ -144,7 +144,7 @@ def _fail(proto: OpProto, message: str) -> NoReturn:
 
 
 def _check_names(proto: OpProto) -> None:
-    """Slots and attributes share one name space: together they are a Python signature."""
+    """Slots and attributes share one name space, since together they form a Python signature."""
     kinds: dict[str, str] = {}
     for kind, items in (
         ("an input", proto.inputs),
@@ -169,7 +169,7 @@ def _check_names(proto: OpProto) -> None:
 
 
 def check_dtype_names(op_type: str, name: str, dtypes: Iterable[str]) -> None:
-    """Raise RegistrationError unless the dtypes of a slot or attribute have canonical names."""
+    """Raise RegistrationError unless all dtypes of a slot or attribute are canonical names."""
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise RegistrationError(
@@ -181,7 +181,7 @@ def check_dtype_names(op_type: str, name: str, dtypes: Iterable[str]) -> None:
 def _check_slot(proto: OpProto, slot: VarProto) -> None:
     check_dtype_names(proto.type, slot.name, slot.dtypes)
     sources = [*proto.input_slots, *(attr.name for attr in proto.attrs if attr.is_dtype)]
-    if not (slot.duplicable and slot.name in proto.input_slots):  # the first of several counts
+    if not (slot.duplicable and slot.name in proto.input_slots):  # the first variable counts
         sources = [name for name in sources if name != slot.name]
     if slot.same_as is not None and slot.same_as not in sources:
         _fail(
@@ -212,8 +212,8 @@ def _check_output(proto: OpProto, slot: VarProto) -> None:
     if aliased.duplicable != slot.duplicable or aliased.shape_only:
         _fail(
             proto,
-            f"output {slot.name!r} and the input that it aliases must take variables alike, with "
-            f"their data, got {slot.aliases!r}",
+            f"output {slot.name!r} and the input that it aliases must both be duplicable or "
+            f"neither, and the input must not be shape-only, got {slot.aliases!r}",
         )
     others = [s.name for s in proto.outputs if s.aliases == slot.aliases]
     if len(others) > 1:
@@ -229,11 +229,11 @@ def _check_attr(proto: OpProto, attr: AttrProto) -> None:
             f"{attr.type_name}",
         )
     if attr.added and attr.required:
-        _fail(proto, f"as_added is for attributes that may be left out, got {attr.name!r}")
+        _fail(proto, f"as_added is for attributes that may be omitted, got {attr.name!r}")
     if not 1 <= attr.length <= _MAX_LENGTH or (attr.length > 1 and not attr.type.is_list):
         _fail(
             proto,
-            f"the length of {attr.name!r} must be in [1, {_MAX_LENGTH}], and 1 where it is no "
+            f"the length of {attr.name!r} must be in [1, {_MAX_LENGTH}], and 1 if it is not a "
             f"list, got {attr.length}",
         )
     for value in attr.allowed:
@@ -247,13 +247,13 @@ def _check_attr(proto: OpProto, attr: AttrProto) -> None:
     if attr.required:
         _fail(
             proto,
-            f"{attr.name!r} must be required or have a default, got both; leave out one of them",
+            f"{attr.name!r} must be required or have a default, got both; remove one of them",
         )
     try:
         attr.check(proto.type, attr.default)
     except (AttributeTypeError, AttributeValueError) as error:
         broken = str(error).removeprefix(f"{proto.type}: ")
-        _fail(proto, f"the default of {attr.name!r} must keep its own rules: {broken}")
+        _fail(proto, f"the default of {attr.name!r} must be an allowed value: {broken}")
 
 
 def _check_bounds(proto: OpProto, attr: AttrProto) -> None:
@@ -285,7 +285,7 @@ def _check_dispatch(proto: OpProto) -> None:
         _fail(
             proto,
             "an operator must have a required input or a dtype attribute, whose dtype selects the "
-            "kernel, got neither; add_attr('dtype', str, …).as_dtype()",
+            "kernel, got neither; use add_attr('dtype', str, …).as_dtype()",
         )
     _fail(
         proto,

@@ -1,4 +1,4 @@
-"""Contexts of gradient rules and bodies of composites: they read an operator and write others."""
+"""The contexts of gradient rules and composite bodies, which read an operator and emit others."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Names: TypeAlias = "str | Sequence[str | None] | None"
 """The variables that a rule assigns to a slot: one name, a list of names, or None for absent."""
 
 Results: TypeAlias = "str | Sequence[str] | int | None"
-"""The variables that a rule writes: names, or a number of fresh variables; None for absent."""
+"""The variables that a rule writes: names, or the number of fresh variables; None for absent."""
 
 
 class Emitter(Protocol):
-    """Writes the operators of a rule; provided by the caller of the rule."""
+    """Emits the operators of a rule; provided by the caller of the rule."""
 
     @property
     def block(self) -> Any:
@@ -40,9 +40,9 @@ class Emitter(Protocol):
     ) -> dict[str, list[str]]:
         """Emit one operator and return the names of its outputs, slot by slot in order.
 
-        An int in `outputs` is a number of fresh variables. The rest is completed by
+        An int in `outputs` is a number of fresh variables. Missing arguments are completed by
         `opwright.program.completion.complete_operator`. An empty list for the step of a random
-        operator means no step.
+        operator means that it has no step.
         """
 
     def meta(self, name: str) -> Meta | None:
@@ -50,7 +50,7 @@ class Emitter(Protocol):
 
 
 class RuleOperator(NamedTuple):
-    """The operator that a rule reads: names by slot, absent slots missing or empty."""
+    """The operator that a rule reads, with names by slot; absent slots are missing or empty."""
 
     type: str
     inputs: Mapping[str, Sequence[str]]
@@ -59,7 +59,7 @@ class RuleOperator(NamedTuple):
 
 
 class RuleContext:
-    """The common part of the contexts below: reads one operator, writes others."""
+    """The common part of the contexts below, which read one operator and emit others."""
 
     __slots__ = ("attrs", "emitter", "op", "proto", "type")
 
@@ -81,9 +81,9 @@ class RuleContext:
         return self.emitter.program
 
     def attr(self, name: str) -> Any:
-        """Return an attribute of the operator, None if it is absent.
+        """Return an attribute of the operator, or None if it is absent.
 
-        An operand has variable names instead of unknown numbers; `emit` also accepts them there.
+        An operand has variable names in place of unknown numbers; `emit` accepts these names, too.
         """
         value = self.attrs.get(name)
         if value is None and name not in self.proto.attr_protos:
@@ -133,11 +133,11 @@ class RuleContext:
         type : str
             The operator type.
         inputs : mapping
-            Slot to a name, a list of names, or None for an absent one.
+            Slot to a name, a list of names, or None if absent.
         outputs : mapping, optional
             Slot to a name or a list of names, or a number of fresh variables. A required slot that
-            is not in it gets a fresh variable, a list as many as the operator counts; an aliased
-            output is the variable of its input.
+            is not in it gets a fresh variable, or as many variables as the operator counts for a
+            list; an aliased output is the variable of its input.
         attrs : mapping, optional
             Attributes; defaults are filled in.
         """
@@ -183,8 +183,8 @@ class RuleContext:
 class GradientContext(RuleContext):
     """The context of a gradient rule: one forward operator, and the gradients of its outputs.
 
-    A rule writes operators through `emit` and sets each gradient by `set_input_grad`. The caller
-    then reads `input_grads`.
+    A rule emits operators with `emit` and sets each gradient with `set_input_grad`. The caller then
+    reads `input_grads`.
     """
 
     __slots__ = ("_asked", "_output_grads", "_wanted", "input_grads")
@@ -214,13 +214,13 @@ class GradientContext(RuleContext):
         return next(iter(self.output_grads(slot)), None)
 
     def output_grads(self, slot: str) -> list[str | None]:
-        """Return the gradients of all variables of an output slot, None if one is zero."""
+        """Return the gradients of all variables of an output slot, each None if it is zero."""
         self._asked.add(slot)
         grads = list(self._output_grads.get(slot, ()))
         return grads or [None] * len(self.outputs(slot))
 
     def wants(self, slot: str, index: int = 0) -> bool:
-        """Return whether the gradient of an input is wanted; if not, it need not be computed."""
+        """Return whether the gradient of an input is wanted; otherwise it need not be computed."""
         flags = self._wanted.get(slot, ())
         if index >= len(flags):
             self.proto.input(slot)
@@ -232,16 +232,16 @@ class GradientContext(RuleContext):
         return any(self.wants(slot, index) for index in range(len(self.inputs(slot))))
 
     def set_input_grad(self, slot: str, name: str | None, index: int = 0) -> None:
-        """Set the gradient of an input; an unwanted one is skipped.
+        """Set the gradient of an input; an unwanted gradient is skipped.
 
         Parameters
         ----------
         slot : str
             The input slot.
         name : str or None
-            The variable with the gradient. None declares that it is zero everywhere.
+            The variable with the gradient. None declares that the gradient is zero.
         index : int
-            Which variable of a duplicable slot.
+            The index of the variable in a duplicable slot.
         """
         count = len(self.inputs(slot))
         if not 0 <= index < count:
@@ -258,10 +258,10 @@ class GradientContext(RuleContext):
             self.input_grads[slot, index] = name
 
     def check_complete(self) -> None:
-        """Raise GradientError if the rule, having run, omitted a gradient.
+        """Raise GradientError if the rule, which has run, omitted a gradient.
 
-        It must have set every gradient that is wanted, and read every output gradient that is not
-        zero: otherwise a part of the sum would silently be zero.
+        It must have set every wanted gradient, and read every nonzero output gradient; otherwise a
+        term of the sum would silently be zero.
         """
         for slot, grads in self._output_grads.items():
             if slot not in self._asked and any(grad is not None for grad in grads):
@@ -279,9 +279,9 @@ class GradientContext(RuleContext):
                     )
 
     def filled_output_grads(self, slot: str) -> list[str]:
-        """Return the gradients of all variables of an output slot, zeros materialized.
+        """Return the gradients of all variables of an output slot, with zeros materialized.
 
-        Returns an empty list if all of them are zero.
+        The list is empty if all of them are zero.
         """
         grads = self.output_grads(slot)
         if all(grad is None for grad in grads):
@@ -293,12 +293,12 @@ class GradientContext(RuleContext):
 
 
 class BodyContext(RuleContext):
-    """The context of a composite's body: the operator that simpler operators replace.
+    """The context of a composite body, which replaces an operator by simpler operators.
 
     Every output that is present must be written, by `set_output` or as an output of `emit`. A body
-    reads the inputs and its own variables, and writes the outputs and fresh variables. It has no
-    block and no program, and cannot write operators with blocks or a dynamic output, because a
-    plan, which it may be written into, has none of these.
+    reads the inputs and its own variables, and writes the outputs and fresh variables. It does not
+    have a block or program, and cannot emit operators with blocks or dynamic outputs, because it
+    may be emitted into a plan, which does not support these.
     """
 
     __slots__ = ()
@@ -308,12 +308,12 @@ class BodyContext(RuleContext):
         return bool(self.outputs(slot))
 
     def set_output(self, slot: str, name: str, index: int = 0) -> None:
-        """Copy a variable to the output; an unwanted one is skipped."""
+        """Copy a variable to the output; an unwanted output is skipped."""
         names = self.outputs(slot)
         if index < len(names):
             self.emit(ASSIGN, {X: name}, {OUT: names[index]})
 
 
 def grad_name(slot: str) -> str:
-    """Return the gradient slot of a slot, or the gradient type of an operator type."""
+    """Return the gradient name of a slot or operator type."""
     return slot + GRAD_SUFFIX

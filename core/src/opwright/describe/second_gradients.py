@@ -12,23 +12,23 @@ from opwright.errors import GradientError
 from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 
 Forward: TypeAlias = "Callable[[BodyContext], str | Mapping[str, str]]"
-"""Writes an operator as simpler operators; returns its float output, or several by slot."""
+"""Emits an operator as simpler operators; returns its float output, or several outputs by slot."""
 
 Derivative: TypeAlias = Callable[[BodyContext], str]
-"""Writes the derivative of an element-wise function; returns the variable."""
+"""Emits the derivative of an element-wise function; returns the variable."""
 
 
 def linear_in(slot: str, **attrs: Any) -> GradientRule:
     """Return the gradient rule of an operator that is linear in one input.
 
-    The gradient of such a gradient is the operator itself, applied to the gradient of the input.
+    The gradient of its gradient is the operator itself, applied to the gradient of ``<slot>_grad``.
 
     Parameters
     ----------
     slot : str
         The input. No other input may have a gradient, and the operator must have one float output.
     **attrs
-        Attributes that must be changed for this, such as ``value=0.0`` of a pad.
+        Attributes to change for this, such as ``value=0.0`` for padding.
     """
 
     def rule(g: GradientContext) -> None:
@@ -51,10 +51,10 @@ def linear_in(slot: str, **attrs: Any) -> GradientRule:
 
 
 def same_again(g: GradientContext) -> None:
-    """Differentiate the gradient of an element-wise function that is piecewise linear.
+    """Differentiate the gradient of a piecewise linear element-wise function.
 
-    Its derivative is piecewise constant, so the gradient of the gradient with respect to
-    ``out_grad`` is the same operator again, and with respect to everything else it is zero.
+    The derivative is piecewise constant, so the second gradient with respect to ``out_grad`` is the
+    gradient operator again, and zero with respect to all other inputs.
     """
     inputs: dict[str, Any] = {name: g.inputs(name) for name in g.proto.input_slots}
     (grads,) = [name for name in g.proto.input_slots if name.endswith(GRAD_SUFFIX)]
@@ -78,7 +78,7 @@ class Composition:
     Attributes
     ----------
     reads : tuple of str
-        Inputs whose data the body reads although kernels read only the shape.
+        Inputs whose data the body reads, although kernels read only their shapes.
     """
 
     __slots__ = ("_write", "reads")
@@ -111,11 +111,11 @@ def by_differentiating(forward: Forward, reads: Sequence[str] = ()) -> Compositi
     Parameters
     ----------
     forward : callable
-        Writes the forward operator as simpler differentiable operators, from the inputs of the
-        gradient operator, which are named as in the forward operator. It returns the name of the
-        variable for ``out``, or a mapping for several slots.
+        Emits the forward operator as simpler differentiable operators, from the inputs of the
+        gradient operator, which have the same names as in the forward operator. It returns the name
+        of the variable for ``out``, or a mapping for several slots.
     reads : sequence of str
-        Inputs that it reads besides the inputs that the kernels of the gradient need.
+        Inputs that it reads in addition to the inputs that gradient kernels need.
     """
 
     def write(b: BodyContext) -> None:
@@ -139,7 +139,7 @@ def by_differentiating(forward: Forward, reads: Sequence[str] = ()) -> Compositi
 
 
 def _pair_inputs(b: BodyContext) -> list[tuple[str, str]]:
-    """Return each forward input whose gradient is an output, and that output."""
+    """Return pairs of forward input and the gradient output for it."""
     return [
         pair
         for slot in b.proto.outputs
@@ -150,7 +150,7 @@ def _pair_inputs(b: BodyContext) -> list[tuple[str, str]]:
 
 
 class _Tape:
-    """Forwards the operators that a composition writes to an emitter, and differentiates them."""
+    """Forwards the operators that a composition emits to an emitter, and differentiates them."""
 
     def __init__(self, b: BodyContext) -> None:
         self._emitter: Any = b.emitter

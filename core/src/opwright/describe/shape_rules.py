@@ -9,7 +9,7 @@ from opwright.describe.meta import InferContext, broadcast_shapes, shapes_match
 
 
 def same_shape_as(slot: str, *outputs: str) -> InferShape:
-    """Return the rule that outputs have the shape of an input.
+    """Return a shape rule by which outputs have the shape of an input.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ def same_shape_as(slot: str, *outputs: str) -> InferShape:
 
 
 def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -> InferShape:
-    """Return the rule by which an output has the broadcast shape of the inputs.
+    """Return a shape rule by which an output has the broadcast shape of the inputs.
 
     Parameters
     ----------
     *slots : str
-        The inputs, ``"x", "y"`` if none is named; absent ones are skipped.
+        The inputs, ``"x", "y"`` if none is named; absent inputs are skipped.
     out : str
         The output.
     dtype : str, optional
@@ -55,9 +55,9 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
 
 
 def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
-    """Return the advice for an array whose shape differs from its variable's.
+    """Return advice for an array whose shape differs from that of its variable.
 
-    The axes forgotten most often are a last axis of 1 and the batch axis of a single example.
+    The axes most often forgotten are a last axis of size 1 and the batch axis of a single example.
     """
     wanted, got = tuple(wanted), tuple(got)
     if len(got) + 1 == len(wanted) and wanted[-1] == 1 and shapes_match(got, wanted[:-1]):
@@ -70,4 +70,4 @@ def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
         order = {3: "NLC", 4: "NHWC"}.get(len(got), "NDHWC")
         axes = (0, len(got) - 1, *range(1, len(got) - 1))
         return f"pass {name}.transpose{axes}, or set data_format={order!r} to layers of images"
-    return "pass arrays of the declared shape, or declare another"
+    return "pass arrays of the declared shape, or declare a different shape"

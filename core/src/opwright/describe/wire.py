@@ -1,6 +1,7 @@
-"""Writes operators and programs as the bytes of their messages, without protobuf.
+"""Serializes operators and programs as protobuf messages, without importing protobuf.
 
-`opwright.describe.wire_reading` reads them, and has the tables. Importing protobuf takes 11 ms.
+`opwright.describe.wire_reading` parses the messages, and contains the tables of their fields.
+Importing protobuf takes 11 ms.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ _RANGES: Final = {"i": (-(2**31), 2**31), "I": (-(2**63), 2**63), "u": (0, 2**64
 
 
 def write_message(message: Message, schema: Schema) -> bytes:
-    """Return the bytes of a message in protobuf's form: fields by number, no zeros.
+    """Serialize a message in the protobuf encoding, with fields by number and without zeros.
 
-    A message in it may be bytes already. A field of a oneof, such as `VALUE`, is also written if it
-    is zero. ValueError for a number out of range, and for a string that is not valid Unicode.
+    A nested message may already be bytes. A field of a oneof, such as `VALUE`, is written even if
+    it is zero. Raises ValueError for a number out of range and a string of invalid Unicode.
     """
     parts: list[bytes] = []
     for number, (name, kind, is_list, inner) in schema.items():
@@ -93,14 +94,14 @@ _PACKED: Final[Mapping[str, Callable[[Any], bytes]]] = {
     "d": struct.Struct("<d").pack,
     **{kind: _write_int(kind) for kind in _RANGES},
 }
-"""Writes a number, by its kind."""
+"""The function that encodes a number, by kind."""
 
 
 # -- attributes ------------------------------------------------------------------------------------
 
 
 def value_to_bytes(type: AttrType, value: AttrValue, who: str) -> bytes:
-    """Return an attribute's value as a message; FormatError with `who` for another type."""
+    """Return the value of an attribute as a message; FormatError with `who` if the type differs."""
     converted = convert_value(type, value)
     if converted is None:
         raise FormatError(f"{who}: must be {type.type_name} to be written, got {value!r}")
@@ -126,7 +127,7 @@ def _rest_of(value: float) -> int:
 
 
 def op_proto_to_bytes(proto: OpProto) -> bytes:
-    """Return the bytes of the message of an OpProto."""
+    """Serialize an OpProto as a message."""
     message = {
         name: getattr(proto, name)
         for name in ("type", "comment", "version", "dispatch", "dynamic_output")
@@ -164,8 +165,7 @@ def op_to_message(
 ) -> Message:
     """Return the message of one operator of a program.
 
-    `inputs` and `outputs` map slots to names; empty names are skipped; `attrs` are
-    complete.
+    `inputs` and `outputs` map slots to names; empty names are skipped; `attrs` are complete.
     """
     sides = {
         side: [{"slot": slot, "names": names} for slot, names in given.items() if names]
@@ -180,9 +180,9 @@ def op_to_message(
 
 
 def program_to_bytes(message: Message) -> bytes:
-    """Return a program as bytes, with its format, version and checksum set.
+    """Serialize a program, with format, version and checksum set.
 
-    Raises FormatError if it is larger than `MAX_PROGRAM_BYTES`, or cannot hold a name or a number.
+    Raises FormatError if the result exceeds `MAX_PROGRAM_BYTES`, or a name or number is invalid.
     """
     head = {"format": PROGRAM_FORMAT, "format_version": FORMAT_VERSION, "checksum": None}
     try:

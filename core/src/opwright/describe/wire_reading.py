@@ -1,6 +1,6 @@
-"""Reads operators and programs from the bytes of their messages, without protobuf.
+"""Parses operators and programs from protobuf messages, without importing protobuf.
 
-Protobuf takes longer to import than a program to read. The tables below mirror
+Importing protobuf takes longer than parsing a program. The tables below mirror
 ``proto/opwright/framework.proto``.
 """
 
@@ -16,14 +16,14 @@ from opwright.describe.attribute_values import AttrType, AttrValue, convert_elem
 from opwright.errors import FormatError
 
 MAX_OP_PROTO_BYTES: Final = 1 << 20
-"""The size limit in bytes of an operator, which usually has a few hundred bytes."""
+"""The maximum size of an operator in bytes; usually it has a few hundred."""
 
 MAX_PROGRAM_BYTES: Final = 256 << 20
 """A program of 100,000 operators is about 20 MB."""
 
 PROGRAM_FORMAT: Final = "opwright.program"
 FORMAT_VERSION: Final = 1
-"""The format version of programs that this release writes, and the newest that it reads."""
+"""The format version of programs that this release writes, and the newest version that it reads."""
 
 # A serialized ProgramDesc begins with its field `format`, and ends with its field `checksum`.
 _PROGRAM_START: Final = b"\x0a" + bytes([len(PROGRAM_FORMAT)]) + PROGRAM_FORMAT.encode()
@@ -54,7 +54,7 @@ VALUE: Final = _schema(
     strings=_schema("1 values s*"),
     bools=_schema("1 values b*"),
 )
-_TYPES: Final = {VALUE[type.value][0]: type for type in AttrType}  # they have the same numbers
+_TYPES: Final = {VALUE[type.value][0]: type for type in AttrType}  # field numbers of VALUE
 
 _SLOT = _schema(
     *("1 name s", "2 comment s", "3 duplicable b", "4 optional b", "5 intermediate b"),
@@ -94,9 +94,9 @@ PROGRAM: Final = _schema(
 
 
 def read_value(message: Message, who: str, expected: AttrType | None = None) -> AttrValue:
-    """Return the value in a message.
+    """Return the value in an AttrValue message.
 
-    Raises FormatError, which begins with `who`, if it has no value, or not the `expected` type.
+    Raises FormatError, with `who` as prefix, if the value is missing or not of the `expected` type.
     """
     if not message:
         raise FormatError(f"{who}: must have a value, got an empty AttrValue")
@@ -118,17 +118,17 @@ def read_value(message: Message, who: str, expected: AttrType | None = None) -> 
 def _add_rests(numbers: Sequence[float], rests: Sequence[int], who: str) -> tuple[float, ...]:
     if len(rests) != len(numbers):
         raise FormatError(
-            f"{who}: must have a rest for each of {len(numbers)} values, got {len(rests)}"
+            f"{who}: must have a remainder for each of {len(numbers)} values, got {len(rests)}"
         )
     pairs = zip(numbers, rests, strict=True)
     return tuple(_add_rest(number, rest, who) if rest else number for number, rest in pairs)
 
 
 def _add_rest(number: float, rest: int, who: str) -> int:
-    """Return the integer of a double and a remainder; FormatError if no writer writes both."""
+    """Return the sum of a double and a remainder; FormatError if no writer produces this pair."""
     whole = int(number) + rest if math.isfinite(number) else 0
     if convert_element(AttrType.FLOAT, whole) != whole or float(whole) != number:
-        raise FormatError(f"{who}: must be an integer of 64 bits, got {number!r} + {rest}")
+        raise FormatError(f"{who}: must be a 64-bit integer, got {number!r} + {rest}")
     return whole
 
 
@@ -136,10 +136,10 @@ def _add_rest(number: float, rest: int, who: str) -> int:
 
 
 def read_op_proto(data: bytes) -> dict[str, Any]:
-    """Return the arguments of the OpProto that the bytes of a message describe.
+    """Parse the message of an OpProto; return the arguments of the OpProto.
 
-    Its slots and attributes are arguments as well, and no rule is checked. FormatError if the bytes
-    are too many or foreign, or a value does not have the type of its attribute.
+    Slots and attributes are also returned as arguments; rules are not checked. Raises FormatError
+    if there are too many bytes, they are not such a message, or a value has the wrong type.
     """
     check_size("operator", data, MAX_OP_PROTO_BYTES)
     message = _read("operator", data, OP_PROTO)
@@ -184,14 +184,14 @@ def _attr_fields(message: Message, op_type: str) -> dict[str, Any]:
 
 
 def read_op(message: Message) -> tuple[str, int, dict[str, Any]]:
-    """Return type and version of one operator of a program, and its description.
+    """Return the type, version and description of one operator of a program.
 
-    It has ``"inputs"`` and ``"outputs"`` by slot, and ``"attrs"``, which are sorted by name.
+    The description has ``"inputs"`` and ``"outputs"`` by slot, and ``"attrs"``, sorted by name.
     """
     who = message.get("type", "")
     values = {entry.get("key", ""): entry.get("value", {}) for entry in message.get("attrs", ())}
     if len(values) != len(message.get("attrs", ())):
-        raise FormatError(f"{who}: an attribute must be written once, got one twice")
+        raise FormatError(f"{who}: an attribute must be written once, got a duplicate")
     attrs = {
         name: read_value(values[name], f"{who}: attribute {name!r}") for name in sorted(values)
     }
@@ -206,7 +206,7 @@ def _read_slots(slots: Sequence[Message], who: str) -> dict[str, tuple[str, ...]
         if slot in by_slot:
             raise FormatError(f"{who}: a slot must be written once, got {slot!r} twice")
         if not message.get("names"):
-            raise FormatError(f"{who}: a slot must hold a variable, got none in {slot!r}")
+            raise FormatError(f"{who}: a slot must contain a variable, got none in {slot!r}")
         by_slot[slot] = tuple(message["names"])
     return by_slot
 
@@ -215,14 +215,15 @@ def _read_slots(slots: Sequence[Message], who: str) -> dict[str, tuple[str, ...]
 
 
 def read_program(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> Message:
-    """Return the program in untrusted bytes, at most `max_bytes` of them.
+    """Parse a program from at most `max_bytes` untrusted bytes.
 
-    FormatError if they are too many, foreign, truncated, damaged or of a newer format.
+    Raises FormatError for bytes that are too many, foreign, truncated, damaged or of a newer
+    format.
     """
     check_size("program", data, max_bytes)
     if not data.startswith(_PROGRAM_START):
         raise FormatError(
-            f"program: no program of opwright, got bytes that begin with {data[:18]!r}"
+            f"program: not a program of opwright, got bytes that begin with {data[:18]!r}"
         )
     body = data[:-CHECKSUM_BYTES]
     if data[-CHECKSUM_BYTES:] != checksum_field(body):
@@ -234,9 +235,9 @@ def read_program(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> Message:
 
 
 def parse_program(data: bytes) -> Message:
-    """Return the program in the bytes of a message, without checking its checksum.
+    """Parse a program from the bytes of a message, without checking its checksum.
 
-    FormatError if it is not a program, or of a newer format.
+    Raises FormatError if it is not a program, or of a newer format.
     """
     message = _read("program", data, PROGRAM)
     if message.get("format") != PROGRAM_FORMAT:
@@ -253,7 +254,7 @@ def parse_program(data: bytes) -> Message:
 
 
 def checksum_field(data: bytes) -> bytes:
-    """Return the last field of a program, whose other fields are `data`."""
+    """Return the checksum field, which follows the other fields `data` of a program."""
     return _CHECKSUM_TAG + zlib.crc32(data).to_bytes(4, "little")
 
 

@@ -47,8 +47,8 @@ Result = TypeVar("Result")
 def lower(request: LowerRequest) -> LoweredPlan:
     """Decide everything that can be decided before a run.
 
-    OpwrightError if shapes or dtypes do not fit, a variable is read before it is written, or no
-    kernel is registered; nothing has been run or changed then.
+    Raises OpwrightError if shapes or dtypes do not fit, a variable is read before it is written, or
+    no kernel is registered. In that case nothing has been run or changed.
     """
     return _lower(request, lambda graph: _finish(graph, request))
 
@@ -66,7 +66,7 @@ def lower_halves(request: LowerRequest) -> tuple[list[LoweredPlan], Halves]:
 
 def _lower(request: LowerRequest, finish: Callable[[Graph], Result]) -> Result:
     was_enabled = gc.isenabled()
-    gc.disable()  # a plan has many long-lived objects: each collection would scan them again
+    gc.disable()  # a plan has many long-lived objects, which every collection would rescan
     try:
         graph = GraphBuilder(request, lower).build()
         built = graph.ops
@@ -91,7 +91,7 @@ def _lower(request: LowerRequest, finish: Callable[[Graph], Result]) -> Result:
 
 
 def _check_unread(graph: Graph, names: frozenset[str]) -> None:
-    """Raise FeedError if an operator reads the elements of a feed without elements."""
+    """Raise FeedError if an operator reads the elements of a feed given only by its shape."""
     if not names:
         return
     kept = (*graph.keeps, *(value for value, _ in graph.sinks))
@@ -118,8 +118,8 @@ def _finish(graph: Graph, request: LowerRequest) -> LoweredPlan:
 def _forget(built: Iterable[LoweredOp], kept: Iterable[LoweredOp]) -> None:
     """Drop references that are useless once a plan is built.
 
-    The references from values to operators are cycles, which would wait for the garbage
-    collector; it would also visit the signatures of operators that a plan keeps for its errors.
+    References from values to operators form cycles, which only the garbage collector would free.
+    It would also traverse the signatures of operators that a plan keeps for error messages.
     """
     for op in built:
         for values in op.outputs:

@@ -1,8 +1,8 @@
-"""Cuts a graph into two; the second depends on late feeds, as a backward does.
+"""Cuts a graph into two; the second depends on late feeds, as a backward pass does.
 
-Passes have seen the whole graph, so both halves run the kernels of one plan. The first passes to
-the second the values that it reads, in the fewest bytes: values that are cheap to recompute are
-recomputed, and a value that is used only for its shape is not saved.
+Passes have rewritten the whole graph, so both halves run the kernels of one plan. The first half
+saves the values that the second half reads, in as few bytes as possible: values that are cheap to
+recompute are recomputed, and a value that is used only for its shape is not saved.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAST_BYTES: Final = 1 << 12
 """Minimum number of bytes that an operator must write to be worth recomputing."""
 
 QUICK_NS_PER_BYTE: Final = 4 / BYTES_PER_NS
-"""The maximum cost in ns per byte on one thread: it may read three bytes per written byte."""
+"""The maximum cost in ns per byte on one thread, enough to read three bytes per written byte."""
 
 MOST_AGAIN: Final = 0.04
 """The maximum share of a plan's time that recomputed operators may take."""
@@ -46,8 +46,8 @@ fetch position or a feed name of the first; and the shapes of the late feeds."""
 def cut_graph(graph: Graph, request: LowerRequest) -> Halves:
     """Cut a graph in which kernels are chosen.
 
-    FeedError if a fetch of the first half depends on a late feed; ProgramError if a shape is known
-    only at run time.
+    Raises FeedError if a fetch of the first half depends on a late feed, and ProgramError if a
+    shape is known only at run time.
     """
     if graph.continuation is not None:
         raise ProgramError(
@@ -72,8 +72,8 @@ def _reads(op: LoweredOp) -> list[Value]:
 class _First:
     """The half that runs first.
 
-    ``saved`` are the values for the second half, ``again`` the operators that the second half runs
-    again, and ``sources`` the positions of the saved values among its fetches.
+    ``saved`` are the values for the second half, ``again`` are the operators that the second half
+    reruns, and ``sources`` are the positions of the saved values among the fetches of this half.
     """
 
     def __init__(self, graph: Graph, request: LowerRequest) -> None:
@@ -85,7 +85,7 @@ class _First:
         self.results, self.late_results = results[:n_early], results[n_early:]
         self._early = [op for op in graph.ops if op not in self.late_ops]
         self.writer: dict[Value, LoweredOp] = {}
-        self.last: dict[Buffer, Value] = {}  # the final value of each memory that this half writes
+        self.last: dict[Buffer, Value] = {}  # the final value of each buffer that this half writes
         self._rewritten: set[Buffer] = set()
         for op in self._early:
             for value in op.writes():
@@ -95,7 +95,7 @@ class _First:
         for value in self.results:
             if (value.source or value) in self.late_values:
                 raise FeedError(
-                    f"fetch: {value.name!r} depends on a late feed, of {list(request.given.late)}; "
+                    f"fetch: {value.name!r} depends on a late feed ({list(request.given.late)}); "
                     "name it in late_fetch"
                 )
         self._required = self._close(self.results, lambda op: not self._is_repeatable(op))
@@ -112,7 +112,7 @@ class _First:
         self.half = self._make()
 
     def _close(self, values: list[Value], also: Callable[[LoweredOp], bool]) -> set[LoweredOp]:
-        """Return the early operators that compute values, and others that must run, in order."""
+        """Return the early operators that compute `values` or satisfy `also`, and their inputs."""
         needed = {value.source or value for value in values}
         closed = set()
         for op in reversed(self._early):
@@ -122,7 +122,7 @@ class _First:
         return closed
 
     def _is_repeatable(self, op: LoweredOp) -> bool:
-        """Whether running it in the other half is bitwise identical and has no side effects."""
+        """Whether a rerun in the second half is bitwise identical and free of side effects."""
         if op.has_effect or op.children or op.is_dynamic or op.definition.alias_slots:
             return False
         if any(not v.buffer.is_owned or v.buffer in self._rewritten for v in op.writes()):
@@ -191,9 +191,9 @@ class _First:
 
 
 class _Second:
-    """The half that runs second, which has its own values.
+    """The half that runs second, over its own copies of the values.
 
-    It is fed saved values, then feeds of the first half that it reads, then late feeds.
+    Its feeds are the saved values, then the feeds of the first half that it reads, then late feeds.
     """
 
     def __init__(self, first: _First) -> None:
@@ -223,7 +223,7 @@ class _Second:
         self.half = _make_half(first, copies + moved, feeds, results)
 
     def _in_order(self, late: list[LoweredOp]) -> list[LoweredOp]:
-        """Return the operators, with each recomputed one right before its first reader."""
+        """Return the operators; each recomputed operator comes right before its first reader."""
         end = len(late)
         first_read = {value.source or value: end for value in self._first.late_results}
         places = {op: place for place, op in enumerate(late)}

@@ -10,7 +10,7 @@ from opwright.lowering.graph.values import LoweredOp, Value
 
 
 class StepErrors:
-    """Makes the runtime's exception for a failed step; it must not refer to the plan."""
+    """Creates the exception for a failed step of a plan, without a reference to the plan."""
 
     def __init__(
         self, ops: Sequence[LoweredOp], device: str, composites: Mapping[int, str]
@@ -54,7 +54,7 @@ class StepErrors:
             value.name for op in self.ops[:position] for value in op.writes() if _lasts(value)
         )
         if not names:
-            return "; no variable of the scope was changed"
+            return "; no variable in the scope was changed"
         listed = ", ".join(list(names)[:8]) + (", …" if len(names) > 8 else "")
         return f"; variables that earlier operators had already updated: {listed}"
 

@@ -81,10 +81,9 @@ def expected_dtype(
 def append_constant(block: Block, value: Any, dtype: str | None, who: str, beside: str) -> Variable:
     """Append a constant for a number, a list or an array; return its Variable, without a gradient.
 
-    `dtype` is the dtype of numbers and lists, by default NumPy's choice; `who` (operator
-    and slot) and `beside` (the slot that has this dtype) are for messages.
-    DtypeError for a number that the dtype cannot represent; ShapeError for an array that is too
-    large.
+    `dtype` is the dtype of numbers and lists, by default NumPy's choice; `who` (operator and slot)
+    and `beside` (the slot that has this dtype) are for messages. DtypeError for a number that the
+    dtype cannot represent; ShapeError for an array that is too large.
     """
     if isinstance(value, float):  # float64 of NumPy, too, is a Python float and gets this dtype
         value = float(value)

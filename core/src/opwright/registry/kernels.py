@@ -266,8 +266,7 @@ def find_refusals(
 ) -> tuple[dict[tuple[str, Package], str], list[str]]:
     """Query each function once, like `find_refusal`; empty targets are skipped.
 
-    Returns the reasons, and the errors of functions that failed: their kernels are assumed
-    to work.
+    Returns the reasons, and the errors of functions that failed: their kernels are assumed to work.
     """
     reasons: dict[tuple[str, Package], str] = {}
     faults = []

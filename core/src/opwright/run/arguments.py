@@ -205,8 +205,7 @@ def make_template(
 ) -> LowerRequest:
     """Return the request of all operators, without metas.
 
-    FeedError for an unknown fetch, a duplicate feed, and `varying` that is not in the
-    scope.
+    FeedError for an unknown fetch, a duplicate feed, and `varying` that is not in the scope.
     """
     fed = [spec.name for spec in feeds]
     for name in fed:

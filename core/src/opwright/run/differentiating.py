@@ -58,11 +58,10 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
 def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes the gradient of a function that calls operators.
 
-    ``grad(f)(*args)`` is the derivative of ``f(*args)`` with respect to
-    ``args[argnums]``. `f` is called with
-    variables instead of arrays, once for each combination of their dtypes and shapes and of its
-    other arguments; the operators of ``opwright.ops`` that it calls are differentiated and
-    compiled. So `f` cannot use values, and its side effects happen only in the first call.
+    ``grad(f)(*args)`` is the derivative of ``f(*args)`` with respect to ``args[argnums]``. `f` is
+    called with variables instead of arrays, once for each combination of their dtypes and shapes
+    and of its other arguments; the operators of ``opwright.ops`` that it calls are differentiated
+    and compiled. So `f` cannot use values, and its side effects happen only in the first call.
 
     Parameters
     ----------

@@ -289,9 +289,8 @@ def _read_on_device(
 ) -> tuple[list[list[Any]], Any] | None:
     """Return the inputs by slot, arrays as tensors on their device, and the first array.
 
-    None if they are on the host.
-    DeviceNotFoundError if no plugin provides it; SlotError if they are on several devices, or some
-    of them on the host.
+    None if they are on the host. DeviceNotFoundError if no plugin provides it; SlotError if they
+    are on several devices, or some of them on the host.
     """
     if all(isinstance(item, HOST_KINDS) for items in given for item in items):
         return None

@@ -17,8 +17,7 @@ class ArraySpec(NamedTuple):
     ----------
     name : str
     shape : tuple of int or None, or None
-        None for a dimension that may change; None instead of a tuple if even the rank is
-        unknown.
+        None for a dimension that may change; None instead of a tuple if even the rank is unknown.
     dtype : str
     """
 

@@ -126,7 +126,7 @@ def test_every_flipped_bit_is_detected(folder, model, name):
 @pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
 def test_foreign_files_are_refused(folder, model, name, junk):
     (folder / name).write_bytes(junk)
-    check_refused(folder, model, FormatError, "no program of opwright|no safetensors file")
+    check_refused(folder, model, FormatError, "not a program of opwright|no safetensors file")
 
 
 def test_parameters_of_another_writer_are_refused(folder, model):

@@ -50,9 +50,9 @@ Names = Mapping[str, Sequence[str]]
 class GraphBuilder:
     """Builds one graph.
 
-    ``env`` maps each name to its current value; ``inner_names`` are names in bodies of composites,
-    which belong to no program and are never kept in the scope; ``lower`` lowers bodies, and the
-    operators after a dynamic one.
+    ``env`` maps each name to its current value. ``inner_names`` are names in bodies of composites,
+    which do not belong to a program and are never kept in the scope. ``lower`` lowers bodies, and
+    the operators after a dynamic operator.
     """
 
     def __init__(self, request: LowerRequest, lower: Lower) -> None:
@@ -115,7 +115,7 @@ class GraphBuilder:
     ) -> LoweredOp | None:
         """Append one operator and return it, or append the body of a composite."""
         names: list[Sequence[str]] = []
-        for slot in definition.output_index:  # a loop: most have one, and a comprehension is a call
+        for slot in definition.output_index:  # faster than a comprehension for one slot
             names.append(outputs.get(slot, ()))
         counts = tuple(map(len, names))
         if definition.random:
@@ -149,7 +149,7 @@ class GraphBuilder:
         return op
 
     def _find_numbers(self, name: str) -> Array | None:
-        """Return the elements of a variable, None if they depend on the data of a run."""
+        """Return the elements of a variable, or None if they depend on run-time data."""
         value = self.env.get(name)
         return self.request.given.numbers.get(name) if value is None else self._folding.find(value)
 
@@ -167,7 +167,7 @@ class GraphBuilder:
         return {name: array for name, array in found if array is not None}
 
     def free_name(self, name: str) -> str:
-        """Return a unique name, derived from this one, for a value of a body."""
+        """Return a unique name, derived from `name`, for a value of a body."""
         free = make_name(name, self._counts, self._is_taken) if self._is_taken(name) else name
         self.inner_names.add(free)
         return free
@@ -230,7 +230,7 @@ class GraphBuilder:
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
         """Return the values of an input slot that is overwritten; some are copied first.
 
-        Given values and constants are copied, as constants are not recomputed before the next run.
+        Given values are copied, and so are constants, which are not recomputed before each run.
         """
         for place, value in enumerate(op.inputs[slot]):
             external = value.buffer.external
@@ -263,7 +263,7 @@ class GraphBuilder:
             self._ops.append(copy_op(value, fed, index))
 
     def _read_persistable(self, name: str, op_type: str, slot: str) -> Value:
-        """Return the value in the scope of a name that is neither given nor written."""
+        """Return the scope's value of a variable that is neither given nor written."""
         late = self.request.given.late
         if name in late and late[name] in self.env:  # a feed with the shape of a known value
             self._give(name, self.env[late[name]].meta)
@@ -272,7 +272,7 @@ class GraphBuilder:
         if meta is None:
             raise ProgramError(
                 f"{op_type}: {slot} must be written before it is read, got {name!r}, which no "
-                f"operator has written and neither feeds nor scope hold{hint(name, self.env)}; "
+                f"earlier operator, feed or scope provides{hint(name, self.env)}; "
                 "feed it, or run the startup program in this scope"
             )
         value = external_value(External(Role.PERSISTABLE, name, meta))

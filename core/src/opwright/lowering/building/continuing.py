@@ -43,13 +43,13 @@ def cut(
 ) -> None:
     """End the graph after ``dynamic``; the rest is lowered when its shapes are known.
 
-    If there are ``operands``, their values are these shapes.
+    If ``operands`` are given, their elements are stored in these shapes.
     """
     request = builder.request
     if request.fetches.role is None:
         raise ProgramError(
-            f"{dynamic.type}: its output shape depends on values, which the body of a "
-            "loop cannot have; move it out of the body, or into a cond within it"
+            f"{dynamic.type}: its output shape depends on values, which is not allowed in the "
+            "body of a loop; move it out of the body, or into a cond within it"
         )
     values = tuple(value for value in dynamic.writes() if value.buffer.dynamic)
     written = request.given.written
@@ -86,7 +86,7 @@ def cut(
 def _cross_results(
     builder: GraphBuilder, dynamic: LoweredOp, rest: Sequence[Operator]
 ) -> dict[str, Value]:
-    """Forward the memory of a branch's results, which belongs to the outer plan."""
+    """Forward the memory of a branch's results, which the outer plan owns."""
     from opwright.lowering.building.control import infer_metas
 
     metas = {name: value.meta for name, value in builder.env.items()}

@@ -31,7 +31,7 @@ LowerBlock: TypeAlias = "Callable[[str, Mapping[str, Meta], Fetches], LoweredPla
 
 
 class Part(NamedTuple):
-    """Iterations over segments of equal length, run by one plan of the body."""
+    """Consecutive iterations over segments of equal length, which one plan of the body runs."""
 
     first: int  # the number of iterations before them
     n_turns: int  # -1 for any number
@@ -81,7 +81,7 @@ class Segments(NamedTuple):
 
 
 def find_segments(op: LoweredOp, control: Loop) -> Segments:
-    """Return how an operator splits its arrays; ShapeError if their lengths along axis 0 differ."""
+    """Return how a loop splits its arrays; ShapeError if their lengths along axis 0 differ."""
     rows = op.attrs.get(control.segment or "")
     if rows is None:
         return Segments(frozenset(), 0, 0)
@@ -95,7 +95,7 @@ def find_segments(op: LoweredOp, control: Loop) -> Segments:
     if len(set(read.values())) != 1 or () in read.values():
         listed = ", ".join(f"{name!r} {list(length)}" for name, length in read.items())
         raise ShapeError(
-            f"{op.type}: {control.sequences} that are read in segments must have one length along "
+            f"{op.type}: {control.sequences} that are read in segments must be equally long along "
             f"axis 0, got {listed or 'none'}"
         )
     return Segments(names, rows, next(iter(read.values()))[0])
@@ -125,7 +125,7 @@ def lower_control(
 
 
 def _check_counts(op: LoweredOp, control: Loop, counts: Sequence[int]) -> None:
-    """Refuse a loop whose carried variables differ in number, or share a name."""
+    """Raise SlotError if slots and names of the body do not pair up, or if names are repeated."""
     n_outputs = counts[op.definition.output_index[control.outputs]]
     for attr in (control.block_inputs, control.block_outputs):
         _check_count(op, attr, n_outputs, control.outputs)
@@ -241,7 +241,7 @@ def _lower_turn(
 
 
 def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
-    """Return the largest number of iterations; -1 for no limit."""
+    """Return the maximum number of iterations, or -1 if it is unlimited."""
     limit = op.attrs.get(control.max_iterations or "")
     pairs = zip(
         names_in(op.attrs, control.block_elements), op.input(control.sequences), strict=True
@@ -255,14 +255,14 @@ def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
     if len(set(lengths.values())) > 1 or () in lengths.values():
         listed = ", ".join(f"{name!r} {list(length)}" for name, length in lengths.items())
         raise ShapeError(
-            f"{op.type}: {control.sequences} must have one length along axis 0, got {listed}"
+            f"{op.type}: {control.sequences} must be equally long along axis 0, got {listed}"
         )
     if lengths:
         return next(iter(lengths.values()))[0]
     if control.condition is None:
         raise SlotError(
             f"{op.type}: {control.sequences} or {control.max_iterations} must give the number of "
-            "iterations, got neither"
+            "iterations, got neither of them"
         )
     if any(op.attrs[names] for _, names in control.stacks[-1:]):
         raise SlotError(
@@ -274,7 +274,7 @@ def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
 def _bind_elements(
     op: LoweredOp, control: Loop, segments: Segments, bodies: Sequence[tuple[Part, LoweredPlan]]
 ) -> list[Child]:
-    """Remove inputs whose data no body reads; return the children, bound to the rest."""
+    """Remove inputs whose data no body reads; return children bound to the remaining inputs."""
     inputs, captured = list(op.inputs), op.input(control.captured)
     pairs: list[tuple[str, Value]] = []
     if control.sequences is not None:

@@ -30,7 +30,7 @@ _MAX_DEPTH: Final = 200
 
 
 def reads_operands(ops: Iterable[Operator], program: Program | None) -> bool:
-    """Whether an operator, or an operator in its blocks, takes a variable instead of a number."""
+    """Whether an operator, or one nested in its blocks, uses a variable as an attribute."""
     for op in ops:
         if not op.definition.proto.operands.keys().isdisjoint(op.inputs):
             return True
@@ -62,7 +62,7 @@ class Folding:
         self._known: dict[Value, Array | None] = {}
 
     def find(self, value: Value) -> Array | None:
-        """Return the elements of a value, None if they depend on run-time data."""
+        """Return the elements of a value, or None if they depend on run-time data."""
         value = _original(value)
         if value not in self._known:
             ops: dict[LoweredOp, None] = {}
@@ -71,7 +71,7 @@ class Folding:
         return self._known.setdefault(value, None)
 
     def _collect(self, value: Value, ops: dict[LoweredOp, None], depth: int) -> bool:
-        """Add the operators that compute a value, in order; return whether it is foldable."""
+        """Add the operators that compute a value, in order; return whether it can be folded."""
         op = value.op
         if op is None and value.name in self._given:
             self._known[value] = self._given[value.name]

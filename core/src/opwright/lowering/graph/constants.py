@@ -1,8 +1,8 @@
-"""Values that stay the same from run to run until a parameter is set.
+"""Values that do not change between runs until a parameter is set.
 
-Constants are persistables that the plan does not write, and values computed only from these. The
-plan computes them before its first run, and recomputes them when a persistable has changed. Folding
-parameters costs other runs nothing, and kernels may pack the results.
+Constants are persistables that the plan does not write, and values computed only from constants.
+The plan computes them before its first run, and recomputes them when a persistable has changed.
+So folding parameters does not slow down other runs, and kernels may pack the results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def written_by(op: Operator) -> Iterable[Sequence[str]]:
 
 
 def is_constant(op: LoweredOp) -> bool:
-    """Whether an operator reads only constants, at least one, and writes memory of the plan."""
+    """Whether an operator reads only constants, but at least one, and writes plan memory."""
     if not op.definition.any_shape_only and op.inputs:  # nearly always the end of it
         first = op.inputs[0]
         if first and not first[0].is_constant:
@@ -64,11 +64,11 @@ def mark_constants(op: LoweredOp) -> bool:
 def hoist_constants(graph: Graph) -> None:
     """Move the operators that compute constants before the other operators, and count them.
 
-    Only on the host: on other devices a plan is recorded as one graph, which runs as a whole.
+    Done only on the host, since other devices record a plan as one graph, which runs as a whole.
     """
     if graph.device != HOST_DEVICE:
         return
-    # Marked again: an edit may have moved outputs to another operator.
+    # Mark them again, since an edit may have moved outputs to another operator.
     constant = {op for op in graph.ops if not op.is_copy and mark_constants(op)}
     rest = [op for op in graph.ops if op not in constant]
     graph.ops = [*(op for op in graph.ops if op in constant), *rest]

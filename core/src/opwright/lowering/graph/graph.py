@@ -1,7 +1,6 @@
 """The graph that passes rewrite: operators over values in the order of the program.
 
-A pass keeps the order of reads and writes of every buffer. `opwright.rewriting` shows how to write
-a pass.
+A pass keeps the order of reads and writes of every buffer. See `opwright.rewriting` for an example.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class Graph:
         self.forget_uses()
 
     def replace_ops(self, ops: list[LoweredOp], removed: Iterable[LoweredOp] = ()) -> None:
-        """Replace the operators; `uses` already has the new ones, and still the removed ones."""
+        """Replace the operators; `uses` must contain both added and removed operators."""
         uses = self._uses
         self.ops = ops
         if uses is not None:
@@ -138,7 +137,7 @@ class Graph:
         return self.target.context.ops.find(op_type)
 
     def of_type(self, *types: str) -> list[LoweredOp]:
-        """Return the operators of these types, in order; fast if there are none."""
+        """Return the operators of these types, in order; fast if the graph has none."""
         if self._by_type is None:
             self._by_type = defaultdict(list)
             for op in self.ops:
@@ -150,7 +149,7 @@ class Graph:
         return [op for op in self.ops if op.type in requested]
 
     def type_names(self) -> set[str]:
-        """Return the types of all operators, each also as ``"*.name"``, for any plugin."""
+        """Return the types of all operators, and each also as ``"*.name"``, for any plugin."""
         if self._type_names is None:
             types = {op.type for op in self.ops}
             self._type_names = types | {f"{ANY}.{t.rpartition('.')[2]}" for t in types}
@@ -207,7 +206,7 @@ class Graph:
         return self._uses
 
     def check_uses(self) -> bool:
-        """Return whether only edits have changed the graph; if not, clear the caches."""
+        """Return whether only edits have changed the graph; otherwise clear the caches."""
         is_edited = self._uses is not None and [*self._uses.position] == self._ops
         if not is_edited:
             self.forget_uses()

@@ -35,7 +35,7 @@ def signature_of(op: LoweredOp) -> Signature:
 
 
 def infer_op(graph: Graph, op: LoweredOp, metas: SlotMetas, counts: tuple[int, ...]) -> Signature:
-    """Infer the outputs once for all equal operators, such as the layers of a deep network.
+    """Infer the outputs, once for all equal operators, such as the equal layers of a deep network.
 
     `metas` are the metas of the inputs.
     """
@@ -83,8 +83,8 @@ def make_op(
         for value, meta in zip(values, metas, strict=True):
             if value.meta != meta:
                 raise ShapeError(
-                    f"{op.type}: output {slot.name!r} is {meta}, got a value of {value.meta} "
-                    f"for it, {value.name!r}; give one that fits"
+                    f"{op.type}: output {slot.name!r} must be {meta}, got {value.meta} "
+                    f"in {value.name!r}; give a value that fits"
                 )
             if value.source is not None:
                 raise SlotError(
@@ -119,7 +119,7 @@ def _check_aliases(
     inputs: Mapping[str, tuple[Value, ...]],
     outputs: Mapping[str, tuple[Value, ...]],
 ) -> Mapping[str, tuple[Value, ...]]:
-    """Refuse an in-place output that does not share the memory of its input.
+    """Raise an error if an in-place output does not share the memory of its input.
 
     Return the outputs; each in-place output is replaced by the input that it overwrites.
     """
@@ -132,7 +132,7 @@ def _check_aliases(
         written = [value.buffer for value in outputs.get(output, ())]
         if written != [value.buffer for value in inputs.get(input, ())]:
             raise SlotError(
-                f"{definition.op_type}: output {output!r} must be in the memory of input "
+                f"{definition.op_type}: output {output!r} must share the memory of input "
                 f"{input!r}, got {list(outputs.get(output, ()))}; take the output of the operator "
                 "that is replaced"
             )
@@ -142,7 +142,7 @@ def _check_aliases(
 
 
 def _check_known(op: LoweredOp, outputs: tuple[tuple[Meta, ...], ...]) -> None:
-    """Refuse outputs of unknown shape, unless the shape depends on values: the inputs are known."""
+    """Raise if an output shape is unknown, although the inputs are known and it is not dynamic."""
     if op.definition.proto.dynamic_output:
         return
     for slot, metas in zip(op.definition.proto.outputs, outputs, strict=True):

@@ -20,12 +20,12 @@ def least_separation(
     sources_of: Callable[[Node], list[Node] | None],
     size_of: Callable[[Node], int],
 ) -> dict[Node, None]:
-    """Return the values of least total size to save so that all wanted ones can be computed.
+    """Return the values of least total size to save so that all wanted values can be computed.
 
-    `sources_of` returns the values from which a value is computed: an empty sequence for a value
-    that always exists, None for a value that can only be saved. The result is a minimum cut of the
-    flow from such values to the wanted ones (Ford and Fulkerson 1956); of several, the one with the
-    least recomputation.
+    `sources_of` returns the values from which a value is computed, an empty sequence if the value
+    always exists, or None if it can only be saved. The result is a minimum cut of the flow from the
+    values that can only be saved to the wanted values (Ford and Fulkerson 1956). Of several minimum
+    cuts, the one with the least recomputation is returned.
     """
     wanted = list(wanted)
     saved = {value: None for value in wanted if sources_of(value) is None}
@@ -52,7 +52,7 @@ def least_separation(
             if source not in saved:
                 connect((source, 1), (value, 0), math.inf)
                 pending.append(source)
-    for origin in origins:  # one by one: a path from an earlier one stays closed
+    for origin in origins:  # one by one, as an exhausted origin never gets a new path
         while path := _find_path(capacities, origin):
             least = min(capacities[a][b] for a, b in path)
             for a, b in path:

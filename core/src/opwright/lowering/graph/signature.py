@@ -38,7 +38,7 @@ class Choice(NamedTuple):
 
     entry: KernelEntry
     prepared: Prepared
-    # Positions of output and input slots, of one value each and equal in size and dtype, that may
+    # Positions of output and input slots with one value each, equal in size and dtype, that may
     # share memory.
     reuse: tuple[tuple[int, int], ...]
     refusals: Refusals  # better kernels, with the reason why each is unusable
@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 
 
 class Signature:
-    """Definition, metas and attributes of an operator, and everything derived only from them.
+    """Definition, metas and attributes of an operator, and all data derived only from these.
 
     Attributes
     ----------
@@ -160,13 +160,13 @@ def _checked_sizes(definition: OpDefinition, outputs: SlotMetas) -> Sizes:
 
 
 def _check_size(who: str, meta: Meta) -> None:
-    """Raise an error for a meta beyond the limits of NumPy, which counts a dim of 0 as 1."""
+    """Raise an error for a meta beyond the limits of NumPy, where a dim of 0 counts as 1."""
     if len(meta.shape) > MAX_RANK:
         raise ShapeError(f"{who} must have at most {MAX_RANK} dims, got {len(meta.shape)}")
     size = math.prod(max(dim, 1) for dim in meta.shape) * item_size(meta.dtype)
     if size > MAX_BYTES:
         raise OutOfMemoryError(
-            f"{who} must have less than 2**63 bytes, each dim counted as 1 at least, got {meta} of "
+            f"{who} must have less than 2**63 bytes, with dims of 0 counted as 1, got {meta} of "
             f"{size} bytes; make it smaller"
         )
 

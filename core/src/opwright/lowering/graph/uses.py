@@ -80,12 +80,12 @@ class Uses:
         self._writes: dict[Buffer, list[int]] = {}
 
     def written_at(self, value: Value, default: int = OUTSIDE) -> int:
-        """Return the position at which a value is written; the default for a given value."""
+        """Return the position at which a value is written, or the default for a given value."""
         op = self._writer.get(value)
         return default if op is None else self.position[op]
 
     def _reads_of(self, value: Value) -> list[int]:
-        """Return where the memory of a value is read, in order."""
+        """Return the positions at which the memory of a value is read, in order."""
         if not value.buffer.is_shared:  # memory of only this value and its views
             return self._places(self._readers.get(_own(value), ()))
         if value.buffer not in self._reads:
@@ -93,7 +93,7 @@ class Uses:
         return self._reads[value.buffer]
 
     def _writes_of(self, buffer: Buffer) -> list[int]:
-        """Return where memory with several values is written, in order."""
+        """Return the positions at which memory shared by several values is written, in order."""
         if buffer not in self._writes:
             self._writes[buffer] = self._places(self._memory_writers.get(buffer, ()))
         return self._writes[buffer]
@@ -120,7 +120,7 @@ class Uses:
         return written == OUTSIDE or written == self._writes_of(value.buffer)[-1]
 
     def only_reader(self, value: Value) -> LoweredOp | None:
-        """Return the only reader of a value that is not visible outside, otherwise None."""
+        """Return the only reader of a value that is not visible outside the graph, or None."""
         readers = self._readers.get(value, ())
         if len(readers) != 1 or value.source is not None or self.is_visible(value):
             return None
@@ -136,11 +136,11 @@ class Uses:
         return not self.is_visible(value)
 
     def is_read_between(self, value: Value, low: int, high: int, but: Collection[int]) -> bool:
-        """Whether memory of a value is read between two positions, except at ``but``."""
+        """Whether a value's memory is read between two positions, ignoring reads at ``but``."""
         return _any_between(self._reads_of(value), low, high, but)
 
     def is_written_between(self, value: Value, low: int, high: int, but: Collection[int]) -> bool:
-        """Whether memory of a value is written between two positions, except at ``but``."""
+        """Whether a value's memory is written between two positions, ignoring writes at ``but``."""
         if value.buffer.is_shared:
             return _any_between(self._writes_of(value.buffer), low, high, but)
         position = self.written_at(_own(value), low)
@@ -149,8 +149,8 @@ class Uses:
     def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
         """Whether an operator can move to the position of another operator.
 
-        It may cross no write of memory that it reads, and no read or write of memory that it
-        writes. The operator ``to`` itself does not count: `op` is merged into it.
+        It must not move across a write of memory that it reads, or an access to memory that it
+        writes. The operator ``to`` itself does not count, because `op` is merged into it.
         """
         low, high = sorted((self.position[op], self.position[to]))
         for value in op.data_reads():
@@ -163,13 +163,13 @@ class Uses:
         return not op.has_effect
 
     def holds(self, value: Value, position: int, but: Collection[int] = ()) -> bool:
-        """Whether memory contains a value just before a position, ignoring writes at ``but``."""
+        """Whether a value is in its buffer just before a position, ignoring writes at ``but``."""
         begin = self.written_at(_own(value))
         return begin < position and not self.is_written_between(value, begin, position, but)
 
 
 def find_late(graph: Graph) -> tuple[set[LoweredOp], set[Value]]:
-    """Return the operators that depend on a late feed, and the late feeds with their outputs.
+    """Return the operators and values that depend on late feeds, including the late feeds.
 
     This includes operators that write to the memory of such a value and, after the first operator
     with an effect, all later ones with an effect.
@@ -196,7 +196,7 @@ def _own(value: Value) -> Value:
 
 
 def _any_between(positions: Sequence[int], low: int, high: int, but: Collection[int]) -> bool:
-    """Whether a sorted list has a member strictly between two numbers that is not in ``but``."""
+    """Whether a sorted list has a number strictly between two limits that is not in ``but``."""
     if len(positions) < 2:  # nearly always
         return bool(positions) and low < positions[0] < high and positions[0] not in but
     begin, end = bisect_right(positions, low), bisect_left(positions, high)

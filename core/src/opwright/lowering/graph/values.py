@@ -40,8 +40,8 @@ class Role(enum.IntEnum):
 class External:
     """Memory that a plan does not own: of a feed, a fetch, a persistable or the outer plan.
 
-    ``lasts`` if its final value counts after the run: a persistable, or a feed that the caller
-    asked it to write.
+    ``lasts`` is true if the final value is used after the run: it is a persistable, or a feed that
+    the caller asked the plan to write.
     """
 
     __slots__ = ("create", "device", "index", "lasts", "meta", "name", "role")
@@ -65,7 +65,7 @@ class External:
 
 
 class Buffer:
-    """Memory of one value, or of several if an operator works in place (``is_shared``).
+    """Memory of one value, or of several values if an operator works in place (``is_shared``).
 
     ``device`` is None for the plan's own device. ``first`` and ``last`` are positions in
     `Graph.ops`, set by the memory planner together with ``slot`` and the ``offset`` in it.
@@ -96,11 +96,11 @@ class Buffer:
 
     @property
     def is_owned(self) -> bool:
-        """Whether the memory is the plan's own, at an offset known before the run."""
+        """Whether the plan owns the memory, at an offset known before the run."""
         return self.external is None and not self.dynamic
 
     def root(self) -> Buffer:
-        """Return the buffer whose memory this one reuses, by default itself."""
+        """Return the buffer whose memory this buffer reuses; by default the buffer itself."""
         buffer = self
         while buffer.shared_with is not None:
             buffer = buffer.shared_with
@@ -110,7 +110,7 @@ class Buffer:
 class Value:
     """One version of one variable: written once, by ``op``, or given by the caller (None).
 
-    A view shows the data of another value, its ``source``, in another shape; no operator writes it.
+    A view has the data of another value, its ``source``, in another shape; no operator writes it.
     ``is_constant``: see `opwright.lowering.graph.constants`.
     """
 
@@ -167,13 +167,13 @@ class LoweredOp:
     """One operator, with values instead of names.
 
     ``inputs`` and ``outputs`` have a tuple of values for each slot, in the order of the OpProto;
-    empty for an absent optional slot. ``index`` is the operator's index in the network, for
-    messages; ``origins`` are the indices of the operators that passes have fused into it.
-    ``signature`` is shared by equal operators, so a pass that needs different attributes, shapes
-    or dtypes makes a new operator.
+    empty for an absent optional slot. ``index`` is the index of the operator in the network, for
+    messages, and ``origins`` are the indices of the operators that passes have fused into it.
+    ``signature`` is shared by equal operators, so a pass that needs different attributes, shapes or
+    dtypes makes a new operator.
     """
 
-    # Not a dataclass, whose creation takes a third longer: lowering creates many operators.
+    # Not a dataclass, because lowering creates many operators and a dataclass takes a third longer.
     __slots__ = (
         "attrs",
         "children",
@@ -278,7 +278,7 @@ class Continuation(NamedTuple):
 
 def _flatten(slots: Iterable[Iterable[Value]]) -> list[Value]:
     flat: list[Value] = []
-    for values in slots:  # for one or two slots twice as fast as a comprehension or a chain
+    for values in slots:  # twice as fast as a comprehension or a chain for one or two slots
         flat += values
     return flat
 
@@ -294,7 +294,7 @@ def external_value(external: External) -> Value:
 
 
 def check_lasting(value: Value) -> None:
-    """Raise ProgramError for a value whose meta differs from the meta of its lasting memory."""
+    """Raise ProgramError if the meta of a value differs from the meta of its lasting memory."""
     external = value.buffer.external
     if external is None or external.meta == value.meta:
         return

@@ -1,4 +1,4 @@
-"""How a plan uses the arguments of an operator, which a kernel may exploit."""
+"""Describes how a plan uses the arguments of an operator; a kernel may exploit this."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def arguments_of(op: LoweredOp, graph: Graph) -> Arguments:
 
 
 def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
-    """Return the inputs that the plan reads from the scope and never writes.
+    """Return the inputs that the plan reads from the scope and does not write.
 
-    Values that are computed once, from only such inputs, count as well.
+    Values that are computed once, only from such inputs, count as well.
     """
     packable: tuple[int, ...] = ()
     flat = 0

@@ -1,4 +1,4 @@
-"""Estimates the time of a step: as its kernel declares, otherwise from the bytes that it moves."""
+"""Estimates the time of a step, as declared by its kernel or from the bytes that it moves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ at each shared step; the runtime does not wake threads for a short plan
 def estimate_ns(op: LoweredOp, device: str) -> int:
     """Return the ns of one run of an operator's kernel on the plan's `device`.
 
-    For a kernel that may wait for another process only the declared time counts, not the wait.
+    For a kernel that may wait for another process, only the declared time counts, not the waiting.
     """
     declared: int = op.prepared.estimate_ns
     if declared or (op.entry is not None and op.entry.blocks):
@@ -44,9 +44,9 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
 def first_target(request: LowerRequest) -> Target:
     """Return the target for which kernels are first chosen: one thread if a plan seems short.
 
-    It seems short if the last plan of its callable was; a first plan is judged by its bytes, as if
-    each operator read the given values, and one of them the scope. The kernels' estimates then
-    decide, so a wrong guess costs only time.
+    It seems short if the last plan of its callable was short. A first plan is judged by its bytes,
+    as if each operator read all given values, and one operator the scope. The estimates of the
+    kernels decide later, so a wrong guess costs only time.
     """
     target, n_ops = request.target, len(request.ops)
     if target.n_threads == 1 or not target.device.is_host:
@@ -60,9 +60,9 @@ def first_target(request: LowerRequest) -> Target:
 
 
 def is_short(ops: Iterable[LoweredOp], n_threads: int = 2) -> bool:
-    """Whether the operators on the host are too little work for several threads.
+    """Whether the operators on the host do too little work for several threads.
 
-    The estimates are for `n_threads`, although the plan may get only two.
+    Kernels estimate for `n_threads`; the sum is judged as if two threads ran the plan.
     """
     total = 0
     for op in ops:

@@ -1,4 +1,4 @@
-"""Completes the work that kernels defer in ``prepare``, such as compiling, at the end of lowering.
+"""Completes, at the end of lowering, work that kernels deferred in ``prepare``, such as compiling.
 
 Kernels that passes tried and rejected are not completed, so nothing unused is compiled.
 """
@@ -30,7 +30,7 @@ MAX_REFUSALS = 4096
 def finish_kernels(graph: Graph) -> None:
     """Complete the deferred work of the chosen kernels, and re-prepare them.
 
-    OpwrightError if a kernel's ``prepare`` fails now; the message names the operator.
+    Raises OpwrightError if the ``prepare`` of a kernel fails now; the message names the operator.
     """
     if not graph.unfinished:
         return
@@ -60,35 +60,35 @@ def prepare_again(
     target: Target,
     op: LoweredOp,
 ) -> Prepared:
-    """Return the complete kernel of an operator; `key` is the key in the Context's kernels."""
+    """Return the completed kernel of an operator; `key` is its key in the Context."""
     prepared = find_prepared(target.context, key)  # another thread may have done it already
     if prepared is None:
         prepared = prepare_kernel(entry, op, device, arguments, target)
         remember(target.context, key, prepared)
     before = op.prepared.workspace_bytes
     if isinstance(prepared, Refuse) or prepared.workspace_bytes != before:
-        now = f"refused: {prepared.reason}" if isinstance(prepared, Refuse) else "other workspace"
+        now = f"refused: {prepared.reason}" if isinstance(prepared, Refuse) else "a new workspace"
         raise KernelError(
-            f"{entry.who}: prepare must decide the same for operator {op.index} when it does its "
+            f"{entry.who}: prepare must not change its decision for operator {op.index} after its "
             f"deferred work, got {now}; call ctx.defer after all decisions"
         )
     return prepared
 
 
 def find_prepared(context: Context, key: Any) -> Prepared | Refuse | None:
-    """Return the kernel of an existing plan, or the refusal, for this key."""
+    """Return the kernel in use by a plan, or the cached refusal, for this key."""
     reference = context.prepared.get(key)
     prepared: Prepared | None = None if reference is None else reference()
     return context.refusals.get(key) if prepared is None else prepared
 
 
 def remember(context: Context, key: Any, prepared: Prepared | Refuse) -> None:
-    """Keep a kernel for later plans while a plan that uses it exists.
+    """Share a kernel with later plans for as long as a plan uses it.
 
-    Refusals own no resources, and a limited number of them is kept.
+    Refusals do not own resources; a limited number of them is kept.
     """
     if not isinstance(prepared, Refuse):
-        # No WeakValueDictionary: its callbacks lose the exceptions of signal handlers.
+        # A WeakValueDictionary is unsuitable: its callbacks swallow exceptions of signal handlers.
         context.prepared[key] = weakref.ref(prepared)
         if len(context.prepared) % MAX_REFERENCES == 0:
             for other, reference in list(context.prepared.items()):

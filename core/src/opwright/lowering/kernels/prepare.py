@@ -1,4 +1,4 @@
-"""Prepares a kernel for one operator: a Python or a compiled one, for any device.
+"""Prepares a Python or compiled kernel for one operator, on any device.
 
 Kernels that fail to load at first use are skipped and reported.
 """
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
-    """Return why a kernel cannot be loaded; None if it can.
+    """Return why a kernel cannot be loaded, or None if it can.
 
-    Discovery neither imports kernels nor opens libraries, so a module that fails, or a library that
-    is missing, damaged or of another ABI, is found here. Then the kernel is skipped, its failure
-    is reported like a discovery failure, and the next candidate is tried. The first kernel of
-    each module or library warns, since the next candidate may be slower. With
-    OPWRIGHT_STRICT=1 the failure is raised.
+    Discovery neither imports kernels nor opens libraries, so a failing module, or a library that is
+    missing, damaged or built for another ABI, is detected here. In that case the kernel is skipped,
+    its failure is reported like a discovery failure, and the next candidate is tried. The first
+    failed kernel of each module or library causes a warning, since the next candidate may be
+    slower. With OPWRIGHT_STRICT=1 the failure is raised instead.
     """
     if entry.is_loaded:
         return None
@@ -78,9 +78,9 @@ def prepare_kernel(
 ) -> _runtime.Prepared | Refuse:
     """Prepare a kernel for an operator's attributes and metas, or return its refusal.
 
-    `device` is the device type of the operator. The kernel appends to `deferred` its work for the
-    end of lowering, and the result then only describes the kernel; if it is None nothing can be
-    deferred. OpwrightError if prepare fails without refusing.
+    `device` is the device type of the operator. The kernel appends work for the end of lowering to
+    `deferred`; the result then only describes the kernel. If `deferred` is None, nothing can be
+    deferred. Raises OpwrightError if ``prepare`` fails in any way other than a refusal.
     """
     layout = entry.layout
     ignored = None if layout is None else _find_ignored(op, layout.named.__contains__)
@@ -99,7 +99,7 @@ def prepare_kernel(
 
 
 def opened_device(device: str, target: Target) -> _runtime.Device | None:
-    """Return the runtime's device of an operator; None for the host."""
+    """Return the runtime device of an operator, or None for the host."""
     return None if device == HOST_DEVICE else open_device(target.device, target.context)
 
 
@@ -108,7 +108,7 @@ def _find_lack_of_arrays(device: str, target: Target) -> str | None:
 
 
 def _attributes(op: LoweredOp) -> dict[str, Any]:
-    """Return every attribute of an operator, None for absent ones."""
+    """Return all attributes of an operator; absent attributes are None."""
     return {attr.name: op.attrs.get(attr.name) for attr in op.definition.proto.attrs}
 
 
@@ -160,7 +160,7 @@ def _make_context(
 
 
 def _slots_of(op: LoweredOp, unread: tuple[int, ...]) -> Iterator[str]:
-    """Yield the output slots whose flat arguments are all among the given arguments."""
+    """Yield the output slots whose flat arguments are all in `args`."""
     flat = sum(map(len, op.inputs))
     for slot, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
         numbers = range(flat, flat + len(values))
@@ -214,7 +214,7 @@ def _prepare_class(
 def _prepare_call(
     call: DeviceCall, op: LoweredOp, device: str, target: Target
 ) -> _runtime.Prepared | Refuse:
-    """Prepare the kernel of the device's library that a Python kernel calls."""
+    """Prepare the compiled kernel of the device library that a Python kernel delegates to."""
     opened = open_device(target.device, target.context)  # first: its error is more specific
     helper = find_helper(device, call.kernel, target.context)
     metas = signature_of(op)
@@ -261,7 +261,7 @@ def _prepare_native(
 
 
 def _find_ignored(op: LoweredOp, reads: Callable[[str], bool]) -> Refuse | None:
-    """Return the refusal of a kernel that predates an attribute and does not read it."""
+    """Return a refusal if the kernel is older than an attribute and does not read it."""
     for attr in op.definition.proto.attrs:
         if not attr.added:
             continue
@@ -277,7 +277,7 @@ def _refusal(error: _runtime.RefusedError) -> Refuse:
 
 
 def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
-    """Return the error for a failed prepare, of the raised class if that is a class of opwright."""
+    """Return the error for a failed ``prepare``, of the raised class if opwright defines it."""
     ours = type(error).__module__ == OpwrightError.__module__
     kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
     if isinstance(error, MemoryError):
@@ -288,7 +288,7 @@ def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -
 
 
 def _packs(op: LoweredOp, ctx: PrepareContext) -> dict[int, Callable[[Any], object]]:
-    """Return the pack functions of the kernel, by flat argument."""
+    """Return the pack functions of the kernel by flat argument."""
     packs = {}
     flat = 0
     for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):

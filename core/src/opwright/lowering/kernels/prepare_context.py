@@ -27,9 +27,9 @@ class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fau
 
 
 class Unsupported(Refuse):
-    """Raised by a kernel in ``prepare`` if this machine lacks a feature that the kernel needs.
+    """Raised by a kernel in ``prepare`` if the machine lacks a feature that the kernel needs.
 
-    The next candidate is tried, as after any refusal; reports name the machine as the cause.
+    The next candidate is tried, as after any refusal, and reports name the machine as the cause.
 
     Attributes
     ----------
@@ -64,8 +64,8 @@ class Attributes(dict[str, Any]):
 class DeviceCall(NamedTuple):
     """Returned by ``prepare`` to run a compiled kernel of the device's library without Python.
 
-    A kernel of a device in a compiled library is then written as data: Python decides the launches
-    once, in ``prepare``, and the library's own kernel executes them in every run.
+    The kernel then consists of data: Python decides the launches once, in ``prepare``, and the
+    kernel of the library executes them in every run.
 
     Attributes
     ----------
@@ -145,11 +145,11 @@ class PrepareContext:
         self.deferred: list[tuple[Complete, Any]] | None = None
 
     def refuse(self, reason: str) -> NoReturn:
-        """Decline this operator so that the next candidate is tried: always raise `Refuse`."""
+        """Decline this operator by raising `Refuse`; the next candidate is tried."""
         raise Refuse(reason)
 
     def lack(self, what: str) -> NoReturn:
-        """Decline on this machine, which lacks something: always raise `Unsupported`.
+        """Decline by raising `Unsupported`, because this machine lacks something.
 
         The next candidate is tried. If no other kernel should be used instead, raise
         `opwright.errors.MissingRequirementError` with the package to install.
@@ -157,7 +157,7 @@ class PrepareContext:
         raise Unsupported(what)
 
     def workspace(self, size_bytes: int) -> None:
-        """Request scratch memory for each run; of several requests, the largest is used."""
+        """Request scratch memory for each run; the largest of several requests is used."""
         if type(size_bytes) is not int or size_bytes < 0:
             raise KernelError(
                 f"{self.op_type}: workspace must be a number of bytes, got {size_bytes!r}; "
@@ -166,7 +166,7 @@ class PrepareContext:
         self.workspace_bytes = max(self.workspace_bytes, size_bytes)
 
     def pack(self, slot: str, function: Callable[[Any], object]) -> None:
-        """Request ``function(array)`` instead of an input that the plan never writes.
+        """Request that ``function(array)`` replaces an input that the plan never writes.
 
         The plan keeps the result and recomputes it when the variable has been set. If the input
         is not such a variable, the kernel gets the array unchanged.
@@ -180,12 +180,12 @@ class PrepareContext:
         self.packs[slot] = function
 
     def defer(self, complete: Complete, work: Any) -> bool:
-        """Defer slow work, such as compiling; False if it must be done now.
+        """Defer slow work, such as compiling; return False if it must be done now.
 
         If it returns True, the object that ``prepare`` returns then is checked and used to lay out
         the plan, but never runs. Once all kernels of the plan are chosen, `complete` is called with
-        the deferred work of the kernels in the plan. Then ``prepare`` is called again: it may defer
-        nothing, and must decide as before.
+        the deferred work of the kernels in the plan. Then ``prepare`` is called again. It must not
+        defer work then, and must make the same decisions.
 
         Parameters
         ----------

@@ -1,9 +1,9 @@
 """Chooses the kernel of each operator: the first candidate that does not refuse.
 
 Prepared kernels of all existing plans are found in the context by (kernel, attributes, metas,
-threads, options): preparation may take milliseconds, and equal layers share it. The kernels of a
-plan use the same number of threads: the process-wide number, or one if the plan is short.
-For a plan expected to be short they are first prepared for one thread.
+threads, options): preparation may take milliseconds, and equal layers share it. All kernels of a
+plan use the same number of threads, which is the process-wide number, or one if the plan is short.
+If the plan is expected to be short, they are first prepared for one thread.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from opwright.packages import ANY
 from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.registry.kernels import REFUSED
 
-NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan is deterministic"
+NOT_DETERMINISTIC: Final = f"{REFUSED}it is not deterministic, but the plan must be"
 """The reason for which a deterministic plan refuses a kernel that declares nondeterminism."""
 
 
 def select_kernels(graph: Graph) -> None:
     """Choose and prepare a kernel for every operator that has none yet.
 
-    KernelNotFoundError lists the registered kernels, refusals with reasons, and the package to
-    install; LockError the operators without a locked kernel.
+    Raises KernelNotFoundError, which lists the registered kernels, refusals with reasons, and the
+    package to install, or LockError, which lists the operators without a locked kernel.
     """
     tried = graph.kernel_target
     if tried is not graph.target:
@@ -101,7 +101,7 @@ def _is_settled(op: LoweredOp, graph: Graph) -> bool:
 
 
 def _describe_unserved(op: LoweredOp, graph: Graph) -> str:
-    """Return how an operator differs from the lock; raise if there is no lock, or no kernel."""
+    """Return how an operator differs from the lock; raise if no lock, or no kernel, exists."""
     target, dtype = graph.target, signature_of(op).dtype
     candidates = target.context.candidates(op.type, graph.device, dtype)
     if target.fallback and _may_fall_back(op, graph):
@@ -152,20 +152,20 @@ def _use_one_thread_if_short(graph: Graph) -> None:
 
 
 def _may_fall_back(op: LoweredOp, graph: Graph) -> bool:
-    """Whether the host can run the operator: not if its output size is known only at run time."""
+    """Whether the host can run the operator, which needs an output size known before the run."""
     return graph.device != HOST_DEVICE and not op.is_dynamic
 
 
 def find_kernel(op: LoweredOp, graph: Graph) -> bool:
-    """Choose the best kernel of the plan's device for ``op``; return whether there is one.
+    """Choose the best kernel of the plan's device for ``op``; return whether one accepts it.
 
-    The graph may still change, so its reads are not yet known.
+    The graph may still change, so the reads of its values are not yet known.
     """
     return _find(op, graph.device, graph, Arguments(find_packable(op, graph)))
 
 
 def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
-    """Choose the best kernel for ``op`` if that prefers its attribute; return whether it does.
+    """Choose the best kernel for ``op`` if it prefers attribute `name`; return whether it does.
 
     The graph may still change, as for `find_kernel`.
     """
@@ -175,7 +175,7 @@ def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
     if not suited:
         return False
     choice = signature.choices.get(graph.device)
-    if choice is None:  # candidates after the last preferring one need not be tried
+    if choice is None:  # no candidate after the last one that prefers it need be tried
         arguments = Arguments(find_packable(op, graph))
         best = candidates[: suited[-1] + 1]
         choice = _choose_for(op, graph.device, graph, graph.kernel_target, arguments, best)
@@ -218,8 +218,8 @@ def _choose_for(
 ) -> Choice | None:
     """Return the choice for these threads and arguments, shared by equal operators.
 
-    It is the first kernel that does not refuse; `candidates`, if given, are the only ones to try.
-    OutOfMemoryError if one runs out of memory: the next would need memory, too.
+    It is the first kernel that does not refuse; if `candidates` are given, only these are tried.
+    Raises OutOfMemoryError if a kernel runs out of memory, since the next would need memory, too.
     """
     signature = signature_of(op)
     key = (device, target.n_threads, arguments)
@@ -289,7 +289,7 @@ def _prepare(
     target: Target,
     arguments: Arguments,
 ) -> Prepared | Refuse:
-    """Return a prepared kernel or its refusal; both are cached, unlike an out-of-memory error."""
+    """Return a prepared kernel or its refusal; both are cached, but not an out-of-memory error."""
     key = _key_of(entry, signature_of(op), device, target, arguments)
     cached = find_prepared(target.context, key)
     if cached is not None:
@@ -334,7 +334,7 @@ def _to_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
 
 
 def _from_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
-    """Make the operator write on the host, in place if it must, and copy to the device."""
+    """Make the operator write on the host, in place if it must, and copy results to the device."""
     aliased = dict(op.definition.alias_slots)
     slots = []
     for position, values in enumerate(op.outputs):
