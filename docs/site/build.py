@@ -1,6 +1,6 @@
 """Builds the documentation site: gathers the pages, writes the references, runs Sphinx.
 
-Every warning is an error: a broken link, an unlisted page, a malformed docstring.
+Warnings are errors, for example a broken link, an unlisted page or a malformed docstring.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-# Only objects of this repository are described, no other installed ones.
+# Only plugins of this repository are described, not other installed plugins.
 os.environ["OPWRIGHT_PLUGINS"] = "std,cpu,cuda"
 
 import c_interface
@@ -25,7 +25,7 @@ ROOT = HERE.parents[1]
 
 
 def make_pages() -> dict[str, bytes]:
-    """Return every page of the site, and every file that one links to, by its path there."""
+    """Return every page of the site, and every file that a page links to, by its path there."""
     references = {
         **operators.make_pages(),
         **python_modules.make_pages(),
@@ -38,7 +38,7 @@ def make_pages() -> dict[str, bytes]:
 
 
 def write_changed(folder: Path, contents: dict[str, bytes]) -> None:
-    """Make a folder contain exactly these files; unchanged ones keep their times."""
+    """Make a folder contain exactly these files; unchanged files keep their times."""
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         if path.relative_to(folder).as_posix() not in contents:
             path.unlink()
@@ -57,7 +57,7 @@ def main() -> int:
     args = parser.parse_args()
     source = args.work / "source"
     write_changed(source, make_pages())
-    # All pages are written (-a), since all have the side bar; only changed ones are read again.
+    # All pages are written (-a), since all have the side bar; only changed pages are reread.
     options = ["-q", "-a", "-W", "--keep-going", "-b", "html", "-c", str(HERE)]
     options += ["-d", str(args.work / "doctrees")]
     return run_sphinx([*options, str(source), str(args.to)])

@@ -1,4 +1,4 @@
-"""The reference of the C interface and of its C++ face, from the headers and their comments."""
+"""The reference of the C interface and its C++ SDK, from the headers and their comments."""
 
 from __future__ import annotations
 

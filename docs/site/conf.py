@@ -29,12 +29,12 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 add_module_names = False
 
-# An attribute of several classes is not a mistake; links come from the pages.
+# Several classes may have an attribute of the same name; links are written in the pages.
 suppress_warnings = ["ref.python"]
 
 
 def setup(app: Sphinx) -> None:
-    """Step in before napoleon reads a docstring, and before the theme does its part of a page."""
+    """Register functions that run before napoleon reads a docstring and before the theme runs."""
     app.connect("autodoc-process-docstring", _keep_whole, priority=400)
     app.connect("html-page-context", _share_toctree, priority=400)
 
@@ -53,7 +53,7 @@ def _keep_whole(
 def _share_toctree(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """Resolve the side bar's list once for all operators, which are pages outside of it."""
+    """Resolve the list in the side bar once for all operator pages, which it does not contain."""
     folder, slash, name = page.partition("/")
     if folder != "operators" or not slash or name == "index":
         return

@@ -1,4 +1,4 @@
-"""Pictures of element-wise functions, drawn from the reference kernels, with their derivatives."""
+"""Plots of element-wise functions and their derivatives, drawn from the reference kernels."""
 
 from __future__ import annotations
 
@@ -21,24 +21,23 @@ REFERENCE: Final = "numpy"
 """The library whose kernels define the meaning of an operator."""
 
 INTERVAL: Final = 4.0
-_N_POINTS: Final = 241  # an odd number: 0 is one of them, where many functions bend
+_N_POINTS: Final = 241  # odd, so 0 is included, where many functions have a kink
 _STEP: Final = 1e-6
 _BEND: Final = 1e-3
-"""If the differences on both sides differ by more than this, there is no derivative."""
+"""If the one-sided differences differ by more than this, the derivative is undefined."""
 
 _SIZE: Final = (420, 260)
 _MOST: Final = 4.0
-"""Values beyond are outside of the picture."""
+"""Values of greater magnitude are outside of the plot."""
 
 _JUMP: Final = 0.5
-"""Between neighboring points: a line is interrupted there."""
+"""A line is interrupted between neighboring points that differ by more than this."""
 
 
 def draw_operator(proto: OpProto, context: Context) -> str:
-    """Return the picture of an operator as one block of HTML; empty if it is not element-wise.
+    """Return the plot of an operator as one block of HTML; empty if it is not element-wise.
 
-    It is drawn with the defaults of its attributes, so an operator with required attributes has
-    none.
+    Attributes have their defaults, so operators with required attributes are not plotted.
     """
     function = find_function(proto, context)
     if function is None:
@@ -55,7 +54,7 @@ def draw_operator(proto: OpProto, context: Context) -> str:
 
 
 def find_function(proto: OpProto, context: Context) -> Function | None:
-    """Return the function that an operator applies to each element, None if it does not."""
+    """Return the function that an operator applies to each element, or None if there is none."""
     required = [slot for slot in proto.inputs if not slot.optional]
     if len(required) != 1 or required[0].duplicable or len(proto.outputs) != 1:
         return None
@@ -81,9 +80,9 @@ def _look_up(op_type: str) -> Callable[..., Any]:
 
 
 def _is_element_wise(function: Function) -> bool:
-    """Whether each element of the result follows only from its own element.
+    """Return whether each element of the result depends only on the corresponding input element.
 
-    Constants and identities are not worth a picture.
+    False for constants and identities, which do not need a plot.
     """
     x = np.linspace(-1.9, 1.7, 12).reshape(2, 1, 6)
     try:
@@ -100,7 +99,7 @@ def _is_element_wise(function: Function) -> bool:
 
 
 def estimate_derivatives(function: Function, x: Array) -> Array:
-    """Return the derivative by finite differences, NaN where the one-sided differences disagree."""
+    """Return the derivative by finite differences, with NaN if the one-sided differences differ."""
     middle = function(x)
     right = (function(x + _STEP) - middle) / _STEP
     left = (middle - function(x - _STEP)) / _STEP
@@ -153,7 +152,7 @@ def _path(
     low: float,
     high: float,
 ) -> str:
-    """Lines through the points; interrupted where there is no value or no fitting one."""
+    """Return lines through the points, interrupted at jumps and at values that are not shown."""
     is_inside = np.isfinite(data) & (data >= low) & (data <= high)
     with np.errstate(invalid="ignore"):
         jumps = np.abs(np.diff(data, prepend=data[:1])) > _JUMP

@@ -1,7 +1,7 @@
 """The formulas in an operator's description, typeset as MathML, which browsers show natively.
 
 A formula is ``NAME = EXPRESSION`` in the comment of an OpProto, in Python's notation. A formula
-that cannot be parsed to its end stays text: a page shows no partial formula.
+that cannot be parsed to its end stays text, so a page never shows a partial formula.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MINUS_LEVEL, _ATOM_LEVEL = 3, 9
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """One equation: ``target = value``, or by cases if `otherwise` is given.
+    """An equation ``target = value``, or two cases if `otherwise` is given.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Formula:
     otherwise : ast.expr or None
         The value where x is at most 0; `value` then applies above 0.
     note : str
-        Words after it, such as ``for class ids``.
+        Words after the formula, such as ``for class ids``.
     """
 
     target: ast.expr
@@ -60,7 +60,7 @@ class Formula:
 
 
 def find_formulas(proto: OpProto) -> list[Formula]:
-    """Return the formulas of outputs in a comment, and of the terms in them."""
+    """Return the formulas of outputs in a comment, and the formulas of terms in them."""
     text = " ".join(proto.comment.split())
     outputs = {slot.name for slot in proto.outputs}
     formulas: dict[tuple[str, str], Formula] = {}
@@ -84,7 +84,7 @@ def names_in(formula: Formula) -> set[str]:
 
 
 def _read(name: str, text: str) -> Formula | None:
-    """Return the formula that a text begins with, None if it is none up to its end."""
+    """Return the formula at the beginning of a text, or None if it cannot be parsed to its end."""
     target = ast.parse(name, mode="eval").body
     cases = _CASES.match(text)
     if cases:
@@ -107,7 +107,7 @@ def _clause(text: str) -> tuple[ast.expr, str] | None:
 
 
 def _parse(text: str) -> ast.expr | None:
-    """Return an expression of numbers, names, operators, calls and positions; None for others."""
+    """Parse numbers, names, operators, calls and subscripts; return None for anything else."""
     try:
         expression = ast.parse(_NORM.sub(r"abs(\1)", text.strip()), mode="eval").body
     except SyntaxError:
@@ -155,13 +155,13 @@ def _equation(formula: Formula) -> str:
 
 
 def _term(node: ast.expr, level: int) -> str:
-    """Return an expression; in parentheses if it binds less than `level` requires."""
+    """Return an expression, in parentheses if its precedence is below `level`."""
     text, own = _write(node)
     return f"<mrow><mo>(</mo>{text}<mo>)</mo></mrow>" if own < level else text
 
 
 def _write(node: ast.expr) -> tuple[str, int]:
-    """Return an expression, and how strongly it binds."""
+    """Return an expression and its precedence."""
     level = _ATOM_LEVEL
     match node:
         case ast.Constant():

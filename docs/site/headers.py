@@ -27,12 +27,12 @@ _FORWARD = re.compile(r"^(typedef )?(struct|class) \w+( \w+)?;$")
 
 
 class Item(NamedTuple):
-    """One declaration, or constants that stand together.
+    """A declaration, or a group of consecutive constants.
 
     Attributes
     ----------
     names : tuple of str
-        The declaration; empty for a comment without one.
+        The declared names; empty for a comment without a declaration.
     comment : str
         The comment above, without its markers.
     code : str
@@ -50,7 +50,7 @@ def find_head(text: str) -> str:
 
 
 def split_parts(text: str) -> list[tuple[str, str]]:
-    """Return the parts of a header that rules of dashes divide, each with its title."""
+    """Return the parts of a header, which lines of dashes separate, each with its title."""
     lines = text.splitlines()
     body = "\n".join(lines[_read_comment(lines, 0)[1] :])
     first, *rest = _PART.split(body)
@@ -115,7 +115,7 @@ def _find_macro_end(lines: list[str], begin: int) -> int:
 
 
 def _find_end(lines: list[str], begin: int) -> int:
-    """Return the line after the declaration, or the name space, that begins at a line."""
+    """Return the line after the declaration or namespace that begins at a line."""
     depth = 0
     for position in range(begin, len(lines)):
         plain = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])\'|//.*|/\*.*?\*/', "", lines[position])
@@ -132,5 +132,5 @@ def _name_of(code: str) -> str | None:
 
 
 def _hide_private(code: str) -> str:
-    """Cut the private part out of a class."""
+    """Return the source of a class without its private part."""
     return re.sub(r"\n*^ private:\n.*(?=^\})", "\n", code, flags=re.MULTILINE | re.DOTALL)

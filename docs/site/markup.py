@@ -1,4 +1,4 @@
-"""Markdown made from text that was written for other places."""
+"""Converts text that was not written for the site to Markdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def escape(text: str) -> str:
-    """Return text that is shown unchanged; text in backticks stays code."""
+    """Escape text so that it is shown unchanged; text in backticks stays code."""
     parts = text.split("`")
     for index in range(0, len(parts), 2):
         for sign in "\\*_<>[]$":
@@ -15,7 +15,7 @@ def escape(text: str) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table without its empty columns, empty if it has no rows; cells are Markdown."""
+    """Return a table of Markdown cells without empty columns; an empty string without rows."""
     columns = zip(titles, *([_cell(text) for text in row] for row in rows), strict=True)
     kept = [column for column in columns if any(column[1:])]
     lines = [f"| {' | '.join(cells)} |" for cells in zip(*kept, strict=True)]

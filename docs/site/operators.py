@@ -54,7 +54,7 @@ def make_page(type: str, context: Context, timings: dict[str, Any]) -> str:
     proto = definition.proto
     package = context.ops.package_of(type).label
     parts = [
-        "---\norphan: true\n---",  # hundreds of them make no list for a side bar
+        "---\norphan: true\n---",  # hundreds of pages are too many for a side bar
         f"# {type}",
         code("python", _signature(proto)),
         typeset(find_formulas(proto)),
@@ -127,7 +127,7 @@ def _describe_gradient(definition: OpDefinition) -> str:
 
 
 def _kernels(type: str, context: Context) -> str:
-    """Return a table of kernels, in the order of trial."""
+    """Return a table of kernels, in the order in which they are tried."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for entry in context.kernels.sort(context.kernels.entries(type)):
         key = (entry.device, entry.library, entry.package.distribution, str(entry.priority))
@@ -177,7 +177,7 @@ def _owner(type: str, context: Context) -> str:
 
 
 def _first_sentence(comment: str) -> str:
-    """Return how a comment begins; if a long formula follows the name, only the name."""
+    """Return the beginning of a comment; if a long formula follows the name, only the name."""
     text = " ".join(comment.split())
     end = text.find(". ")
     sentence = text if end < 0 else text[: end + 1]

@@ -1,4 +1,4 @@
-"""The pages of docs/ unchanged, and the lists of them that make up the site."""
+"""The unchanged pages of docs/, and the lists of pages that structure the site."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from markup import toctree
 
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
-"""A link, or a picture with its exclamation mark."""
+"""A link, or an image with its exclamation mark."""
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
@@ -71,7 +71,7 @@ def make_pages(root: Path) -> dict[str, bytes]:
 
 
 def _make_index(front: str, documents: str) -> str:
-    """Return the first page: the front of the README, then the list of documents.
+    """Return the first page: the beginning of the README, then the list of documents.
 
     Each section of the list is one of the side bar.
     """

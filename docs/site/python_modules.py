@@ -1,4 +1,4 @@
-"""The reference of the Python modules: the names that they make public, from their docstrings."""
+"""The reference of the Python modules, made from the docstrings of their public names."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_pages() -> dict[str, str]:
     rows = [(f"[`{name}`]({name}.rst)", about) for name, about in MODULES.items()]
     parts = [
         "# Python modules",
-        "What is not listed here is private.",
+        "Names that are not listed here are private.",
         table(("module", "what it is for"), rows),
         toctree(MODULES),
     ]

@@ -8,7 +8,7 @@ from opwright_std.rows import ROWS
 
 
 class Subject(NamedTuple):
-    """Operators that a reader looks for together.
+    """A group of related operators.
 
     Attributes
     ----------
@@ -25,18 +25,18 @@ class Subject(NamedTuple):
 SUBJECTS = (
     Subject(
         "Activations",
-        "Functions of one element between layers.",
+        "Functions that are applied between layers, element by element.",
         "activations kinks smooth prelu maxout",
     ),
     Subject(
         "Element-wise arithmetic",
-        "One result for each element, with NumPy's broadcasting where there are two operands.",
+        "One result for each element, with NumPy's broadcasting for two operands.",
         "unary increment trigonometry hyperbolic logarithms special rounding division binary lerp"
         " add_n",
     ),
     Subject(
         "Comparison, logic and bits",
-        "Results are bools, choices between two operands, or other bits of an integer.",
+        "Results are bools, selections between two operands, or integers with changed bits.",
         "comparison logical where bits",
     ),
     Subject(
@@ -46,12 +46,12 @@ SUBJECTS = (
     ),
     Subject(
         "Along an axis",
-        "Results in the order of an axis: running sums, sorting, differences, distinct elements.",
+        "Order along an axis: running sums, sorting, differences, distinct elements.",
         "cumulative diff top_k sort unique_consecutive",
     ),
     Subject(
         "Shapes and layout",
-        "The same elements in another shape, order, dtype or number.",
+        "The same elements with a different shape, order, dtype or number of repetitions.",
         "reshape flatten squeeze transpose concat split stack tile flip triangle pad expand unfold"
         " pixel_shuffle cast quantize assign shape",
     ),
@@ -63,7 +63,7 @@ SUBJECTS = (
     ),
     Subject(
         "Creation and random numbers",
-        "Tensors from attributes alone.",
+        "Tensors that are computed only from attributes.",
         "fill creation random random_integers signal_windows",
     ),
     Subject(
@@ -78,7 +78,7 @@ SUBJECTS = (
     ),
     Subject(
         "Convolution and pooling",
-        "Windows that move over one, two or three axes.",
+        "Windows that slide along one, two or three axes.",
         "convolution conv_transpose deform_conv2d max_pool avg_pool adaptive_pool lp_pool"
         " max_unpool",
     ),
@@ -90,7 +90,7 @@ SUBJECTS = (
     ),
     Subject(
         "Normalization, softmax and dropout",
-        "Means, variances or sums of 1 along some axes, and elements that are dropped at random.",
+        "Results with mean 0, variance 1 or sum 1 along some axes, and randomly dropped elements.",
         "batch_norm layer_norm rms_norm group_norm lrn softmax log_softmax dropout",
     ),
     Subject(
@@ -131,7 +131,7 @@ SUBJECTS = (
 
 
 def find_subjects() -> dict[str, Subject]:
-    """Return the subject of each standard operator; KeyError for a module without one."""
+    """Return the subject of each standard operator; raise KeyError for an unlisted module."""
     subjects = {module: subject for subject in SUBJECTS for module in subject.modules.split()}
     return {
         type: subjects[row.module]

@@ -44,12 +44,12 @@ def describe_timings(op_type: str, timings: Mapping[str, Any]) -> str:
 
 
 def make_page(timings: Mapping[str, Any]) -> str:
-    """Return all operators as a page of Markdown: a picture, the slow ones, and the table."""
+    """Return a Markdown page of all operators: a plot, the slow operators, and the table."""
     rows = list(_list_rows(timings))
     means = [(_name_size(size), f"{mean:.2f}") for size, mean in timings["summary"].items()]
     introduction = (
-        f"Every operator, and with its gradient, {_how(timings)} A dot is a row of the table; "
-        "left of 1, opwright takes less time."
+        f"Every operator, without and with its gradient, {_how(timings)} A dot is a row of the "
+        "table; left of 1, opwright takes less time."
     )
     every = [(f"[`{op}`]({op}.md)", *_cells(row)) for op, row in rows]
     slow = [
@@ -71,7 +71,7 @@ def make_page(timings: Mapping[str, Any]) -> str:
 
 
 def draw(rows: Sequence[tuple[str, Row]]) -> str:
-    """Return ratios as dots on one logarithmic line for each size."""
+    """Plot ratios as dots, on one logarithmic line for each size."""
     sizes = sorted({row["size"] for _, row in rows})
     height = _STRIP * len(sizes) + 30
     marks = []
@@ -159,7 +159,7 @@ def _how(timings: Mapping[str, Any]) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """Return a time with three digits."""
+    """Format a time with three significant digits and a unit."""
     for unit, size in (("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

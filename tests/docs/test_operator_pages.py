@@ -208,7 +208,8 @@ def test_every_standard_operator_has_exactly_one_subject_in_the_index() -> None:
 
 def test_the_index_shows_subjects_with_a_sentence_and_packages_with_their_distribution() -> None:
     index = operators._make_index(["relu", "dist.barrier"], ow.current_context())
-    assert "## Activations\n\nFunctions of one element between layers.\n\n| operator |" in index
+    sentence = "Functions that are applied between layers, element by element."
+    assert f"## Activations\n\n{sentence}\n\n| operator |" in index
     assert "## `opwright.ops.dist`\n\nOperators of opwright-dist.\n\n| operator |" in index
     assert "## Losses" not in index
 
