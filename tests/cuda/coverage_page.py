@@ -23,15 +23,15 @@ PAGE = HERE.parent.parent / "docs" / "cuda_coverage.md"
 
 INTRODUCTION = """# CUDA kernels by operator and dtype
 
-Every operator of opwright-std, the gradients among them, in every dtype of its NumPy kernel but the
-narrow ones (float8, int4, uint4), and in bfloat16 where the operator takes it. Each kernel of this
-table is executed in each of its dtypes by
-`tests/cuda/test_coverage.py`, on the CPU where there is no GPU, and compared with NumPy. Written by
+This page lists every operator of opwright-std, including gradients, in every dtype of its NumPy
+kernel except the narrow dtypes (float8, int4, uint4), and in bfloat16 if the operator accepts it.
+`tests/cuda/test_coverage.py` runs each kernel of this table in each of its dtypes, on the CPU if
+there is no GPU, and compares the results with NumPy. The page is written by
 `tests/cuda/coverage_page.py`.
 
-"native" kernels are CUDA sources of opwright-cuda, "small" one for small products, which refuses
-others; "cublaslt" and "cudnn" are NVIDIA's libraries, cuDNN where it is installed; "cudnn_tf32" is
-cuDNN with the option `cuda.allow_tf32`.
+"native" kernels are CUDA sources of opwright-cuda. "small" is a kernel for small matrix products,
+which refuses larger products. "cublaslt" and "cudnn" are NVIDIA's libraries; cuDNN is used if it is
+installed. "cudnn_tf32" is cuDNN with the option `cuda.allow_tf32`.
 
 | operator | dtypes | libraries |
 |---|---|---|
@@ -87,15 +87,15 @@ def render() -> str:
     text = (
         wrap_paragraphs(INTRODUCTION)
         + "\n".join(lines)
-        + "\n\n## Without a kernel of their own\n\n"
+        + "\n\n## Operators without a CUDA kernel\n\n"
     )
     ops = ow.current_context().ops
     reasons = dict(NOT_THERE)
     for op_type in standard_types():
         if op_type not in rows and ops.get(op_type).control is not None:
-            reasons[op_type] = "the operators of its blocks have kernels, and run on the GPU"
+            reasons[op_type] = "the operators of its blocks have CUDA kernels"
         elif op_type not in rows and ops.get(op_type).body is not None:
-            reasons.setdefault(op_type, "it is written as other operators, which have them")
+            reasons.setdefault(op_type, "composed of other operators, which have CUDA kernels")
     return text + "".join(f"- `{name}`: {reason}\n" for name, reason in sorted(reasons.items()))
 
 

@@ -19,18 +19,18 @@ from opwright_onnx.backend import OpwrightBackend
 
 REFUSED: Final = {
     r"^test_regex_full_match": "matching a pattern from an untrusted file may take years",
-    r"^test_equal_string": "it compares strings",
-    r"^test_image_decoder": "it decodes files of images",
-    r"^test_ai_onnx_ml_tree_ensemble": "ensembles of trees have no operator",
-    r"^test_bernoulli": "it is random: the expected numbers are those of NumPy's generator",
+    r"^test_equal_string": "compares strings",
+    r"^test_image_decoder": "decodes image files",
+    r"^test_ai_onnx_ml_tree_ensemble": "opwright has no operator for tree ensembles",
+    r"^test_bernoulli": "random: the expected numbers come from NumPy's generator",
     r"^test_training_dropout(_default|_mask|_default_mask)?$": (
-        "it is random: the expected numbers are those of NumPy's generator"
+        "random: the expected numbers come from NumPy's generator"
     ),
     r"^test_attention_4d_causal_fp16_expanded": (
-        "its results in float16 round otherwise, by one unit"
+        "float16 results are rounded differently, by one unit in the last place"
     ),
     r"^test_dft_(axis|inverse)(_opset19)?$": (
-        "its zeros are sums of numbers up to 1,000, in another order: 5e-7 where 1e-7 is allowed"
+        "zeros are sums of numbers up to 1,000 in a different order: 5e-7, while 1e-7 is allowed"
     ),
 }
 """Cases that do not pass, by a pattern of their names, and why."""

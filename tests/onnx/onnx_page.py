@@ -23,7 +23,7 @@ EXPORTED: Final = {
     "False": (
         109,
         {
-            "halonet_h1": "not exported, `unfold` of an open size",
+            "halonet_h1": "not exported, `unfold` of an unknown size",
             "whisper": "not exported, `aten::diff`",
         },
     ),

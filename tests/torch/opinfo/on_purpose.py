@@ -52,8 +52,8 @@ def _is_whole(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     return torch.full_like(truth, not x.is_floating_point(), dtype=torch.bool)
 
 
-_POLES = "`polygamma(3, x)` where x is -1 or -inf"
-_NOTHING_SEEN = "`softmax` of a line of which a mask leaves nothing"
+_POLES = "`polygamma(3, x)` for x of -1 and -inf"
+_NOTHING_SEEN = "`softmax` of a fully masked line"
 
 _TRUNCATED_MEAN = "`avg_pool2d` of int64, a mean of 1.5"
 
@@ -61,12 +61,12 @@ MARKS: Final[dict[str, tuple[Mark, str]]] = {
     "heaviside": (_is_nan, "`heaviside(NaN, 2)`"),
     "hypot": (_is_infinite_length, "`hypot(inf, NaN)`"),
     "masked.log_softmax": (_gives_nan, _NOTHING_SEEN),
-    "masked.logsumexp": (_is_least, "`logsumexp` of int8 of which a mask leaves nothing"),
+    "masked.logsumexp": (_is_least, "`logsumexp` of a fully masked line of int8"),
     "masked.softmax": (_gives_nan, _NOTHING_SEEN),
     "masked.softmin": (_gives_nan, _NOTHING_SEEN),
     "sign": (_is_nan, "`sign(NaN)`"),
     "sgn": (_is_nan, "`sign(NaN)`"),
-    "signal.windows.kaiser": (_has_overflowed, "the edge of `kaiser_window` by a beta of 100"),
+    "signal.windows.kaiser": (_has_overflowed, "the edge of `kaiser_window` with a beta of 100"),
     "nn.functional.local_response_norm": (_is_whole, _TRUNCATED_MEAN),
     "nn.functional.mish": (_is_infinite, "`mish(-inf)`"),
     "nn.functional.silu": (_is_infinite, "`silu(-inf)`"),
@@ -78,7 +78,7 @@ MARKS: Final[dict[str, tuple[Mark, str]]] = {
 
 AS_WHOLE: Final = {
     **{f"nn.functional.avg_pool{n}d": _TRUNCATED_MEAN for n in (1, 2, 3)},
-    "einsum": "dtype of `einsum` of int8 where one operand alone is added up",
+    "einsum": "dtype of `einsum` of int8 if one operand is summed first",
 }
 """By operator: the row of results that PyTorch rounds to different integers or truncates."""
 
@@ -138,9 +138,12 @@ INSTEAD: Final[dict[str, tuple[Callable[..., torch.Tensor], str]]] = {
     ),
     "masked.log_softmax": (
         _masked_log_softmax,
-        "gradient of `masked_log_softmax` with respect to hidden elements",
+        "gradient of `masked_log_softmax` with respect to masked elements",
     ),
-    "nn.functional.ctc_loss": (_ctc_loss, "gradient of `ctc_loss` by logarithms"),
+    "nn.functional.ctc_loss": (
+        _ctc_loss,
+        "gradient of `ctc_loss` with respect to log probabilities",
+    ),
 }
 """By operator: a formula of PyTorch whose gradient makes our choice, and the row."""
 

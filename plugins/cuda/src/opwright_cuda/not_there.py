@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 NOT_THERE: Final = {
-    **dict.fromkeys(("sort", "argsort"), "their body is a top_k of all elements (2026-11-23)"),
+    **dict.fromkeys(("sort", "argsort"), "the body is a top_k of all elements (2026-11-23)"),
     **dict.fromkeys(
         ("inverse", "cholesky", "solve", "triangular_solve", "fft", "ifft", "rfft", "irfft"),
-        'the host computes it: fallback="cpu" runs it there (2026-11-28)',
+        'computed on the host with fallback="cpu" (2026-11-28)',
     ),
     **dict.fromkeys(
         (
@@ -16,37 +16,41 @@ NOT_THERE: Final = {
             *("lgamma", "digamma", "polygamma", "erfinv", "cummax", "cummin", "logcumsumexp"),
             "logcumsumexp_grad",
         ),
-        'the host computes it: fallback="cpu" runs it there (2026-11-28)',
+        'computed on the host with fallback="cpu" (2026-11-28)',
     ),
     **dict.fromkeys(
         ("grid_sample", "grid_sample_grad", "unfold", "fold"),
-        "their bodies are gathers, slices and sums (2026-11-28)",
+        "the body consists of gathers, slices and sums (2026-11-28)",
     ),
-    "masked_select": "how many are true, only the values tell: as of nonzero (2026-11-28)",
+    "masked_select": "the number of true elements depends on values, as for nonzero (2026-11-28)",
     **dict.fromkeys(
         ("unique", "unique_consecutive"),
-        "how many elements differ, only the values tell: as of nonzero (2026-11-23)",
+        "the number of distinct elements depends on values, as for nonzero (2026-11-23)",
     ),
-    **dict.fromkeys(("resize", "resize_grad"), 'fallback="cpu" runs it there (2026-11-28)'),
+    **dict.fromkeys(
+        ("resize", "resize_grad"), 'computed on the host with fallback="cpu" (2026-11-28)'
+    ),
     **dict.fromkeys(
         ("add", "multiply", "maximum", "minimum", "cumsum", "cumprod", "top_k"),
-        'the host computes bool: fallback="cpu" runs it there (2026-11-28)',
+        'bool is computed on the host with fallback="cpu" (2026-11-28)',
     ),
     **dict.fromkeys(
         (
             *("scale", "pow_scalar", "max_pool2d", "max_pool3d"),
             *("adaptive_max_pool2d", "adaptive_max_pool3d"),
         ),
-        'the host computes integers: fallback="cpu" runs it there (2026-11-28)',
+        'integers are computed on the host with fallback="cpu" (2026-11-28)',
     ),
-    "roi_align_places": 'for gradients of the mode max: fallback="cpu" runs it (2026-11-29)',
-    "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
+    "roi_align_places": (
+        'needed by gradients of the mode max, on the host with fallback="cpu" (2026-11-29)'
+    ),
+    "print": 'the values are printed by the host, with fallback="cpu" (2026-11-23)',
     **dict.fromkeys(
         ("nms", "batched_nms", "multiclass_nms"),
-        "how many boxes are kept, only the values tell: as of nonzero (2026-11-23)",
+        "the number of kept boxes depends on values, as for nonzero (2026-11-23)",
     ),
-    "sequence_pack": "how many rows there are, only the lengths tell: as of nonzero (2026-11-23)",
-    "nonzero": "how many elements are not 0, only the values tell: a plan that is launched, or "
-    "recorded as a graph, has made the output before it runs (2026-11-22)",
+    "sequence_pack": "the number of rows depends on the lengths, as for nonzero (2026-11-23)",
+    "nonzero": "the number of nonzero elements depends on values, but a plan that is launched, "
+    "or recorded as a graph, allocates its outputs before it runs (2026-11-22)",
 }
 """Standard operators without a CUDA kernel in some dtype: why, and when that was found."""
