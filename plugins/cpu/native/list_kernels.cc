@@ -1,6 +1,6 @@
 // Writes the registrations of libraries as a Python module: list_kernels MODULE.py LIBRARY.so...
 //
-// The build runs it. The package's hooks read the module, so discovery opens no library.
+// The build runs it. The package hooks read the module, so discovery does not open libraries.
 #include <dlfcn.h>
 #include <algorithm>
 #include <cstdio>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Kernels of one library that differ in the dtype only.
+// Kernels of one library that differ only in the dtype.
 struct Row {
   std::string op_type;
   std::string library;
@@ -39,7 +39,7 @@ const ow_plugin* Open(const std::string& path) {
   return plugin;
 }
 
-// The position of a dtype in a row, independent of the source order.
+// Returns the position of a dtype in a row, which does not depend on the order in the source.
 size_t PlaceOf(const std::string& dtype) {
   static constexpr const char* kOrder[] = {
       "*",       "bool",    "int8",   "int16",  "int32",         "int64",
@@ -82,7 +82,7 @@ std::vector<Row> RowsOf(const ow_plugin& plugin) {
   return rows;
 }
 
-// As a Python literal: ("*",), ("bool",) or ("float32", "float64").
+// Returns a Python literal, such as ("*",), ("bool",) or ("float32", "float64").
 std::string Literal(const std::vector<std::string>& dtypes) {
   std::string text;
   for (const std::string& dtype : dtypes) text += (text.empty() ? "\"" : ", \"") + dtype + "\"";

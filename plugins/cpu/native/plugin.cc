@@ -1,4 +1,4 @@
-// The entry of the library: every kernel of it.
+// The entry point of the library, which registers all of its kernels.
 #include <opwright/sdk.hpp>
 
 OPWRIGHT_PLUGIN("cpu");

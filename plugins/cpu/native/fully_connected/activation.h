@@ -1,4 +1,4 @@
-// The activations after a fully connected layer, applied row by row.
+// Applies the activation after a fully connected layer, row by row.
 #ifndef OPWRIGHT_CPU_FULLY_CONNECTED_ACTIVATION_H_
 #define OPWRIGHT_CPU_FULLY_CONNECTED_ACTIVATION_H_
 
@@ -8,8 +8,8 @@
 
 namespace opwright_cpu {
 
-// out[i, j] = activation(parts[0][i, j] + ... + bias[j]) for contiguous rows of n elements. Part t
-// begins at parts + t * stride; bias may be NULL; `out` may be the first part.
+// Computes out[i, j] = activation(parts[0][i, j] + ... + bias[j]) for contiguous rows of n
+// elements. Part t begins at parts + t * stride; bias may be NULL; `out` may be the first part.
 template <typename T>
 void FinishRows(Activation activation, const T* parts, int64_t n_parts, int64_t stride,
                 const T* bias, int64_t rows, int64_t n, T* out);

@@ -1,5 +1,5 @@
-// Fully connected layers of all sizes: the product is computed by oneDNN, with bias and activation
-// fused, or by our own loops, followed by one sweep over the rows.
+// Fully connected layers of all sizes. oneDNN computes the product with bias and activation fused,
+// or our own loops compute it, followed by one sweep over the rows.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -36,8 +36,8 @@ OPWRIGHT_CPU_CLONES void FinishRelu(int64_t n, const T* bias, T* row) {
   for (int64_t j = 0; j < n; ++j) row[j] = row[j] < T(0) ? T(0) : row[j];  // NaN stays NaN
 }
 
-// Replaces oneDNN's relu, which turns NaN into 0. On bits, negative numbers have the sign bit set,
-// and NaN has the greatest magnitudes.
+// Replaces oneDNN's relu, which turns NaN into 0. Negative numbers have the sign bit set, and NaN
+// has the greatest magnitudes.
 OPWRIGHT_CPU_CLONES void ReluOfBits(int64_t n, uint16_t* bits) {
   constexpr uint16_t kInfinity = 0x7f80, kSign = 0x8000;
   for (int64_t i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
 // Computes in one pass the input gradient of a fully connected layer, times the derivative of the
-// activation before it, and the column sums, which are the previous layer's bias gradient.
+// preceding activation, and its column sums, which are the bias gradient of the previous layer.
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -60,8 +60,8 @@ struct FcInputGradKernel {
   }
 
  private:
-  // Each thread multiplies with its own rows of a weight [outputs, inputs]; the sums of the threads
-  // are then accumulated column by column.
+  // Each thread multiplies by its own rows of a weight [outputs, inputs]. The partial sums of all
+  // threads are then accumulated column by column.
   void RunTurned(const T* grad, const T* w, const T* activated, T* workspace, T* x_grad,
                  T* bias_grad) const {
     T* parts = threads_ > 1 ? workspace + kGemmScratch * threads_ : x_grad;

@@ -1,5 +1,4 @@
-// Updates a weight and its bias by their gradients while these are computed; the gradients are
-// never stored.
+// Updates a weight and its bias while their gradients are computed, without storing the gradients.
 #include <cstring>
 
 #include "common/parallel.h"
@@ -45,7 +44,7 @@ struct FcSgdKernel {
     T* workspace = ctx.workspace<T>();
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part rows = OwnedRows(k_, thread, n_threads);
-      // For a param [outputs, inputs], the gradient is grad^T x, so both operands are swapped.
+      // For a param [outputs, inputs], the gradient is grad^T x, so the operands are swapped.
       Update((is_turned_ ? grad : x) + rows.begin, is_turned_ ? x : grad, rows.end - rows.begin,
              step, keep, workspace + kGemmScratch * thread, param + rows.begin * n_);
     });

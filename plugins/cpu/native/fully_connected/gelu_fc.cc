@@ -1,5 +1,5 @@
 // A fully connected layer after gelu: out = gelu(x) w + b. The results of gelu are multiplied block
-// by block and never stored completely.
+// by block, so only one block is stored at a time.
 #include <algorithm>
 #include <type_traits>
 
@@ -68,11 +68,11 @@ struct GeluFcKernel {
 
  private:
   static constexpr int64_t kRowStep = 6;  // rows per tile
-  static constexpr int64_t kRows = 126;   // rows per block: with kTerms a quarter of the L2 cache
+  static constexpr int64_t kRows = 126;   // with kTerms, a quarter of the L2 cache
   static constexpr int64_t kTerms = 512;
 
-  // Each thread transposes the weight itself. Sharing the work would be faster, but this way the
-  // products read the rows from the thread's own cache.
+  // Each thread transposes the complete weight. Sharing this work would be faster, but then the
+  // products would not read the rows from the cache of their thread.
   int64_t OwnFloats() const { return BlockFloats() + (layer_.is_turned ? layer_.k * layer_.n : 0); }
   int64_t BlockFloats() const { return kRows * std::min(kTerms, layer_.k); }
 

@@ -1,6 +1,6 @@
-// The gradient of a fully connected layer after gelu: the gradient through gelu, the weight
-// gradient, and the column sums that are the gradient of the bias before gelu. gelu and its
-// derivative are recomputed together for the rows that both products need.
+// The gradients of a fully connected layer after gelu: the gradient through gelu, the weight
+// gradient, and the column sums, which are the gradient of the bias before gelu. gelu and its
+// derivative are recomputed together, block by block, for both products.
 #include <algorithm>
 #include <type_traits>
 
@@ -50,7 +50,8 @@ struct GeluFcGradKernel {
   }
 
  private:
-  // Columns per block: their weights, gradients and gelu's results stay in the L2 cache.
+  // Columns per block. Their weights, their gradients and the results of gelu fit into the L2
+  // cache.
   static constexpr int64_t kColumns = 256;
   static constexpr int64_t kRows = 252;
   static constexpr int64_t kFewest = 48;  // rows from which transposing the weight pays off

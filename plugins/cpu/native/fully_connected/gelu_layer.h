@@ -8,7 +8,7 @@
 
 namespace opwright_cpu {
 
-// The sizes for x [m, k] and a weight [k, n], which may be transposed, [n, k].
+// The sizes for x [m, k] and a weight [k, n], or [n, k] if it is transposed.
 struct GeluLayer {
   int64_t m = 0;
   int64_t n = 0;
@@ -17,7 +17,7 @@ struct GeluLayer {
   bool is_turned = false;
   PanelGemm product{};
 
-  // Sets the sizes from the weight and an array with as many elements as the layer's output.
+  // Sets the sizes from the weight and an array that has as many elements as the layer output.
   // Rejects a weight whose rows are not a multiple of the vector width, or whose products would
   // need packed operands.
   opwright::Status Describe(const opwright::Meta& weight, const opwright::Meta& out,
@@ -39,7 +39,7 @@ struct GeluLayer {
 };
 
 // Writes the transpose [columns, rows] of a matrix [rows, columns] whose rows are `stride` elements
-// apart. `rows` is a multiple of the vector width, and one cache line of rows is processed at a
+// apart. `rows` must be a multiple of the vector width; one cache line of rows is processed at a
 // time.
 inline void TransposeRows(const float* from, int64_t stride, int64_t rows, int64_t columns,
                           float* to) {

@@ -19,8 +19,8 @@ OPWRIGHT_CPU_INLINE float GeluGradOf(float x, float grad) {
   return kTanh ? functors::GeluTanhGrad(x, grad) : functors::GeluGrad(x, grad);
 }
 
-// Prefetch distance in rows. Hardware prefetching stops at their ends, because they are parts of
-// longer rows.
+// Prefetch distance in rows. Hardware prefetching stops at the end of each row, because it is part
+// of a longer row.
 constexpr int64_t kAhead = 8;
 
 OPWRIGHT_CPU_INLINE void FetchRow(const float* row, int64_t n) {
@@ -41,7 +41,7 @@ OPWRIGHT_CPU_CLONES void Activate(const GeluBlock& block) {
   }
 }
 
-// The exponential that gelu and its derivative need is computed once.
+// The exponential in gelu and its derivative is computed only once.
 template <bool kTanh>
 OPWRIGHT_CPU_CLONES void ActivateAndDerive(const GeluBlock& block, const GeluBack& back) {
   for (int64_t i = 0; i < block.rows; ++i) {

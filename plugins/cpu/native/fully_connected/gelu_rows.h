@@ -15,11 +15,11 @@ struct GeluBlock {
   float* activated;
 };
 
-// activated = gelu(x), its tanh approximation if `tanh`.
+// Computes activated = gelu(x), or its tanh approximation if `tanh` is true.
 void ActivateRows(const GeluBlock& block, bool tanh);
 
-// The gradient through gelu: `grad` is the gradient of its output and contiguous; `x_grad` has the
-// row stride x_stride and may be x; `sums` are the column sums of x_grad, or NULL.
+// The gradient through gelu. `grad` is the contiguous output gradient; `x_grad` has the row stride
+// x_stride and may be x; `sums` are the column sums of x_grad, or NULL.
 struct GeluBack {
   const float* grad;
   float* x_grad;

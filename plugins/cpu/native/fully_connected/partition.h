@@ -1,9 +1,9 @@
-// The partition of a training step's matrices among threads, and the sizes from which more than one
-// thread pays off.
+// The partition of the matrices of a training step among threads, and the sizes from which several
+// threads pay off.
 //
-// Each thread owns rows of a weight [k, n]: it multiplies with them and updates them in every
-// kernel of this folder. If two products divided a weight differently, its cache lines would move
-// between cores in each step, which would cost more than the products.
+// Each thread owns rows of a weight [k, n], which it multiplies and updates in every kernel of this
+// folder. If two products divided a weight differently, its cache lines would move between cores in
+// each step, which would cost more than the products.
 #ifndef OPWRIGHT_CPU_FULLY_CONNECTED_PARTITION_H_
 #define OPWRIGHT_CPU_FULLY_CONNECTED_PARTITION_H_
 
@@ -16,18 +16,18 @@
 
 namespace opwright_cpu {
 
-// Granularity of the partition: the number of a thread's rows is a multiple of this.
+// Granularity of the partition: the number of rows per thread is a multiple of it.
 constexpr int64_t kOwnedRows = 16;
 
-// Multiplications below which a second thread costs more than it saves.
+// The number of multiplications below which a second thread costs more than it saves.
 constexpr int64_t kLeastWork = int64_t{1} << 19;
 
-// The largest product that is computed here: oneDNN, which packs operands, is faster for larger
-// products.
+// The largest product that is computed here. oneDNN, which packs operands, is faster for larger
+// ones.
 constexpr int64_t kMostWeights = int64_t{1} << 20;
 constexpr int64_t kMostRows = 512;
 
-// The size from which a packed copy of a constant weight is worth its memory.
+// The weight size from which a packed copy of a constant weight is worth its memory.
 constexpr int64_t kLeastPacked = int64_t{1} << 17;
 
 inline int32_t ThreadsFor(int64_t m, int64_t n, int64_t k, int32_t n_threads) {
@@ -39,8 +39,8 @@ inline Part OwnedRows(int64_t k, int32_t thread, int32_t n_threads) {
   return PartOf(k, kOwnedRows, thread, n_threads);
 }
 
-// Estimates the duration of a product in ns: each ns covers 50 multiply-adds, or reading 30 bytes
-// of a weight.
+// Estimates the duration of a product in ns, at 50 float32 multiply-adds or 30 bytes of weight per
+// ns.
 inline uint64_t EstimateProduct(int64_t m, int64_t n, int64_t k, int64_t item, int32_t threads) {
   const int64_t compute = m * n * k / (item == 4 ? 50 : 25);
   const int64_t memory = n * k * item / 30;

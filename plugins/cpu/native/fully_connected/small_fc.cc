@@ -1,5 +1,5 @@
-// Fully connected layers that fit into the caches in training: out = activation(x w + b), for a
-// weight [inputs, outputs], or transposed, [outputs, inputs].
+// Fully connected layers in training that fit into the caches: out = activation(x w + b). The
+// weight is [inputs, outputs] or, if it is transposed, [outputs, inputs].
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -78,13 +78,14 @@ struct FcKernel {
   }
 
  private:
-  // Whether out^T = w x^T is computed: for few rows, transposing x and out is cheaper than w.
+  // Returns whether out^T = w x^T is computed, since for few rows, transposing x and out is cheaper
+  // than transposing w.
   bool IsByColumns() const {
     constexpr int64_t kFewest = 12, kMost = 96;
     return is_turned_ && m_ >= kFewest && m_ < kMost && n_ > m_;
   }
 
-  // Rows of a weight [outputs, inputs] yield columns of the output, so no sums must be combined.
+  // Rows of a weight [outputs, inputs] yield complete columns of the output, without partial sums.
   void RunTurned(const T* x, const T* w, const T* bias, T* workspace, T* out) const {
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part owned = OwnedRows(n_, thread, n_threads);
@@ -138,7 +139,7 @@ struct FcKernel {
     gemm_(call);
   }
 
-  // Writes `count` columns of out, which are stored as rows, one cache line of columns at a time.
+  // Writes `count` columns of out, which `columns` stores as rows, one cache line at a time.
   void Turn(const T* columns, int64_t count, T* out) const {
     constexpr int64_t kBlock = 16;
     for (int64_t first = 0; first < count; first += kBlock) {

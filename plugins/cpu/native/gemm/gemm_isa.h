@@ -1,4 +1,5 @@
-// The products and sums of runs per instruction set; `BestGemm` and `BestRunSums` select one.
+// The products and sums of runs for each instruction set, among which `BestGemm` and `BestRunSums`
+// choose.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
 

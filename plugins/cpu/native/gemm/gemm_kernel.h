@@ -1,6 +1,6 @@
 // The product for one instruction set. A file that includes this header selects the instruction set
-// by a pragma and defines the number of registers per tile. All functions are static, and no
-// library header is included: otherwise the linker might pick a function compiled for AVX-512 for
+// with a pragma and defines the number of registers per tile. All functions are static, and no
+// library header is included; otherwise, the linker might pick a function compiled for AVX-512 for
 // all processors.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
@@ -66,7 +66,7 @@ OPWRIGHT_CPU_TILE int64_t TileRows(const GemmCall<T>& call, int64_t row, const T
   return row;
 }
 
-// Computes all rows of one panel: columns [0, kVectors * kLanes) from b and c on.
+// Computes all rows of one panel, which is the first kVectors * kLanes columns of b and c.
 template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid = false>
 void Panel(const GemmCall<T>& call, const T* b, int64_t ldb, T* c, int64_t ldc) {
   int64_t row = TileRows<T, kLanes, kRows, kVectors, kIsLaid>(call, 0, b, ldb, c, ldc);
@@ -89,7 +89,7 @@ void LaidPanel(const GemmCall<T>& call) {
   }
 }
 
-// Computes the single row of a panel that is in a cache.
+// Computes the single row of c for a panel of b that is in a cache.
 template <typename T, int kLanes, int kVectors>
 void CachedPanel(const GemmCall<T>& call) {
   if (call.n == kLanes * kVectors) {
@@ -145,7 +145,7 @@ void CopyPanel(const GemmCall<T>& call, int64_t column, int64_t width, int64_t p
   }
 }
 
-// Number of rows of a from which copying a panel of b costs little; each row of the copy consists
+// The number of rows of a from which copying a panel of b is cheap. Each row of the copy consists
 // of complete cache lines.
 constexpr int64_t kRowsToCopyFor = 96;
 
@@ -165,7 +165,8 @@ void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
     Panel<T, kLanes, kRows, kVectors>(call, b, ldb, c, call.ldc);
     return;
   }
-  // A narrow last panel is computed in full vectors, a few rows at a time, then cut to its columns.
+  // A narrow last panel is computed in full vectors, a few rows at a time; only its columns are
+  // kept.
   T narrow[kRows * kWidth];
   GemmCall<T> rows = call;
   rows.beta = T(0);
@@ -204,8 +205,8 @@ void AllPanels(const GemmCall<T>& call) {
   AnyPanel<T, kLanes, kRows, 1>(call, column, left);
 }
 
-// Terms and rows per block: a panel of b then stays in the L1 cache, and these rows of a stay in
-// the L2 cache.
+// Terms and rows per block. A panel of b fits into the L1 cache, and a block of a into the L2
+// cache.
 constexpr int64_t kDepth = 128;
 constexpr int64_t kHeight = 240;
 

@@ -1,6 +1,6 @@
 // Weighted sums of runs: a few vectors at fixed offsets from each of many base addresses are
-// multiplied by one factor per base and accumulated in registers. This is a product with a sparse
-// matrix whose nonzero positions are known.
+// multiplied by one factor per base address and accumulated in registers. This is a product with a
+// sparse matrix whose nonzero positions are known.
 #ifndef OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
 #define OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
 
@@ -10,7 +10,7 @@ namespace opwright_cpu {
 
 constexpr int32_t kRunLanes = 16;
 
-// The maximum number of runs per call, limited by the registers that a factor and an address leave.
+// The maximum number of runs per call, limited by the registers besides a factor and an address.
 constexpr int32_t kMostRuns = 7;
 
 struct Run {

@@ -5,8 +5,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Each function contains the loop over all rows, since calling the version for this processor costs
-// as much as a short row.
+// Each function contains the loop over all rows, because a call of the version for this processor
+// takes as long as a short row.
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddScaledRows(const T* __restrict x, const T* __restrict w, int64_t stride,
@@ -28,8 +28,8 @@ OPWRIGHT_CPU_CLONES void AddScaledRows(const T* __restrict x, const T* __restric
   }
 }
 
-// Sums each row in separate lanes, because the compiler may not reorder a sum of floats, and four
-// rows at a time so that the additions of one row do not wait for each other.
+// Sums each row in separate lanes, because the compiler may not reorder a sum of floats. Four rows
+// are summed at a time, so additions do not wait for each other.
 template <typename T>
 OPWRIGHT_CPU_CLONES void DotRows(const T* __restrict w, int64_t stride, const T* __restrict x,
                                  int64_t rows, int64_t n, T* __restrict out) {

@@ -13,8 +13,8 @@
 namespace opwright_cpu {
 
 // An axis of the index, with the strides of three tensors along it, in items: x, to which positions
-// refer; the index; and the other tensor, which has the index's shape (the output of a lookup or
-// the updates of a scatter). For the indexed axis, `x` is the stride between two positions.
+// refer; the index; and the other tensor, which has the shape of the index (the output of a lookup
+// or the updates of a scatter). For the indexed axis, `x` is the stride between two positions.
 struct WalkAxis {
   int64_t length;
   int64_t x;
@@ -24,22 +24,22 @@ struct WalkAxis {
 
 class AxisWalk {
  public:
-  // The share of one thread: ranges of groups of lines, columns of their rows, and positions.
+  // The share of one thread, as ranges of line groups, columns of their rows, and positions.
   struct Share {
     Part groups;
     Part columns;
-    Part along;      // range along the index's axis; complete if elements may be written twice
+    Part along;      // range along the indexed axis; complete if elements may be written twice
     Part positions;  // positions of x
   };
 
   AxisWalk() = default;
-  // Positions along axes[axis] are in [-count, count).
+  // Valid positions along axes[axis] are in [-count, count).
   AxisWalk(std::vector<WalkAxis> axes, size_t axis, int64_t count);
 
   bool is_empty() const { return n_groups_ * axis_.length * row_.length == 0; }
 
-  // Returns the share of a thread that writes x. Each element of x belongs to one thread, so
-  // writes to it are in the order of the index.
+  // Returns the share of a thread that writes x. Each element of x is written by one thread, in the
+  // order of the index.
   Share ShareOfX(int32_t thread, int32_t n_threads) const;
   // Returns the share of a thread that only reads x.
   Share ShareOfOther(int32_t thread, int32_t n_threads) const;
@@ -123,9 +123,9 @@ class AxisWalk {
     return true;
   }
 
-  // Visits a line of which other threads own some positions. The processor cannot predict the owner
-  // of the next position, so one branch per position would dominate the cost. Instead, each thread
-  // first lists its own positions of a block.
+  // Visits a line in which other threads own some positions. One branch per position would dominate
+  // the cost, because the processor cannot predict the owner of the next position. Instead, each
+  // thread first lists its own positions of a block.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitOwned(WalkAxis line, const Index* index, int64_t x, int64_t other,
                                       Part positions, Function function) const {

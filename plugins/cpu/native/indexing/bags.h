@@ -1,4 +1,4 @@
-// Bags of ids: the range of each bag, and the ids, which are checked before rows are read.
+// Bags of ids: the range of each bag, and its ids, which are checked before any row is read.
 #ifndef OPWRIGHT_CPU_INDEXING_BAGS_H_
 #define OPWRIGHT_CPU_INDEXING_BAGS_H_
 
@@ -8,7 +8,7 @@
 
 namespace opwright_cpu {
 
-// An int32 or int64 tensor.
+// A view of an int32 or int64 tensor.
 class WholeNumbers {
  public:
   explicit WholeNumbers(const opwright::InputTensor& tensor)

@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Sums weights in double, in the order of the elements, and rounds once.
+// Sums weights in double, in the order of the elements, and rounds each sum once.
 template <typename T>
 void AddWeights(const Positions& ids, const T* weights, int64_t n, double* sums, int64_t length,
                 T* out) {

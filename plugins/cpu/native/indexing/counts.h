@@ -1,4 +1,4 @@
-// Parallel counting: each thread counts its part, and the counts are then summed.
+// Parallel counting: each thread counts its part, then the counts are summed.
 #ifndef OPWRIGHT_CPU_INDEXING_COUNTS_H_
 #define OPWRIGHT_CPU_INDEXING_COUNTS_H_
 
@@ -15,8 +15,8 @@ namespace opwright_cpu {
 class Counts {
  public:
   Counts() = default;
-  // Counts n elements into `length` bins. Each part has more elements than bins, so summing
-  // the counts is cheap.
+  // Prepares to count n elements in `length` bins. Each part has more elements than bins, so
+  // summing the counts is cheap.
   Counts(int64_t n, int64_t length, int32_t n_threads)
       : n_(n),
         length_(length),
@@ -28,7 +28,7 @@ class Counts {
   }
   uint64_t estimate_ns() const { return static_cast<uint64_t>(20 + (n_ + length_) / n_parts_); }
 
-  // Calls count(begin, end, counts), which adds the occurrences in elements [begin, end) to
+  // Calls count(begin, end, counts), which must add the occurrences in elements [begin, end) to
   // `counts`.
   template <typename Count>
   void Run(const Count& count, int64_t* workspace, int64_t* out) const {

@@ -1,4 +1,4 @@
-// Sums, means and maxima of table rows per bag, and the gradients.
+// embedding_bag: sums, means or maxima of table rows per bag, and its gradients.
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,7 @@ namespace opwright_cpu {
 namespace {
 
 constexpr int64_t kAhead = 8;     // prefetch distance in rows
-constexpr int64_t kColumns = 16;  // granularity of threads' columns, at least a cache line
+constexpr int64_t kColumns = 16;  // a thread's columns are a multiple of this, a cache line or more
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddScaledRow(int64_t n, const T* row, T scale, T* sums) {
@@ -29,7 +29,7 @@ OPWRIGHT_CPU_CLONES void DivideRow(int64_t n, T by, T* row) {
   for (int64_t i = 0; i < n; ++i) row[i] /= by;
 }
 
-// Whether a is greater than b; NaN is greater than every number.
+// Replaces the elements of `most` by greater elements of `row`; NaN is greater than every number.
 template <typename T>
 OPWRIGHT_CPU_CLONES void TakeGreater(int64_t n, const T* row, T* most) {
   for (int64_t i = 0; i < n; ++i) most[i] = row[i] > most[i] || row[i] != row[i] ? row[i] : most[i];
@@ -185,7 +185,7 @@ struct EmbeddingBagGradKernel {
     }
   }
 
-  // Of several equal maxima, the first row gets the gradient.
+  // If several rows have the same maximum, the first of them gets the gradient.
   void AddToGreatest(const Bags& bags, int64_t bag, int64_t skipped, const T* weight, const T* grad,
                      Part columns, int64_t* best, T* table) const {
     const int64_t n = table_.columns;

@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Inputs index and x, a list of tensors; each output row is copied from the x that the index
+// Inputs index and x, a list of tensors. Each output row is copied from the tensor that the index
 // selects.
 template <typename T>
 struct MultiplexKernel {
@@ -39,7 +39,7 @@ struct MultiplexKernel {
   int64_t row_bytes_ = 0;
 };
 
-// Inputs index, x (shapes only) and out_grad; one output per x, which is 0 in unselected rows.
+// Inputs index, x (shapes only) and out_grad; one output per x, whose unselected rows are 0.
 template <typename T>
 struct MultiplexGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

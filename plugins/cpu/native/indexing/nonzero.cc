@@ -7,7 +7,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The bits that decide whether an element is nonzero; the sign bit of floats is excluded.
+// Counts the elements in which one of `bits` is set; for floats, `bits` excludes the sign bit.
 template <typename Word>
 OPWRIGHT_CPU_CLONES int64_t Count(const Word* x, int64_t n, Word bits) {
   int64_t count = 0;
@@ -15,14 +15,15 @@ OPWRIGHT_CPU_CLONES int64_t Count(const Word* x, int64_t n, Word bits) {
   return count;
 }
 
-// The tensor as rows along its last axis. The output is [rank, n_found].
+// A tensor as rows along its last axis. The output is [rank, n_found].
 struct Rows {
   const std::vector<int64_t>* shape;
   int64_t length;
   int64_t n_found;
 };
 
-// Writes columns [at, end) of out: the end - at nonzero elements in rows [begin, ...).
+// Writes the positions of end - at nonzero elements, in the rows from `begin` on, to columns [at,
+// end) of out.
 template <typename Word>
 void Find(const Word* x, Word bits, const Rows& rows, int64_t begin, int64_t at, int64_t end,
           int64_t* out) {
@@ -31,8 +32,8 @@ void Find(const Word* x, Word bits, const Rows& rows, int64_t begin, int64_t at,
   for (int64_t row = begin; at < end; ++row) {
     const int64_t first = at;
     const Word* line = x + row * rows.length;
-    // Each position is written, but kept only if the element is not 0, because a branch would be
-    // unpredictable. The loop ends with the last element that is kept.
+    // Every position is written, but overwritten unless its element is nonzero, because a branch
+    // would be unpredictable. The loop ends with the last nonzero element.
     for (int64_t j = 0; j < rows.length && at < end; ++j) {
       last[at] = j;
       at += (line[j] & bits) != 0;
@@ -85,7 +86,7 @@ struct NonzeroKernel {
     const int64_t grain_rows = kElementGrain / std::max<int64_t>(length, 1) + 1;
     const auto threads =
         static_cast<int32_t>(std::clamp<int64_t>(n_rows_ / grain_rows, 1, ctx.n_threads()));
-    // Both passes use the same parts, for any number of threads.
+    // Both passes use the same parts, even if they run in fewer threads.
     const auto each_part = [&](const auto& function) {
       Parallel(threads, [&](int32_t thread, int32_t count) {
         for (int32_t part = thread; part < threads; part += count) {

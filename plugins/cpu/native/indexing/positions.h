@@ -1,4 +1,4 @@
-// Positions in int32 or int64 tensors, whose range is checked before anything is written.
+// Positions in int32 or int64 tensors. Their range is checked before anything is written.
 #ifndef OPWRIGHT_CPU_INDEXING_POSITIONS_H_
 #define OPWRIGHT_CPU_INDEXING_POSITIONS_H_
 
@@ -26,7 +26,7 @@ class Positions {
   // Returns an error unless all positions are in [least, count).
   opwright::Status Check(const char* slot, int64_t least, int64_t count) const;
 
-  // Calls function(pointer to the positions), so a loop over them is compiled for their type.
+  // Calls function(pointer to the positions), so a loop over them is compiled for each type.
   template <typename Function>
   void Visit(const Function& function) const {
     if (is_long_) {

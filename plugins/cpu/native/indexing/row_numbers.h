@@ -9,7 +9,7 @@
 
 namespace opwright_cpu {
 
-// A tensor as [count, row]: the first k axes are merged into `count`, the others into `row`.
+// A tensor as [count, row]: the first k axes are merged into `count`, the other axes into `row`.
 struct IndexedRows {
   std::vector<int64_t> dims;  // lengths of the first k axes
   int64_t count = 1;

@@ -64,7 +64,8 @@ OPWRIGHT_CPU_CLONES void AddRow(const T* row, T* out, int64_t n) {
   for (int64_t j = 0; j < n; ++j) out[j] += row[j];
 }
 
-// One thread's share of every block: output rows [place_begin, place_end) and some columns of each.
+// The share of one thread in every block: a range of columns of output rows [place_begin,
+// place_end).
 struct Share {
   int64_t place_begin;
   int64_t place_end;
@@ -72,7 +73,7 @@ struct Share {
   int64_t column_end;
 };
 
-// The special case of rows of one item and all output rows, which needs no inner loop.
+// Handles the special case of rows of one item and all output rows, without an inner loop.
 template <typename T, typename Index>
 void AddItems(const RowBlocks& blocks, const T* items, const Index* index, T* out) {
   for (int64_t i = 0; i < blocks.n; ++i) out[FromFront(index[i], blocks.count)] += items[i];
@@ -135,8 +136,8 @@ void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T
       if (blocks.outer >= threads) {
         outer = PartOf(blocks.outer, 1, thread, threads);
       } else if (blocks.row * item >= 512 * threads) {
-        // Threads divide the columns so that the work is balanced for any distribution of
-        // positions. Each part consists of complete cache lines of a compact table.
+        // Threads divide the columns, so the work is balanced for any distribution of positions.
+        // Each part consists of complete cache lines of a compact table.
         const Part columns = PartOf(blocks.row, 64 / item, thread, threads);
         share.column_begin = columns.begin;
         share.column_end = columns.end;

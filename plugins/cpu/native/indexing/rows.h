@@ -8,8 +8,8 @@
 
 namespace opwright_cpu {
 
-// out[o, i, :] = x[o, index[i], :] for x of [outer, count, row_bytes] and n positions; a negative
-// position counts from the end.
+// The sizes for out[o, i, :] = x[o, index[i], :] with x [outer, count, row] and n positions; a
+// negative position counts from the end.
 struct RowBlocks {
   int64_t outer;
   int64_t count;
@@ -20,8 +20,8 @@ struct RowBlocks {
 void CopyRowsAt(const RowBlocks& blocks, const char* x, const Positions& index, char* out,
                 int32_t n_threads);
 
-// out[o, j, :] = sum of rows[o, i, :] over all i with index[i] == j, in the order of i. One thread
-// owns each element of out, so the sums do not depend on the number of threads.
+// Computes out[o, j, :] = sum of rows[o, i, :] over all i with index[i] == j, in the order of i.
+// Each element of out belongs to one thread, so sums do not depend on the number of threads.
 template <typename T>
 void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T* out,
                int32_t n_threads);

@@ -1,4 +1,4 @@
-// scatter and scatter_nd: updates set, are added to, multiply, or are compared with elements of x.
+// scatter and scatter_nd: set elements of x, or combine them with the updates by a reduction.
 #include <cstdint>
 #include <type_traits>
 
@@ -38,7 +38,7 @@ struct ProductRule {
     return static_cast<T>(static_cast<W>(x) * static_cast<W>(update));
   }
 };
-// NaN propagates, whether it is in x or in the updates.
+// NaN propagates from both x and the updates.
 struct MaximumRule {
   template <typename T>
   static T Of(T x, T update) {
@@ -54,7 +54,7 @@ struct MinimumRule {
 
 using Scatter = opwright::Status (*)(const Scattered& scattered, const opwright::RunContext& ctx);
 
-// Applies the updates, input 2, to output 0.
+// Applies the updates (input 2) to output 0.
 template <typename T, typename Rule>
 opwright::Status ScatterBy(const Scattered& scattered, const opwright::RunContext& ctx) {
   auto* items = static_cast<T*>(ctx.output(0).raw());
@@ -118,7 +118,7 @@ struct ScatterKernel {
   int64_t bytes_ = 0;
 };
 
-// One class for all dtypes, which reads the dtype in Prepare.
+// All dtypes share one class, which reads the dtype in Prepare.
 template <typename>
 using ScatterOf = ScatterKernel;
 

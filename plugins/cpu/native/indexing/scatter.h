@@ -1,4 +1,4 @@
-// The destinations of scatter and scatter_nd, which share one walk over the index and the updates.
+// The destinations of scatter and scatter_nd, which share the walk over index and updates.
 #ifndef OPWRIGHT_CPU_INDEXING_SCATTER_H_
 #define OPWRIGHT_CPU_INDEXING_SCATTER_H_
 
@@ -26,13 +26,13 @@ enum class Reduction { kNone, kAdd, kMul, kMax, kMin };
 
 Reduction ReductionOf(const std::string& name);
 
-// The destinations of a kernel whose first slots are x, index and updates, as for both operators
-// and their gradients.
+// The destinations of a kernel whose first slots are x, index and updates, as in both operators and
+// their gradients.
 class Scattered {
  public:
   void Prepare(const opwright::PrepareContext& ctx, const ScatterAttrs& attrs);
 
-  // The workspace that the index needs; the rest of the workspace belongs to the caller.
+  // Returns the workspace size for the index; the rest of the workspace belongs to the caller.
   size_t workspace_bytes() const { return rows_ ? rows_->workspace_bytes() : 0; }
 
   // Calls function(share, positions) in parallel and returns an error if a position is out of

@@ -13,7 +13,7 @@ constexpr size_t kAlignment = 64;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Inputs x, index, updates, out and out_grad; outputs x_grad and updates_grad, each may be absent.
+// Inputs x, index, updates, out and out_grad; outputs x_grad? and updates_grad?.
 template <typename T>
 struct ScatterGradKernel {
   struct Slots {
@@ -24,7 +24,7 @@ struct ScatterGradKernel {
     T* x_grad;
     T* updates_grad;
     T* before;       // product of the factors before an update
-    T* behind;       // product of the factors after it
+    T* behind;       // product of the factors after an update
     int32_t* count;  // one count per element of out
   };
 
@@ -152,7 +152,7 @@ struct ScatterGradKernel {
   Reduction reduction_ = Reduction::kNone;
   int64_t n_ = 0;
   size_t own_ = 0;     // offset of the workspace after the index
-  size_t second_ = 0;  // offset of the second half of it
+  size_t second_ = 0;  // offset of the second half of that workspace
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Code shared by linear_chain_crf, its gradient and viterbi_decode: sizes, and sums over the tags
-// of the previous step.
+// Code shared by linear_chain_crf, its gradient and viterbi_decode: the sizes, and sums over the
+// tags of the previous step.
 #ifndef OPWRIGHT_CPU_LOSSES_CHAIN_H_
 #define OPWRIGHT_CPU_LOSSES_CHAIN_H_
 
@@ -24,7 +24,7 @@ struct ChainShape {
   int64_t tags = 0;
 
   int64_t each() const { return steps * tags; }
-  // The number of sequences that justifies another thread.
+  // Returns the number of sequences that justifies another thread.
   int64_t Grain() const { return kElementGrain / (each() * tags + 1) + 1; }
   uint64_t EstimateNs(int32_t n_threads) const {
     return static_cast<uint64_t>(500 + n * each() * (tags + 20) / (4 * n_threads));
@@ -51,7 +51,7 @@ OPWRIGHT_CPU_CLONES void TakeExponents(const T* logs, int64_t n, T* exponents) {
   for (int64_t i = 0; i < n; ++i) exponents[i] = opwright::functors::Exp(logs[i]);
 }
 
-// sums[j] = sum over i of weights[i] * exponents[i, j].
+// Computes sums[j] = sum over i of weights[i] * exponents[i, j].
 template <typename T>
 OPWRIGHT_CPU_CLONES void SumColumns(const T* weights, const T* exponents, int64_t tags, T* sums) {
   for (int64_t j = 0; j < tags; ++j) sums[j] = T(0);
@@ -62,7 +62,7 @@ OPWRIGHT_CPU_CLONES void SumColumns(const T* weights, const T* exponents, int64_
   }
 }
 
-// Returns the maximum of logs[i] + column[i * stride] over all i, or -inf for no elements.
+// Returns the maximum of logs[i] + column[i * stride] over the tags i.
 template <typename T>
 T GreatestSum(const T* logs, const T* column, int64_t stride, int64_t tags) {
   T top = logs[0] + column[0];
@@ -82,8 +82,8 @@ T LogSum(const T* logs, const T* column, int64_t stride, int64_t tags) {
   return top + opwright::functors::Log(sum);
 }
 
-// Writes the tags as int64, with 0 beyond each length; fails unless the tags within the lengths are
-// in [0, tags).
+// Writes the tags as int64, with 0 beyond each length. Returns an error unless the tags within the
+// lengths are in [0, tags).
 inline opwright::Status ReadTags(const opwright::InputTensor& label, const ChainShape& shape,
                                  const std::vector<int64_t>& lengths, std::vector<int64_t>* ids) {
   const bool is_wide = label.dtype().bits == 64;

@@ -1,4 +1,4 @@
-// Class ids as labels: range checks, and access in either index dtype.
+// Class ids as labels: range checks, and access for both index dtypes.
 #ifndef OPWRIGHT_CPU_LOSSES_CLASS_IDS_H_
 #define OPWRIGHT_CPU_LOSSES_CLASS_IDS_H_
 
@@ -7,7 +7,7 @@
 
 namespace opwright_cpu {
 
-// Labels of int32 or int64.
+// A view of int32 or int64 labels.
 class ClassIds {
  public:
   explicit ClassIds(const opwright::InputTensor& label)
@@ -17,12 +17,12 @@ class ClassIds {
     return is_wide_ ? static_cast<const int64_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
   }
 
-  // Fails unless every id is in [0, n_classes) or equals `ignored`, if that is given. Kernels check
-  // before they write.
+  // Returns an error unless every id is in [0, n_classes) or equal to *ignored, if `ignored` is not
+  // NULL. Kernels call it before they write.
   opwright::Status Check(int64_t n_classes, const int64_t* ignored = nullptr) const {
     for (int64_t i = 0; i < n_; ++i) {
       const int64_t id = (*this)[i];
-      // As an unsigned integer, a negative id is huge.
+      // A negative id, cast to an unsigned integer, also exceeds the limit.
       if (static_cast<uint64_t>(id) < static_cast<uint64_t>(n_classes)) continue;
       if (ignored != nullptr && id == *ignored) continue;
       return opwright::Status::Error("label must be in [0, ", n_classes, "), got ", id);

@@ -1,4 +1,4 @@
-// cross_entropy of probabilities, for class ids and distributions, and its gradient.
+// cross_entropy of probabilities, with class ids or distributions as labels, and its gradient.
 #include <opwright/functors.h>
 #include <algorithm>
 

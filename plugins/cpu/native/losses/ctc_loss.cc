@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The preparation of both kernels: the shape, and a block of the workspace for each thread.
+// Code shared by both kernels: the shape, and a block of the workspace for each thread.
 class CtcPlan {
  public:
   void Prepare(opwright::PrepareContext& ctx, bool keeps_times) {
@@ -73,8 +73,8 @@ struct CtcLossKernel {
   CtcPlan plan_;
 };
 
-// Subtracts from the gradient the share of the likelihood that passes through each class at each
-// time step.
+// Runs the backward pass. Subtracts the share of the likelihood that passes through each class at
+// each time step, times out_grad, from the gradient.
 template <typename T>
 void GoBack(const T* x, const CtcShape& shape, double end, T out_grad, CtcRow& row, T* x_grad) {
   const int64_t n = row.n();

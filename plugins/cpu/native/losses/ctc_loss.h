@@ -1,6 +1,6 @@
 // The paths of ctc_loss through the states of a row, in log space. States 0, 2, ..., 2n are blanks,
-// and state 2i + 1 is label i. A step stays, advances by one state, or skips a blank between two
-// different labels.
+// and state 2i + 1 is label i. In each time step, a path stays, advances by one state, or skips a
+// blank between two different labels.
 #ifndef OPWRIGHT_CPU_LOSSES_CTC_LOSS_H_
 #define OPWRIGHT_CPU_LOSSES_CTC_LOSS_H_
 
@@ -25,7 +25,7 @@ struct CtcShape {
   int64_t states() const { return 2 * labels + 1; }
 };
 
-// The labels of all rows, and the lengths of each row and its label.
+// The labels of all rows, and the length of each row and of its label.
 class CtcInputs {
  public:
   CtcInputs(const opwright::RunContext& ctx, const CtcShape& shape)
@@ -74,8 +74,8 @@ class CtcInputs {
   std::optional<ClassIds> label_lengths_;
 };
 
-// States use double, because the log-probability of a row grows with its length, and its last
-// digits determine the shares.
+// Log-probabilities of states are double, because they grow with the length of the row, and their
+// last digits determine the shares.
 constexpr double kNever = opwright::functors::NeverLog();
 using opwright::functors::LogOfSum;
 
@@ -102,14 +102,14 @@ OPWRIGHT_CPU_CLONES void FindShares(const double* alphas, const double* betas, d
   for (int64_t k = 0; k < n; ++k) shares[k] = opwright::functors::Exp(alphas[k] + betas[k] - end);
 }
 
-// The states of one row at a time, in a block of the workspace.
+// Holds the states of one row at a time in a block of the workspace.
 class CtcRow {
  public:
   // Arrays of states have two padding states on one side.
   static int64_t Stride(const CtcShape& shape) { return shape.states() + 2; }
 
-  // Number of workspace elements for classes, skips, scores, betas, onward, shares, and the alphas
-  // of `n_kept` time steps.
+  // Returns the number of workspace elements for classes, skips, scores, betas, onward, shares, and
+  // the alphas of `n_kept` time steps.
   static int64_t SizeOf(const CtcShape& shape, int64_t n_kept) {
     return Stride(shape) * (6 + n_kept);
   }
@@ -146,8 +146,8 @@ class CtcRow {
     for (int64_t k = 0; k < n_; ++k) scores()[k] = static_cast<double>(x[classes()[k]]);
   }
 
-  // Returns the log-likelihood of the labels. Before the first step, a path is in a virtual state
-  // 0, from which it stays or advances to the first label.
+  // Runs the forward pass and returns the log-likelihood of the labels. Before the first step,
+  // every path is in state 0, from which it stays or advances to the first label.
   template <typename T>
   double GoForward(const T* x) {
     double* first = Alphas(0);

@@ -1,12 +1,11 @@
-// linear_chain_crf: the forward algorithm, which uses products instead of logarithms unless they
-// underflow.
+// linear_chain_crf: the forward algorithm, on probabilities, or on logarithms where they underflow.
 #include "common/widened.h"
 #include "losses/chain.h"
 
 namespace opwright_cpu {
 namespace {
 
-// Subtracts the maximum from all logs and returns it; NaN if one of them is NaN.
+// Subtracts the maximum from all logs and returns it, or NaN if an element is NaN.
 template <typename T>
 OPWRIGHT_CPU_CLONES T TakeMaximumAway(T* logs, int64_t n) {
   T top = logs[0];

@@ -9,8 +9,8 @@ namespace {
 // The contributions of sequences are summed in blocks that do not depend on the number of threads.
 constexpr int64_t kMostBlocks = 16;
 
-// Computes the share of each tag i of the previous step, and subtracts the shares of transitions
-// from `pairs`: from i to j it is weights[i] * exponents[i, j] * ratios[j].
+// Computes the share of each tag i of the previous step, and subtracts from `pairs` the share of
+// each transition from i to j, which is weights[i] * exponents[i, j] * ratios[j].
 template <typename T>
 OPWRIGHT_CPU_CLONES void GoBack(const T* weights, const T* exponents, const T* ratios, int64_t tags,
                                 T* before, T* pairs) {
@@ -91,8 +91,8 @@ struct LinearChainCrfGradKernel {
     T* x_grad;
   };
 
-  // Elements per block: the gradients of transition, start and end, and four rows of scratch
-  // memory.
+  // Returns the elements per block, for the gradients of transition, start and end, and four rows
+  // of scratch memory.
   int64_t PartOfBlock() const { return shape_.tags * (shape_.tags + 6); }
 
   void RunSequence(const Call& c, int64_t b, T* pairs) const {
@@ -135,8 +135,8 @@ struct LinearChainCrfGradKernel {
     grad[tag] += derivative;
   }
 
-  // Computes the shares of the previous step, whose log forward sums are alpha, from a step's
-  // shares.
+  // Computes the shares of the previous step, whose forward sums are alpha, from the shares of a
+  // step.
   void StepBack(const Call& c, const T* alpha, const T* share, T* before, T* pairs) const {
     const int64_t tags = shape_.tags;
     T* weights = pairs + tags * tags + 4 * tags;

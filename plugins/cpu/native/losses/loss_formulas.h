@@ -1,5 +1,6 @@
-// Loss formulas: the loss of a score and its label, and its derivatives with respect to both. If a
-// derivative is constant 0, it is selected rather than multiplied.
+// Loss formulas: the loss of a score and its label, and the derivatives with respect to both. In a
+// flat region, the derivative 0 is selected rather than multiplied by the gradient, which may be
+// infinite.
 #ifndef OPWRIGHT_CPU_LOSSES_LOSS_FORMULAS_H_
 #define OPWRIGHT_CPU_LOSSES_LOSS_FORMULAS_H_
 
@@ -32,8 +33,8 @@ struct SigmoidLoss {
   using Attrs = opwright::NoAttrs;
   static constexpr int64_t kCost = 3;
   static SigmoidLoss Of(const Attrs&) { return {}; }
-  // Computes max(x, 0) - x * label + ln(1 + exp(-|x|)), which neither overflows nor loses small
-  // values. For an infinite x with a label of 0 or 1 it is 0 or infinite.
+  // Computes max(x, 0) - x * label + ln(1 + exp(-|x|)), which does not overflow and preserves small
+  // values. For an infinite x and a label of 0 or 1, the result is 0 or infinite, not NaN.
   OPWRIGHT_CPU_INLINE T Loss(T x, T label) const {
     const T negative = x < T(0) ? x : -x;
     const T share = x < T(0) ? -label : T(1) - label;
@@ -59,8 +60,8 @@ struct L1 {
   }
 };
 
-// The loss is d**2 / 2 for |d| up to delta, and delta * (|d| - delta / 2) beyond, so large
-// numbers are not squared.
+// Computes d**2 / 2 for |d| up to delta, otherwise delta * (|d| - delta / 2), so large numbers are
+// not squared.
 template <typename T>
 OPWRIGHT_CPU_INLINE T HuberOf(T difference, T delta) {
   const T size = std::abs(difference);
@@ -89,7 +90,7 @@ struct Huber {
   }
 };
 
-// With beta 0 the loss is l1.
+// If beta is 0, the loss is l1.
 template <typename T>
 struct SmoothL1 {
   using Attrs = SmoothL1Attrs;
@@ -109,7 +110,7 @@ struct SmoothL1 {
   }
 };
 
-// This formula is also used for the difference of two scores, with a margin.
+// This formula is also used for the difference between two scores, with a margin.
 template <typename T>
 struct Hinge {
   using Attrs = HingeAttrs;
@@ -143,7 +144,7 @@ struct LogLoss {
   }
 };
 
-// The loss is 0 if the label's probability is 0.
+// The loss is 0 if the label probability is 0.
 template <typename T>
 struct KlDiv {
   using Attrs = KlDivAttrs;

@@ -1,4 +1,4 @@
-// nll: the negative log-probability that the class id selects from each line, and its gradient.
+// nll: the negative log-probability of each line at its class id, and the gradient.
 #include <algorithm>
 
 #include "common/parallel.h"

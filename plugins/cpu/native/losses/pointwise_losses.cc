@@ -1,5 +1,5 @@
-// Element-wise losses and their gradients, for x and its label, or for the difference of two scores
-// and their label.
+// Element-wise losses and their gradients, either of x and its label or of the difference between
+// two scores and its label.
 #include <opwright/functors.h>
 #include <algorithm>
 
@@ -150,7 +150,8 @@ struct LossGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-// Registers the kernels of an operator and its gradient for a formula of one score or of a pair.
+// Registers the kernels of an operator and its gradient, for a formula of one score or a pair of
+// scores.
 #define OPWRIGHT_CPU_REGISTER_LOSS(type, Name, Formula, has_pair)                          \
   namespace opwright_cpu {                                                                 \
   namespace {                                                                              \

@@ -1,4 +1,5 @@
-// Softmax, cross entropy against class ids and the gradient of the scores, in one sweep over a row.
+// Computes softmax, the cross entropy with class ids, and the gradient of the scores in one sweep
+// over each row.
 #include <opwright/functors.h>
 #include <cmath>
 
@@ -12,7 +13,7 @@ namespace {
 
 using opwright::Status;
 
-// Writes e**(x - maximum); returns its sum, and x - maximum of the labeled class.
+// Writes the maximum, and e**(x - maximum) for each score; returns the sum of these powers.
 template <typename T>
 OPWRIGHT_CPU_CLONES T ExponentiateRow(const T* logits, int64_t n, T* maximum, T* out) {
   T largest = logits[0];

@@ -1,4 +1,5 @@
-// softmax_with_cross_entropy and its gradient, along any axis, for class ids and distributions.
+// softmax_with_cross_entropy and its gradient, along any axis, with class ids or distributions as
+// labels.
 #include <opwright/functors.h>
 #include <algorithm>
 
@@ -161,7 +162,8 @@ struct SoftmaxLossGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Subtracts the gradient at the labeled class; sets ignored lines to 0, even if softmax is NaN.
+  // Subtracts the gradient at the labeled class. Ignored lines are set to 0, even if softmax is
+  // NaN.
   void MarkClasses(const ClassIds& ids, const T* grad, int64_t ignore_index, int64_t begin,
                    int64_t end, T* x_grad) const {
     for (int64_t line = begin; line < end; ++line) {

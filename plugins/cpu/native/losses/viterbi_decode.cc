@@ -1,4 +1,4 @@
-// viterbi_decode: computes the best path to each tag step by step, then traces it back.
+// viterbi_decode: computes the best path to each tag step by step, then traces the best one back.
 #include "common/widened.h"
 #include "losses/chain.h"
 

@@ -15,8 +15,8 @@ struct MatmulAttrs {
   OPWRIGHT_ATTRIBUTES(transpose_x, transpose_y);
 };
 
-// Axis i of a multiplied array is axis axes[i] of the given array, also for out; an empty list
-// means no permutation.
+// Axis i of a factor is axis axes[i] of the given array. Axis i of the output is axis out_axes[i]
+// of the product. An empty list means no permutation.
 struct FoldedMatmulAttrs {
   std::vector<int64_t> x_axes;
   std::vector<int64_t> y_axes;

@@ -26,7 +26,8 @@ void FloatGemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> 
                        b.row_stride, b.column_stride, c.data, c.row_stride, T(1), T(0), workspace});
 }
 
-// Sums wrap around as in NumPy, which C++ allows only for unsigned integers of at least 32 bits.
+// Sums wrap around as in NumPy. In C++ this is defined only for unsigned integers of at least 32
+// bits.
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -48,7 +49,7 @@ OPWRIGHT_CPU_CLONES T WrappingDot(int64_t k, const T* x, int64_t x_stride, const
   return static_cast<T>(sum);
 }
 
-// The number of rows from which copying a panel of b, which is read for each row, pays off.
+// The number of rows from which copying a panel of b pays off, since each row reads the panel.
 constexpr int64_t kTiledRows = 4;
 
 // Products and sums of signed and unsigned integers have the same low bits.
@@ -92,7 +93,8 @@ void Gemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b, Ma
           void* workspace) {
   if constexpr (std::is_floating_point_v<T>) {
     if (size.n == 1 && size.m > 1 && c.row_stride == 1) {
-      // A single column is a row of the transposed product, with contiguous elements.
+      // A single column is computed as a row of the transposed product, whose elements are
+      // contiguous.
       const GemmSize turned{1, size.m, size.k};
       FloatGemm<T>(turned, b.Transposed(), a.Transposed(), c.Transposed(),
                    static_cast<T*>(workspace));

@@ -1,5 +1,5 @@
-// Single-threaded matrix products of any layout, for integers and float64, which oneDNN does not
-// support, and for float32 if a call of oneDNN costs more than it saves.
+// Single-threaded matrix products with any layout, for integers and float64, which oneDNN does not
+// support, and for float32 products that are too small for a call of oneDNN.
 #ifndef OPWRIGHT_CPU_MATMUL_GEMM_H_
 #define OPWRIGHT_CPU_MATMUL_GEMM_H_
 
@@ -28,12 +28,12 @@ struct GemmSize {
   int64_t k;
 };
 
-// The size of the scratch memory that Gemm needs.
+// The size in bytes of the scratch memory that Gemm needs.
 template <typename T>
 constexpr uint64_t kGemmWorkspaceBytes = static_cast<uint64_t>(kGemmScratch) * sizeof(T);
 
-// Computes c = a b in one thread; c has contiguous rows (column_stride 1) and overlaps neither
-// factor. Float sums run over blocks of k in a fixed order, for any number of threads.
+// Computes c = a b in one thread. c must have contiguous rows (column_stride 1) and not overlap a
+// or b. Float sums run over blocks of k in a fixed order, for any number of threads.
 template <typename T>
 void Gemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
           void* workspace);

@@ -1,6 +1,6 @@
-// Matrix products: large float32 products and bfloat16 products run through oneDNN, all others in
-// our own loops. The fused operator reads transposed factors and writes a transposed product, which
-// replaces the transposes around it.
+// Matrix products. Large float32 products and bfloat16 products run through oneDNN, all other
+// products in our own loops. The fused operator reads transposed factors and writes a transposed
+// product, which replaces the transposes around it.
 #include <cstring>
 #include <type_traits>
 
@@ -21,17 +21,17 @@ bool HasAvx512() {
   return has_it;
 }
 
-// Whether sums are so short that writing them dominates, with few columns or with rows at
-// power-of-two distances. On processors without AVX-512, oneDNN's loops then take 1.2 to 1.9 times
-// as long as ours.
+// Returns whether sums are so short that writing them dominates, with few columns or with rows at
+// power-of-two distances. Without AVX-512, oneDNN's loops then take 1.2 to 1.9 times as long as
+// ours.
 bool IsShortSum(const GemmSize& size) {
   constexpr int64_t kShortSum = 64, kFewColumns = 16, kAliasedColumns = 256;
   return size.k <= kShortSum && (size.n <= kFewColumns || size.n % kAliasedColumns == 0);
 }
 
-// Whether the output is one row of interleaved matrices, such as the heads after an attention.
-// oneDNN's newer loops do not support this layout unless there is another axis; its older loops are
-// as fast as ours, but take 30 ms to compile once in each process.
+// Returns whether the output matrices are interleaved along a single batch axis, like the heads
+// after an attention. oneDNN's newer loops do not support this layout without another axis. Its
+// older loops are as fast as ours, but take 30 ms to compile once in each process.
 bool AreInterleaved(const MatrixShape& shape) {
   return shape.stack.size() == 1 && shape.out_row != shape.size.n;
 }

@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// A factor in which a vector is a matrix of one row or one column.
+// A factor of a product; a vector becomes a matrix with one row or one column.
 struct Factor {
   Laid stack;
   int64_t rows;
@@ -46,8 +46,8 @@ int64_t CommonDim(const Factor& x, const Factor& y, size_t from_back) {
   return dim(x.stack.dims) == 1 ? dim(y.stack.dims) : dim(x.stack.dims);
 }
 
-// Returns the strides of x y along each axis, if axis i of the compact array that stores it is axis
-// axes[i] of x y.
+// Returns the strides along each axis of x y, which is stored in a compact array whose axis i is
+// axis axes[i] of x y.
 std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
                                 const std::vector<int64_t>& axes) {
   std::vector<int64_t> strides(dims.size());
@@ -60,7 +60,7 @@ std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
   return strides;
 }
 
-// Appends an innermost axis, or merges it with its neighbor if the strides allow it.
+// Appends an innermost axis, or merges it with the previous axis if the strides allow it.
 void AddAxis(const StackAxis& axis, std::vector<StackAxis>* stack) {
   if (axis.size == 1) return;
   if (!stack->empty()) {
@@ -75,7 +75,8 @@ void AddAxis(const StackAxis& axis, std::vector<StackAxis>* stack) {
   stack->push_back(axis);
 }
 
-// If rows are contiguous, merges many matrices times one matrix into one tall matrix times it.
+// If the rows of many matrices with a common right factor are contiguous, merges them into one tall
+// matrix.
 void JoinRows(MatrixShape* shape) {
   if (shape->stack.size() != 1 || shape->stack[0].y_stride != 0) return;
   const StackAxis axis = shape->stack[0];
@@ -86,8 +87,8 @@ void JoinRows(MatrixShape* shape) {
   shape->stack_size = 1;
 }
 
-// Splits `whole` into parts: copies it for each part and calls cut(&part, begin, length) on the
-// copy.
+// Splits `whole` into parts. Each part is a copy of `whole`, on which cut(&part, begin, length) is
+// called.
 template <typename Cut>
 std::vector<MatrixPart> SplitLength(const MatrixPart& whole, int64_t length, int64_t step,
                                     int32_t n_parts, const Cut& cut) {
@@ -207,7 +208,7 @@ std::vector<MatrixPart> SplitProduct(const MatrixShape& shape, int32_t n_parts) 
   if (stacked != shape.stack.end()) {
     return SplitStack(whole, static_cast<size_t>(stacked - shape.stack.begin()), n_parts);
   }
-  // Every thread reads one complete factor, preferably the smaller one.
+  // Every thread reads one factor completely, preferably the smaller factor.
   return shape.size.m >= shape.size.n ? SplitRows(whole, n_parts) : SplitColumns(whole, n_parts);
 }
 

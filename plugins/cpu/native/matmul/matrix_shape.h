@@ -1,4 +1,4 @@
-// A matrix product by NumPy's rules, described as strided matrices and batches of them.
+// Describes a matrix product by NumPy's rules as a batch of products of strided matrices.
 #ifndef OPWRIGHT_CPU_MATMUL_MATRIX_SHAPE_H_
 #define OPWRIGHT_CPU_MATMUL_MATRIX_SHAPE_H_
 
@@ -9,7 +9,7 @@
 
 namespace opwright_cpu {
 
-// One batch axis: strides between matrices of x, y (0 if broadcast) and out.
+// A batch axis, with the strides between matrices of x and y (0 if broadcast) and out.
 struct StackAxis {
   int64_t size;
   int64_t x_stride;
@@ -27,7 +27,7 @@ struct Laid {
 // means no permutation.
 Laid LaidBy(const std::vector<int64_t>& shape, const std::vector<int64_t>& axes);
 
-// out[s] = x[s] y[s] for every matrix s of a batch; rows of out are contiguous.
+// The shape of out[s] = x[s] y[s] for every matrix s of a batch; rows of out are contiguous.
 struct MatrixShape {
   GemmSize size{};
   int64_t x_strides[2] = {};  // row stride and column stride
@@ -36,7 +36,7 @@ struct MatrixShape {
   std::vector<StackAxis> stack;  // batch axes, merged as far as possible, outermost first
   int64_t stack_size = 1;
 
-  // The offset of matrix `index` of the batch in each factor.
+  // The offsets of one matrix of the batch, which At returns.
   struct Offsets {
     int64_t x;
     int64_t y;
@@ -47,7 +47,8 @@ struct MatrixShape {
   int64_t Multiplications() const { return stack_size * size.m * size.n * size.k; }
 };
 
-// An independent part of a product: some matrices of a batch, or some rows or columns of out.
+// An independent part of a product, which is a range of matrices of a batch, or of rows or columns
+// of out.
 struct MatrixPart {
   MatrixShape shape;
   std::vector<int64_t>

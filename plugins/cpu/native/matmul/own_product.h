@@ -1,4 +1,4 @@
-// Matrix products by our own loops in several threads.
+// Multithreaded matrix products by our own loops.
 #ifndef OPWRIGHT_CPU_MATMUL_OWN_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_OWN_PRODUCT_H_
 
@@ -13,12 +13,12 @@
 
 namespace opwright_cpu {
 
-// Minimum multiplications per thread that make it worthwhile to wake another thread.
+// Minimum number of multiplications per thread; with less work, another thread does not pay off.
 constexpr int64_t kProductGrain = 64 * 1024;
 
-// Whether our own loops multiply float32 faster than oneDNN: this is the case if oneDNN's call
-// costs more than the work (measured), and for products of a vector and a matrix, which simple
-// loops compute at memory speed.
+// IsOwn returns whether our own loops multiply float32 faster than oneDNN. This is the case for
+// small products, in which a call of oneDNN costs more than the work (measured), and for products
+// of a vector and a matrix, which simple loops compute at memory speed.
 inline bool IsSmall(const MatrixShape& shape) {
   constexpr int64_t kSmallProduct = 16 * 1024;
   return shape.Multiplications() <= kSmallProduct;
@@ -29,7 +29,7 @@ inline bool IsOwn(const MatrixShape& shape) {
 }
 
 // Estimates the duration. Float32 runs at about 64 multiplications per ns and thread if vectors are
-// long; products with few rows or columns wait for the larger factor, which is read from a cache.
+// long. Products with few rows or columns are limited by reading the larger factor from a cache.
 template <typename T>
 uint64_t EstimateProductNs(const MatrixShape& shape, int32_t n_threads) {
   constexpr double kBytesPerNs = 32.0;

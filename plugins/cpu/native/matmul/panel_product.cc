@@ -21,8 +21,8 @@ void PanelProduct::Make(const MatrixShape& shape, int32_t n_threads) {
   constexpr int64_t kGrain = 64 * 1024;  // multiplications that justify another thread
   n_threads_ =
       static_cast<int32_t>(std::clamp<int64_t>(shape.Multiplications() / kGrain, 1, n_threads));
-  // Split by columns, each thread reads its own part of the weight; split by rows, it reads all of
-  // it, which is better only if a split by columns leaves threads idle.
+  // If columns are split, each thread reads only its own part of the weight. If rows are split, it
+  // reads the complete weight, which is better only if a split by columns leaves threads idle.
   width_ = FindWidth();
   const int64_t threads = n_threads_;
   const int64_t tiles = (size.m + kRowStep - 1) / kRowStep;
@@ -42,8 +42,8 @@ int64_t PanelProduct::MostColumns(int64_t width) const {
   return (panels + n_threads_ - 1) / n_threads_ * width;
 }
 
-// Narrower panels balance the threads better, but make their products slower, because fewer sums
-// are computed at once.
+// Narrower panels balance the threads better but slow down the products, because fewer sums are
+// computed at once.
 int64_t PanelProduct::FindWidth() const {
   int64_t best = product_.width;
   for (int64_t width = best - kPanelStep; width >= 2 * kPanelStep; width -= kPanelStep) {

@@ -1,5 +1,5 @@
-// Products with a packed weight, by our own loops. With few rows they run at memory speed, which
-// oneDNN's products do not reach.
+// Products with a packed weight by our own loops. With few rows they run at memory speed, unlike
+// the products of oneDNN.
 #ifndef OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 
@@ -11,11 +11,11 @@
 
 namespace opwright_cpu {
 
-// out = x y of float32, [m, k] and [k, n]. Immutable after Make. Each result is summed by one
-// thread, in an order that does not depend on the number of threads.
+// Computes out = x y for float32 x [m, k] and y [k, n]. It is immutable after Make. Each result is
+// summed by one thread, in an order that does not depend on the number of threads.
 class PanelProduct {
  public:
-  // Stays empty if oneDNN's product is faster, because x has many rows or is not contiguous.
+  // Leaves the object empty if oneDNN is faster, because x has many rows or is not contiguous.
   void Make(const MatrixShape& shape, int32_t n_threads);
   bool empty() const { return size_.m == 0; }
 
@@ -45,8 +45,8 @@ class PanelProduct {
   static constexpr int64_t kRowsAtOnce =
       126;  // rows that fit into the L2 cache together with a panel
 
-  // The second to last panel is narrower if the last panel would have a single vector, whose sums
-  // would wait for each other.
+  // The second to last panel is narrower if the last panel would otherwise be a single vector,
+  // whose additions would wait for each other.
   int64_t WidthOf(int64_t column) const {
     const int64_t left = size_.n - column;
     if (left <= width_) return left;

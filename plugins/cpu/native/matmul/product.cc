@@ -21,7 +21,7 @@ memory::desc FactorDesc(const MatrixShape& shape, memory::data_type dtype, bool 
   dims.push_back(is_x ? shape.size.m : shape.size.k);
   dims.push_back(is_x ? shape.size.k : shape.size.n);
   strides.insert(strides.end(), matrix_strides, matrix_strides + 2);
-  // oneDNN requires plausible strides even for axes of size 1.
+  // oneDNN requires consistent strides even for axes of size 1.
   for (size_t axis = dims.size(); axis-- > 0;) {
     if (dims[axis] == 1)
       strides[axis] = axis + 1 < dims.size() ? dims[axis + 1] * strides[axis + 1] : 1;
@@ -38,7 +38,7 @@ memory::desc Result(const MatrixPart& part, memory::data_type dtype) {
   return memory::desc(dims, dtype, strides);
 }
 
-// The descriptor of one value per column: [1, ..., n].
+// Returns the descriptor of one value per column, [1, ..., n].
 memory::desc Bias(const MatrixShape& shape, memory::data_type dtype) {
   const size_t outer = shape.stack.size() + 1;
   memory::dims dims(outer, 1);
@@ -64,14 +64,15 @@ dnnl::matmul::primitive_desc Describe(const ProductRequest& request, const Matri
   return dnnl::matmul::primitive_desc(CpuEngine(), x, y, out, attr, allow_empty);
 }
 
-// Whether two parts of one product have the same size; their strides are always equal.
+// Returns whether two parts of the same product have the same sizes; their strides are always
+// equal.
 bool AreAlike(const MatrixShape& one, const MatrixShape& other) {
   return one.size.m == other.size.m && one.size.n == other.size.n &&
          std::equal(one.stack.begin(), one.stack.end(), other.stack.begin(), other.stack.end(),
                     [](const StackAxis& a, const StackAxis& b) { return a.size == b.size; });
 }
 
-// Minimum multiplications per part that make it worthwhile to wake another thread.
+// Minimum number of multiplications per part; with less work, another thread does not pay off.
 constexpr int64_t kPartGrain = 64 * 1024;
 
 }  // namespace
@@ -127,7 +128,7 @@ opwright::Status Product::AddPart(const ProductRequest& request, const MatrixPar
   return opwright::Status::Ok();
 }
 
-// Parts that begin at the same element of y share its packed form.
+// Parts that begin at the same element of y share one packed copy.
 void Product::LayPackedParts() {
   const bool is_plain = std::all_of(parts_.begin(), parts_.end(),
                                     [](const Part& part) { return part.y_used == part.y_plain; });

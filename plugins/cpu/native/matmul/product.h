@@ -25,17 +25,17 @@ struct ProductRequest {
   int32_t n_threads = 1;
 };
 
-// out = activation(x y + bias), split into one part per thread: some matrices of the batch, some
-// rows or some columns. Each part is a separate single-threaded primitive. Transposed factors are
-// read through their strides.
+// Computes out = activation(x y + bias), split into one part per thread: a range of matrices of the
+// batch, of rows or of columns. Each part is a separate single-threaded primitive. Transposed
+// factors are read through their strides.
 class Product {
  public:
-  // Returns an error if this processor has no instructions for the dtype.
+  // Returns an error if this processor lacks instructions for the dtype.
   opwright::Status Make(const ProductRequest& request);
 
   bool empty() const { return parts_.empty(); }
   uint64_t workspace_bytes() const { return scratchpad_bytes_ * parts_.size(); }
-  // Size of the packed y; 0 if y is read in place.
+  // Returns the size of the packed y, or 0 if y is read in place.
   uint64_t packed_bytes() const { return packed_bytes_; }
   void Pack(const void* y, void* packed) const;
 
@@ -47,7 +47,7 @@ class Product {
     Primitive primitive;
     dnnl::memory::desc y_plain;
     dnnl::memory::desc y_used;
-    // The part's byte offset in each array; y as given, and packed.
+    // The byte offset of the part in each array, and in the packed y.
     int64_t x = 0, y = 0, packed = 0, bias = 0, out = 0;
   };
   opwright::Status AddPart(const ProductRequest& request, const MatrixPart& from);

@@ -1,5 +1,5 @@
-// Products x^T y of row-major matrices, as in the gradient of a layer's weight: both have few
-// columns, and sums run over all rows of a batch. oneDNN uses its generic loops for this layout,
+// Products x^T y of row-major matrices, as in the weight gradient of a layer: both matrices have
+// few columns, and sums run over all rows of a batch. oneDNN uses its generic loops for this layout
 // and compiles 3 MB of code for the first such product.
 #ifndef OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
@@ -17,11 +17,12 @@ namespace opwright_cpu {
 constexpr int64_t kTurnedColumns = 252;
 constexpr int64_t kTurnedRows = 252;
 
-// Whether the columns of y fill complete panels.
+// Returns whether the columns of y fill complete panels.
 inline bool HasPanels(const MatrixShape& shape) { return shape.size.n % kPanelStep == 0; }
 
-// Whether our own loops are at least as fast as oneDNN's on processors with AVX-512. Measured, they
-// take 0.8 to 1.0 of oneDNN's time; with more columns they take up to 1.2, with very few up to 1.5.
+// Returns whether our own loops are at least as fast as oneDNN on processors with AVX-512. In
+// measurements they take 0.8 to 1.0 of its time; with more columns up to 1.2, with very few up to
+// 1.5.
 inline bool IsTurned(const MatrixShape& shape) {
   constexpr int64_t kFewestTerms = 512;
   const GemmSize& size = shape.size;
@@ -32,7 +33,7 @@ inline bool IsTurned(const MatrixShape& shape) {
   return size.m >= 64 && size.n >= 32 && size.n <= 128;
 }
 
-// Computes c = a b of such matrices. Each sum runs over blocks of rows in a fixed order.
+// Computes c = a b for a transposed a. Each sum runs over blocks of rows in a fixed order.
 inline void MultiplyTurned(const GemmSize& size, MatrixView<const float> a,
                            MatrixView<const float> b, MatrixView<float> c) {
   static const PanelGemm product = BestPanelGemm();

@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Returns the number of edits that change x into label; `row` has u + 1 elements.
+// Returns the number of edits that change x into label; `row` is scratch memory of u + 1 elements.
 template <typename T>
 int64_t CountEdits(const T* x, int64_t t, const T* label, int64_t u, int32_t* row) {
   for (int64_t j = 0; j <= u; ++j) row[j] = static_cast<int32_t>(j);
@@ -61,7 +61,8 @@ struct EditDistanceKernel {
         const int64_t length = label_lengths[i];
         const int64_t edits =
             CountEdits(x + i * t_, lengths[i], label + i * u_, length, row.data());
-        // Edits divided by a length of 0 are infinite, but 0 edits are 0 for every length.
+        // The distance is infinite if a positive number of edits is divided by a length of 0, but 0
+        // edits are 0 for every length.
         const double divisor = attrs.normalized && edits > 0 ? static_cast<double>(length) : 1.0;
         out[i] = divisor > 0 ? static_cast<float>(static_cast<double>(edits) / divisor)
                              : std::numeric_limits<float>::infinity();

@@ -28,7 +28,7 @@ Border::Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& 
     const int64_t begin = before[axis];
     const int64_t end = begin + box[axis];
     if (mode == BorderMode::kWrap) {
-      // Each copy of the box is made from its neighbor.
+      // Each copy of the box is made from the adjacent copy.
       for (int64_t to = begin; to > 0; to -= box[axis]) {
         const int64_t from = std::max<int64_t>(to - box[axis], 0);
         AddSide(axis, from, to - from, from + box[axis], 1);
@@ -39,8 +39,8 @@ Border::Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& 
       continue;
     }
     const bool reflect = mode == BorderMode::kReflect;
-    // Reads backward from after the first element, or before the last; edge mode repeats one
-    // element.
+    // Reflect mode reads backward from the element after the first one, or before the last one;
+    // edge mode repeats one element.
     AddSide(axis, 0, begin, reflect ? 2 * begin : begin, reflect ? -1 : 0);
     AddSide(axis, end, whole[axis] - end, reflect ? end - 2 : end - 1, reflect ? -1 : 0);
   }

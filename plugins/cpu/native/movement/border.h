@@ -1,4 +1,4 @@
-// A tensor with a border around a box, for pad and the gradient of slice.
+// A box with a border around it, for pad and the gradient of slice.
 #ifndef OPWRIGHT_CPU_MOVEMENT_BORDER_H_
 #define OPWRIGHT_CPU_MOVEMENT_BORDER_H_
 
@@ -12,14 +12,14 @@ namespace opwright_cpu {
 
 enum class BorderMode { kConstant, kReflect, kEdge, kWrap };
 
-// Writes the box, then the border along each axis, from the last axis to the first. The border
-// along an axis covers only the box in preceding axes, and the box with its border in following
-// axes, so each element is written once.
+// Writes the box, then the border along each axis, from the last axis to the first. In preceding
+// axes, the border along an axis extends only along the box; in following axes, along the box and
+// its border. Each element is therefore written once.
 class Border {
  public:
   Border() = default;
-  // `before` is the width of the border in front of the box; `item` holds the bytes of the border's
-  // constant; `from` are the strides, in elements, of the tensor that the box is read from.
+  // `before` is the border width before the box, `item` holds the bytes of the constant, and `from`
+  // are the strides, in elements, of the tensor that the box is read from.
   Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& box,
          const std::vector<int64_t>& before, const std::vector<int64_t>& whole, uint64_t item,
          const std::vector<int64_t>& from);

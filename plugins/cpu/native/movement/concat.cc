@@ -19,7 +19,7 @@ class Parts {
     row_ = whole[axis_] * inner_;
   }
 
-  // Adds the next part, which is copied to or from the whole.
+  // Adds the next part, which is copied into the whole tensor if `into` is true, otherwise from it.
   void Add(const std::vector<int64_t>& part, bool into) { AddLines(part[axis_], into); }
 
   // Adds every line along the axis as a separate part.
@@ -63,7 +63,7 @@ class Parts {
   std::vector<Copy> copies_;
 };
 
-// concat, and stack, whose output has one line per input.
+// concat, or stack, whose output has one line per input.
 template <typename T, bool kStack>
 struct JoinKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -88,7 +88,7 @@ struct JoinKernel {
   Parts parts_;
 };
 
-// split, and unstack, whose outputs lack the axis.
+// split, or unstack, whose outputs lack the axis.
 template <typename T, bool kStack>
 struct CutKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -6,8 +6,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Like Python's slice.indices: negative positions count from the end, and all are clipped to
-// existing elements.
+// As in Python's slice.indices, negative positions count from the end, and all positions are
+// clipped to existing elements.
 int64_t FirstPosition(int64_t start, int64_t step, int64_t length) {
   const int64_t least = step < 0 ? -1 : 0;
   const int64_t most = step < 0 ? length - 1 : length;
@@ -32,8 +32,8 @@ Box BoxOf(const Cut& cut, const std::vector<int64_t>& whole, const std::vector<i
   Box box;
   const std::vector<int64_t> compact = CompactStrides(whole);
   for (size_t i = 0; i < whole.size(); ++i) {
-    // If the step exceeds the length, only one element is left, and the step, whose product might
-    // overflow, is unused.
+    // If only one element is left, the step is unused, since it may be so large that its product
+    // overflows.
     box.strides.push_back(shape[i] > 1 ? compact[i] * cut.step[i] * item : 0);
     box.offset += compact[i] * cut.start[i] * item;
   }

@@ -1,4 +1,4 @@
-// The positions of a slice's elements, for slice, its gradient and slice_scatter.
+// The positions of the elements of a slice, for slice, its gradient and slice_scatter.
 #ifndef OPWRIGHT_CPU_MOVEMENT_CUT_H_
 #define OPWRIGHT_CPU_MOVEMENT_CUT_H_
 
@@ -17,7 +17,7 @@ struct Cut {
 
 Cut CutOf(const SliceAttrs& attrs, const std::vector<int64_t>& shape);
 
-// A box of `shape` in a compact tensor, and its byte offset there.
+// A box in a compact tensor, as byte strides and a byte offset.
 struct Box {
   std::vector<int64_t> strides;
   int64_t offset = 0;

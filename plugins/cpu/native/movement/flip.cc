@@ -69,8 +69,8 @@ struct Rot90Kernel {
     const size_t second = FrontAxis(attrs.axes[1], shape.size());
     std::vector<CopyAxis> axes;
     for (size_t i = 0; i < shape.size(); ++i) {
-      // Determines which axis of x becomes axis i of out, and whether it is reversed. Rows are read
-      // backward, other axes are written backward, so reads stay contiguous.
+      // Determines which axis of x becomes axis i of out, and whether it is reversed. A reversed
+      // row is read backward, other reversed axes are written backward, so reads stay contiguous.
       const bool is_turned = turns % 2 == 1 && (i == first || i == second);
       const size_t axis = !is_turned ? i : i == first ? second : first;
       const bool is_back = (axis == second && (turns == 1 || turns == 2)) ||
@@ -126,8 +126,8 @@ struct RollKernel {
     return opwright::Status::Ok();
   }
 
-  // Each rolled axis splits into two boxes: one moves toward the end, the other wraps around to the
-  // front.
+  // Each rolled axis splits a box into two boxes. One moves toward the end, the other wraps around
+  // to the front.
   void AddMoves(const std::vector<int64_t>& shape, const std::vector<int64_t>& shift, size_t axis,
                 std::vector<CopyAxis> axes, int64_t source, int64_t destination) {
     if (axis == shape.size()) {

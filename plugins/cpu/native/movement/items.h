@@ -9,7 +9,7 @@
 
 namespace opwright_cpu {
 
-// The bits of a 1.
+// Returns the bits of the number 1.
 inline uint64_t OneOf(DLDataType dtype) {
   if (dtype.code == kDLBfloat) return 0x3f80;
   if (dtype.code != kDLFloat) return 1;

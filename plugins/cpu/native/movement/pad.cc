@@ -40,7 +40,7 @@ uint64_t PatternOf(T value) {
   return bits;
 }
 
-// Whether a dtype can represent the value; otherwise, the conversion is undefined.
+// Returns whether T can represent the value; otherwise, the conversion is undefined.
 template <typename T>
 bool Holds(double value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -58,7 +58,7 @@ std::vector<int64_t> Begins(const PadAttrs& attrs) {
   return begins;
 }
 
-// A border of one value; negative widths crop, so only a box of x is copied.
+// A border with a constant value. Negative widths crop, so only a box of x is copied.
 class ConstantBorder {
  public:
   ConstantBorder() = default;
@@ -130,9 +130,9 @@ struct PadKernel {
 };
 
 // Inputs x (its shape only) and out_grad; output x_grad. For a constant border, x_grad is out_grad
-// padded by the negated widths. Otherwise the gradient of an element is the sum over all positions
-// of out_grad to which it was copied: along each axis, its own position and positions of the
-// border.
+// padded by the negated widths. Otherwise, the gradient of an element is the sum over all positions
+// of out_grad to which it was copied. Along each axis, these are its own position and positions in
+// the border.
 template <typename T>
 struct PadGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -174,8 +174,8 @@ struct PadGradKernel {
     return opwright::Status::Ok();
   }
 
-  // The positions of the elements of one axis in out_grad: element i is at `center` + i * `stride`,
-  // and at the border offsets from offsets[first[i]] to offsets[first[i + 1]].
+  // The positions of the elements of one axis in out_grad. Element i is at `center` + i * `stride`
+  // and at the border offsets [first[i], first[i + 1]) of `offsets`.
   struct Shown {
     int64_t center;
     int64_t stride;
@@ -207,8 +207,8 @@ struct PadGradKernel {
     shown_.push_back(std::move(shown));
   }
 
-  // Writes row `index` of x_grad: the sum of all rows of out_grad that are copies of it, which are
-  // the combinations of positions along the outer axes.
+  // Writes row `index` of x_grad, which is the sum of all rows of out_grad that are copies of it.
+  // These are the combinations of positions along the outer axes.
   void AddRows(const T* grad, T* row, int64_t index) const {
     if (shown_.empty()) {
       *row = *grad;
@@ -218,7 +218,7 @@ struct PadGradKernel {
     AddAxis(grad, row, index, shown_.size() - 1);
   }
 
-  // Axes before `axis` have not been visited yet; `index` is the row index within them.
+  // Visits the axes from `axis` - 1 down to 0; `index` is the row index within them.
   void AddAxis(const T* grad, T* row, int64_t index, size_t axis) const {
     if (axis == 0) {
       AddRow(grad, row);

@@ -5,8 +5,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Reinterprets the data with a different shape; copies nothing if the output shares the input's
-// memory.
+// Reinterprets the data with a different shape, without a copy if the output shares the memory of
+// the input.
 template <typename T>
 struct ReshapeKernel {
   static void Configure(opwright::KernelOptions& options) {

@@ -10,7 +10,7 @@ namespace opwright_cpu {
 
 constexpr int64_t kLeastStreamBytes = 8192;  // minimum bytes per row: two pages
 
-// Copies n bytes; source and destination do not overlap.
+// Copies n bytes; source and destination must not overlap.
 void CopyBytes(const char* source, char* destination, int64_t n, int32_t n_threads);
 
 // Sets n bytes to 0.

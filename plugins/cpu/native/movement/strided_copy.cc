@@ -14,8 +14,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Copies a row of at least one and at most two words: two overlapping words are cheaper than a
-// call.
+// Copies rows of one to two words as two words that may overlap, which is cheaper than a call.
 template <typename Word>
 void CopyShortRows(const char* source, char* destination, const CopyAxis& outer,
                    const CopyAxis& inner) {
@@ -59,7 +58,7 @@ void FillRows(const char* source, char* destination, const CopyAxis& outer, cons
   }
 }
 
-// Copies a short row as one item, which need not be aligned.
+// The type of a short row that is copied as a single, possibly unaligned item.
 template <typename T>
 struct Unaligned {
   // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
@@ -82,7 +81,7 @@ void ReverseRows(const char* source, char* destination, const CopyAxis& outer,
   }
 }
 
-// Copies rows of every second item, or of items further apart; cache lines are read in order.
+// Copies a row of items that are `step` items apart; cache lines are read in order.
 template <typename T>
 OPWRIGHT_CPU_CLONES void StepRow(const char* first, char* destination, int64_t n, int64_t step) {
   const auto* from = reinterpret_cast<const typename Unaligned<T>::Item*>(first);
@@ -102,7 +101,7 @@ void StepRows(const char* source, char* destination, const CopyAxis& outer, cons
   }
 }
 
-// Interleaves a few planes, such as the colors of images, into dense output.
+// Interleaves a few planes, such as the color channels of images, into a dense output.
 template <typename T, int64_t kPlanes>
 OPWRIGHT_CPU_CLONES void InterleavePlanes(const char* first, int64_t stride, char* destination,
                                           int64_t n) {
@@ -174,7 +173,8 @@ void CopyTiles(const char* source, char* destination, const CopyAxis& outer,
   constexpr int64_t kItem = sizeof(T);
   const int64_t n_outer = outer.length / kLanes * kLanes;
   const int64_t n_inner = inner.length / kLanes * kLanes;
-  // Only complete lines are streamed: the rest of a line would have to be read and merged.
+  // Only complete lines are streamed, since streaming a part of a line would require reading and
+  // merging the rest.
   const bool lines = (reinterpret_cast<uintptr_t>(destination) |
                       static_cast<uintptr_t>(outer.destination | inner.length * kItem)) %
                          64 ==
@@ -204,7 +204,7 @@ struct TwoWide {
 
 using CopyFunction = void (*)(const char*, char*, const CopyAxis&, const CopyAxis&);
 
-// Selects the instance for the size of an item.
+// Selects the template instance for the item size.
 #define OPWRIGHT_CPU_BY_SIZE(function, item_bytes)                      \
   ((item_bytes) == 1   ? static_cast<CopyFunction>(&function<uint8_t>)  \
    : (item_bytes) == 2 ? static_cast<CopyFunction>(&function<uint16_t>) \
@@ -274,7 +274,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
   } else {
     inner_ = CopyAxis{1, item_bytes_, item_bytes_};
   }
-  size_t chosen = axes_.size();  // the unit's second axis, besides `inner_`
+  size_t chosen = axes_.size();  // the second axis of a unit, besides `inner_`
   if (chosen > 0) --chosen;
   if (inner_.destination != item_bytes_) {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
@@ -286,7 +286,8 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     kernel_ = SelectReverseKernel(item_bytes_);
   } else {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
-    // Short rows that form one item may overlap: their distance may be less than their length.
+    // Short rows that are copied as one item may overlap, since their distance may be less than
+    // their length.
     const bool is_step = inner_.source > 0 && inner_.source <= kLongestStep * item_bytes_ &&
                          inner_.source % item_bytes_ == 0 && item_bytes_ <= 8 &&
                          inner_.length >= kLeastReversed;
@@ -345,7 +346,8 @@ void StridedCopy::Simplify() {
 
 void StridedCopy::SplitUnits() {
   if (is_tiled_) {
-    // Streaming proceeds line by line, so few source rows are in use at a time.
+    // If stores are streamed, a unit is one cache line wide, so few source rows are in use at a
+    // time.
     inner_piece_ = std::min(inner_.length, stream_ ? 64 / item_bytes_ : kTileItems);
     outer_piece_ = std::min(outer_.length, 4 * kTileItems);
   } else if (inner_.length * item_bytes_ >= kLongBytes) {

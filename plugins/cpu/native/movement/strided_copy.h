@@ -9,17 +9,17 @@
 
 namespace opwright_cpu {
 
-// One axis of a box: the number of items, and the byte strides in source and destination. A source
-// stride may be 0 (the item is repeated) or negative (items are read backward).
+// One axis of a box, with the number of items and the byte strides in source and destination. A
+// source stride may be 0 (the item is repeated) or negative (items are read backward).
 struct CopyAxis {
   int64_t length;
   int64_t source;
   int64_t destination;
 };
 
-// A prepared copy of a box: axes are sorted by their stride in the destination, merged if they are
-// contiguous in both tensors, and split into units of work. Items are only moved, so only the
-// item size (1, 2, 4 or 8 bytes) matters, not the dtype.
+// A prepared copy of a box. Axes are sorted by their stride in the destination, merged if they are
+// contiguous in both tensors, and split into units of work. Items are only moved, so the copy
+// depends on the item size (1, 2, 4 or 8 bytes) but not on the dtype.
 class StridedCopy {
  public:
   StridedCopy() = default;

@@ -1,4 +1,4 @@
-// Properties of tensors that do not depend on elements, for the kernels of this folder.
+// Properties of tensors other than their elements, for the kernels of this folder.
 #ifndef OPWRIGHT_CPU_MOVEMENT_TENSORS_H_
 #define OPWRIGHT_CPU_MOVEMENT_TENSORS_H_
 
@@ -23,20 +23,20 @@ inline int64_t Product(const std::vector<int64_t>& dims, size_t begin, size_t en
   return count;
 }
 
-// The strides of a compact row-major tensor, in items.
+// Returns the strides of a compact row-major tensor, in items.
 inline std::vector<int64_t> CompactStrides(const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides(dims.size(), 1);
   for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
   return strides;
 }
 
-// The axis counted from the front; the shape rule has checked its range.
+// Returns the axis, counted from the front; the shape rule has checked its range.
 inline size_t FrontAxis(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
 
-// The dimensions of a tensor that is indexed along an axis; a scalar counts as one axis of length
-// 1.
+// Returns the dimensions of a tensor that is indexed along an axis; a scalar counts as one axis of
+// length 1.
 inline std::vector<int64_t> IndexedDims(const opwright::Shape& shape) {
   return shape.rank() == 0 ? std::vector<int64_t>{1} : shape.dims();
 }

@@ -11,7 +11,7 @@ struct TileAttrs {
   OPWRIGHT_ATTRIBUTES(repeats);
 };
 
-// Every axis becomes two axes: the repeats, which reread the same elements, and the axis of x.
+// Every axis becomes two axes: the repeats, with a source stride of 0, and the axis of x.
 template <typename T>
 struct TileKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -1,4 +1,4 @@
-// Transposes small tiles in registers, at memory speed, unlike a loop over single items.
+// Transposes small tiles in registers. This runs at memory speed, unlike a loop over single items.
 #ifndef OPWRIGHT_CPU_MOVEMENT_TILES_H_
 #define OPWRIGHT_CPU_MOVEMENT_TILES_H_
 
@@ -13,8 +13,8 @@
 
 namespace opwright_cpu {
 
-// Every x86-64 and AArch64 processor has registers of 16 bytes, which are already faster than
-// memory.
+// Every x86-64 and AArch64 processor has registers of 16 bytes. Wider registers would not help,
+// since tiles of this size are already faster than memory.
 template <typename T>
 struct Register {
   // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
@@ -50,8 +50,8 @@ OPWRIGHT_CPU_INLINE void Store(char* destination, Vector value) {
   std::memcpy(destination, &value, 16);
 }
 
-// Transposes a square tile whose side is the number of items per register; strides are bytes
-// between rows. log2(lanes) perfect shuffles of the rows transpose the tile.
+// Transposes a square tile whose side is the number of items per register, by log2(lanes) perfect
+// shuffles of the rows. Strides are in bytes between rows.
 template <typename T, bool kStream>
 OPWRIGHT_CPU_INLINE void TransposeTile(const char* source, int64_t source_stride, char* destination,
                                        int64_t destination_stride) {

@@ -1,4 +1,4 @@
-// triu and tril: copy one part of each matrix row and set the other part to 0.
+// triu and tril copy one part of each matrix row and set the other part to 0.
 #include <cstring>
 #include <string>
 
@@ -45,8 +45,7 @@ struct TriangleKernel {
     return opwright::Status::Ok();
   }
 
-  // Writes a row that is split at `cut`: the lower triangle is before it, the upper triangle after
-  // it.
+  // Writes a row. The lower triangle is before the position `cut`, the upper triangle after it.
   static void WriteRow(const char* x, char* out, int64_t cut, int64_t row_bytes) {
     const int64_t kept = kUpper ? cut : 0;
     const int64_t zero = kUpper ? 0 : cut;

@@ -33,10 +33,10 @@ struct UnfoldShape {
   int64_t pixels() const { return sizes[0] * sizes[1]; }
   int64_t columns() const { return windows[0] * windows[1]; }
 
-  // The position of the first window's tap `tap` along an axis.
+  // Returns the position that tap `tap` of the first window has along an axis.
   int64_t Shift(int64_t tap, int32_t axis) const { return tap * dilations[axis] - before[axis]; }
 
-  // The windows along an axis whose tap is inside the image.
+  // Returns the windows along an axis whose tap is inside the image.
   Part Inside(int64_t tap, int32_t axis) const {
     const int64_t shift = Shift(tap, axis), stride = strides[axis];
     const int64_t begin = shift < 0 ? (-shift + stride - 1) / stride : 0;

@@ -1,5 +1,5 @@
-// batch_norm, alone or fused with the residual and the activation after it by the pass
-// fuse_batch_norm.
+// batch_norm, alone or with the residual and the activation that the pass fuse_batch_norm fused
+// with it.
 #include "normalization/batch_norm.h"
 
 #include <opwright/functors.h>
@@ -9,8 +9,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Sums are taken relative to the first element so that the mean is exact if all elements are
-// equal. Even a small error would be large compared with deviations of almost 0.
+// Sums are computed relative to the first element so that the mean is exact if all elements are
+// equal. Even a small error would be large compared with deviations close to 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T FirstOrZero(T first) {
   return first - first == T(0) ? first : T(0);
@@ -32,7 +32,7 @@ OPWRIGHT_CPU_CLONES void RunStatistics(const E* x, const Lines& lines, int64_t c
         SumOver<T>(inner, [=](int64_t i) OPWRIGHT_CPU_TERM { return ReadElement(run[i]) - first; });
   }
   const T middle = first + sum / count;
-  // A second pass sums squared deviations, because E[x^2] - E[x]^2 would cancel.
+  // A second pass sums squared deviations, because E[x^2] - E[x]^2 suffers from cancellation.
   for (int64_t row = 0; row < lines.outer; ++row) {
     const E* run = runs + row * stride;
     squares += SumOver<T>(inner, [=](int64_t i) OPWRIGHT_CPU_TERM {
@@ -59,8 +59,8 @@ __attribute__((noinline, cold)) NumberOf<E> InverseOfExtremeChannel(const E* x, 
   return opwright::functors::InverseDeviation(sum.Root(), static_cast<T>(lines.count()), epsilon);
 }
 
-// Statistics of some rows of adjacent channels: the mean and the sum of squared deviations. In each
-// chunk, both are followed by two arrays for intermediate results.
+// The mean and the sum of squared deviations of adjacent channels over a range of rows. In the
+// memory of a chunk, two arrays for intermediate results follow both.
 template <typename T>
 struct Moments {
   T* mean;
@@ -130,7 +130,7 @@ OPWRIGHT_CPU_CLONES void PutTogether(const RowPieces& pieces, const T* of_pieces
   for (int64_t c = 0; c < n; ++c) result.squares[c] /= static_cast<T>(n_rows);
 }
 
-// Normalized 16-bit values are rounded before a residual is added, as if they had been stored.
+// Normalized 16-bit values are rounded before a residual is added, as they are without fusion.
 template <typename E, bool kResidual>
 OPWRIGHT_CPU_CLONES void Normalize(const E* x, const E* residual, const Lines& lines,
                                    const Extent& extent, const Channels<NumberOf<E>>& channels,
@@ -193,8 +193,7 @@ struct BatchNormKernel {
     return opwright::Status::Ok();
   }
 
-  // Computes the moments for rows of adjacent channels; `of_pieces` holds the moments of the
-  // chunks.
+  // Computes the moments of adjacent channels; `of_pieces` is memory for the moments of the chunks.
   void ComputeMoments(const E* x, int32_t n_threads, const Moments<T>& result, T* of_pieces) const {
     const int64_t n = lines_.length;
     pieces_.ForEach(n_threads, [&](int64_t i) {
@@ -205,7 +204,7 @@ struct BatchNormKernel {
     PutTogether(pieces_, of_pieces, n, result);
   }
 
-  // Writes the values derived from the batch's or the running mean and variance.
+  // Writes all values that are derived from the mean and variance of the batch or the running ones.
   void FinishStatistics(const opwright::RunContext& ctx, const BatchNormAttrs& attrs, Part channels,
                         T* mean, T* variance, T* factor) const {
     const T* scale = ctx.input(1).data<T>();

@@ -1,6 +1,7 @@
 // Code shared by batch_norm and its gradient. An array is [batch, channels, inner]; a channel
-// consists of `batch` runs of `inner` elements. Threads divide the channels; but if inner is 1,
-// channels are contiguous, and threads divide rows of all channels to read memory in order.
+// consists of `batch` runs of `inner` elements. Threads divide the channels. If inner is 1,
+// however, adjacent channels are contiguous, and threads divide rows of all channels to read memory
+// in order.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 
@@ -22,13 +23,14 @@ namespace opwright_cpu {
 // Number of rows that are summed separately so that long columns lose less precision.
 constexpr int64_t kRows = 64;
 
-// The share of one thread, which is either some rows of all channels or all rows of some channels.
+// The share of one thread, which is either a range of rows of all channels or all rows of a range
+// of channels.
 struct Extent {
   Part rows;
   Part channels;
 };
 
-// Calls write(i, c) for all elements; i is the index in the whole array, c the channel.
+// Calls write(i, c) for all elements; i is the index in the complete array, and c is the channel.
 template <typename Write>
 OPWRIGHT_CPU_INLINE void ForElements(const Lines& lines, const Extent& extent, const Write& write) {
   const int64_t inner = lines.inner, stride = lines.length * inner;
@@ -47,9 +49,8 @@ OPWRIGHT_CPU_INLINE void ForElements(const Lines& lines, const Extent& extent, c
   }
 }
 
-// Chunks of rows of adjacent channels. Their number depends on the array but not on the number of
-// threads, so sums do not depend on it either. Each chunk has kArrays numbers per channel in
-// the workspace.
+// Chunks of rows of adjacent channels. Their number depends only on the array, so sums do not
+// depend on the number of threads. Each chunk has kArrays values per channel in the workspace.
 class RowPieces {
  public:
   static constexpr int64_t kArrays = 4;
@@ -66,7 +67,7 @@ class RowPieces {
   Extent extent_of(int64_t i) const {
     return {{i * each_, std::min((i + 1) * each_, lines_.outer)}, {0, lines_.length}};
   }
-  // Elements in the workspace: kArrays numbers per channel and chunk.
+  // Returns the elements in the workspace, which are kArrays values per channel and chunk.
   int64_t numel() const { return count_ * kArrays * lines_.length; }
 
   // Calls function(i) for each chunk.
@@ -84,7 +85,8 @@ class RowPieces {
   int64_t count_ = 0;
 };
 
-// Calls function(extent) for one channel after the other so that data that is reread is cached.
+// Calls function(extent) for one channel after the other so that data is still cached when it is
+// reread.
 template <typename Function>
 void ForChannels(int32_t n_threads, const Lines& lines, const Function& function) {
   const int64_t grain = kElementGrain / std::max<int64_t>(lines.count(), 1) + 1;
@@ -93,8 +95,8 @@ void ForChannels(int32_t n_threads, const Lines& lines, const Function& function
   });
 }
 
-// An activation that clips to two bounds. A NaN bound is inactive, since nothing exceeds it; an
-// element that is NaN stays NaN.
+// An activation that clips elements to two bounds. A NaN bound is inactive, since no element
+// exceeds it. NaN elements stay NaN.
 template <typename T>
 struct Bounds {
   T low = std::numeric_limits<T>::quiet_NaN();

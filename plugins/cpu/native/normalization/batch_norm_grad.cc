@@ -6,9 +6,9 @@
 namespace opwright_cpu {
 namespace {
 
-// Where the gradient of the normalized values comes from. With kOutGrad it is out_grad. After an
-// activation, it depends on where the activation's gradient is 0: kAnew recomputes the activation's
-// input, kOut reads its output.
+// The source of the gradient of the normalized values. Without an activation, it is out_grad
+// (kOutGrad). With an activation, it also depends on where the derivative of the activation is 0:
+// kAnew recomputes the activation input, kOut reads the activation output.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename E>
@@ -52,7 +52,7 @@ struct Sums {
   }
 };
 
-// Sums over some rows of all n channels; the memory after them has space for as many elements.
+// Sums a range of rows of all n channels; the memory after the sums has space for as many elements.
 template <typename E, Source source>
 OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<E>& inputs, int64_t n, const Part& rows,
                                  const Sums<NumberOf<E>>& result) {
@@ -79,7 +79,7 @@ OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<E>& inputs, int64_t n, const P
   }
 }
 
-// Sums over one channel, whose elements form runs.
+// Sums one channel, whose elements form runs.
 template <typename E, Source source>
 OPWRIGHT_CPU_CLONES void SumRuns(const GradInputs<E>& inputs, const Lines& lines, int64_t channel,
                                  const Sums<NumberOf<E>>& result) {
@@ -106,7 +106,7 @@ OPWRIGHT_CPU_CLONES void SumRuns(const GradInputs<E>& inputs, const Lines& lines
   result.across[c] = across;
 }
 
-// x_grad = factor * (g - along - normal * across), where `means` holds the means along and across.
+// Computes x_grad = factor * (g - along - normal * across), where `means` are `along` and `across`.
 template <typename E, Source source>
 OPWRIGHT_CPU_CLONES void XGradients(const GradInputs<E>& inputs, const Lines& lines,
                                     const Extent& extent, const Sums<NumberOf<E>>& means,
@@ -208,8 +208,8 @@ struct BatchNormGradKernelOf {
   // Writes the gradients of scale and bias, and divides the sums to get means.
   void FinishSums(const opwright::RunContext& ctx, const BatchNormGradAttrs& attrs,
                   const T* inv_std, Part channels, const Sums<T>& sums) const {
-    // In training, the batch's statistics depend on x, so the mean of x_grad and its component
-    // along `normal` are subtracted.
+    // In training, the batch statistics depend on x, so the mean of x_grad and its component along
+    // `normal` are subtracted.
     const T share =
         attrs.training && lines_.count() > 0 ? T(1) / static_cast<T>(lines_.count()) : T(0);
     T* scale_grad = ctx.has_output(1) ? ctx.output(1).data<T>() : nullptr;

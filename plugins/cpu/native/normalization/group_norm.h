@@ -1,5 +1,5 @@
-// Groups of channels that are normalized together. An array is [n, channels, inner]; a row is the
-// data of one group of channels of one item, and a run is one channel's data in it.
+// Groups of channels that are normalized together. An array is [n, channels, inner]. A row is the
+// data of one group of channels of one item, and a run is the data of one channel in a row.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_GROUP_NORM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_GROUP_NORM_H_
 
@@ -22,7 +22,7 @@ struct Groups {
   int64_t length() const { return channels * inner; }
   int64_t numel() const { return rows * length(); }
   int64_t Grain() const { return std::max<int64_t>(1, kElementGrain / length()); }
-  // The first channel of a row.
+  // Returns the first channel of a row.
   int64_t FirstChannel(int64_t row) const { return row % groups * channels; }
 };
 

@@ -35,8 +35,7 @@ OPWRIGHT_CPU_INLINE void NormalizeRow(const T* x, const T* scale, const T* bias,
   }
 }
 
-// Returns the number of normalized rows; stops at the first row whose squares overflow or
-// underflow.
+// Normalizes rows up to the first row whose squares overflow or underflow; returns their number.
 template <typename T, bool kCentered>
 OPWRIGHT_CPU_CLONES int64_t NormalizeOrdinaryRows(const T* x, const T* scale, const T* bias,
                                                   int64_t n_rows, int64_t n, T epsilon, T* out,
@@ -162,7 +161,7 @@ struct HalfRowNormKernel {
     return opwright::Status::Ok();
   }
 
-  // Returns the widened scale or bias; NULL if it is absent.
+  // Returns the widened scale or bias, or NULL if it is absent.
   const float* Widened(const opwright::RunContext& ctx, uint32_t slot, float* to) const {
     if (!ctx.has_input(slot)) return nullptr;
     half_.widen(ctx.input(slot).raw(), to, lines_.length);

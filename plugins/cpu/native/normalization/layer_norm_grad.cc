@@ -75,7 +75,8 @@ struct RowNormGradKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const LayerNormAttrs& attrs) {
     rows_ = NormalizedRows(ctx.input(0).shape(), attrs.begin_norm_axis);
-    // There are at most 64 blocks, whose sums are added in order. So short rows have long blocks.
+    // There are at most 64 blocks, whose sums are added in order, so blocks are long if there are
+    // many rows.
     block_ = std::max((rows_.outer + 63) / 64, kRowBlock);
     n_blocks_ = (rows_.outer + block_ - 1) / block_;
     if (ctx.has_output(1) || (kCentered && ctx.has_output(2))) {
@@ -138,7 +139,7 @@ struct HalfRowNormGradKernel {
     half_ = HalfRowsOf(ctx.input(0).dtype());
     share_ = std::max((lines_.outer + 63) / 64, kRowShare);
     n_shares_ = (lines_.outer + share_ - 1) / share_;
-    // The workspace holds the widened scale, and the sums of each share.
+    // The workspace holds the widened scale and the sums of each share.
     ctx.SetWorkspace(static_cast<uint64_t>((1 + 2 * n_shares_) * lines_.length) * sizeof(float));
     ctx.SetEstimate(StreamNs(8 * lines_.numel(), ctx.n_threads()));
     return blocks_.Make(lines_);
@@ -163,7 +164,7 @@ struct HalfRowNormGradKernel {
   }
 
  private:
-  // Number of rows that are summed separately, for any number of threads.
+  // Number of rows that are summed separately, independent of the number of threads.
   static constexpr int64_t kRowShare = 8;
 
   void RunShare(const opwright::RunContext& ctx, int64_t share, const float* scale,

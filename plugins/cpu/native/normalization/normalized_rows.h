@@ -1,5 +1,5 @@
-// Rows that are normalized by their own statistics: the arithmetic of layer_norm, rms_norm (which
-// does not subtract the mean) and group_norm.
+// Rows that are normalized by their own statistics. layer_norm, rms_norm (which does not subtract
+// the mean) and group_norm share this arithmetic.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
 #define OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
 
@@ -34,7 +34,7 @@ struct RowStatistics {
 };
 
 // Computes 1 / sqrt(mean((x - mean)**2) + epsilon) in the rare case that the squares overflow or
-// underflow. A loop that contains the call is slower even if no row needs it.
+// underflow. A loop that contains this call is slower even if it is never executed.
 template <typename T>
 __attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T mean, T epsilon) {
   opwright::functors::SquareSum<T> sum{};
@@ -42,29 +42,30 @@ __attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T m
   return opwright::functors::InverseDeviation(sum.Root(), static_cast<T>(n), epsilon);
 }
 
-// Must be inlined into functions with clones. If kCentered is false, the mean counts as 0.
+// Must be inlined into functions with clones. If kCentered is false, 0 replaces the mean.
 template <bool kCentered, typename T>
 OPWRIGHT_CPU_INLINE RowStatistics<T> StatisticsOf(const T* x, int64_t n, T epsilon) {
   const T count = static_cast<T>(n);
   T mean = 0;
   if constexpr (kCentered) {
-    // The mean is computed from differences from the first element so that it is exact if all
+    // The mean is computed from differences to the first element so that it is exact if all
     // elements are equal.
     const T first = x[0];
     const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };
     mean = first + SumOver<T>(n, rest) / count;
   }
-  // A second pass over the cached row sums squared deviations: E[x^2] - E[x]^2 would cancel.
+  // A second pass over the cached row sums squared deviations, since E[x^2] - E[x]^2 would cancel.
   const auto square = [=](int64_t i) OPWRIGHT_CPU_TERM { return (x[i] - mean) * (x[i] - mean); };
   const T variance = SumOver<T>(n, square) / count;
   const T raised = variance + epsilon;
   return {mean, T(1) / opwright::functors::Sqrt(raised), opwright::functors::IsOrdinary(raised)};
 }
 
-// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), where g is out_grad times the
-// scale; mean(g) is omitted if kCentered is false. With a scale, g is first stored in x_grad and
-// thereby rounded: fused with the difference, its rounding error, times a large inv_std, would
-// remain where g equals its mean.
+// Computes x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), where g is out_grad times
+// the scale; mean(g) is omitted if kCentered is false. With a scale, g is first stored in x_grad
+// and thereby rounded. If the multiplication by the scale were fused into the difference, g would
+// not be rounded there, and its rounding error, times a large inv_std, would remain where g equals
+// its mean.
 template <bool kCentered, typename T>
 OPWRIGHT_CPU_INLINE void XGradRow(const T* x, const T* scaled, int64_t n,
                                   const RowStatistics<T>& row, T* x_grad) {

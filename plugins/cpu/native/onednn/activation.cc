@@ -27,11 +27,11 @@ OPWRIGHT_CPU_ACTIVATION(Silu)
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
-// Computes silu of vectors, x / (1 + 2**t) with t = -x log2(e), in two thirds of the time. It is
-// within 3 ulp of the result for an x that is off by half an ulp, and 0 below -88.8, where results
-// approach the denormals. 2**t is 2**round(t) times a polynomial of the remainder. All vectors
-// advance together step by step, because the processor's out-of-order window is too short to start
-// one while it waits for another.
+// Computes silu of vectors, x / (1 + 2**t) with t = -x log2(e), in two thirds of the time. The
+// result is within 3 ulp of the exact result for an x that is off by half an ulp, and 0 below
+// -88.8, where results approach the denormals. 2**t is 2**round(t) times a polynomial of the
+// remainder. All vectors advance together step by step, because the out-of-order window is too
+// short to start one vector while another waits.
 template <int kVectors>
 OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   constexpr float kMinusLog2E = -1.44269504f;
@@ -39,7 +39,7 @@ OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   constexpr __mmask16 kAll = 0xffff;
   __m512 bounded[kVectors], whole[kVectors], rest[kVectors], power[kVectors];
 #define OPWRIGHT_CPU_EACH _Pragma("GCC unroll 4") for (int i = 0; i < kVectors; ++i)
-  // Only the magnitude is bounded; 2**144 is infinite.
+  // This bounds only the magnitude, not the sign; 2**144 is infinite.
   OPWRIGHT_CPU_EACH bounded[i] = _mm512_range_ps(x[i], _mm512_set1_ps(100.0f), 2);
   OPWRIGHT_CPU_EACH whole[i] = bounded[i] * kMinusLog2E + kRound - kRound;
   OPWRIGHT_CPU_EACH rest[i] = bounded[i] * kMinusLog2E - whole[i];
@@ -49,8 +49,8 @@ OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   OPWRIGHT_CPU_EACH power[i] = power[i] * rest[i] + 0.693147f;
   OPWRIGHT_CPU_EACH power[i] = power[i] * rest[i] + 1.0f;
   OPWRIGHT_CPU_EACH power[i] = _mm512_maskz_scalef_ps(kAll, power[i], whole[i]) + 1.0f;
-  // This avoids infinity / infinity, which is NaN. The maximum of a number and NaN is the second
-  // operand.
+  // This avoids infinity / infinity, which is NaN. If an operand is NaN, the maximum is the second
+  // operand, so NaN is kept.
   OPWRIGHT_CPU_EACH x[i] = _mm512_maskz_max_ps(kAll, _mm512_set1_ps(-1000.0f), x[i]) / power[i];
 #undef OPWRIGHT_CPU_EACH
 }

@@ -1,4 +1,4 @@
-// Element-wise functions that oneDNN applies without another pass over memory.
+// Element-wise functions that oneDNN fuses into a primitive, without another pass over memory.
 #ifndef OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 #define OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 
@@ -11,18 +11,18 @@
 namespace opwright_cpu {
 
 struct Eltwise {
-  std::string_view op;  // the operator's type
+  std::string_view op;  // operator type
   dnnl::algorithm algorithm;
   float alpha = 0;
   float beta = 0;
 };
 
-// Returns NULL if oneDNN has no such function, as for softmax, which needs a complete row.
+// Returns NULL if oneDNN lacks the function, as for softmax, which needs a complete row.
 //
-// In most convolutions, oneDNN's own relu turns NaN into 0, so NaN parameters would have a
-// finite loss. x * min(max(a x, 0), 1) with the largest a is x for all normal x > 0, -0 below, and
-// NaN for NaN. It is also NaN for -inf, like oneDNN's silu and hard_swish, which are products with
-// x as well.
+// In most convolutions, oneDNN's own relu turns NaN into 0, so the loss would be finite even for
+// NaN parameters. relu is therefore computed as x * min(max(a x, 0), 1) with the largest a, which
+// is x for all normal x > 0, -0 below, and NaN for NaN. It is also NaN for -inf, like oneDNN's silu
+// and hard_swish, which are products with x, too.
 inline const Eltwise* FindEltwise(std::string_view op) {
   static constexpr Eltwise kAll[] = {
       {"relu", dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0.f},
@@ -42,18 +42,17 @@ inline void AppendEltwise(const Eltwise& eltwise, dnnl::post_ops* post_ops) {
   post_ops->append_eltwise(eltwise.algorithm, eltwise.alpha, eltwise.beta);
 }
 
-// An in-place function of n float32 numbers: our own loop, which runs after a primitive.
+// An in-place activation of n float32 numbers, as our own loop that runs after a primitive.
 using OwnActivation = void (*)(float* numbers, int64_t n);
 
 // Returns NULL if oneDNN's function is as fast, or if no loop for the function exists.
 //
-// Measured with AVX-512, oneDNN's silu after the sums takes twice as long as our loop, including
-// the loop's pass over memory, and is less accurate; its sigmoid, tanh and hard_swish are about as
-// fast.
+// With AVX-512, oneDNN's fused silu takes twice as long as our loop, including the pass of the loop
+// over memory, and is less accurate. Its sigmoid, tanh and hard_swish are about as fast as our
+// loops.
 OwnActivation FindOwnActivation(std::string_view op);
 
-// Returns the loop to use after our own products, for every function of FindEltwise; otherwise
-// NULL.
+// Returns the loop to use after our own products, or NULL if FindEltwise lacks the function.
 OwnActivation FindActivationLoop(std::string_view op);
 
 }  // namespace opwright_cpu

@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kFile = "libdnnl.so.3";
 constexpr const char* kRemedy = "install onednn-cpu-gomp of 2023.2 or newer";
 
-// Returns the file that the loader finds for oneDNN: in this library's folders, the environment's
-// or the system's. Empty if no file is found.
+// Returns the oneDNN file that the loader finds in the search paths of this library, the
+// environment or the system, or an empty string.
 std::string FindFile() {
   Dl_info own{};
   if (dladdr(reinterpret_cast<void*>(&FindDnnlFunction), &own) == 0) return {};
@@ -54,7 +54,8 @@ void* OpenDnnl() {
   void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
   std::string reason = library == nullptr ? dlerror() : "";
   if (library == nullptr) {
-    // If a sanitizer or profiler replaces dlopen, it searches the folders of that tool's library.
+    // If a sanitizer or profiler replaces dlopen, dlopen uses the search paths of the tool instead
+    // of ours.
     const std::string path = FindFile();
     if (!path.empty()) {
       library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -76,8 +77,8 @@ void* OpenDnnl() {
         "cpu: oneDNN must be of version 3.2 or a later 3, got ", found->major, ".", found->minor,
         ".", found->patch, "; ", kRemedy));
   }
-  // Plans and their Context keep prepared primitives. oneDNN's own cache would also keep primitives
-  // whose creation failed for lack of memory, and crash on them later.
+  // oneDNN's own cache is disabled, since plans and their Context keep prepared primitives. It
+  // would also keep primitives whose creation failed for lack of memory, and crash on them later.
   const char* name = "dnnl_set_primitive_cache_capacity";
   Find<decltype(&dnnl_set_primitive_cache_capacity)>(library, name)(0);
   return library;

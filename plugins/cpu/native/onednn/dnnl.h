@@ -1,5 +1,6 @@
-// oneDNN's interface in C++. Opening its library takes longer than all other work of a small
-// network that uses our own products, so it is opened at the first call of one of its functions.
+// The C++ interface of oneDNN. Its library is opened at the first call of one of its functions,
+// because opening it takes longer than all other work of a small network that uses our own
+// products.
 #ifndef OPWRIGHT_CPU_ONEDNN_DNNL_H_
 #define OPWRIGHT_CPU_ONEDNN_DNNL_H_
 
@@ -9,13 +10,14 @@
 
 namespace opwright_cpu {
 
-// Throws std::runtime_error if the loader finds no library, since opening it would fail later.
+// Throws std::runtime_error if the loader does not find the library, since opening it would fail
+// later.
 void CheckDnnlExists();
 // Returns a function of the library. Throws std::runtime_error if the library cannot be opened or
 // has a different version, and std::bad_alloc if memory is insufficient.
 void* FindDnnlFunction(const char* name);
 
-// Looks up the function only once. It uses no lock, which a fork could leave locked in the child.
+// Looks up the function only once, without a lock, which a fork could leave locked in the child.
 template <typename Function>
 Function FindOnce(std::atomic<Function>* function, const char* name) {
   Function found = function->load(std::memory_order_acquire);
@@ -34,7 +36,8 @@ Function FindOnce(std::atomic<Function>* function, const char* name) {
     return ::opwright_cpu::FindOnce(&function, #name);     \
   }())
 
-// All functions that our code calls through dnnl.hpp; the linker reports a missing function.
+// All functions that our code calls through dnnl.hpp. The linker reports an error if one is missing
+// here.
 #define dnnl_convolution_backward_data_primitive_desc_create \
   OPWRIGHT_CPU_DNNL(dnnl_convolution_backward_data_primitive_desc_create)
 #define dnnl_convolution_backward_weights_primitive_desc_create \

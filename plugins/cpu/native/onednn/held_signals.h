@@ -1,8 +1,8 @@
 // Blocks signals while oneDNN's stack pointer is in the heap.
 //
 // Before version 3.11.2, oneDNN's code for float32 products packs a factor in the heap if a sum is
-// too long for the stack, and points the stack pointer there. The system saves a signal handler's
-// data below the stack pointer, and would overwrite data of the heap.
+// too long for the stack, and points the stack pointer there. When a signal arrives, the system
+// stores the frame of its handler below the stack pointer, and would overwrite data in the heap.
 #ifndef OPWRIGHT_CPU_ONEDNN_HELD_SIGNALS_H_
 #define OPWRIGHT_CPU_ONEDNN_HELD_SIGNALS_H_
 
@@ -16,7 +16,7 @@
 
 namespace opwright_cpu {
 
-// Whether the code of a primitive may point the stack pointer to the heap.
+// Returns whether the code of a primitive may point the stack pointer to the heap.
 inline bool MovesStack(const dnnl::primitive_desc_base& description) {
   constexpr int64_t kLongestOnStack = 84;  // terms of a sum with AVX-512; 252 with AVX2
   if (std::strstr(description.impl_info_str(), "gemm:jit") == nullptr) return false;
@@ -24,9 +24,10 @@ inline bool MovesStack(const dnnl::primitive_desc_base& description) {
   return description.query_md(dnnl::query::src_md).get_dims().back() > kLongestOnStack;
 }
 
-// While an object exists, no handler runs in the calling thread or in its OpenMP threads. The
-// latter do not handle signals afterward either, since signals are left to the main thread. Faults
-// are not blocked, because they would terminate the process without their handler.
+// While an object exists, no signal handler runs in the calling thread or in its OpenMP threads.
+// OpenMP threads do not handle signals afterward either, which leaves them to the main thread.
+// Faults are not blocked, because a blocked fault terminates the process without calling its
+// handler.
 class HeldSignals {
  public:
   HeldSignals() {

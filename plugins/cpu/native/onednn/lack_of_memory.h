@@ -2,9 +2,9 @@
 //
 // oneDNN writes into small objects without checking whether their allocation succeeded, so it is
 // called only if enough memory is free. If a larger allocation fails, oneDNN skips that
-// implementation and uses a slower one, or reports that none exists; either result would be cached
-// for the lifetime of the process. Whether an allocation failed is therefore determined by the C
-// library, not by oneDNN.
+// implementation and uses a slower one, or reports that none exists. Either result would be cached
+// for the lifetime of the process. Whether an allocation failed is therefore read from errno, not
+// only from the status of oneDNN.
 #ifndef OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
 #define OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
 
@@ -24,15 +24,16 @@
 
 namespace opwright_cpu {
 
-// Checks the status of a oneDNN function. Out of memory becomes std::bad_alloc, which the boundary
-// of the library handles.
+// Checks the status of a oneDNN function. Lack of memory becomes std::bad_alloc, which is handled
+// at the boundary of the library.
 inline void CheckOneDnn(dnnl_status_t status, const char* what) {
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   dnnl::error::wrap_c_api(status, what);
 }
 
 // Throws std::bad_alloc if less memory is available than oneDNN needs for a kernel. The memory is
-// requested from the system, since so large a block would change the allocator's thresholds.
+// requested from the system, because such a large block would change the thresholds of the
+// allocator.
 inline void CheckRoom() {
   constexpr size_t kRoomBytes = size_t{16} << 20;
   const int kind = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -73,9 +74,10 @@ bool HadMemory(const Function& function) {
   return errno != ENOMEM;
 }
 
-// Calls the function and, if memory was insufficient, calls it a second time in a new thread, so it
-// must be safe to repeat. oneDNN's code generator keeps its first error for the lifetime of the
-// thread, so everything created in this thread afterward fails, too.
+// Calls the function and, if memory was insufficient, calls it a second time in a new thread.
+// Repeating the function must be safe. A new thread is used because oneDNN's code generator keeps
+// its first error for the lifetime of a thread, so everything that this thread creates afterward
+// fails, too.
 template <typename Function>
 void CallOneDnn(const Function& function) {
   if (HadMemory(function)) return;

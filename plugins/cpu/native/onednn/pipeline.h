@@ -14,8 +14,8 @@
 
 namespace opwright_cpu {
 
-// Memory that primitives work on: the index of one of the kernel's tensors (below kFirstTemporary)
-// or of a workspace block.
+// Memory that primitives work on, as the index of a tensor of the kernel (below kFirstTemporary) or
+// of a workspace block.
 using Operand = int32_t;
 constexpr Operand kFirstTemporary = 16;
 
@@ -28,7 +28,7 @@ class Pipeline {
     Operand operand;
   };
 
-  // Adds a block of the workspace whose contents last for one run.
+  // Adds a workspace block whose contents are valid during one run.
   Operand AddTemporary(const dnnl::memory::desc& desc) {
     offsets_.push_back(temporary_bytes_);
     temporary_bytes_ += WholeLines(desc.get_size());
@@ -53,7 +53,8 @@ class Pipeline {
     Add(description, {{DNNL_ARG_FROM, from, source}, {DNNL_ARG_TO, to, destination}});
   }
 
-  // Returns the operand in layout `to`: the operand itself, or a copy that each run makes.
+  // Returns the operand in layout `to`, which is either the operand itself or a copy that each run
+  // makes.
   Operand Converted(Operand operand, const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
     if (from == to) return operand;
     const Operand copy = AddTemporary(to);
@@ -102,7 +103,7 @@ class PipelineExecution {
     }
   }
 
-  // `tensors` are the kernel's tensors, by index.
+  // `tensors` are the tensors of the kernel, by index.
   void Run(int32_t n_threads, char* workspace, void* const* tensors) {
     char* const temporaries = workspace + pipeline_->scratchpad_bytes_;
     for (size_t i = 0; i < executions_.size(); ++i) {

@@ -1,5 +1,5 @@
-// oneDNN's objects by lifetime: primitives are created once and shared; memory objects belong to
-// one running instance.
+// Wrappers of oneDNN objects. Primitives are created once and shared; memory objects belong to one
+// running instance.
 #ifndef OPWRIGHT_CPU_ONEDNN_PRIMITIVE_H_
 #define OPWRIGHT_CPU_ONEDNN_PRIMITIVE_H_
 
@@ -18,14 +18,14 @@
 
 namespace opwright_cpu {
 
-// The CPU engine. It is never destroyed, since kernels may run in other threads while statics are
-// destroyed.
+// Returns the CPU engine. It is never destroyed, since kernels may run in other threads while
+// statics are destroyed.
 OPWRIGHT_LOCAL inline const dnnl::engine& CpuEngine() {
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;
 }
 
-// Primitives do not allocate scratch memory: the plan provides it, once for all of its steps.
+// Primitives do not allocate scratch memory; the plan allocates it once for all of its steps.
 inline dnnl::primitive_attr UserScratchpad() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -37,8 +37,8 @@ inline dnnl::memory::desc Strided(const dnnl::memory::dims& dims, dnnl::memory::
   return dnnl::memory::desc(dims, dtype, strides);
 }
 
-// A primitive and the descriptors of its arguments. Its code is generated when a running instance
-// first needs it: passes prepare more kernels than a plan runs.
+// A primitive and the descriptors of its arguments. Its code is generated only when a running
+// instance first needs it, since passes prepare more kernels than a plan runs.
 class Primitive {
  public:
   // The size of a primitive's generated code, measured over products and convolutions.
@@ -104,7 +104,7 @@ class Execution {
     });
   }
 
-  // Runs with the arguments' data in the order of Primitive::Add.
+  // Runs with the data of the arguments in the order of Primitive::Add.
   template <typename... Pointers>
   void Run(int32_t n_threads, void* scratchpad, Pointers... data) {
     size_t i = 0;
@@ -113,7 +113,7 @@ class Execution {
     Execute(n_threads);
   }
 
-  // Sets the arguments' data and runs in two steps, for a varying number of arguments.
+  // SetData and Run are separate steps that support a varying number of arguments.
   void SetData(size_t i, void* data) {
     if (data_[i] == data) return;
     CheckOneDnn(dnnl_memory_set_data_handle(memories_[i].get(), data),

@@ -1,5 +1,5 @@
-// Runs the same steps on parts of the images in parallel, with work that all threads share before
-// and after them.
+// Runs the same steps on parts of the images in parallel. All threads share the work before and
+// after these steps.
 #ifndef OPWRIGHT_CPU_ONEDNN_SPLIT_PIPELINE_H_
 #define OPWRIGHT_CPU_ONEDNN_SPLIT_PIPELINE_H_
 
@@ -17,9 +17,9 @@
 
 namespace opwright_cpu {
 
-// Divides images among threads: one part per thread or, if there are fewer images than threads, one
-// part that oneDNN divides among its own threads; but if results must be bitwise independent of the
-// number of threads, one part per image.
+// Divides images among threads, with one part per thread. If there are fewer images than threads,
+// oneDNN divides a single part among its own threads or, if results must be bitwise independent of
+// the number of threads, each image is one part.
 struct ImageSplit {
   ImageSplit() = default;
   ImageSplit(int64_t images, const opwright::PrepareContext& ctx) : n_images(images) {
@@ -38,7 +38,7 @@ struct ImageSplit {
   int32_t n_threads = 1;  // threads per part
 };
 
-// The sizes that parts with the same steps have in common.
+// The sizes that determine the steps of a part.
 struct PartSizes {
   int64_t n_images = 1;
   int64_t n_rows = 0;  // rows per output; 0 for all rows
@@ -57,8 +57,8 @@ using ImageBytes = std::array<int64_t, kFirstTemporary>;
 // Immutable after Prepare.
 class SplitPipeline {
  public:
-  // Adds a part that begins at these byte offsets of the tensors if steps for such parts exist;
-  // returns whether they do. Recreating them would recompile the same code.
+  // Adds a part that begins at these byte offsets of the tensors if steps for its sizes exist, and
+  // returns whether they do. Recreating the steps would recompile the same code.
   bool AddLike(const PartSizes& sizes, const ImageBytes& offsets) {
     for (size_t i = 0; i < pipelines_.size(); ++i) {
       if (pipelines_[i].sizes != sizes) continue;
@@ -130,7 +130,8 @@ class SplitExecution {
   std::vector<PipelineExecution> executions_;
 };
 
-// Copies an array into a different layout, in parts of its first axis. Immutable after Make.
+// Copies an array into a different layout, in parts along its first axis. It is immutable after
+// Make.
 class LayoutChange {
  public:
   void Make(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int32_t n_threads) {

@@ -1,4 +1,4 @@
-// The thread count of oneDNN, which reads it from OpenMP when a primitive is created and run.
+// Sets the number of threads that oneDNN reads from OpenMP when a primitive is created and run.
 #ifndef OPWRIGHT_CPU_ONEDNN_THREADS_H_
 #define OPWRIGHT_CPU_ONEDNN_THREADS_H_
 
@@ -13,8 +13,8 @@ namespace opwright_cpu {
 
 namespace detail {
 
-// GNU's OpenMP hangs in a forked child, in which its threads do not exist; everything runs in one
-// thread there.
+// Returns whether this process is a forked child. There, everything runs in one thread, because
+// GNU's OpenMP would wait forever for threads that do not exist in the child.
 OPWRIGHT_LOCAL inline bool& IsForkedChild() {
   static bool forked = [] {
     pthread_atfork(nullptr, nullptr, [] { IsForkedChild() = true; });

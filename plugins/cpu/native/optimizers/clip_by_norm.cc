@@ -20,7 +20,7 @@ OPWRIGHT_CPU_CLONES void ScaleRange(const T* x, T* out, T factor, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] * factor;
 }
 
-// A block of one of the tensors.
+// A block of a tensor, whose squares are summed separately.
 struct NormBlock {
   uint32_t tensor;
   int64_t begin;
@@ -62,7 +62,7 @@ struct ClipKernel {
     double total = 0;
     for (int64_t i = 0; i < n_blocks; ++i) total += sums[i];
     const double norm = std::sqrt(total);
-    // The factor is exactly 1 within the bound, and NaN if the norm is NaN.
+    // The factor is exactly 1 if the norm is within the bound, and NaN if the norm is NaN.
     const T factor = norm <= attrs.max_norm ? T(1) : static_cast<T>(attrs.max_norm / norm);
     ParallelFor(ctx.n_threads(), n_blocks, kGrain, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {

@@ -1,4 +1,4 @@
-// Code shared by the sparse optimizers: rows that occur in lookups are updated by the rules of the
+// Code shared by the sparse optimizers. Rows that occur in lookups are updated by the rules of the
 // dense optimizers, each row once and by one thread.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_SPARSE_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_SPARSE_UPDATE_H_
@@ -14,7 +14,7 @@
 
 namespace opwright_cpu {
 
-// The attributes of a rule and of the lookups.
+// The attributes of the rule and of the lookups.
 template <typename RuleAttrs>
 struct SparseAttrs {
   RuleAttrs rule;
@@ -26,8 +26,8 @@ struct SparseAttrs {
 };
 
 // Inputs param [ids, size], lists of rows and values, learning_rate, the states, the scalars; the
-// outputs are as in UpdateKernel. Half precision is computed in float and rounded once; rows are
-// widened one by one, never the complete table.
+// outputs are as in UpdateKernel. For half precision, updates are computed in float and rounded
+// once; rows are widened one by one.
 template <template <typename> class RuleOf, typename T>
 struct SparseUpdateKernel {
   static constexpr bool kIsHalf = !std::is_floating_point_v<T>;
@@ -37,8 +37,8 @@ struct SparseUpdateKernel {
   using Factors = typename Rule::Factors;
   using Slots = StepSlots<Rule, 3>;
   static constexpr uint32_t kTables = 1 + Rule::kStates;  // param and states
-  // Scratch rows: the sum of a row's values and, for half precision, a widened value and a widened
-  // row of each table.
+  // The number of scratch rows, for the summed values of a row and, in half precision, a widened
+  // value and a widened row of each table.
   static constexpr uint32_t kScratch = kIsHalf ? 2 + kTables : 1;
   static constexpr int64_t kAhead = 8;     // prefetch distance in rows
   static constexpr int64_t kGrain = 8192;  // number of elements that justifies another thread
@@ -61,8 +61,7 @@ struct SparseUpdateKernel {
     if constexpr (kIsHalf) half_rows_ = HalfRowsOf(ctx.input(0).dtype());
     ctx.SetWorkspace(ScratchBytes() * static_cast<uint64_t>(threads_) +
                      TouchedRows::WorkspaceBytes(firsts_.back()));
-    // Rows are scattered over the table: random access takes a few times as long as reading in
-    // order.
+    // Random access to rows of the table takes a few times as long as sequential access.
     ctx.SetEstimate(
         4 *
         MoveNanoseconds(elements * static_cast<int64_t>((1 + 2 * kTables) * sizeof(T)), threads_));
@@ -91,7 +90,7 @@ struct SparseUpdateKernel {
   }
 
  private:
-  // The scratch memory of one thread, rounded up to complete cache lines.
+  // Returns the scratch memory of one thread, rounded up to complete cache lines.
   uint64_t ScratchBytes() const {
     return (kScratch * static_cast<uint64_t>(size_) * sizeof(C) + 63) / 64 * 64;
   }
@@ -116,8 +115,8 @@ struct SparseUpdateKernel {
     }
   }
 
-  // Prefetches a row, since row numbers are irregular and a large table exceeds the TLB. The target
-  // is the L2 cache, which allows more outstanding lines than the L1 cache.
+  // Prefetches a row, since row numbers are irregular and the TLB does not cover a large table. The
+  // target is the L2 cache, which allows more outstanding lines than the L1 cache.
   void FetchRow(const T* row) const {
     const auto* bytes = reinterpret_cast<const char*>(row);
     const int64_t end = std::min<int64_t>(size_ * static_cast<int64_t>(sizeof(T)), 512);

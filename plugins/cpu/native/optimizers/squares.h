@@ -1,6 +1,5 @@
-// Sums of squares of float tensors, in double, so nothing overflows and float sums have full
-// precision. The size of the summed blocks is fixed so that results do not depend on the number of
-// threads.
+// Sums of squares of float tensors, computed in double to avoid overflow and to give float results
+// full precision. The block size is fixed so that results do not depend on the number of threads.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_SQUARES_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_SQUARES_H_
 

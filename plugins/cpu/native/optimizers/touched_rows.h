@@ -12,8 +12,9 @@ namespace opwright_cpu {
 
 // Lookups are numbered across all index tensors. Each thread lists the lookups of its rows as
 // entries, in order. The entries of one row form a linked list, and the first entries of a thread's
-// rows form another list. All data is in the workspace, which holds a hash table and a few numbers
-// per lookup, but nothing that grows with the table. Each thread writes contiguous data, so
+// rows form another list. All data is in the workspace, which holds a hash table and a few integers
+// per lookup; its size does not depend on the size of the table. Each thread writes contiguous
+// data, so
 // threads do not contend for cache lines.
 class TouchedRows {
  public:
@@ -24,11 +25,12 @@ class TouchedRows {
   // Makes an empty list for n lookups in `workspace`, which must be aligned to 8 bytes.
   TouchedRows(int64_t n, void* workspace);
 
-  // Records the rows of the lookups [first, first + n of index), except lookups of row `skipped`.
+  // Records the rows of the lookups [first, first + n), which are the n elements of `index`, except
+  // lookups of row `skipped`.
   void Take(const Positions& index, int64_t n, int64_t first, int64_t skipped);
 
-  // Finds the rows of one of n_threads threads; returns the first of them, or kNone. Every row
-  // belongs to one thread, for any order of calls.
+  // Finds the rows that belong to one of n_threads threads and returns the first entry, or kNone.
+  // Every row belongs to exactly one thread, for any order of calls.
   int32_t Find(int32_t thread, int32_t n_threads);
 
   int64_t row(int32_t entry) const { return rows_[entries_[entry].lookup]; }
@@ -54,7 +56,7 @@ class TouchedRows {
   int32_t* buckets_;  // first entry of the row that was last added to each bucket
 };
 
-// Adds n elements: sum += row.
+// Adds the n elements of `row` to `sum`.
 void AddRow(const float* row, float* sum, int64_t n);
 void AddRow(const double* row, double* sum, int64_t n);
 

@@ -1,4 +1,4 @@
-// sgd, momentum and lion; sparse_sgd and sparse_momentum.
+// sgd, momentum, lion, sparse_sgd and sparse_momentum.
 #include <opwright/functors.h>
 
 #include "optimizers/attributes.h"

@@ -1,6 +1,6 @@
-// Code shared by all optimizers: the assignment of elements to threads, for one parameter or many
-// in one step, and the scalars of a step. These files are compiled without contraction (fused
-// multiply-add) so that an element's result does not depend on its position in vectors and shares.
+// Code shared by all optimizers: the assignment of elements to threads, for one or many parameters
+// per step, and the scalars of a step. These files are compiled without contraction (fused
+// multiply-add) so that results do not depend on the positions of elements in vectors and shares.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 
@@ -15,7 +15,7 @@
 
 namespace opwright_cpu {
 
-// The learning rate and the scalar states: powers of the betas, and the step number.
+// The learning rate and the scalar states, which are powers of the betas or the step number.
 struct Scalars {
   double rate;
   double at[2];
@@ -36,7 +36,7 @@ inline double ReadScalar(const opwright::InputTensor& tensor) {
                                    : static_cast<double>(*tensor.data<float>());
 }
 
-// The slots of a step whose learning rate is slot kRate: the states follow it, then the scalars.
+// The slots of a step. The learning rate is slot kRate; the states follow it, then the scalars.
 // Outputs are param, the states and the scalars.
 template <typename Rule, uint32_t kRate>
 struct StepSlots {
@@ -82,12 +82,12 @@ struct StepSlots {
 };
 
 // Inputs param, grad, learning_rate, the states, the scalars; the outputs are all of these except
-// grad and learning_rate, in the same order. Slots have one parameter in an optimizer, and lists of
+// grad and learning_rate, in the same order. Slots hold one parameter in an optimizer, or lists of
 // equal length in the operator that updates many parameters in one step.
 //
-// A rule defines kStates states with the parameter's shape, kScalars scalar states, the factors of
-// a step, which are computed once per parameter, the loop over the elements, and the next value of
-// a scalar.
+// A rule defines kStates states with the shape of the parameter, kScalars scalar states, the
+// factors of a step (computed once per parameter), the loop over the elements, and the next value
+// of a scalar.
 template <typename Rule, typename T>
 struct UpdateKernel {
   using Attrs = typename Rule::Attrs;
@@ -113,7 +113,7 @@ struct UpdateKernel {
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const Attrs& attrs) const {
-    // All scalars are read before any thread may advance one.
+    // All scalars are read before any thread advances one.
     auto* factors = ctx.workspace<Factors>();
     for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
       factors[i] = Rule::FactorsOf(attrs, Slots::Read(ctx, i));
@@ -148,7 +148,7 @@ struct UpdateKernel {
   std::vector<std::vector<UpdateShare>> shares_;
 };
 
-// Registers the optimizer, and the operator that makes many of its updates in one step.
+// Registers the optimizer and the operator that updates many parameters in one step.
 #define OPWRIGHT_CPU_REGISTER_UPDATE(type, Kernel)                               \
   OPWRIGHT_REGISTER_KERNEL_FOR(type, "cpu", Kernel, float, double);              \
   OPWRIGHT_CPU_REGISTER_WIDENED(type, Kernel);                                   \

@@ -48,12 +48,13 @@ struct Adamax {
   }
 };
 
-// Computes 1 - beta**step by expm1; a subtraction would lose precision if beta is near 1.
+// Computes 1 - beta**step through expm1, since a subtraction would lose precision if beta is near
+// 1.
 double RestOfPower(double beta, double step) {
   return beta > 0 ? -std::expm1(step * std::log(beta)) : 1;
 }
 
-// mu rises from beta1 / 2 to beta1.
+// Returns mu, which rises from beta1 / 2 to beta1.
 double MuOf(const NadamAttrs& attrs, double step) {
   return attrs.beta1 * (1 - 0.5 * std::pow(0.96, step * attrs.momentum_decay));
 }

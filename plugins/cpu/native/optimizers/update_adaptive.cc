@@ -1,4 +1,4 @@
-// adagrad, adadelta and rmsprop; sparse_adagrad.
+// adagrad, adadelta, rmsprop and sparse_adagrad.
 #include "optimizers/attributes.h"
 #include "optimizers/sparse_update.h"
 

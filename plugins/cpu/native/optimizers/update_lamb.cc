@@ -1,6 +1,6 @@
-// lamb: Adam with steps in proportion to the parameter's norm. The first pass updates the moments
-// and computes the norms of parameter and direction; the second makes the step and recomputes the
-// direction.
+// lamb: Adam with steps proportional to the norm of the parameter. The first pass updates the
+// moments and computes the norms of parameter and direction; the second pass recomputes the
+// direction and makes the step.
 #include <cmath>
 
 #include "common/widened.h"

@@ -1,12 +1,12 @@
-// proximal_gd, proximal_adagrad and ftrl: penalties that set elements to exactly 0.
+// proximal_gd, proximal_adagrad and ftrl, whose penalties can set elements to exactly 0.
 #include "optimizers/attributes.h"
 #include "optimizers/update.h"
 
 namespace opwright_cpu {
 namespace {
 
-// Returns the minimizer of both penalties plus the squared distance from `moved`, which is weighted
-// by 1 / rate; `bound` is rate * l1, and `divisor` is 1 + rate * l2.
+// Returns the minimizer of both penalties plus the squared distance to `moved`, weighted by 1 /
+// rate. `bound` is rate * l1, and `divisor` is 1 + rate * l2.
 template <typename T>
 OPWRIGHT_CPU_INLINE T Shrink(T moved, T bound, T divisor) {
   const T above = moved < -bound ? -bound : moved;

@@ -1,4 +1,4 @@
-// The division of the elements of many parameters among threads, which is computed once.
+// Divides the elements of many parameters among threads, once per prepared kernel.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_SHARES_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_UPDATE_SHARES_H_
 
@@ -15,8 +15,8 @@ struct UpdateShare {
 };
 
 // Returns the shares of every thread. A large parameter is split by rows, as in the kernels that
-// read it, so its cache lines stay with their cores; a small parameter is assigned to the
-// thread with the least work.
+// read it, so its cache lines stay in the same cores. A small parameter is assigned to the thread
+// with the least work.
 std::vector<std::vector<UpdateShare>> DealOut(const std::vector<std::vector<int64_t>>& shapes,
                                               int32_t n_threads);
 

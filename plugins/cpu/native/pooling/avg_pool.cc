@@ -1,4 +1,4 @@
-// Average pooling over sliding windows or a number of bins, and the gradients.
+// Average pooling over sliding windows or a given number of bins, and the gradients.
 #include <algorithm>
 
 #include "common/clones.h"
@@ -30,7 +30,7 @@ OPWRIGHT_CPU_CLONES void AddRowsInto(int64_t rows, int64_t n, const T* x, T* sum
   }
 }
 
-// Adds the rows that a window covers.
+// Adds the rows that a window covers to `sums`.
 template <typename T>
 void AddWindowInto(const Window& window, int64_t n, const T* x, T* sums) {
   if (window.step == 1) {
@@ -54,7 +54,7 @@ struct AveragePoolShape : PoolWindows {
   }
   using PoolWindows::Make;
 
-  // Returns the divisor of the sum over a window.
+  // Returns the divisor for the sum over a window.
   int64_t CountOf(const Window& slice, const Window& row, const Window& column) const {
     return divisor != 0 ? divisor : slice.count * row.count * column.count;
   }
@@ -70,7 +70,8 @@ struct AveragePoolShape : PoolWindows {
   int64_t divisor = 0;  // 0 stands for the number of elements
 };
 
-// Calls function(row of all planes, row of sums) for all rows, in several threads if this pays off.
+// Calls function(row, sums) for all rows of all planes, in several threads if this pays off. `sums`
+// is memory for one row.
 template <typename Function>
 void OverRows(const opwright::RunContext& ctx, int64_t n_rows, int64_t row_work, uint64_t row_bytes,
               const Function& function) {
@@ -85,7 +86,7 @@ void OverRows(const opwright::RunContext& ctx, int64_t n_rows, int64_t row_work,
   });
 }
 
-// Sums first down, then across, which takes kernel height + kernel width additions instead of their
+// Sums first down, then across. This takes kernel height + kernel width additions instead of their
 // product.
 template <typename T, typename Attrs>
 struct AveragePool {

@@ -1,4 +1,4 @@
-// Maximum pooling and its gradient.
+// Max pooling and its gradient.
 #include <algorithm>
 #include <vector>
 
@@ -44,14 +44,14 @@ struct MaxPoolShape : PoolWindows {
   void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
             const AdaptivePoolAttrs& attrs) {
     PoolWindows::Make(x_shape, out_shape, attrs);
-    // Bins of equal size are processed as windows if a row has enough of them to fill vectors;
-    // otherwise bins are processed one by one.
+    // Bins of equal size are processed as windows if a row has enough bins to fill vectors;
+    // otherwise, bins are processed one by one.
     constexpr int64_t kManyBins = 16;
     const bool is_even = x.width % out.width == 0 && out.width >= kManyBins;
     kernel = stride = is_even ? x.width / out.width : 0;
   }
 
-  // The maximum number of elements that a window covers.
+  // Returns the maximum number of elements that a window covers.
   int64_t taps() const {
     int64_t count = 1;
     for (const std::vector<Window>* axis : {&slices, &rows, &columns}) {
@@ -119,8 +119,8 @@ struct MaxPool {
     }
   }
 
-  // Pools unevenly spaced windows of a narrow image with channels first: computes the maximum of
-  // each column, which is vectorized, then the maxima of the windows.
+  // Pools unevenly spaced windows of a narrow image with channels first. Computes the maximum of
+  // each column in a vectorized loop, then the maxima of the windows.
   void PoolColumns(const Window& slices, const Window& rows, const T* plane, T* out,
                    int32_t* index) const {
     T best[kMostColumns];
@@ -144,8 +144,8 @@ struct MaxPool {
     }
   }
 
-  // Pools unevenly spaced windows with channels first. In most rows, no element is greater than the
-  // maximum so far; only if an element is greater, its position is searched.
+  // Pools unevenly spaced windows with channels first. A position is searched only in rows with an
+  // element greater than the maximum so far, which are few.
   void TakeBins(const T* x, int32_t first, T* out, int32_t* index) const {
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
@@ -198,7 +198,7 @@ struct MaxPool {
     bool is_first = true;
     Taps taps;
     const auto take = [&] {
-      // Repeating a pixel is harmless, because it is not greater than itself.
+      // Unused taps repeat a pixel, which has no effect, because it is not greater than itself.
       for (int t = taps.count; t < kTaps; ++t) {
         taps.elements[t] = taps.elements[0];
         taps.positions[t] = taps.positions[0];
@@ -259,7 +259,7 @@ struct MaxPoolGrad {
     ParallelFor(ctx.n_threads(), shape_.x.planes, grain_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         const int64_t at = plane * shape_.out.plane();
-        // When the positions are reread, they are still in the L1 cache.
+        // Scatter rereads the positions while they are still in the L1 cache.
         if (!check.Admits(index + at, shape_.out.plane())) return;
         if (shape_.x.run == 1) Scatter(index + at, grad + at, x_grad + plane * shape_.x.plane());
       }
@@ -285,8 +285,8 @@ struct MaxPoolGrad {
     });
   }
 
-  // Each pixel of a row gathers from the windows that cover it, so it is written once. Comparing it
-  // with the positions of all channels is vectorized.
+  // Each pixel of a row gathers gradients from the windows that cover it, so it is written once.
+  // The comparison with the positions of all channels is vectorized.
   void TakeRow(int64_t row, const int32_t* index, const T* grad, T* x_grad) const {
     constexpr int64_t kMostChannels = 256;
     T sums[kMostChannels];

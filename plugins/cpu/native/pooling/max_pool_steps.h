@@ -1,4 +1,4 @@
-// The innermost loops of maximum pooling, in which elements update the maxima of windows.
+// The innermost loops of max pooling, which update the maxima of windows.
 #ifndef OPWRIGHT_CPU_POOLING_MAX_POOL_STEPS_H_
 #define OPWRIGHT_CPU_POOLING_MAX_POOL_STEPS_H_
 
@@ -11,8 +11,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Updates the maxima of several windows with element `position`. A window that has no maximum yet
-// (index -1) accepts any element.
+// Updates the maxima of several windows, of which the first reads element `position`. A window
+// without a maximum (index -1) accepts any element.
 template <typename T, int64_t kStride>
 OPWRIGHT_CPU_INLINE void TakeInto(int64_t n, const T* x, int64_t stride, int32_t position, T* best,
                                   int32_t* index) {
@@ -26,7 +26,7 @@ OPWRIGHT_CPU_INLINE void TakeInto(int64_t n, const T* x, int64_t stride, int32_t
   }
 }
 
-// The maximum so far of one channel.
+// The maximum of one channel so far.
 template <typename T>
 struct Kept {
   T value;
@@ -44,7 +44,7 @@ struct Kept {
   }
 };
 
-// A few pixels of a window, as offsets of elements and positions from the window's beginning.
+// A few pixels of a window, as element offsets and positions.
 constexpr int kTaps = 4;
 struct Taps {
   int64_t elements[kTaps];
@@ -52,9 +52,9 @@ struct Taps {
   int count = 0;
 };
 
-// Updates the maxima of some channels of one window with these pixels, or initializes them. The
-// loop over channels is vectorized, and the maxima stay in registers; a loop over the taps would
-// prevent this.
+// Updates the maxima of adjacent channels of one window with the pixels of `taps`, or initializes
+// the maxima. The loop over channels is vectorized and keeps the maxima in registers, which an
+// inner loop over taps would prevent.
 template <typename T, bool kFirst>
 OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps, int32_t shift,
                                   T* __restrict best, int32_t* __restrict index) {
@@ -76,7 +76,7 @@ OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps
 }
 
 // Updates the maxima of all channels of adjacent windows. If the last channels do not fill a block,
-// the block overlaps its predecessor, which is harmless, because an element is not greater than
+// the block overlaps its predecessor. This has no effect, because an element is not greater than
 // itself.
 template <typename T, bool kFirst>
 OPWRIGHT_CPU_CLONES void TakeWindows(int64_t windows, int64_t pixels, int64_t channels, const T* x,
@@ -110,7 +110,7 @@ OPWRIGHT_CPU_CLONES void TakeColumns(int64_t n, const T* x, int64_t stride, int3
   }
 }
 
-// Returns the comparison key of the greatest of n > 0 elements; NaN if an element is NaN.
+// Returns the comparison key of the greatest of n > 0 elements, or NaN if an element is NaN.
 template <typename T>
 OPWRIGHT_CPU_CLONES typename Order<T>::Key GreatestOf(const T* x, int64_t n) {
   using Key = typename Order<T>::Key;

@@ -1,5 +1,5 @@
-// The inverse of maximum pooling, which writes elements to their positions, and its gradient, which
-// reads output gradients from these positions.
+// max_unpool2d, the inverse of max pooling, writes elements to their positions. Its gradient reads
+// output gradients from these positions.
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -11,8 +11,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Calls function(position of an element in `wide`, the element) for all elements of images; the
-// positions come from the index and are pixel indices.
+// Calls function(offset in the wide images, offset in the narrow images) for all elements of the
+// narrow images. `index` holds pixel indices in the wide images.
 template <typename Function>
 opwright::Status OverPlaces(const opwright::RunContext& ctx, const ImageSizes& narrow,
                             const ImageSizes& wide, const int32_t* index,

@@ -1,5 +1,5 @@
-// The comparison in a search for the maximum: the first of equal elements wins, and NaN is greater
-// than every number.
+// The comparison of max pooling: the first of equal elements wins, and NaN is greater than every
+// number.
 #ifndef OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 #define OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 
@@ -25,8 +25,9 @@ struct Order {
   }
 };
 
-// The comparison key of a 16-bit float, which needs no conversion: its bits without the sign are
-// ordered like its magnitude. Both zeros map to 0, and every NaN to the greatest 16-bit integer.
+// The comparison key of a 16-bit float, computed without a conversion, since its bits without the
+// sign are ordered like its magnitude. Both zeros map to 0, and every NaN to the greatest 16-bit
+// integer.
 template <typename T, int16_t kInfinity>
 struct OrderOfBits {
   using Key = int16_t;
@@ -44,7 +45,7 @@ struct Order<opwright::Float16> : OrderOfBits<opwright::Float16, 0x7c00> {};
 template <>
 struct Order<opwright::BFloat16> : OrderOfBits<opwright::BFloat16, 0x7f80> {};
 
-// Whether an element replaces the maximum so far.
+// Returns whether `value` replaces the maximum `kept`.
 template <typename T>
 OPWRIGHT_CPU_INLINE bool IsGreater(T value, T kept) {
   return Order<T>::IsGreater(Order<T>::Of(value), Order<T>::Of(kept));

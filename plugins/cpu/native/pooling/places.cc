@@ -7,7 +7,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Returns the greatest position, where a negative position counts as a huge unsigned integer.
+// Returns the greatest position; a negative position becomes a huge unsigned integer.
 OPWRIGHT_CPU_CLONES uint32_t Greatest(const int32_t* places, int64_t n) {
   uint32_t greatest = 0;
   for (int64_t i = 0; i < n; ++i) greatest = std::max(greatest, static_cast<uint32_t>(places[i]));

@@ -1,5 +1,5 @@
-// The positions of maxima that max_pool2d writes. Their range is checked before anything is written
-// there, since a program may pass invalid positions.
+// Range checks of the positions of maxima that max_pool2d writes. Positions are checked before they
+// are used, since a program may pass invalid ones.
 #ifndef OPWRIGHT_CPU_POOLING_PLACES_H_
 #define OPWRIGHT_CPU_POOLING_PLACES_H_
 
@@ -15,10 +15,11 @@ class PlaceCheck {
  public:
   explicit PlaceCheck(int64_t count) : count_(count) {}
 
-  // Whether all positions are in [0, count); records a position that is out of range.
+  // Returns whether all positions are in [0, count), and records a position that is not.
   bool Admits(const int32_t* places, int64_t n);
 
-  // Must be called after the threads are done.
+  // Returns an error if a position was out of range. Must be called after all threads have
+  // finished.
   opwright::Status ToStatus() const;
 
  private:

@@ -1,4 +1,4 @@
-// The windows of pooling, and the rows and columns that each covers.
+// The windows of pooling, and the rows and columns that each window covers.
 #ifndef OPWRIGHT_CPU_POOLING_WINDOWS_H_
 #define OPWRIGHT_CPU_POOLING_WINDOWS_H_
 
@@ -14,7 +14,8 @@
 
 namespace opwright_cpu {
 
-// One window along one axis: every step-th element of [begin, end), and the count for a mean.
+// One window along one axis, which is every step-th element of [begin, end), with its count for a
+// mean.
 struct Window {
   int64_t begin;
   int64_t end;
@@ -24,7 +25,7 @@ struct Window {
   int64_t size() const { return (end - begin + step - 1) / step; }
 };
 
-// The sizes of images in either order of axes; images without a depth axis have depth 1. If
+// The sizes of images with channels first or last. Images without a depth axis have depth 1. If
 // channels are last, `run` channels are contiguous and `planes` is the number of images; otherwise
 // `run` is 1, and every channel of every image is a plane.
 struct ImageSizes {
@@ -69,7 +70,7 @@ inline std::vector<Window> SlidingWindows(int64_t size, int64_t count, int64_t k
   return windows;
 }
 
-// Returns `count` bins that cover an axis; they overlap if `count` does not divide its length.
+// Returns `count` bins that cover an axis. They overlap if `count` does not divide the axis length.
 inline std::vector<Window> Bins(int64_t size, int64_t count) {
   std::vector<Window> windows;
   for (int64_t i = 0; i < count; ++i) {
@@ -111,7 +112,7 @@ struct PoolWindows {
     columns = Bins(x.width, out.width);
   }
 
-  // The number of window rows in all slices of a plane.
+  // Returns the number of window rows in all slices of a plane.
   int64_t out_rows() const { return out.depth * out.height; }
   const Window& SliceOf(int64_t row) const { return slices[static_cast<size_t>(row / out.height)]; }
   const Window& RowOf(int64_t row) const { return rows[static_cast<size_t>(row % out.height)]; }

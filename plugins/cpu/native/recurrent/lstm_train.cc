@@ -1,5 +1,5 @@
-// An LSTM in training. The states of a layer overwrite the states of the previous layer, which it
-// has already read.
+// An LSTM in training. The states of a layer overwrite the states of the previous layer after these
+// have been read.
 #include "recurrent/lstm_train.h"
 #include "recurrent/attributes.h"
 #include "recurrent/recurrent_products.h"
@@ -51,7 +51,7 @@ struct LstmTrainKernel {
  private:
   struct Buffers {
     T* zeros;    // [n, size]
-    T* cells;    // [n, size], the cells of the step
+    T* cells;    // [n, size], the cells of the current step
     T* weights;  // weight_hh in panels
     T* rows;     // if x has n before t: the inputs of a layer, then its states
   };
@@ -79,7 +79,7 @@ struct LstmTrainKernel {
     if (!lengths.empty()) ClearEnded(lengths, states);
   }
 
-  // Runs all steps of some rows of the batch.
+  // Runs all steps of a range of batch rows.
   void RunRows(const opwright::RunContext& ctx, int64_t layer, Part rows, T* gates, T* states,
                const Buffers& at, const std::vector<int64_t>& lengths) const {
     const int64_t first = rows.begin * s_.size, last = rows.end * s_.size;

@@ -1,5 +1,5 @@
-// Code shared by cpu.lstm_train and its gradient. For a unidirectional LSTM, only the gates are
-// kept, and the cells before each segment of steps; from these, the gradient recomputes the other
+// Code shared by cpu.lstm_train and its gradient. The LSTM is unidirectional. Only the gates, and
+// the cells before each segment of steps, are kept; from these, the gradient recomputes all other
 // cells and the states, one segment at a time.
 #ifndef OPWRIGHT_CPU_RECURRENT_LSTM_TRAIN_H_
 #define OPWRIGHT_CPU_RECURRENT_LSTM_TRAIN_H_
@@ -26,8 +26,8 @@ struct LstmTrainShape : RecurrentShape {
     return opwright::Status::Ok();
   }
 
-  // Sets the workspace and the estimate of either kernel: the arena memory of `take`, and the time
-  // for the multiplications.
+  // Sets the workspace of a kernel to the arena memory that `take` allocates, and its estimate to
+  // the time for the multiplications.
   template <typename T, typename Take>
   void Request(opwright::PrepareContext& ctx, int64_t per_nanosecond, const Take& take) const {
     Arena<T> arena(nullptr);
@@ -40,7 +40,7 @@ struct LstmTrainShape : RecurrentShape {
   int64_t each() const { return n * size; }
   int64_t parts() const { return (steps + part_steps - 1) / part_steps; }
 
-  // Segments are counted from the end, so the first one may be shorter.
+  // Segments are counted from the end, so the first segment may be shorter.
   Part StepsOf(int64_t part) const {
     const int64_t end = steps - (parts() - 1 - part) * part_steps;
     return {std::max<int64_t>(0, end - part_steps), end};

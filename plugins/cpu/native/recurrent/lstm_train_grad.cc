@@ -1,6 +1,6 @@
 // The gradient of an LSTM in training, which processes segments of steps from the last to the
-// first. The pre-activation gradients may use the memory of the gates; only the gradients of one
-// segment, with the cells and states of its steps and their gradients, need separate memory.
+// first. The pre-activation gradients may overwrite the gates. Separate memory is allocated only
+// for one segment: the cells and states of its steps, and their gradients.
 #include "recurrent/attributes.h"
 #include "recurrent/lstm_train.h"
 #include "recurrent/recurrent_products.h"
@@ -57,7 +57,7 @@ struct LstmTrainGradKernel {
     T* weights;  // weight_hh in panels
   };
 
-  // The work of one thread: some rows of the batch, for one segment.
+  // The work of one thread: a range of batch rows in one segment.
   struct Task {
     const opwright::RunContext& ctx;
     const Buffers& at;
@@ -99,7 +99,7 @@ struct LstmTrainGradKernel {
     if (layer == 0) WriteFirst(ctx, steps, at);
   }
 
-  // Returns the output gradient of a layer in some steps; NULL stands for zeros.
+  // Returns the output gradient of a layer in `steps`; NULL means zeros.
   const T* FlowOf(const opwright::RunContext& ctx, int64_t layer, Part steps,
                   const Buffers& at) const {
     if (layer + 1 < s_.layers) {
@@ -113,7 +113,7 @@ struct LstmTrainGradKernel {
     return at.flow;
   }
 
-  // Writes the gradients of the first layer's weight_ih and of x.
+  // Writes the gradients of x and of weight_ih of the first layer.
   void WriteFirst(const opwright::RunContext& ctx, Part steps, const Buffers& at) const {
     const int64_t before = steps.begin * s_.n * s_.inputs;
     const T* x = ctx.input(0).template data<T>();
@@ -132,7 +132,7 @@ struct LstmTrainGradKernel {
     }
   }
 
-  // Copies some steps of one row, from [n, t, width] to [steps, n, width] or back.
+  // Copies `steps` of one row from [n, t, width] to [steps, n, width], or back.
   template <bool kGather>
   void CopyRow(const T* from, int64_t row, Part steps, int64_t width, T* to) const {
     for (int64_t step = steps.begin; step < steps.end; ++step) {
@@ -142,7 +142,7 @@ struct LstmTrainGradKernel {
     }
   }
 
-  // Writes the input gradient of a layer in some steps.
+  // Writes the input gradient of a layer in `steps`.
   void WriteSourceGrad(const opwright::RunContext& ctx, int64_t layer, Part steps, T* to) const {
     const int64_t inputs = s_.InputsOf(layer), rows = (steps.end - steps.begin) * s_.n;
     ParallelGemm<T>(gemm_,
@@ -167,7 +167,7 @@ struct LstmTrainGradKernel {
             ctx.has_input(kLengths)};
   }
 
-  // Runs a segment's steps for some rows of the batch: forward to recompute the cells, then
+  // Runs the steps of a segment for a range of batch rows, forward to recompute the cells, then
   // backward.
   void RunRows(const Task& task) const {
     const Part steps = s_.StepsOf(task.part);
@@ -194,7 +194,7 @@ struct LstmTrainGradKernel {
     AddThroughState<T>(gemm_, s_.kind, {weight, s_.size, 1, PacksWeights()}, back);
   }
 
-  // Returns, for a step of the segment, the results of RunStep, its input cell and its output cell.
+  // Returns the results of RunStep for a step of the segment, with its input cell and output cell.
   StepRows<T> RowsOf(const Task& task, int64_t step) const {
     const int64_t before = step - s_.StepsOf(task.part).begin, first = task.rows.begin * s_.size;
     T* cell = task.at.cells + before * s_.each() + first;
@@ -204,7 +204,8 @@ struct LstmTrainGradKernel {
     return rows;
   }
 
-  // Returns, for the step before the segment, its gates, its cell and the destination of its state.
+  // Returns the gates and the cell of the step before the segment, and the destination of its
+  // state.
   StepRows<T> RowsBefore(const Task& task) const {
     const int64_t first = task.rows.begin * s_.size;
     StepRows<T> rows = GatesOfStep(task, s_.StepsOf(task.part).begin - 1);

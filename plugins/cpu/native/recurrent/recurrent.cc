@@ -1,5 +1,4 @@
-// lstm, gru and rnn: one product computes the contribution of x to all steps, then the steps
-// follow.
+// lstm, gru and rnn. One product computes the contribution of x to all steps; then the steps run.
 #include "recurrent/recurrent.h"
 #include "common/widened.h"
 #include "recurrent/attributes.h"
@@ -24,7 +23,8 @@ struct RecurrentKernel {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const RecurrentAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(MakeRecurrentShape(ctx, kHasCell, kHasGates, attrs, &s_));
     gemm_ = BestGemm<T>();
-    // Whether states are joined into a copy; otherwise the next layer reads the states themselves.
+    // Whether the states of a layer are joined into a copy; otherwise, the next layer reads them in
+    // place.
     joins_ = s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || ctx.has_input(kLengths)));
     PackWeights(ctx);
     Arena<T> arena(nullptr);
@@ -34,8 +34,8 @@ struct RecurrentKernel {
     return opwright::Status::Ok();
   }
 
-  // Requests packed copies of weight_ih for the product over all steps, transposed, and of
-  // weight_hh for the product of a step.
+  // Packs weight_ih, transposed, for the product over all steps, or weight_hh for the product of a
+  // step.
   opwright::Status Pack(const opwright::RunContext& ctx, uint32_t arg,
                         const opwright::InputTensor& weight, void* packed) const {
     const T* data = weight.data<T>();
@@ -95,7 +95,7 @@ struct RecurrentKernel {
   struct Buffers {
     T* zeros;    // [n, size]
     T* source;   // the input of a layer, if it must be concatenated
-    T* weights;  // weight_hh of each direction, in panels, if it is not packed already
+    T* weights;  // weight_hh of each direction, in panels, unless it is packed
   };
 
   Buffers TakeBuffers(Arena<T>* arena) const {
@@ -140,7 +140,7 @@ struct RecurrentKernel {
         ctx.has_input(4) ? ctx.input(4, static_cast<uint32_t>(i)).template data<T>() : nullptr;
     const T* weight = is_packed_ ? ctx.input(2, static_cast<uint32_t>(i)).template data<T>()
                                  : buffers.weights + d * s_.gates() * s_.size;
-    // With only one row and one direction, threads share the products of each step.
+    // If there is only one row and one direction, threads share the products of each step.
     const int32_t n_threads = s_.directions * s_.n == 1 ? ctx.n_threads() : 1;
     for (int64_t k = 0; k < s_.steps; ++k) {
       const int64_t step = d == 1 ? s_.steps - 1 - k : k;

@@ -39,7 +39,7 @@ struct RecurrentShape {
   }
 };
 
-// Makes the shape of a kernel whose slots 0 to 2 are x, weight_ih and weight_hh.
+// Makes the shape for a kernel whose slots 0 to 2 are x, weight_ih and weight_hh.
 inline opwright::Status MakeRecurrentShape(opwright::PrepareContext& ctx, bool has_cell,
                                            bool has_gates, const RecurrentAttrs& attrs,
                                            RecurrentShape* shape) {
@@ -59,7 +59,7 @@ inline opwright::Status MakeRecurrentShape(opwright::PrepareContext& ctx, bool h
   return opwright::Status::Ok();
 }
 
-// Allocates consecutive blocks of a workspace; with a NULL workspace, only counts their size.
+// Allocates consecutive blocks of a workspace. If the workspace is NULL, only adds up their sizes.
 template <typename T>
 class Arena {
  public:
@@ -76,7 +76,8 @@ class Arena {
   int64_t taken_ = 0;
 };
 
-// Computes a product in several threads, each of which computes some rows; b may be in panels.
+// Computes a product in several threads, each of which computes a range of rows; b may be in
+// panels.
 template <typename T>
 void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads,
                   bool in_panels = false) {
@@ -97,16 +98,16 @@ void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads,
               });
 }
 
-// The rows of all steps that a layer reads.
+// The input rows of a layer for all steps.
 template <typename T>
 struct LayerSource {
   const T* data;
   int64_t inputs;
 };
 
-// Computes the source's contribution to the pre-activations of all steps, for entry `i` of the
-// parameter lists, with the biases that only affect the sum. Slots 1 to 4 are the parameters; the
-// first is transposed if it is in panels.
+// Computes the contribution of the source to the pre-activations of all steps, for entry `i` of the
+// parameter lists, including the biases that only affect the sum. Slots 1 to 4 are the parameters;
+// weight_ih is transposed if it is in panels.
 template <typename T>
 void WriteSums(const RecurrentShape& s, GemmFn<T> gemm, const opwright::RunContext& ctx, uint32_t i,
                const LayerSource<T>& source, T* sums, bool in_panels = false) {
@@ -133,8 +134,8 @@ void SwapAxes(const T* from, int64_t a, int64_t b, int64_t width, T* to) {
   }
 }
 
-// Writes the output of a layer: the states of its directions side by side, and 0 after the end of a
-// sequence. `states` points to the states of the first direction.
+// Writes the output of a layer, which is the states of its directions side by side, and 0 after the
+// end of a sequence. `states` points to the states of the first direction.
 template <typename T>
 void JoinStates(const RecurrentShape& s, const T* states, const std::vector<int64_t>& lengths,
                 T* joined) {

@@ -1,4 +1,4 @@
-// lstm_cell and gru_cell: one step of lstm and gru, with some rows of the batch per thread.
+// lstm_cell and gru_cell: one step of lstm and gru, with a range of batch rows per thread.
 #include "recurrent/recurrent_cells.h"
 #include "common/widened.h"
 #include "recurrent/recurrent_products.h"

@@ -57,7 +57,7 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
                const Buffers& at) const {
     const int64_t size = s_.size, width = s_.width(), first = begin * size;
     StepBack<T> back{};
-    // The backward step reads the results of the step, but no output state.
+    // The backward step reads the results of the step except for its output state.
     back.at = {rows,
                size,
                nullptr,

@@ -1,5 +1,5 @@
-// The gradients of lstm, gru and rnn: all backward steps, then the gradients of the weights and of
-// x as products over all steps.
+// The gradients of lstm, gru and rnn: the backward steps, then the gradients of the weights and of
+// x as products over many steps.
 #include "common/widened.h"
 #include "recurrent/attributes.h"
 #include "recurrent/recurrent.h"
@@ -66,15 +66,16 @@ struct RecurrentGradKernel {
   struct Buffers {
     T* zeros;       // [n, size]
     T* source;      // a layer's input
-    T* flow;        // the gradient of its output, then of its input
+    T* flow;        // the gradient of the layer's output, then of its input
     T* parts;       // the pre-activation gradients of some steps, per direction
     T* state_grad;  // [directions, n, size]
     T* cell_grad;
     T* weights;  // weight_hh of each direction, in panels
   };
 
-  // Returns the destination of a layer's input gradient; NULL if it is not requested. Steps run
-  // backward, and narrower rows are at the end, so they never overwrite unread rows of `flow`.
+  // Returns the destination of a layer's input gradient, or NULL if it is not requested. Steps run
+  // backward, and narrower rows are written to the end, so they never overwrite unread rows of
+  // `flow`.
   T* TargetOf(const opwright::RunContext& ctx, int64_t layer, const Buffers& at) const {
     if (layer > 0) return at.flow;
     if (!ctx.has_output(0)) return nullptr;
@@ -82,8 +83,8 @@ struct RecurrentGradKernel {
     return at.flow + s_.rows() * (std::max(s_.inputs, s_.joined()) - s_.inputs);
   }
 
-  // Processes one layer, some steps at a time. `flow` is its output gradient, or NULL for zeros;
-  // `to` receives its input gradient and may be `flow`, or NULL if it is not requested.
+  // Processes one layer, StepsAtOnce() steps at a time. `flow` is its output gradient, or NULL for
+  // zeros; `to` receives its input gradient and may be `flow`, or NULL if it is not requested.
   void RunLayer(const opwright::RunContext& ctx, int64_t layer, const T* flow, T* to,
                 const Buffers& at, const std::vector<int64_t>& lengths) const {
     const T* source = SourceOf(ctx, layer, lengths, at.source);
@@ -119,9 +120,9 @@ struct RecurrentGradKernel {
     } while (steps.end > 0);
   }
 
-  // The number of steps whose pre-activation gradients are in memory at once, with enough rows for
-  // efficient products. The two directions process the steps from opposite ends, and need all
-  // steps.
+  // Returns the number of steps whose pre-activation gradients are in memory at once, with enough
+  // rows for efficient products. Two directions process the steps from opposite ends, so all steps
+  // are needed.
   int64_t StepsAtOnce() const {
     constexpr int64_t kRows = 512;
     if (s_.directions > 1) return std::max<int64_t>(s_.steps, 1);
@@ -131,7 +132,8 @@ struct RecurrentGradKernel {
   // For few steps, packing takes longer than it saves.
   bool PacksWeights() const { return s_.steps >= 4; }
 
-  // Whether a layer's input is a copy rather than x or the states of the previous layer.
+  // Returns whether the input of a layer is a copy rather than x or the states of the previous
+  // layer.
   bool CopiesSource() const {
     return s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || has_lengths_));
   }
@@ -179,7 +181,7 @@ struct RecurrentGradKernel {
 
   T* PartsOf(const Buffers& at, int64_t d) const { return at.parts + d * s_.rows() * s_.width(); }
 
-  // Runs some backward steps of some rows of the batch.
+  // Runs the backward pass through `steps` for a range of batch rows.
   void RunRows(const opwright::RunContext& ctx, int64_t i, int64_t d, Part steps, Part rows,
                const T* flow, const Buffers& at, const std::vector<int64_t>& lengths) const {
     const int64_t each = s_.n * s_.size, first = rows.begin * s_.size, last = rows.end * s_.size;
@@ -231,7 +233,8 @@ struct RecurrentGradKernel {
     std::copy(grad + first, grad + last, ctx.output(slot).template data<T>() + i * each + first);
   }
 
-  // Adds the input gradient of a layer in some steps, summed over its directions.
+  // Adds the contribution of direction d to the input gradient of a layer; direction 0 initializes
+  // it.
   void AddSourceGrad(const opwright::RunContext& ctx, int64_t layer, int64_t d, int64_t rows,
                      const Buffers& at, T* to) const {
     const auto i = static_cast<uint32_t>(layer * s_.directions + d);

@@ -1,4 +1,5 @@
-// The products of some rows of one step of a recurrent layer with weight_hh, forward and backward.
+// The products with weight_hh in one step of a recurrent layer, forward and backward, for a range
+// of rows.
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_PRODUCTS_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_PRODUCTS_H_
 
@@ -12,7 +13,7 @@
 
 namespace opwright_cpu {
 
-// A matrix [rows, columns] that every step multiplies with. Element (p, j) is at data[p * row + j *
+// A matrix [rows, columns] by which every step multiplies. Element (p, j) is at data[p * row + j *
 // column], unless the matrix is in panels as written by PackPanels.
 template <typename T>
 struct StepWeight {
@@ -45,7 +46,7 @@ void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to)
   }
 }
 
-// Computes the panels from `begin` to `end` of a product.
+// Computes the panels [begin, end) of a product.
 template <typename T>
 void MultiplyPanels(GemmFn<T> gemm, GemmCall<T> call, const T* weight, bool backward, int64_t begin,
                     int64_t end) {
@@ -62,9 +63,9 @@ void MultiplyPanels(GemmFn<T> gemm, GemmCall<T> call, const T* weight, bool back
   }
 }
 
-// Computes the product of `call` with a weight instead of b. A step that traverses the panels
-// `backward` begins with the panels that the previous step left in the cache, which may be smaller
-// than the weight. Threads share the panels of a product that takes longer than waking them.
+// Computes the product of `call` with a weight in place of b. Traversing the panels `backward` in
+// every second step reuses the panels that the previous step left in the cache, which may be
+// smaller than the weight. Threads share the panels if the product takes longer than waking them.
 template <typename T>
 void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weight,
                     bool backward = false, int32_t n_threads = 1) {
@@ -84,14 +85,14 @@ void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weigh
               });
 }
 
-// The number of gates to which x and the state contribute jointly; a GRU's n, which follows, stays
-// separate.
+// Returns the number of gates to which x and the state contribute jointly. The gate n of a GRU,
+// which follows, is separate.
 constexpr int64_t SharedGates(Recurrent kind) {
   return kind == Recurrent::kGru ? 2 : GatesOf(kind);
 }
 
-// Returns weight_hh [gates, size] for a forward step, transposed, or for a backward step. In
-// panels, the shared gates come first, then the separate gates.
+// PackForward packs weight_hh [gates, size] for a forward step, transposed; PackBack packs it for a
+// backward step. In panels, the shared gates come first, then the separate gates.
 template <typename T>
 StepWeight<T> PackForward(Recurrent kind, const T* weight, int64_t size, T* to) {
   const int64_t shared = SharedGates(kind) * size, apart = GatesOf(kind) * size - shared;
@@ -108,8 +109,8 @@ StepWeight<T> PackBack(Recurrent kind, const T* weight, int64_t size, T* to) {
   return {to, size, 1, true};
 }
 
-// Adds the state's contribution (state × weight_hh) to the gate pre-activations. The contribution
-// to a GRU's n stays separate, with its bias.
+// Adds the contribution of the state (state × weight_hh) to the gate pre-activations. The
+// contribution to the gate n of a GRU is stored separately, with its bias.
 template <typename T>
 void AddState(GemmFn<T> gemm, Recurrent kind, int64_t rows, int64_t size, const T* state,
               StepWeight<T> weight, const T* bias, T* sums, bool backward = false,
@@ -130,7 +131,7 @@ void AddState(GemmFn<T> gemm, Recurrent kind, int64_t rows, int64_t size, const 
   AddBias(bias + 2 * size, rows, size, width, sums + 3 * size);
 }
 
-// Adds the gradient through the product with weight_hh to the gradient of the state.
+// Adds the gradient through the product with weight_hh to the state gradient.
 template <typename T>
 void AddThroughState(GemmFn<T> gemm, Recurrent kind, StepWeight<T> weight,
                      const StepBack<T>& back) {

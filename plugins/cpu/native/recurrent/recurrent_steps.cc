@@ -138,8 +138,8 @@ OPWRIGHT_CPU_CLONES void RunStep(Recurrent kind, const StepRows<T>& at) {
   }
 }
 
-// Prefetch distance in rows. Only the gates take time to load, and a row is often a page long,
-// where hardware prefetching stops.
+// Prefetch distance in rows. Only loads of the gates are slow, since a row is often as long as a
+// page, at whose end hardware prefetching stops.
 constexpr int64_t kAhead = 2;
 
 template <typename T>

@@ -1,5 +1,5 @@
-// One step of a recurrent layer, forward or backward, for some rows of the batch: the work between
-// the products. The gates of a row are contiguous, WidthOf(kind) * size numbers.
+// The work between the products in one step of a recurrent layer, forward or backward, for a range
+// of batch rows. The gates of a row are WidthOf(kind) * size contiguous values.
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_STEPS_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_STEPS_H_
 
@@ -10,12 +10,13 @@ namespace opwright_cpu {
 
 enum class Recurrent { kLstm, kGru, kTanh, kRelu };
 
-// The number of gates in a weight: i, f, g and o; r, z and n; or one.
+// Returns the number of gates in a weight: 4 for an LSTM (i, f, g, o), 3 for a GRU (r, z, n),
+// otherwise 1.
 constexpr int64_t GatesOf(Recurrent kind) {
   return kind == Recurrent::kLstm ? 4 : kind == Recurrent::kGru ? 3 : 1;
 }
-// The number of values stored per element of a step. A GRU's fourth value is the state's
-// contribution to n, separate from the contribution of x.
+// Returns the number of values stored per element of a step. The fourth value of a GRU is the
+// contribution of the state to n, separate from the contribution of x.
 constexpr int64_t WidthOf(Recurrent kind) { return GatesOf(kind) == 1 ? 1 : 4; }
 
 // Rows of one step; all arrays except `gates` have `size` elements per row.
@@ -35,7 +36,7 @@ struct StepRows {
 template <typename T>
 void RunStep(Recurrent kind, const StepRows<T>& at);
 
-// Recomputes the cells of an LSTM from the gates of RunStep, bitwise identical.
+// Recomputes the cells of an LSTM, bitwise identical, from the gates that RunStep stored.
 template <typename T>
 void RunCellsAgain(const StepRows<T>& at);
 
@@ -43,10 +44,9 @@ void RunCellsAgain(const StepRows<T>& at);
 template <typename T>
 void RunStatesAgain(const StepRows<T>& at);
 
-// The gradients through one step. `state_grad` and `cell_grad` are updated in place, from the
-// gradients of the step's outputs to the gradients of its inputs, without the contribution through
-// the products. `parts` receives the pre-activation gradients, in rows like `gates`, and may alias
-// `gates`.
+// The gradients through one step. `state_grad` and `cell_grad` are updated in place, from output
+// gradients to input gradients of the step, without the contribution through the products. `parts`
+// receives the pre-activation gradients, in rows like `gates`, and may alias `gates`.
 template <typename T>
 struct StepBack {
   StepRows<T> at;
@@ -61,8 +61,7 @@ struct StepBack {
 template <typename T>
 void RunStepBack(Recurrent kind, const StepBack<T>& back);
 
-// Initializes the gradient of a state that the loss depends on directly with `given`, or with zeros
-// if it is NULL.
+// Initializes a state gradient with `given`, or with zeros if `given` is NULL.
 template <typename T>
 void StartGrad(const T* given, int64_t n, T* grad) {
   if (given == nullptr) {
@@ -72,7 +71,7 @@ void StartGrad(const T* given, int64_t n, T* grad) {
   }
 }
 
-// Adds a bias to rows of n numbers, which are `stride` apart.
+// Adds a bias to rows of n elements, which are `stride` apart.
 template <typename T>
 void AddBias(const T* bias, int64_t rows, int64_t n, int64_t stride, T* x);
 

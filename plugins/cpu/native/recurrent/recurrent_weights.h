@@ -11,12 +11,11 @@
 
 namespace opwright_cpu {
 
-// Writes the gradients of one direction of one layer, which is entry `index` of the parameter
-// lists; these begin with weight_ih in `slot`. `h0` is the state before all steps, or NULL.
-// `states` are the results of the steps from `first_state` on, which may be the step before
+// Writes the weight and bias gradients of one direction of one layer, which is entry `index` of the
+// parameter lists. The lists begin with weight_ih in `slot`. `h0` is the state before all steps, or
+// NULL. `states` are the results of the steps from `first_state` on, which may be the step before
 // `steps`. `parts` are the pre-activation gradients of `steps`. The last steps are processed first,
-// and the contributions of earlier steps are added. For the reverse direction, `steps` contains all
-// steps.
+// and earlier steps add their contributions. For the reverse direction, `steps` contains all steps.
 template <typename T>
 struct WeightGrads {
   const RecurrentShape& s;
@@ -32,7 +31,7 @@ struct WeightGrads {
   const T* parts;
   bool has_lengths = false;  // elements beyond the lengths may be NaN and must not contribute
 
-  // Writes the gradient of weight_ih if it is requested; `source` is the layer's input in `steps`.
+  // Writes the gradient of weight_ih if it is requested; `source` is the layer input in `steps`.
   void WriteSource(const T* source, int64_t inputs) const {
     T* grad = Out(0);
     if (grad == nullptr) return;
@@ -47,7 +46,7 @@ struct WeightGrads {
   void WriteState() const {
     const int64_t size = s.size, gates = s.gates();
     const bool is_gru = s.kind == Recurrent::kGru;
-    // A GRU's n receives the state's contribution separately.
+    // In a GRU, the contribution of the state to n is separate.
     const int64_t shared = is_gru ? 2 * size : gates;
     if (T* grad = Out(1)) {
       WriteStateGrad(parts, shared, grad);
@@ -62,8 +61,8 @@ struct WeightGrads {
 
  private:
   int64_t rows() const { return (steps.end - steps.begin) * s.n; }
-  // The factor of previous results: 0 for the last steps, which are processed first, and 1 for
-  // earlier steps, which add to the results.
+  // Returns the factor of previous results, which is 0 for the last steps, since they are processed
+  // first, and 1 for earlier steps, which add to the results.
   T kept() const { return steps.end == s.steps ? T(0) : T(1); }
 
   T* Out(uint32_t parameter) const {
@@ -76,7 +75,8 @@ struct WeightGrads {
     AddRows(part, rows(), columns, s.width(), sums);
   }
 
-  // grad = kept * grad + part^T y, for `columns` columns of `part` and `rows` rows of both.
+  // Computes grad = kept * grad + part^T y, for `columns` columns of `part` and `rows` rows of
+  // both.
   void Multiply(const T* part, int64_t columns, int64_t rows, const T* y, int64_t n, T kept,
                 T* grad) const {
     ParallelGemm<T>(gemm,

@@ -1,4 +1,4 @@
-// argmax and argmin along one axis: the first of equal elements wins, and NaN precedes every
+// argmax and argmin along one axis. The first of equal elements wins, and NaN precedes every
 // number.
 #include <algorithm>
 
@@ -25,8 +25,8 @@ OPWRIGHT_CPU_INLINE bool TakesPlaceOf(T x, T best) {
   return Extremum<T, kMax>::IsBetter(x, best) | ((x != x) & (best == best));
 }
 
-// A block whose extremum is not better cannot contain the first position. The next elements, even
-// beyond this line, are prefetched, because memory would otherwise be idle during a position
+// A block whose extremum is not better than the best one so far cannot contain the first position.
+// Elements are prefetched beyond this block and line, so memory is not idle during a position
 // search.
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
@@ -44,7 +44,7 @@ OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
   const auto is_best = [=](int64_t i) OPWRIGHT_CPU_TERM {
     return (x[i] == best) | ((x[i] != x[i]) & (best != best));
   };
-  // The remaining elements are compared together, without one branch per element.
+  // Elements are compared in groups, so there is one branch per group instead of one per element.
   int64_t i = block;
   for (; i + kScan <= n; i += kScan) {
     int found = 0;

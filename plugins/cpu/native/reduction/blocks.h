@@ -1,4 +1,4 @@
-// Sums and extrema of one contiguous run, which must be inlined into functions with clones.
+// Sums and extrema of one contiguous run. They must be inlined into functions with clones.
 #ifndef OPWRIGHT_CPU_REDUCTION_BLOCKS_H_
 #define OPWRIGHT_CPU_REDUCTION_BLOCKS_H_
 
@@ -48,7 +48,7 @@ OPWRIGHT_CPU_INLINE T SumOf(const T* x, int64_t n) {
   return SumOver<T>(n, [x](int64_t i) OPWRIGHT_CPU_TERM { return x[i]; });
 }
 
-// Returns the largest of n numbers, or -inf (or the least integer) if n is 0. NaN is skipped.
+// Returns the largest of n numbers, or -inf (for integers, the least integer) if n is 0. Skips NaN.
 template <typename T>
 OPWRIGHT_CPU_INLINE T MaxOf(const T* x, int64_t n) {
   T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
@@ -58,7 +58,7 @@ OPWRIGHT_CPU_INLINE T MaxOf(const T* x, int64_t n) {
   return best;
 }
 
-// The rule for sums. Integers are summed in a different type than they are stored in.
+// The rule for sums. Integers are summed in a different type from the one in which they are stored.
 template <typename T>
 struct Sum {
   template <typename In>
@@ -88,7 +88,8 @@ struct Prod {
   }
 };
 
-// The rule for any and all: whether any element, or every element, is nonzero. NaN is nonzero.
+// The rule for any and all, which test whether any element or every element is nonzero. NaN is
+// nonzero.
 template <bool kAll>
 struct Truth {
   template <typename In>
@@ -109,7 +110,7 @@ struct Truth {
   }
 };
 
-// The rule for maxima and minima: NaN wins.
+// The rule for maxima and minima; NaN wins.
 template <typename T, bool kMax>
 struct Extremum {
   static OPWRIGHT_CPU_INLINE T Of(T x) { return x; }
@@ -145,7 +146,7 @@ struct Extremum {
     return has_nan != 0 ? std::numeric_limits<T>::quiet_NaN() : best;
   }
 
-  // Integers need no flag, which is wider than short integers and would reduce their lanes.
+  // Integers do not need the flag, which is wider than short integers and would reduce their lanes.
 
   static OPWRIGHT_CPU_INLINE T RowOfIntegers(const T* x, int64_t n) {
     T best = x[0];

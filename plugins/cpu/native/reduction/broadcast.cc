@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The size in bytes up to which a repeated block is doubled; beyond, a block of this size is copied
+// A repeated block is doubled up to this size in bytes. Beyond it, a block of this size is copied
 // repeatedly, so the source stays in the L1 cache.
 constexpr int64_t kDoubledBytes = 16384;
 
@@ -37,14 +37,13 @@ Broadcast::Broadcast(const std::vector<int64_t>& dims, const std::vector<bool>& 
     out_stride *= span.size;
     if (!span.reduced) x_stride *= span.size;
   }
-  // Threads share the loops down to a depth at which the number of pieces suffices for equal
-  // shares.
+  // Threads divide the loops down to a depth at which there are enough pieces for equal shares.
   while (split_ + 1 < loops_.size() && n_pieces_ * loops_[split_].size < 64) {
     n_pieces_ *= loops_[split_++].size;
   }
 }
 
-// Runs the steps [begin, end) of one loop.
+// Runs iterations [begin, end) of one loop.
 template <typename T>
 void Broadcast::Write(size_t loop, int64_t begin, int64_t end, const T* x, T* out) const {
   const Loop& here = loops_[loop];

@@ -1,4 +1,4 @@
-// Repeats an array along some axes, which is the reverse of a reduction.
+// Repeats an array along axes, which is the reverse of a reduction.
 #ifndef OPWRIGHT_CPU_REDUCTION_BROADCAST_H_
 #define OPWRIGHT_CPU_REDUCTION_BROADCAST_H_
 
@@ -13,13 +13,14 @@ namespace opwright_cpu {
 class Broadcast {
  public:
   Broadcast() = default;
-  // Broadcasts to `dims`, repeating along some of these axes; item_bytes may be 1, 2, 4 or 8.
+  // Broadcasts to `dims` by repeating along the axes in `repeated`; item_bytes must be 1, 2, 4 or
+  // 8.
   Broadcast(const std::vector<int64_t>& dims, const std::vector<bool>& repeated, size_t item_bytes);
 
   void Run(const void* x, void* out, int32_t n_threads) const;
 
  private:
-  // One run of axes with its strides; the source stride is 0 if the run is repeated.
+  // A run of adjacent axes with its strides; the source stride is 0 if the run is repeated.
   struct Loop {
     int64_t size;
     int64_t x_stride;
@@ -32,7 +33,7 @@ class Broadcast {
   void Write(size_t loop, int64_t begin, int64_t end, const T* x, T* out) const;
 
   std::vector<Loop> loops_;
-  size_t split_ = 0;      // index of the loop that threads share
+  size_t split_ = 0;      // index of the loop that threads divide
   int64_t n_pieces_ = 1;  // number of times that this loop is run
   int64_t numel_ = 0;
   size_t item_bytes_ = 0;

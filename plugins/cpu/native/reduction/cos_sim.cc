@@ -12,7 +12,8 @@
 namespace opwright_cpu {
 namespace {
 
-// A pair of vectors: their offsets, element strides, and the indices of their norms.
+// A pair of vectors, as their offsets and their line indices, which are also the indices of their
+// norms.
 struct Pair {
   int64_t x, y;
   int64_t x_line, y_line;
@@ -39,7 +40,7 @@ class Pairs {
 
   int64_t count() const { return count_; }
   int64_t length() const { return x_.length; }
-  bool is_plain() const { return is_plain_; }  // no axis broadcasts, so lines share no vectors
+  bool is_plain() const { return is_plain_; }  // no axis broadcasts, so no vector is shared
   const Lines& x() const { return x_; }
   const Lines& y() const { return y_; }
 
@@ -81,7 +82,7 @@ OPWRIGHT_CPU_INLINE T SumOfSquares(const T* x, int64_t n, int64_t stride) {
   return SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i * stride] * x[i * stride]; });
 }
 
-// Returns the number of squares that overflow or underflow.
+// Computes the norms; returns the number of norms whose squares overflow or underflow.
 template <typename T>
 OPWRIGHT_CPU_CLONES int64_t FindNorms(const T* x, const Lines& lines, int64_t begin, int64_t end,
                                       T epsilon, T* norms) {
@@ -96,8 +97,8 @@ OPWRIGHT_CPU_CLONES int64_t FindNorms(const T* x, const Lines& lines, int64_t be
   return n_extreme;
 }
 
-// Recomputes norms whose squares have overflowed or underflowed; a norm that is bounded by an
-// ordinary epsilon is already correct.
+// Recomputes the norms whose squares overflow or underflow. A norm that an ordinary epsilon bounds
+// is already correct.
 template <typename T>
 void FindExtremeNorms(const T* x, const Lines& lines, int64_t begin, int64_t end, T epsilon,
                       T* norms) {
@@ -127,7 +128,7 @@ int64_t PairGrain(int64_t length) {
   return std::max<int64_t>(1, kElementGrain / std::max<int64_t>(length, 1));
 }
 
-// Rejects scalars, and shapes that would broadcast vectors or have different ranks.
+// Rejects scalars, shapes with different ranks, and shapes that would broadcast vectors.
 opwright::Status CheckPair(const opwright::Shape& x, const opwright::Shape& y, int64_t axis) {
   if (x.rank() > 0 && x.rank() == y.rank() && x.dim(axis) == y.dim(axis)) {
     return opwright::Status::Ok();
@@ -179,7 +180,7 @@ struct CosSimKernel {
   Pairs pairs_;
 };
 
-// The values of one pair that the gradient of one side needs.
+// The values of a pair from which the gradient of one side is computed.
 template <typename T>
 struct Derivatives {
   T norm;
@@ -221,7 +222,7 @@ struct CosSimGradKernel {
     const int64_t strides[] = {pairs_.x().inner, pairs_.y().inner};
     const int64_t n = pairs_.length();
     const T epsilon = static_cast<T>(attrs.epsilon), scale = static_cast<T>(attrs.scale);
-    // A repeated vector sums the gradients of several lines, in one thread.
+    // If vectors are repeated, one thread sums the gradients of the lines that share a vector.
     const int32_t n_threads = pairs_.is_plain() ? ctx.n_threads() : 1;
     for (uint32_t side = 0; side < 2; ++side) {
       if (!ctx.has_output(side)) continue;

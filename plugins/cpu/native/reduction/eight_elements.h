@@ -1,5 +1,6 @@
-// How a reduction of columns joins eight rows: integers and truth values in types narrower than the
-// result, so a vector has more of them and is converted once instead of eight times.
+// Combines eight rows in a reduction of columns. Integers and truth values are combined in types
+// narrower than the result, so a vector holds more of them and is converted once instead of eight
+// times.
 #ifndef OPWRIGHT_CPU_REDUCTION_EIGHT_ELEMENTS_H_
 #define OPWRIGHT_CPU_REDUCTION_EIGHT_ELEMENTS_H_
 
@@ -12,15 +13,15 @@
 namespace opwright_cpu::reducer {
 
 // An integer type of 32 or 64 bits with the same signedness that is at least twice as wide; `T` if
-// In has 64 bits. GCC already chooses 16-bit vectors where these suffice, and single 16-bit
-// elements would have to be extended again.
+// In has 64 bits. 16 bits are not used, since GCC already chooses 16-bit vectors if they suffice,
+// and single 16-bit elements would have to be extended again.
 template <typename T, typename In>
 using TwiceAsWide = std::conditional_t<
     sizeof(In) < 4, std::conditional_t<std::is_signed_v<In>, int32_t, uint32_t>,
     std::conditional_t<sizeof(In) == 4, std::conditional_t<std::is_signed_v<In>, int64_t, uint64_t>,
                        T>>;
 
-// Combines pairs, then pairs of pairs, then both halves; at(i) is element i of eight.
+// Combines pairs, then pairs of pairs, then both halves. at(i) returns element i of the eight.
 template <typename T, typename Rule, typename In, typename = void>
 struct EightElements {
   template <typename At>
@@ -67,8 +68,8 @@ struct EightElements<T, Prod<T>, In, IfWidened<T, In>> {
   }
 };
 
-// Whether any is zero or nonzero, in integers as wide as an element; of 64 bits these are no
-// faster.
+// Tests for any zero or any nonzero element in integers as wide as an element. For 64-bit elements
+// this would not be faster.
 template <bool kAll, typename In>
 struct EightElements<uint8_t, Truth<kAll>, In, std::enable_if_t<(sizeof(In) < 8)>> {
   using Flag = std::conditional_t<sizeof(In) == 1, uint8_t,

@@ -1,4 +1,4 @@
-// Blocks of rows of 16-bit floats that fit into the L1 cache after widening.
+// Blocks of rows of 16-bit floats, which fit into the L1 cache after widening.
 #ifndef OPWRIGHT_CPU_REDUCTION_HALF_BLOCKS_H_
 #define OPWRIGHT_CPU_REDUCTION_HALF_BLOCKS_H_
 
@@ -25,7 +25,7 @@ struct HalfBlocks {
   int64_t length = 0;
   int64_t at_once = 0;  // rows per block
 
-  // Longer rows, and lines whose elements are not contiguous, are left to other kernels.
+  // Rejects longer rows and lines whose elements are not contiguous, which other kernels support.
   opwright::Status Make(const Lines& lines) {
     if (lines.inner != 1 || lines.length > kWidestRow) {
       return opwright::Status::Refused("is for rows of at most ", kWidestRow, " elements, got ",
@@ -37,7 +37,7 @@ struct HalfBlocks {
     return opwright::Status::Ok();
   }
 
-  // Calls function(row, n_rows) for the blocks of the rows [begin, end).
+  // Calls function(row, n_rows) for each block of the rows [begin, end).
   template <typename Function>
   void ForRows(int64_t begin, int64_t end, const Function& function) const {
     for (int64_t row = begin; row < end; row += at_once) {

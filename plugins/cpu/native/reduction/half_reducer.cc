@@ -10,16 +10,16 @@
 namespace opwright_cpu {
 namespace {
 
-// Floats that are widened at a time, at most half of the L1 cache.
+// Number of floats that are widened at a time; they fill at most half of the L1 cache.
 constexpr int64_t kWideFloats = 4096;
 constexpr int64_t kHalfStrip = 512;  // columns per chunk
-// Elements per chunk if threads share a line. The size is fixed so that results do not depend on
-// the number of threads.
+// Elements per chunk if several threads share a line. The size is fixed so that results do not
+// depend on the number of threads.
 constexpr int64_t kChunk = 65536;
 constexpr int64_t kManyPieces = 64;
 // Number of blocks summed separately so that long columns lose less precision.
 constexpr int64_t kBlocks = 32;
-// Shorter rows are widened many at a time.
+// For shorter rows, many are widened at a time.
 constexpr int64_t kLeastSummed = 16;
 
 template <typename Rule>
@@ -116,7 +116,7 @@ float* HalfReducer<Rule>::Run(const void* x, void* workspace, int32_t n_threads)
   return out;
 }
 
-// Reduces complete lines, one after the other.
+// Reduces complete lines one after the other.
 template <typename Rule>
 void HalfReducer<Rule>::ReduceRows(const char* x, int64_t begin, int64_t end, float* out) const {
   alignas(64) float wide[kWideFloats];

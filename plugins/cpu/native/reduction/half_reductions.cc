@@ -1,5 +1,5 @@
-// sum, mean, max, min and sum_like of 16-bit floats, and the gradients of sums. Data is read once,
-// reduced in float, and rounded once.
+// sum, mean, max, min and sum_like of 16-bit floats, and the gradients of sum and mean. Data is
+// read once, reduced in float, and rounded once.
 #include <limits>
 
 #include "reduction/attributes.h"
@@ -70,7 +70,8 @@ using MinOfHalves = HalfReductionKernel<Extremum<float, false>, false, AxesAttrs
 template <typename>
 using SumLikeOfHalves = HalfReductionKernel<Sum<float>, false, opwright::NoAttrs>;
 
-// x_grad of sum and mean: out_grad repeated, and for mean divided by the count. Slots: x, out_grad.
+// x_grad of sum and mean, which is out_grad repeated and, for mean, divided by the count. Slots: x,
+// out_grad.
 template <bool kMean>
 struct HalfSpreadKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

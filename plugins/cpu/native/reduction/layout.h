@@ -1,4 +1,4 @@
-// Shapes collapsed to few loops, which Prepare computes for Run.
+// Shapes that are collapsed to few loops in Prepare, for Run.
 #ifndef OPWRIGHT_CPU_REDUCTION_LAYOUT_H_
 #define OPWRIGHT_CPU_REDUCTION_LAYOUT_H_
 
@@ -20,7 +20,7 @@ struct Lines {
   int64_t numel() const { return outer * length * inner; }
 };
 
-// The array index of a line element; lines and elements are counted in memory order.
+// Returns the array index of an element of a line; lines and elements are counted in memory order.
 inline int64_t PlaceOf(const Lines& lines, int64_t line, int64_t element) {
   return (line / lines.inner * lines.length + element) * lines.inner + line % lines.inner;
 }
@@ -41,7 +41,7 @@ inline size_t FromFront(int64_t axis, int32_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + rank : axis);
 }
 
-// A 0-d array is one line of one element.
+// Returns the lines along an axis; a 0-d array is one line of one element.
 inline Lines LinesAlong(const opwright::Shape& shape, int64_t axis) {
   if (shape.rank() == 0) return Lines{};
   const size_t at = FromFront(axis, shape.rank());
@@ -49,8 +49,8 @@ inline Lines LinesAlong(const opwright::Shape& shape, int64_t axis) {
   return Lines{Product(dims, 0, at), dims[at], Product(dims, at + 1, dims.size())};
 }
 
-// Returns whether each axis is reduced; an empty list of axes means all. A 0-d array has no axes,
-// but an axis may be specified.
+// Returns for each axis whether it is reduced; an empty list means all axes. An axis may be given
+// even for a 0-d array, which has none.
 inline std::vector<bool> ReducedAxes(const std::vector<int64_t>& axes, int32_t rank) {
   std::vector<bool> reduced(static_cast<size_t>(rank), axes.empty());
   for (int64_t axis : axes) {
@@ -59,7 +59,7 @@ inline std::vector<bool> ReducedAxes(const std::vector<int64_t>& axes, int32_t r
   return reduced;
 }
 
-// Returns the axes along which an array of shape `small` must be repeated to get the shape `large`.
+// Returns the axes along which an array of shape `small` is repeated to get the shape `large`.
 inline std::vector<bool> RepeatedAxes(const opwright::Shape& small, const opwright::Shape& large) {
   const size_t added = large.dims().size() - small.dims().size();
   std::vector<bool> repeated(large.dims().size(), true);
@@ -84,7 +84,7 @@ inline std::vector<Span> Collapse(const std::vector<int64_t>& dims,
   return spans;
 }
 
-// Estimates the duration for the plan, at about 10 GB/s per thread; small work runs in one thread.
+// Estimates the duration at about 10 GB/s per thread; a small amount of work runs in one thread.
 inline uint64_t StreamNs(int64_t bytes, int32_t n_threads) {
   const int64_t threads = bytes > 256 * 1024 ? std::max(n_threads, 1) : 1;
   return static_cast<uint64_t>(20 + bytes / (10 * threads));

@@ -1,5 +1,5 @@
-// Norms that are sums of absolute values or of squares, in one pass; the body of norm would store
-// the absolute values or squares.
+// Computes norms that are sums of absolute values or of squares in one pass. The body of norm would
+// store the absolute values or squares.
 #include <opwright/functors.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct SumOfSizes {
   }
 };
 
-// Replaces sums by their square roots; returns whether all roots have full precision.
+// Replaces sums by their square roots; returns whether all square roots have full precision.
 template <typename T>
 OPWRIGHT_CPU_CLONES bool TakeRoots(T* x, int64_t n) {
   int64_t n_extreme = 0;
@@ -48,7 +48,7 @@ OPWRIGHT_CPU_CLONES bool TakeRoots(T* x, int64_t n) {
   return n_extreme == 0;
 }
 
-// Locates the elements of each result, for results whose squares overflow or underflow.
+// Locates the elements of a result, to recompute results whose squares overflow or underflow.
 class Elements {
  public:
   Elements() = default;
@@ -132,7 +132,7 @@ struct NormKernel {
     return opwright::Status::Ok();
   }
 
-  // Roots in this range have ordinary squares and are already correct.
+  // Norms whose squares are ordinary are already correct.
   void FindExtremeNorms(const T* x, T* out) const {
     for (int64_t i = 0; i < n_; ++i) {
       if (!opwright::functors::IsOrdinary(out[i] * out[i])) out[i] = elements_.NormOf(x, i);

@@ -6,8 +6,8 @@
 
 namespace opwright_cpu {
 
-// NaN that results from infinities in partial sums is kept, because `Rest`, which combines these,
-// skips nothing.
+// NaN that results from infinities in partial sums is kept, because `Rest`, which combines partial
+// sums, does not skip NaN.
 template <typename T>
 struct NumberSum {
   using Rest = Sum<T>;

@@ -8,8 +8,8 @@
 namespace opwright_cpu::reducer {
 namespace {
 
-// Elements per chunk of a line that threads share. The size is fixed so that results do not depend
-// on the number of threads.
+// Elements per chunk of a line that several threads share. The size is fixed so that results do not
+// depend on the number of threads.
 constexpr int64_t kChunk = 65536;
 // From this number of results on, each thread processes complete lines.
 constexpr int64_t kManyLines = 64;
@@ -20,7 +20,7 @@ char* At(void* x, int64_t bytes) { return static_cast<char*>(x) + bytes; }
 
 }  // namespace
 
-// The work of one stage. `loops` reads its input, and `again` reduces the results of chunks.
+// The work of one stage. `loops` reduces its input, and `again` reduces the results of chunks.
 struct Stages::Step {
   const Loops& loops;
   const Loops& again;
@@ -97,7 +97,7 @@ void Stages::RunStage(const Stage& stage, const Step& step, int32_t n_threads) {
                  At(step.out, begin * step.again.item_bytes));
     });
   } else {
-    // Narrow rows are merged only if a part has all of their columns.
+    // Narrow rows are merged only if a part contains all of their columns.
     const int64_t columns = inner <= kNarrow ? inner : 64;
     ParallelFor(n_threads, lines.count(), std::max<int64_t>(64, kElementGrain / length), columns,
                 [&](int64_t begin, int64_t end) {

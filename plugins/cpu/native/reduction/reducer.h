@@ -1,4 +1,5 @@
-// Reduces any axes of an array, in stages that each reduce one run of axes, innermost first.
+// Reduces any axes of an array in stages. Each stage reduces one run of adjacent axes, innermost
+// first.
 #ifndef OPWRIGHT_CPU_REDUCTION_REDUCER_H_
 #define OPWRIGHT_CPU_REDUCTION_REDUCER_H_
 
@@ -13,20 +14,20 @@ namespace opwright_cpu {
 
 namespace reducer {
 
-// Rows narrower than this are merged into longer rows, which fill vectors.
+// Rows narrower than this are merged into longer rows to fill vectors.
 constexpr int64_t kNarrow = 64;
 
-// The loops of one rule for elements of one type.
+// The loops of a rule for elements of one type.
 struct Loops {
   int64_t item_bytes;  // size of an input element
   // Reduces each row to one result.
   void (*rows)(const void* x, int64_t n_rows, int64_t length, void* out);
-  // Computes the results [begin, end) of all outer * inner results.
+  // Computes results [begin, end) out of outer * inner results.
   void (*columns)(const void* x, int64_t length, int64_t inner, int64_t begin, int64_t end,
                   void* out);
 };
 
-// The part of a reduction that does not depend on the rule: the axes and the memory.
+// The parts of a reduction that do not depend on the rule, which are axes and memory.
 class Stages {
  public:
   Stages() = default;
@@ -36,7 +37,7 @@ class Stages {
   int64_t numel() const { return numel_; }
   uint64_t workspace_bytes() const { return workspace_bytes_; }
 
-  // `first` reduces elements of the array, `rest` reduces results of earlier stages.
+  // `first` reduces elements of the array, and `rest` reduces results of earlier stages.
   void Run(const Loops& first, const Loops& rest, const void* x, void* out, void* workspace,
            int32_t n_threads) const;
 
@@ -72,7 +73,7 @@ class Reducer {
   Reducer(const std::vector<int64_t>& dims, const std::vector<bool>& reduced)
       : stages_(dims, reduced, sizeof(T)) {}
 
-  // Scratch memory that Run needs.
+  // Returns the size in bytes of the scratch memory that Run needs.
   uint64_t workspace_bytes() const { return stages_.workspace_bytes(); }
 
   // Results are bitwise identical for every number of threads.
@@ -86,7 +87,8 @@ class Reducer {
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 
-// The type in which a type is summed: unsigned for signed integers, so wrapping is defined.
+// The type in which values of a type are summed. It is unsigned for signed integers, so wrapping is
+// defined.
 template <typename T, bool = std::is_integral_v<T>>
 struct SumTypeOf {
   using Type = T;

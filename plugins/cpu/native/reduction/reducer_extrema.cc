@@ -1,4 +1,4 @@
-// Extrema, and whether any or all elements are nonzero.
+// Reducers for extrema, any and all.
 #include "reduction/reducer_kernel.h"
 
 namespace opwright_cpu {

@@ -1,4 +1,4 @@
-// The implementation of Reducer, for the files that instantiate it, one per kind of rule.
+// The implementation of Reducer, for the files that instantiate it, one for each kind of rule.
 #ifndef OPWRIGHT_CPU_REDUCTION_REDUCER_KERNEL_H_
 #define OPWRIGHT_CPU_REDUCTION_REDUCER_KERNEL_H_
 
@@ -13,12 +13,12 @@
 namespace opwright_cpu {
 namespace reducer {
 
-// The width of a strip of columns that fits into the L1 cache, and the number of rows that are
+// The width of a strip of columns, which fits into the L1 cache, and the number of rows that are
 // summed separately so that long columns lose less precision.
 constexpr int64_t kStrip = 2048;
 constexpr int64_t kStripRows = 256;
 
-// Reduces rows to one row, `out`, eight at a time, so `out` is read and written less often.
+// Reduces rows to the row `out`, eight at a time, so `out` is read and written less often.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_CLONES void FoldRows(const In* x, int64_t n_rows, int64_t stride, int64_t width,
                                   T* __restrict__ out) {
@@ -38,7 +38,7 @@ OPWRIGHT_CPU_CLONES void FoldRows(const In* x, int64_t n_rows, int64_t stride, i
   }
 }
 
-// Apart from FoldRows: one for all types of elements with the same results.
+// Separate from FoldRows so that element types with the same result type share one instance.
 template <typename T, typename Rule>
 OPWRIGHT_CPU_CLONES void JoinRows(const T* x, int64_t width, T* __restrict__ out) {
   for (int64_t c = 0; c < width; ++c) out[c] = Rule::Combine(out[c], x[c]);
@@ -55,7 +55,7 @@ OPWRIGHT_CPU_INLINE void FoldStrip(const In* x, int64_t n_rows, int64_t stride, 
   }
 }
 
-// Computes the results [begin, end) of all outer * inner results. Narrow rows are merged into wider
+// Computes results [begin, end) out of outer * inner results. Narrow rows are merged into wider
 // rows.
 template <typename T, typename Rule, typename In>
 void ReduceColumns(const void* array, int64_t length, int64_t inner, int64_t begin, int64_t end,
@@ -103,7 +103,8 @@ Loops LoopsOf() {
   return {sizeof(In), &ReduceRows<T, Rule, In>, &ReduceColumns<T, Rule, In>};
 }
 
-// The rule that reduces the results of a rule: the rule itself, unless it declares a different one.
+// The rule that reduces the results of a rule, which is the rule itself unless it declares another
+// as Rest.
 template <typename Rule, typename = void>
 struct RestOf {
   using Type = Rule;

@@ -1,4 +1,4 @@
-// Sums and products, for integers in 64 bits.
+// Reducers for sums and products; integers are summed and multiplied in 64 bits.
 #include "reduction/number_sum.h"
 #include "reduction/reducer_kernel.h"
 

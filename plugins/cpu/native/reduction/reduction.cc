@@ -45,7 +45,7 @@ struct OfNothing<Truth<true>> {
   static constexpr int kValue = 1;
 };
 
-// The common base of all reductions; `Number` is the type of the computation, `In` of the input.
+// The common base of all reductions, which compute in `Number` and read elements of type `In`.
 template <typename Number, typename Rule, bool kMean, typename In = Number>
 struct ReductionKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -104,7 +104,8 @@ using MaxKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, true>, fals
 template <typename T>
 using MinKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, false>, false>;
 
-// Signed and unsigned integers share kernels, since being 0 does not depend on the sign.
+// Signed and unsigned integers share kernels, since whether an element is 0 does not depend on the
+// sign.
 template <typename T, bool kAll>
 using TruthKernel = ReductionKernel<uint8_t, Truth<kAll>, false, SumType<Readable<T>>>;
 template <typename T>
@@ -112,7 +113,8 @@ using AnyKernel = TruthKernel<T, false>;
 template <typename T>
 using AllKernel = TruthKernel<T, true>;
 
-// x_grad of sum and mean: out_grad repeated, and for mean divided by the count. Slots: x, out_grad.
+// x_grad of sum and mean, which is out_grad repeated and, for mean, divided by the count. Slots: x,
+// out_grad.
 template <typename T, bool kMean>
 struct SpreadKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -151,8 +153,8 @@ using SumGradKernel = SpreadKernel<T, false>;
 template <typename T>
 using MeanGradKernel = SpreadKernel<T, true>;
 
-// Computes 1 for elements that equal the extremum of their line, otherwise 0. `best` is the array
-// of extrema, repeated along the lines; if the extremum is NaN, every NaN of the line counts.
+// Writes 1 for elements equal to the extremum of their line, otherwise 0, to `best`, which holds
+// the extrema repeated along the lines. If the extremum is NaN, every NaN of the line gets 1.
 template <typename T>
 OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -160,19 +162,19 @@ OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   }
 }
 
-// Clamps the count to at least 1, since a program may pass numbers that are not the extrema.
+// Clamps the count to at least 1, since a program may pass values other than the extrema.
 template <typename T>
 OPWRIGHT_CPU_CLONES void ShareGradient(const T* out_grad, T* counts, int64_t n) {
   for (int64_t i = 0; i < n; ++i) counts[i] = out_grad[i] / (counts[i] < T(1) ? T(1) : counts[i]);
 }
 
-// Even if shares are infinite, elements other than the extremum get 0.
+// Sets the gradient of elements other than the extremum to 0, even if the shares are infinite.
 template <typename T>
 OPWRIGHT_CPU_CLONES void KeepMarked(const T* marks, T* shares, int64_t n) {
   for (int64_t i = 0; i < n; ++i) shares[i] = marks[i] == T(0) ? T(0) : shares[i];
 }
 
-// x_grad of max and min: elements that are equal to the extremum share its gradient. Slots: x, out,
+// x_grad of max and min, in which elements equal to the extremum share its gradient. Slots: x, out,
 // out_grad. A count in float is exact up to 2**24 ties per line, because sums are pairwise.
 template <typename T>
 struct ExtremumGradKernel {

@@ -44,7 +44,7 @@ struct SumToKernel {
 template <typename T>
 using SumLikeKernel = SumToKernel<SumType<T>>;
 
-// Items are moved as bytes, for any dtype.
+// Items of any dtype are moved as bytes.
 template <typename>
 struct ExpandKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -26,13 +26,13 @@ struct ResizeAttrs {
                       scales, exclude_outside, crop);
 };
 
-// One element and its weight, which is not 0; elements of weight 0 may be NaN and are not read.
+// An element and its nonzero weight. Elements of weight 0 are not read, since they may be NaN.
 struct Tap {
   int64_t place;
   double share;
 };
 
-// Position i has the taps taps[begins[i]] to taps[begins[i + 1] - 1].
+// The taps of position i are taps[begins[i]] to taps[begins[i + 1] - 1].
 struct AxisTaps {
   std::vector<Tap> taps;
   std::vector<int64_t> begins = {0};
@@ -43,7 +43,7 @@ struct AxisTaps {
     if (share != 0) taps.push_back({place, share});
   }
 
-  // Returns the taps of the gradient, which are the positions that each element contributes to.
+  // Returns the taps for the gradient, which are the positions to which each element contributes.
   AxisTaps Transposed(int64_t size) const {
     std::vector<std::vector<Tap>> of(static_cast<size_t>(size));
     for (int64_t i = 0; i < count(); ++i) {
@@ -85,7 +85,7 @@ inline double Rounded(double at, const std::string& rounding) {
   return rounding == "floor" ? std::floor(at) : std::ceil(at);
 }
 
-// Returns the weight of an element at a distance: the triangle function, or Keys' cubic function.
+// Returns the weight of an element at a distance, by the triangle function or Keys' cubic function.
 inline double ShareOf(double distance, bool is_cubic, double a) {
   const double d = std::fabs(distance);
   if (!is_cubic) return std::max(1 - d, 0.0);
@@ -112,8 +112,8 @@ inline void AddAntialiased(int64_t i, int64_t size, int64_t count, double scale,
   for (int64_t place = begin; place < end; ++place) axis->Add(place, share_of(place) / sum);
 }
 
-// Adds the taps of a linear or cubic filter at a coordinate. If elements beyond the ends do not
-// count, the weights of the other elements are divided by their sum.
+// Adds the taps of a linear or cubic filter at a coordinate. If elements beyond the ends are
+// excluded, the weights of the other elements are divided by their sum.
 inline void AddFilter(double at, int64_t size, const ResizeAttrs& attrs, AxisTaps* axis) {
   const bool is_cubic = attrs.mode == "cubic";
   const auto last = static_cast<double>(size - 1);
@@ -135,8 +135,8 @@ inline void AddFilter(double at, int64_t size, const ResizeAttrs& attrs, AxisTap
   }
 }
 
-// Returns the taps of all positions. `scale` is the scale factor for coordinates, or 0 for
-// count / size; `part` is the begin and end of the crop, or null for the complete axis.
+// Returns the taps of all positions. `scale` is the scale factor for coordinates, or 0 for count /
+// size. `part` holds the begin and end of the crop, or is null for the complete axis.
 inline AxisTaps TapsOf(int64_t size, int64_t count, double scale, const double* part,
                        const ResizeAttrs& attrs) {
   AxisTaps axis;

@@ -1,4 +1,5 @@
-// grid_sample: interpolates images and volumes at the coordinates of a grid, and the gradients.
+// grid_sample, which interpolates images and volumes at the coordinates of a grid, and its
+// gradients.
 #include <algorithm>
 #include <memory>
 
@@ -17,8 +18,7 @@ OPWRIGHT_CPU_INLINE T Weighted(T value, T share) {
   return share != 0 ? value * share : T(0);
 }
 
-// Gathers separately from the computation of values, because compilers do not vectorize loops with
-// indexed reads.
+// Gathers pixels in a separate loop, because compilers do not vectorize loops with indexed reads.
 template <typename T>
 void Gather(int64_t n, const T* plane, const int32_t* offset, T* values) {
   for (int64_t i = 0; i < n; ++i) values[i] = plane[offset[i]];
@@ -62,8 +62,8 @@ OPWRIGHT_CPU_CLONES void WriteTaps(int64_t n, const T* grad, const int32_t (*off
   }
 }
 
-// Calls function(image, first position, number of positions, taps) for the blocks [begin, end) of
-// all grids.
+// Fills `taps` and calls function(image, first position, number of positions) for each of the
+// blocks [begin, end) of all grids.
 template <typename T, typename Function>
 void OverBlocks(const GridShape& s, const T* grid, int64_t begin, int64_t end,
                 bool with_derivatives, GridTaps<T>& taps, const Function& function) {
@@ -167,7 +167,7 @@ struct GridSampleGradKernel {
   }
 
  private:
-  // Each thread processes its own planes, so sums are in the order of the positions.
+  // Each thread processes its own planes, so gradients are added in the order of the positions.
   void WriteImages(const opwright::RunContext& ctx) const {
     const GridShape& s = shape_;
     const T* grid = ctx.input(1).data<T>();

@@ -10,8 +10,8 @@
 namespace opwright_cpu {
 namespace {
 
-// The mapping of one axis' coordinates to pixel positions; all loops below run over a block of
-// them.
+// The mapping of coordinates along one axis to pixel positions. All loops below run over a block of
+// positions.
 template <typename T>
 struct AxisRule {
   T begin, factor, shift, last;  // position = (coordinate - begin) * factor + shift
@@ -28,9 +28,9 @@ struct AxisRule {
   }
 };
 
-constexpr double kOutside = 8;  // positions further outside of an image read none of its pixels
+constexpr double kOutside = 8;  // positions further outside of an image do not read pixels
 
-// Clamps positions to the image; their derivative factor is 0 beyond its ends.
+// Clamps positions to the image; the derivative factor of positions outside becomes 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Hold(int64_t n, T last, T* place, T* factor) {
   for (int64_t i = 0; i < n; ++i) {
@@ -63,7 +63,7 @@ void Pad(const GridShape& shape, const AxisRule<T>& rule, int64_t n, T* place, T
   Hold<T>(n, rule.last, place, factor);
 }
 
-// Converts integer positions to indices; positions outside have weight 0 and index 0.
+// Converts integer positions to indices; positions outside the image get weight 0 and index 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* derivative,
                                int32_t* index) {
@@ -75,7 +75,8 @@ OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* d
   }
 }
 
-// Converts coordinates to positions; NaN and infinity are replaced by an ineffective position.
+// Converts coordinates to positions. NaN and infinite positions are replaced by finite ones with
+// derivative 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Locate(int64_t n, const AxisRule<T>& rule, GridPadding padding,
                                 const T* grid, int32_t step, T* place, T* factor) {
@@ -128,7 +129,7 @@ OPWRIGHT_CPU_CLONES void Cubic(int64_t n, int32_t k, const T* place, const T* fa
   }
 }
 
-// Adds an axis: computes pixel offsets of rows, and products of weights.
+// Adds an axis to pixel offsets and to products of weights.
 template <typename T>
 OPWRIGHT_CPU_CLONES void JoinAxis(int64_t n, int32_t size, const int32_t* index, const T* share,
                                   const int32_t* rows, const T* row_share, int32_t* offset,
@@ -183,7 +184,7 @@ void GridTaps<T>::FillAxis(const GridShape& shape, int32_t axis, const T* grid, 
   const AxisRule<T> rule(shape, shape.sizes[axis]);
   Axis& taps = axes_[axis];
   T place[kGridBlock], factor[kGridBlock], at[kMaxAxisTaps][kGridBlock];
-  // The first coordinate belongs to the last axis.
+  // The first coordinate of a position belongs to the last axis.
   Locate<T>(count, rule, shape.padding, grid + (shape.rank - 1 - axis), shape.rank, place, factor);
   if (shape.mode == GridMode::kBicubic) {
     for (int32_t k = 0; k < 4; ++k) {

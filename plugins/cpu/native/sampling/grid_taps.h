@@ -38,7 +38,7 @@ struct GridShape {
   }
 };
 
-// The taps of up to kGridBlock positions. Taps outside of the image have weight 0 and derivative 0;
+// The taps of up to kGridBlock positions. Taps outside the image have weight 0 and derivative 0;
 // every offset is valid to read.
 template <typename T>
 struct GridTaps {
@@ -46,8 +46,8 @@ struct GridTaps {
   T share[kMaxGridTaps][kGridBlock];
   T derivative[kMaxGridTaps][3][kGridBlock];
 
-  // Reads `count` positions of `rank` coordinates each; computes derivatives with respect to each
-  // coordinate only if requested.
+  // Reads `count` positions of `rank` coordinates each. Computes the derivatives with respect to
+  // the coordinates only if requested.
   void Fill(const GridShape& shape, const T* grid, int64_t count, bool with_derivatives);
 
  private:

@@ -1,4 +1,4 @@
-// interpolate: resizes images to a given height and width, and the gradient.
+// interpolate, which resizes images to a given height and width, and its gradient.
 #include <algorithm>
 #include <cstring>
 
@@ -26,7 +26,7 @@ std::vector<Between> PlacesOf(int64_t size, int64_t count, const InterpolateAttr
       places.push_back({at, at, 0.0});
       continue;
     }
-    // The position is a fraction of integers, so nothing is rounded before the weight.
+    // The position is a fraction of integers, so nothing is rounded before the weight is computed.
     const bool align = attrs.align_corners;
     const int64_t over = align ? i * (size - 1) : std::max<int64_t>((2 * i + 1) * size - count, 0);
     const int64_t under = align ? std::max<int64_t>(count - 1, 1) : 2 * count;

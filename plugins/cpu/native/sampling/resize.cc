@@ -1,4 +1,4 @@
-// resize and its gradient: axis by axis, each output element is a weighted sum of input elements.
+// resize and its gradient. Axis by axis, each output element is a weighted sum of input elements.
 #include <algorithm>
 #include <vector>
 
@@ -51,7 +51,7 @@ struct AxisPass {
   }
 };
 
-// The passes over all resized axes, in order, or in reverse order for the gradient.
+// Runs one pass per resized axis, in order or, for the gradient, in reverse order.
 template <typename T, bool kGradient>
 struct Resize {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

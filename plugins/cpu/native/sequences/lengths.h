@@ -9,7 +9,8 @@
 
 namespace opwright_cpu {
 
-// Reads the lengths of sequences as int64, each in [0, steps]; an empty list if the slot is absent.
+// Reads the lengths of sequences, which must be in [0, steps], as int64; no lengths if the slot is
+// absent.
 inline opwright::Status ReadLengths(const opwright::RunContext& ctx, uint32_t slot, int64_t steps,
                                     std::vector<int64_t>* lengths, const char* name = "lengths") {
   if (!ctx.has_input(slot)) return opwright::Status::Ok();
@@ -26,7 +27,7 @@ inline opwright::Status ReadLengths(const opwright::RunContext& ctx, uint32_t sl
   return opwright::Status::Ok();
 }
 
-// Reads the lengths likewise; if the slot is absent, all n sequences have `steps` steps.
+// Like ReadLengths, but if the slot is absent, all n sequences have the length `steps`.
 inline opwright::Status FillLengths(const opwright::RunContext& ctx, uint32_t slot, int64_t steps,
                                     int64_t n, std::vector<int64_t>* lengths,
                                     const char* name = "lengths") {

@@ -1,4 +1,4 @@
-// The work of sequence_pool and its gradient on columns of one sequence.
+// The work of sequence_pool and its gradient on the columns of one sequence.
 #ifndef OPWRIGHT_CPU_SEQUENCES_SEQUENCE_POOL_H_
 #define OPWRIGHT_CPU_SEQUENCES_SEQUENCE_POOL_H_
 
@@ -24,7 +24,7 @@ double DivisorOf(PoolKind kind, int64_t length);
 
 constexpr int64_t kPoolWidth = 1024;  // columns per block: a row of results stays in the L1 cache
 
-// A padded tensor as blocks of columns.
+// A padded tensor, viewed as blocks of columns.
 struct PoolColumns {
   Padded padded;
   int64_t width = 0;
@@ -51,13 +51,13 @@ struct PoolColumns {
   }
 };
 
-// Both process `length` rows, at least one, of `width` columns, at most kPoolWidth; rows are
-// `stride` elements apart.
+// All of these functions process `length` rows (at least one) of `width` columns (at most
+// kPoolWidth). Rows are `stride` elements apart.
 
 template <typename T>
 void SumRows(const T* x, int64_t length, int64_t stride, int64_t width, T* out);
 
-// Computes the column maxima; a maximum is NaN if an element is NaN.
+// Computes the column maxima; the maximum of a column that contains NaN is NaN.
 template <typename T>
 void MaxRows(const T* x, int64_t length, int64_t stride, int64_t width, T* out);
 
@@ -65,7 +65,7 @@ template <typename T>
 void SpreadRows(const T* out_grad, T divisor, int64_t length, int64_t stride, int64_t width,
                 T* x_grad);
 
-// Computes the gradient of MaxRows, which equal maxima share equally.
+// Computes the gradient of MaxRows, which is distributed equally among equal maxima.
 template <typename T>
 void ShareRows(const T* x, const T* out, const T* out_grad, int64_t length, int64_t stride,
                int64_t width, T* x_grad);

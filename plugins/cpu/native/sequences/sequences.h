@@ -18,7 +18,7 @@ struct SequenceAttrs {
   OPWRIGHT_ATTRIBUTES(max_length);
 };
 
-// A padded tensor as n sequences of `steps` rows.
+// A padded tensor, viewed as n sequences of `steps` rows.
 struct Padded {
   int64_t n = 0;
   int64_t steps = 0;

@@ -41,7 +41,8 @@ struct SoftmaxForward {
   bool empty_ = false;
 };
 
-// softmax: (g - sum(out * g)) * out; log_softmax: g - exp(out) * sum(g), where g is out_grad.
+// The gradient of softmax is (g - sum(out * g)) * out; the gradient of log_softmax is g - exp(out)
+// * sum(g), where g is out_grad.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_INLINE T Term(T out, T grad) {
   return kLog ? grad : out * grad;

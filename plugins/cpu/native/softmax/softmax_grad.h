@@ -6,8 +6,8 @@
 
 namespace opwright_cpu {
 
-// softmax: (g - sum(out * g)) * out; log_softmax: g - exp(out) * sum(g), where g is out_grad.
-// x_grad may be `out` or `grad`. This version is for float.
+// Computes (g - sum(out * g)) * out for softmax, or g - exp(out) * sum(g) for log_softmax, where g
+// is out_grad, in float. x_grad may be `out` or `grad`.
 template <bool kLog>
 void SoftmaxGradRows(const float* out, const float* grad, int64_t n_rows, int64_t n, float* x_grad);
 

@@ -15,11 +15,11 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Lines longer than this exceed the caches. They are read twice from memory, chunk by chunk,
-// instead of being read, written, reread and rewritten.
+// Lines longer than this do not fit into the caches. They are read from memory twice, chunk by
+// chunk, instead of being read, written, reread and rewritten.
 constexpr int64_t kLongLine = 65536;
 constexpr int64_t kLineChunk = 8192;
-// Lines up to this length would leave most lanes of a vector unused.
+// Lines up to this length, processed one by one, would leave most lanes of a vector unused.
 constexpr int64_t kShortLine = 32;
 
 template <typename T, bool kLog>
@@ -38,8 +38,8 @@ OPWRIGHT_CPU_INLINE void WriteLine(const T* x, int64_t n, T maximum, T total, T*
 constexpr int64_t kLanes = 16;
 
 // The exponentials of the last elements of a line, which do not fill a vector. They are computed in
-// a vector that ends with them, in which elements that have already been counted are zeroed.
-// Processed one by one, they would take longer than all other elements.
+// a vector that ends with the line, and lanes of elements that have already been counted are
+// zeroed. Processed one by one, the last elements would take longer than all others.
 template <typename T>
 struct LastPowers {
   OPWRIGHT_CPU_INLINE LastPowers(const T* x, int64_t n, T maximum) {
@@ -94,7 +94,7 @@ OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* o
   }
 }
 
-// turned[i, lane] = x[lane, i]; lanes beyond n_rows repeat the first lane.
+// Transposes rows: turned[i, lane] = x[lane, i]. Lanes beyond n_rows repeat the first lane.
 template <typename T>
 OPWRIGHT_CPU_INLINE void TurnIn(const T* x, int64_t n_rows, int64_t n, T* turned) {
   for (int64_t i = 0; i < n; ++i) {
@@ -119,7 +119,7 @@ OPWRIGHT_CPU_INLINE void TurnOut(const T* turned, int64_t n_rows, int64_t n, T* 
   }
 }
 
-// Processes short lines: sixteen of them are transposed, so each occupies one lane.
+// Processes short lines, sixteen at a time, transposed so that each occupies one lane.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
                                           T* totals) {

@@ -1,4 +1,4 @@
-// Softmax of all lines of an array, with the per-line values that losses need.
+// Softmax of all lines of an array, with the per-line values that losses use.
 #ifndef OPWRIGHT_CPU_SOFTMAX_SOFTMAX_LINES_H_
 #define OPWRIGHT_CPU_SOFTMAX_SOFTMAX_LINES_H_
 
@@ -11,7 +11,7 @@ namespace opwright_cpu {
 // The maximum number of columns that are computed side by side.
 constexpr int64_t kLineStrip = 2048;
 
-// Returns the number of columns per strip: a strip fits into the L2 cache or, if that is
+// Returns the number of columns per strip. A strip fits into the L2 cache or, if that is
 // impossible, its rows fill pages.
 inline int64_t StripWidth(const Lines& lines) {
   const int64_t fitting = 65536 / std::max<int64_t>(lines.length, 1);

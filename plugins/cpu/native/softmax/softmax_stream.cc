@@ -13,7 +13,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Computes the results of a line from its stored exponentials, or with kLog from its elements.
+// Computes the results of a line from its stored exponentials or, if kLog, from its elements.
 template <typename T, bool kLog>
 struct LineResult {
   const T* kept;
@@ -25,10 +25,10 @@ struct LineResult {
   }
 };
 
-// Finds the largest element of a row, four cache lines at a time; returns any element if one is
-// NaN, since all results are then NaN. Meanwhile, a few lines of the waiting row are stored, and
-// the beginning of the next row is prefetched. The remainder follows while the exponentials are
-// computed, which takes about five times as long.
+// Finds the largest element of a row, four cache lines at a time. If an element is NaN, any element
+// may be returned, since all results are then NaN. Meanwhile, a few cache lines of the waiting row
+// are stored, and the beginning of the next row is prefetched. The rest follows while the
+// exponentials are computed, which takes about five times as long.
 constexpr int64_t kMaxLines = 4;
 
 template <typename T, typename Row>
@@ -62,8 +62,8 @@ OPWRIGHT_CPU_INLINE T PowerOf(T x, T maximum, T* kept) {
   return power;
 }
 
-// Sums exp(x - maximum); with kLog the exponentials are not stored. Meanwhile, as much of the
-// waiting row as this row covers is stored, and the remainder of the next row is prefetched.
+// Sums exp(x - maximum), and stores the exponentials unless kLog. Meanwhile, stores one line of the
+// waiting row per line of this row, and prefetches the rest of the next row.
 template <typename T, bool kLog, typename Row>
 OPWRIGHT_CPU_INLINE T AddPowers(const T* x, int64_t n, T maximum, T* kept, Row* waiting) {
   const int64_t lines = n / kLineItems<T>;

@@ -8,10 +8,11 @@
 
 namespace opwright_cpu {
 
-// Size of the longest lines of StreamSoftmax: three lines must fit into the L2 cache.
+// Size of the longest lines of StreamSoftmax, limited because three lines must fit into the L2
+// cache.
 constexpr int64_t kStreamedLineBytes = int64_t{128} << 10;
 
-// Buffer elements for lines of length n.
+// The number of buffer elements for lines of length n.
 template <typename T>
 constexpr int64_t StreamSoftmaxBuffer(int64_t n) {
   constexpr int64_t kItems = kLineBytes / static_cast<int64_t>(sizeof(T));
