@@ -1,4 +1,4 @@
-"""Networks that the tests of bundles write and run."""
+"""Networks that the bundle tests save and run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of opwright/run.h that the tests call, through ctypes."""
+"""Calls functions of opwright/run.h through ctypes."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ class RunError(Exception):
 
 
 def default_folders() -> str:
-    """Return where the libraries of opwright-cpu are."""
+    """Return the search path for the libraries of opwright-cpu."""
     return os.pathsep.join(opwright_cpu.__path__)
 
 
 class Library:
-    """The functions of one libopwright; by default of this process's runtime."""
+    """The functions of a libopwright, by default of the runtime of this process."""
 
     def __init__(self, path: str = _runtime.__file__) -> None:
         self.functions = ctypes.CDLL(path)
         self.functions.ow_count.restype = ctypes.c_uint64
 
     def call(self, name: str, *args: Any) -> None:
-        """Call a function whose last argument is an error; RunError if it fails."""
+        """Call a function whose last argument is an error; raise RunError if it fails."""
         text = ctypes.create_string_buffer(2048)
         error = _Error(ctypes.cast(text, ctypes.c_char_p), len(text))
         status = getattr(self.functions, name)(*args, ctypes.byref(error))
@@ -94,7 +94,7 @@ class Model:
         library.call("ow_session_new", self.handle, ctypes.byref(self.session))
 
     def close(self) -> None:
-        """Free both."""
+        """Free the session and the bundle."""
         functions = self._library.functions
         functions.ow_session_free(self.session)
         functions.ow_release(self.handle)
@@ -104,19 +104,19 @@ class Model:
         return int(self._library.functions.ow_count(self.handle, kind))
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Write the results of inputs, arrays or tensors, into arrays."""
+        """Run on `inputs` (arrays or tensors) and write the results into `outputs`."""
         given, made = _pointers(inputs), _pointers(outputs)
         n_given, n_made = ctypes.c_uint64(len(inputs)), ctypes.c_uint64(len(outputs))
         self._library.call("ow_run", self.session, given, n_given, made, n_made)
 
     def describe(self, kind: int, i: int) -> Description:
-        """Return the description of an object by its kind."""
+        """Return the description of object `i` of a kind."""
         made = Description(ctypes.sizeof(Description))
         self._library.call("ow_describe", self.handle, kind, ctypes.c_uint64(i), ctypes.byref(made))
         return made
 
     def get(self, name: str, like: Any) -> Any:
-        """Return a variable of the session."""
+        """Return a copy of a session variable, with the shape and dtype of `like`."""
         value = np.empty_like(like)
         self._library.call("ow_get", self.session, name.encode(), _pointers([value])[0])
         return value
@@ -127,7 +127,7 @@ class Model:
 
 
 def tensor_of(array: Any) -> DLTensor:
-    """Return a view of an array, which must outlive it."""
+    """Return a view of an array; the array must outlive the view."""
     shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     code, bits = _CODES[array.dtype.kind], array.dtype.itemsize * 8
     return DLTensor(array.ctypes.data, 1, 0, array.ndim, code, bits, 1, shape, None, 0)

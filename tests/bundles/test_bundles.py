@@ -1,4 +1,4 @@
-"""Bundles are bitwise identical to Python, through opwright/run.h and through `opwright.load`."""
+"""Bundle results match Python bitwise, both through opwright/run.h and `opwright.load`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _empty_like(results: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_bundle_is_bitwise_identical_to_python_for_each_batch_and_number_of_threads(
+def test_results_of_a_bundle_are_bitwise_identical_to_python_for_any_batch_and_thread_count(
     name: str, tmp_path: Path
 ) -> None:
     network, compiled, shapes = make(name)
@@ -69,7 +69,7 @@ def test_four_threads_run_one_model_concurrently(tmp_path: Path) -> None:
     assert not failures
 
 
-def test_written_state_is_separate_for_each_session(tmp_path: Path) -> None:
+def test_each_session_has_separate_state(tmp_path: Path) -> None:
     network, compiled, shapes = make("state")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 4))
@@ -158,7 +158,7 @@ def test_batch_and_feeds_must_match_the_program(tmp_path: Path) -> None:
         network.bundle(tmp_path / "model.owb")
 
 
-def test_the_error_names_kernels_in_python_and_shapes_that_depend_on_values(tmp_path: Path) -> None:
+def test_the_error_names_python_kernels_and_data_dependent_shapes(tmp_path: Path) -> None:
     for name, rule in (("inverse", "inverse: operator 0 .* compiled kernel"), ("nonzero", "pad")):
         network, _compiled, shapes = make(name)
         with pytest.raises(ProgramError, match=rule):

@@ -18,7 +18,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_in_c_is_bitwise_identical_to_python(
+def test_results_of_a_c_program_are_bitwise_identical_to_python(
     name: str, program: Path, tmp_path: Path
 ) -> None:
     network, compiled, shapes = make(name)

@@ -1,4 +1,4 @@
-"""Stored plans: a later process gives bitwise identical results, and ignores outdated plans."""
+"""A later process uses stored plans with bitwise identical results, and ignores outdated plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ X = np.random.default_rng(0).random((5, 20), np.float32)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the cache folder; other tests may have pinned kernels in this process."""
+    """Return the cache folder; pins set by other tests in this process are ignored."""
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(plan_cache, "is_unchanged", lambda: True)
     monkeypatch.setattr(plan_cache_writing, "is_unchanged", lambda: True)
@@ -46,7 +46,7 @@ def save(path: Path, seed: int = 1) -> Path:
 
 
 def is_kept(loaded: object) -> bool:
-    """Whether it was created from stored plans."""
+    """Return whether a loaded program was created from stored plans."""
     return isinstance(loaded, plan_cache.CachedProgram)
 
 
@@ -88,12 +88,12 @@ if sys.argv[2:]:
 
 
 def start(*args: object) -> list[str]:
-    """Return the output of a new process."""
+    """Run a new process and return its output."""
     command = [sys.executable, "-c", _SCRIPT, *map(str, args)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
 
 
-def test_a_second_process_imports_no_lowering_and_respects_later_pins(
+def test_a_second_process_does_not_import_lowering_and_applies_later_pins(
     folder: Path, tmp_path: Path
 ) -> None:
     model = save(tmp_path / "model")
@@ -104,7 +104,7 @@ def test_a_second_process_imports_no_lowering_and_respects_later_pins(
     assert second[2] == "{'native'}"
 
 
-def test_parameters_come_from_the_file_and_from_the_scope(folder: Path, tmp_path: Path) -> None:
+def test_stored_plans_use_parameters_of_the_file_or_the_scope(folder: Path, tmp_path: Path) -> None:
     ow.load(save(tmp_path / "model"))(X)
     loaded = ow.load(tmp_path / "model")
     before = loaded(X)[0]
@@ -199,7 +199,7 @@ def test_a_first_call_lowers_once(folder: Path, tmp_path: Path) -> None:
     assert len(list(folder.glob("*.owb"))) == 1
 
 
-def test_parameters_are_checked_once_after_each_start_of_the_system(
+def test_parameters_are_checked_once_after_each_boot(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = ow.load(save(tmp_path / "model"))(X)[0]
@@ -272,7 +272,7 @@ def test_a_model_that_cannot_be_bundled_runs_without_the_cache(
 @pytest.mark.parametrize(
     "option", [{"scope": True}, {"options": {}}, {"off": "0"}, {"unwritable": True}]
 )
-def test_nothing_is_cached_when_disabled_unwritable_or_in_a_given_scope(
+def test_plans_are_not_cached_if_disabled_or_unwritable_or_with_a_given_scope(
     option: dict[str, Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "off" in option:

@@ -1,6 +1,6 @@
-"""The lists of docs/determinism.md: which kernels need deterministic=True.
+"""Writes the lists of kernels that need deterministic=True into docs/determinism.md.
 
-``determinism_page.py`` writes it; test_determinism_page.py checks that it is current.
+test_determinism_page.py checks that the page is up to date.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def entries() -> list[KernelEntry]:
 
 
 def listed(holds: Callable[[KernelEntry], bool]) -> str:
-    """Return a table of the kernels for which `holds` is true, or "None." without any."""
+    """Return a table of the kernels for which `holds` is true, or "None." if there are none."""
     rows: dict[tuple[str, str], list[str]] = {}
     for entry in entries():
         if holds(entry):

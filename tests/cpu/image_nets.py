@@ -59,7 +59,7 @@ class Net:
         return call(x=self.x), Counter(network.placement().types)
 
     def check(self, fetch: Sequence[Any] = ()) -> Counter[str]:
-        """Compare each choice of passes with no passes; return the operators with all passes."""
+        """Compare runs with each choice of passes to a run without; count the fused operators."""
         plain, _ = self.run([], fetch)
         types: Counter[str] = Counter()
         for passes in PASSES:

@@ -1,4 +1,4 @@
-"""Training while other processes run: a busy machine changes only the time."""
+"""Other busy processes do not change training results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def two_threads() -> None:
 
 @contextmanager
 def busy_processes() -> Iterator[None]:
-    """Keep every core busy; the processes always exit together with this process."""
+    """Keep every core busy with processes that exit if this process exits."""
     loop = "import os\nprint(flush=True)\nwhile os.getppid() == PARENT: pass"
     command = [sys.executable, "-S", "-c", loop.replace("PARENT", str(os.getpid()))]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]

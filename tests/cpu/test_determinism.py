@@ -55,7 +55,7 @@ def mlp() -> tuple[Any, Feeds]:
 
 
 def recurrent() -> tuple[Any, Feeds]:
-    """Return gates over the steps of a sequence, as in an LSTM, with weights shared by name."""
+    """Return the loss of an unrolled LSTM whose steps share weights by name, and a batch."""
     x = layers.data("x", shape=[None, 6, 64])
     state = cell = None
     for step in range(6):

@@ -25,7 +25,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("isa", ["AVX2", "AVX512_CORE"])
 @pytest.mark.parametrize("case", ["plain_product", "turned_product", "convolution_gradient"])
-def test_handlers_of_signals_run_on_the_stack_of_their_thread(places, case, isa):
+def test_signal_handlers_run_on_the_stack_of_their_thread(places, case, isa):
     child = subprocess.run(
         [sys.executable, HERE / "child.py", places, case],
         env={**os.environ, "ONEDNN_MAX_CPU_ISA": isa},

@@ -1,4 +1,4 @@
-"""The table of the build and the libraries list the same kernels."""
+"""The kernel table of the build matches the kernels in the libraries."""
 
 from __future__ import annotations
 
@@ -108,5 +108,5 @@ def test_every_standard_operator_with_a_reference_kernel_has_a_cpp_kernel():
 
 
 @pytest.mark.parametrize("op_type", ["cpu.fc_sgd", "cpu.fc_input_grad", "cpu.gelu_fc"])
-def test_operators_of_passes_are_not_public(op_type):
+def test_operators_created_only_by_passes_are_not_public(op_type):
     assert op_type not in ow.current_context().ops.types()

@@ -1,4 +1,4 @@
-"""The number of threads as a fixture."""
+"""Creates fixtures for the number of threads."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-// Kernels with one mistake each, and one kernel without: the checks of CUDA kernels must report the
-// mistakes and nothing else. All are launched with one block of 64 threads and n = 64.
+// Kernels with one mistake each, and correct kernels. The checks of CUDA kernels must report the
+// mistakes and nothing else. All kernels are launched with one block of 64 threads and n = 64.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
 constexpr int kThreads = 64;
 
-// The sum of a block, by warps, with barriers, exchanges, and shared memory that is used twice.
-// This kernel is correct.
+// A correct kernel that sums a block by warps with barriers and shuffles, and reuses shared memory.
 __global__ void sound(float* out, const float* in, int n) {
   OW_SHARED(float, partial, kThreads / 32);
   const int t = static_cast<int>(threadIdx.x);
@@ -19,7 +18,7 @@ __global__ void sound(float* out, const float* in, int n) {
     out[t] = partial[0] + partial[1];
     __syncthreads();
   }
-  // Half a warp exchanges values, then the whole warp.
+  // First half a warp shuffles values, then the complete warp.
   float x = in[t];
   if (t % 32 < 16) x += __shfl_xor_sync(0x0000ffffu, x, 1);
   __syncwarp();
@@ -50,7 +49,7 @@ __global__ void missing_second_barrier(float* out, const float* in, int n) {
   out[t] = x;
 }
 
-// An exchange is not a barrier for memory.
+// A shuffle is not a memory barrier.
 __global__ void exchange_for_barrier(float* out, const float* in, int n) {
   OW_SHARED(float, row, kThreads);
   const int t = static_cast<int>(threadIdx.x);
@@ -79,7 +78,7 @@ __global__ void missing_lane(float* out, const float* in, int n) {
   out[t] = x;
 }
 
-// Lane 16 is not among the lanes that exchange values.
+// Lane 16 does not take part in the shuffle.
 __global__ void absent_lane(float* out, const float* in, int n) {
   const int t = static_cast<int>(threadIdx.x);
   float x = in[t] + static_cast<float>(n);
@@ -130,7 +129,7 @@ __global__ void misaligned_vector(float* out, const float* in, int n) {
   out[t] = four.at[0];
 }
 
-// CUDA aligns the array for floats only, at any position of the vector.
+// CUDA aligns the array only for floats, so vector accesses may be misaligned.
 __global__ void misaligned_shared(float* out, const float* in, int n) {
   OW_SHARED(float, row, kThreads);
   const int t = static_cast<int>(threadIdx.x);
@@ -151,7 +150,7 @@ __global__ void misaligned_atomic(float* out, const float* in, int n) {
   atomicAdd(reinterpret_cast<int32_t*>(between), 1);
 }
 
-// An array of vectors is aligned for them, and so is the memory requested by a launch.
+// Correct: an array of vectors and the dynamic shared memory of a launch are aligned for vectors.
 __global__ void aligned_vectors(float* out, const float* in, int n) {
   using Four = Vector<float, 4>;
   OW_SHARED(Four, rows, kThreads / 4);

@@ -1,4 +1,4 @@
-"""The emulated GPU: the stacks of its threads, and grids that are too large to run completely."""
+"""Thread stacks of the emulated GPU, its compiler, and parts of very large grids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from opwright_cuda_emulator import HostCompiler
 def run_last_blocks(
     folder: Path, source: Source, expression: str, arguments: list[Any], blocks: int
 ) -> str:
-    """Run the last four blocks of 256 threads of a grid."""
+    """Run the last four blocks of a grid with 256 threads per block; return the report."""
     compiler = HostCompiler(folder)
     library, (entry,) = compiler.build(source, [expression])
     driver, kernels = ctypes.CDLL(str(compiler.build_driver())), ctypes.CDLL(str(library))
@@ -41,7 +41,7 @@ def run_last_blocks(
     return wrong.decode()
 
 
-def test_elements_beyond_two_to_the_31_are_reached(emulator_folder: Path) -> None:
+def test_elements_beyond_2_to_the_31_are_processed(emulator_folder: Path) -> None:
     n = 2**31 + 1_000
     # Reserves address space; only the last blocks touch its pages.
     with mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) as memory:
@@ -117,7 +117,7 @@ def test_threads_that_never_wait_share_a_stack(emulator_folder: Path) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that lists the arguments of every compiler call."""
+    """A file to which the arguments of every compiler call are written."""
     log, compiler = tmp_path / "log", tmp_path / "c++"
     compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {shutil.which("c++")} "$@"\n')
     compiler.chmod(0o755)
@@ -125,9 +125,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
-def test_processes_that_compile_the_same_code_do_not_write_the_same_file(
-    tmp_path: Path, log: Path
-) -> None:
+def test_each_process_compiles_in_separate_files(tmp_path: Path, log: Path) -> None:
     source = Source("go_on.cu", GOING_ON, own_source("elementwise.cu").headers)
     for _ in range(2):
         library, _names = HostCompiler(tmp_path / "kernels").build(source, ["go_on"])
@@ -141,9 +139,7 @@ def test_processes_that_compile_the_same_code_do_not_write_the_same_file(
     assert read[0].isdisjoint(read[1])
 
 
-def test_the_shim_is_parsed_once_for_all_kernels_of_the_same_flags(
-    tmp_path: Path, log: Path
-) -> None:
+def test_the_shim_is_precompiled_once_for_each_set_of_flags(tmp_path: Path, log: Path) -> None:
     headers = own_source("elementwise.cu").headers
     if "clang" in HostCompiler(tmp_path).version:
         pytest.skip("clang reads the shim itself")
@@ -163,7 +159,7 @@ def test_the_shim_is_parsed_once_for_all_kernels_of_the_same_flags(
 
 
 def read_headers(call: str) -> str:
-    """Return the headers that GCC reads for a call; ! marks a precompiled header that is used."""
+    """Return the headers that GCC reads in a call; ``!`` marks a precompiled header in use."""
     arguments = call.split()
     empty = ["-fsyntax-only", "-H", "-x", "c++", os.devnull]
     options = [a for a in arguments[: arguments.index("-o")] if not a.endswith(".cc")]

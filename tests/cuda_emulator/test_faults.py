@@ -1,4 +1,4 @@
-"""Planted mistakes in kernels are reported, each by the intended check."""
+"""Each planted kernel mistake is reported by the intended check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORDERS = ("ascending", "descending", "random")
 
 
 def line_of(text: str) -> str:
-    """Return the position of a line of planted.cu in the form of compilers."""
+    """Return the position of a line of planted.cu in the format of compilers."""
     (number,) = (i for i, line in enumerate(TEXT.splitlines(), start=1) if text in line)
     return f"planted.cu:{number}"
 
@@ -36,7 +36,7 @@ class Planted:
         self.source = Source("planted.cu", TEXT, shared_headers())
 
     def run(self, kernel: str, sanitizer: str = "none", order: str = "ascending") -> Any:
-        """Return the finished process that ran a kernel."""
+        """Run a kernel in a process, and return the finished process."""
         compiler = HostCompiler(self.folder, FLAGS[sanitizer])
         library, names = compiler.build(self.source, KERNELS)
         arguments = (HERE / "run_planted.py", compiler.build_driver(), library)
@@ -45,7 +45,7 @@ class Planted:
         return run_python(compiler, sanitizer, [*arguments, entry], environ)
 
     def result(self, kernel: str, sanitizer: str = "none", order: str = "ascending") -> Any:
-        """Return the result of a kernel, and the emulator's report."""
+        """Return the result of a kernel and the report of the emulator."""
         finished = self.run(kernel, sanitizer, order)
         assert finished.returncode == 0, finished.stderr
         return json.loads(finished.stdout)
@@ -84,7 +84,7 @@ def test_no_error_is_reported_for_a_correct_kernel(
         ("exchange_for_barrier", {"ascending", "descending", "random"}),
     ],
 )
-def test_a_missing_barrier_changes_results_with_the_order(
+def test_a_missing_barrier_makes_results_depend_on_the_thread_order(
     planted: Planted, kernel: str, finding: set[str]
 ) -> None:
     right = {
@@ -110,7 +110,7 @@ def test_a_missing_barrier_changes_results_with_the_order(
         ("missing_lane", "if (t != 5)", "31 of 64 threads wait at {} (a warp's exchange)"),
     ],
 )
-def test_waiting_for_an_absent_thread_is_reported(
+def test_threads_that_wait_for_an_exited_thread_are_reported(
     planted: Planted, kernel: str, line: str, report: str, order: str
 ) -> None:
     wrong = planted.result(kernel, order=order)["wrong"]

@@ -1,4 +1,4 @@
-"""Graphs that several streams record; the emulated driver refuses the same calls as a real one."""
+"""Several streams record one graph; the emulated driver refuses the same calls as CUDA."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def end(driver: Driver, stream: ctypes.c_void_p, returns: int = 0) -> ctypes.c_v
     return graph
 
 
-def test_work_of_a_joined_stream_is_part_of_the_graph(driver: Driver) -> None:
+def test_a_graph_contains_the_work_of_joined_streams(driver: Driver) -> None:
     main, other = driver.make("cuStreamCreate"), driver.make("cuStreamCreate")
     ready, done = driver.make("cuEventCreate"), driver.make("cuEventCreate")
     byte = ctypes.c_ubyte(0)
@@ -93,7 +93,7 @@ def test_a_stream_that_is_not_joined_invalidates_the_graph(driver: Driver, goes_
     end(driver, main, returns=UNJOINED)
 
 
-def test_a_graph_cannot_wait_for_an_event_from_outside_and_vice_versa(driver: Driver) -> None:
+def test_a_graph_and_a_stream_cannot_wait_for_events_of_each_other(driver: Driver) -> None:
     main = driver.make("cuStreamCreate")
     before, within = driver.make("cuEventCreate"), driver.make("cuEventCreate")
     driver("cuEventRecord", before, main)

@@ -15,7 +15,7 @@ Train = Callable[[dict[str, Any]], dict[str, float] | None]
 
 @pytest.fixture(scope="session")
 def ray() -> Any:
-    """Return the module, if it is installed."""
+    """Return the module ray, or skip the test if it is not installed."""
     reason = "Ray is not installed in this environment; make test-ray installs it in one of its own"
     module = pytest.importorskip("ray", reason=reason)
     pytest.importorskip("ray.train", reason=reason)
@@ -24,7 +24,7 @@ def ray() -> Any:
 
 @pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
-    """Provide a folder, the only one that Ray writes to; its path is short, for sockets in it."""
+    """Provide the only folder that Ray writes to; its path is short because it contains sockets."""
     path = Path(tempfile.mkdtemp(prefix="ray-"))
     (path / "ray").mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -43,10 +43,10 @@ def cluster(ray: Any, folder: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def train() -> Train:
-    """Return a training function: an MLP whose batch of 16 is divided among the workers.
+    """Return a function that trains an MLP; its batch of 16 is divided among the workers.
 
-    The argument has ``epochs``, and may have ``fault``, which the last worker runs in epoch
-    5 of a training run that was not resumed.
+    The argument has ``epochs`` and optionally ``fault``, code that the last worker runs in
+    epoch 5 unless the training run was resumed.
     """
 
     def run(config: dict[str, Any]) -> None:  # in here, for Ray to send it whole

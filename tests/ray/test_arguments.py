@@ -1,4 +1,4 @@
-"""Refusals before the start, with Ray or without it."""
+"""Wrong arguments raise before the start, even if Ray is not installed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ def nothing() -> None:
         ({"engine": "mpj"}, DistError, "got 'mpj'; did you mean 'mpi'"),
     ],
 )
-def test_a_wrong_argument_is_refused_with_the_rule(options: Any, error: Any, rule: str) -> None:
+def test_the_error_for_a_wrong_argument_states_the_rule(
+    options: Any, error: Any, rule: str
+) -> None:
     with pytest.raises(error, match=rule):
         OpwrightTrainer(nothing, **{"num_workers": 2, **options})
 
 
-def test_the_result_of_the_function_instead_of_the_function_is_refused() -> None:
+def test_passing_the_result_of_train_fn_instead_of_the_function_raises() -> None:
     with pytest.raises(AttributeTypeError, match="train_fn must be a function, got NoneType"):
         OpwrightTrainer(nothing(), num_workers=2)  # type: ignore[func-returns-value]
 

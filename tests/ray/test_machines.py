@@ -1,4 +1,4 @@
-"""A cluster of two machines; workers on different machines share no memory."""
+"""Workers on a cluster of two machines, which do not share memory, can connect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # Ray emits its own warnings
 
 @pytest.fixture
 def two_machines(ray: Any, folder: Path) -> Iterator[Any]:
-    """Provide a cluster of two machines with a CPU each, both of them this one."""
+    """Provide a cluster of two nodes with one CPU each, both on this machine."""
     from ray.cluster_utils import Cluster
 
     options = {"num_cpus": 1, "include_dashboard": False}

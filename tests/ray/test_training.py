@@ -1,4 +1,4 @@
-"""Training runs in the workers of a cluster: failures, restarts, other sizes, data."""
+"""Training in the workers of a cluster survives failures, restarts and changes of size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # Ray emits its own warnings
 
 @pytest.fixture(scope="module")
 def fit(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a function that trains, by default in a new storage."""
+    """Return a function that trains, by default in a new storage folder."""
 
     def run(train: Any, storage: Path | None = None, **options: Any) -> Any:
         where = storage or tmp_path_factory.mktemp("storage")
@@ -42,7 +42,7 @@ def test_a_run_of_the_same_name_continues_with_a_different_number_of_workers(
     np.testing.assert_allclose(parts.metrics["sum"], whole.metrics["sum"], rtol=1e-4)
 
 
-def test_an_exception_is_raised_by_fit_and_names_the_rank(cluster, fit, train) -> None:
+def test_fit_raises_an_exception_of_a_worker_under_its_rank(cluster, fit, train) -> None:
     config = {"epochs": 8, "fault": "raise ValueError('a fault of the user')"}
     with pytest.raises(cluster.train.TrainingFailedError) as caught:
         fit(train, num_workers=2, config=config)
@@ -57,7 +57,7 @@ def test_the_error_names_an_absent_worker_after_the_deadline(cluster, fit, train
     assert "group 'world': rank 1 did not come within 1 s" in str(caught.value.worker_failures[0])
 
 
-def test_data_of_ray_are_divided_among_the_workers(cluster, fit) -> None:
+def test_ray_datasets_are_divided_among_the_workers(cluster, fit) -> None:
     data = {"train": pytest.importorskip("ray.data").range(32)}
 
     def count() -> list[str]:

@@ -1,4 +1,4 @@
-"""Kernels of opwright-cpu at the boundaries of lines, blocks and panels, compared with NumPy."""
+"""Algebra kernels of opwright-cpu match NumPy for sizes around lines, blocks and panels."""
 
 from __future__ import annotations
 
@@ -89,8 +89,7 @@ def test_distances_of_close_vectors_keep_full_precision(n, m, k, p, dtype):
 
 
 def distance_gradients(x, y, share, p):
-    """Return the gradients of sum(share * cdist(x, y)), and the gradients from differences in
-    float64."""
+    """Return the gradients of sum(share * cdist(x, y)), and float64 gradients from differences."""
 
     def loss(x, y, share):
         return ow.ops.sum(ow.ops.multiply(ow.ops.cdist(x, y, p=p), share))
@@ -135,13 +134,13 @@ def test_gradients_of_extreme_distances_have_the_right_direction(size):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_differences_of_neighbors_match_numpy(axis):
+def test_diff_matches_numpy(axis):
     x = RNG.standard_normal((5, 70, 33)).astype("float32")
     np.testing.assert_array_equal(ow.ops.diff(x, axis=axis), np.diff(x, axis=axis))
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
-def test_runs_of_equal_slices_are_found_with_their_positions(axis):
+def test_unique_consecutive_finds_runs_of_equal_slices(axis):
     x = RNG.integers(0, 2, (40, 3, 2))
     out, inverse, counts = ow.ops.unique_consecutive(
         x, axis=axis, returns=("out", "inverse", "counts")
@@ -175,7 +174,7 @@ def test_searchsorted_of_many_values_matches_numpy(n, side):
     np.testing.assert_array_equal(found, np.searchsorted(x, values, side=side))
 
 
-def test_nan_from_infinities_in_a_sum_propagates():
+def test_nansum_of_opposite_infinities_is_nan():
     x = np.ones((3, 700), "float32")
     x[0, 3], x[1, 5], x[2, 9] = np.inf, -np.inf, np.nan
     np.testing.assert_array_equal(ow.ops.nansum(x, axis=[1]), np.nansum(x, 1))
@@ -184,7 +183,7 @@ def test_nan_from_infinities_in_a_sum_propagates():
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
-def test_the_maximum_of_an_integer_window_may_be_negative(dtype):
+def test_max_pooling_of_negative_integers_matches_numpy(dtype):
     low = 0 if dtype == "uint8" else -120
     x = RNG.integers(low, low + 50, (2, 3, 9, 40)).astype(dtype)
     out = ow.ops.max_pool2d(x, kernel=[3, 2], strides=[3, 2])

@@ -1,4 +1,4 @@
-"""With ``fuse_packed_attention``, attention reads heads side by side, with the same results."""
+"""The pass ``fuse_packed_attention`` reads interleaved heads and does not change results."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_queries_keys_and_values_split_from_a_stack_are_fused(masked, n_threads)
     assert types["transpose"] == types["unstack"] == types["stack"] == 0
 
 
-def test_one_row_needs_no_transpose():
+def test_queries_with_a_single_row_do_not_need_a_transpose():
     types = assert_same(Step(), 2, 1)
     assert types["transpose"] == types["cpu.packed_attention"] == 0
 

@@ -1,4 +1,4 @@
-"""Kernels that widen 16-bit floats block by block compute float32 results, rounded once."""
+"""Kernels that widen 16-bit floats in blocks return float32 results rounded once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check(function: Callable[..., Any], *arrays: np.ndarray) -> None:
 
 @both_kinds
 @pytest.mark.parametrize("length", LENGTHS)
-def test_sums_of_rows_are_float32_sums_rounded_once(kind, length):
+def test_row_sums_in_16_bits_match_float32_sums_rounded_once(kind, length):
     x = draw((3, length), kind, low=0.5)
     limit = 60000 if kind == "float16" else np.inf
     if length * 2 < limit:
@@ -49,7 +49,7 @@ def test_sums_of_rows_are_float32_sums_rounded_once(kind, length):
 @both_kinds
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("with_scale", [False, True])
-def test_normalized_rows_are_float32_results_rounded_once(kind, length, with_scale):
+def test_normalization_in_16_bits_matches_float32_rounded_once(kind, length, with_scale):
     x, scale, bias = draw((5, length), kind), draw((length,), kind), draw((length,), kind)
     given = {"scale": scale, "bias": bias} if with_scale else {}
 
@@ -67,7 +67,7 @@ def test_normalized_rows_are_float32_results_rounded_once(kind, length, with_sca
 @pytest.mark.parametrize("queries", [1, 3, 4, 65])
 @pytest.mark.parametrize("keys", [1, 383, 385])
 @pytest.mark.parametrize("mask", ["none", "bool", "added", "causal"])
-def test_attention_is_float32_attention_rounded_once(kind, queries, keys, mask):
+def test_attention_in_16_bits_matches_float32_attention_rounded_once(kind, queries, keys, mask):
     q, k = draw((4, queries, 24), kind), draw((2, keys, 24), kind)
     v = draw((2, keys, 17), kind)
     more: list[np.ndarray] = []

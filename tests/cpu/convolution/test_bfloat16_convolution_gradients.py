@@ -1,4 +1,4 @@
-"""Gradients of bfloat16 convolutions: their rounding, and the propagation of infinities and NaN."""
+"""Gradients of bfloat16 convolutions are rounded once and propagate infinities and NaN."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def compute(
 
 @pytest.mark.parametrize("n_threads", [1, 2, 6])
 @pytest.mark.parametrize(("x", "weight", "attrs"), CASES)
-def test_gradients_in_bfloat16_are_sums_in_float_that_are_rounded_once(x, weight, attrs, n_threads):
+def test_gradients_in_bfloat16_match_float_sums_rounded_once(x, weight, attrs, n_threads):
     arrays = make_arrays(x, weight, attrs)
     got = compute(arrays, attrs, "bfloat16", "onednn", n_threads)
     wanted = compute(arrays, attrs, "float64", "numpy")
@@ -88,7 +88,7 @@ def test_gradients_in_bfloat16_are_sums_in_float_that_are_rounded_once(x, weight
 @pytest.mark.parametrize("place", ["first", "right", "bottom", "last", "inside"])
 @pytest.mark.parametrize("slot", ["x", "weight", "out_grad"])
 @pytest.mark.parametrize(("x", "weight", "attrs"), CASES)
-def test_special_numbers_reach_only_gradients_that_depend_on_them(
+def test_infinities_and_nan_affect_only_gradients_that_depend_on_them(
     x, weight, attrs, slot, place, special
 ):
     arrays = make_arrays(x, weight, attrs)
@@ -103,7 +103,7 @@ def test_special_numbers_reach_only_gradients_that_depend_on_them(
     index = (1, 1, *at) if slot == "weight" else (1, *at, 1)
     arrays[slot][index] = special
     got = compute(arrays, attrs, "bfloat16", "onednn", 2)
-    # The number of products with the special number in the sum of each gradient.
+    # For each gradient, the number of summed products that contain the special number.
     marks = {name: np.zeros_like(array) for name, array in arrays.items()}
     marks[slot][index] = 1
     ones = {name: np.ones_like(array) for name, array in arrays.items()}

@@ -1,4 +1,4 @@
-"""Convolutions of fewer images than threads, which divide the rows of the output."""
+"""If a convolution has fewer images than threads, the output rows are divided among threads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ n_threads = thread_counts(1, 2, 3, 5)
     ],
     ids=str,
 )
-def test_a_transposed_convolution_in_parts_matches_numpy(
+def test_a_transposed_convolution_divided_among_threads_matches_numpy(
     size: tuple[int, int], kernel: int, attrs: dict[str, Any], bias: bool, n_threads: int
 ) -> None:
     rng = np.random.default_rng(3)
@@ -75,14 +75,14 @@ x, weight = (np.ones(shape, "float32") for shape in ((1, 40, 40, 64), (64, 64, 2
 ow.ops.exp(np.ones(10**6, "float32"))  # starts the team
 before = len(os.listdir("/proc/self/task"))
 for _ in range(100):
-    # It has rows of zeros between its windows, so it is not divided row by row.
+    # There are rows of zeros between the windows, so the rows are not divided among threads.
     ow.ops.conv2d_transpose(x, weight, strides=[3, 3], data_format="NHWC")
 print(len(os.listdir("/proc/self/task")) - before)
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
-def test_little_work_starts_no_threads_of_another_library() -> None:
+def test_small_convolutions_do_not_start_threads_of_another_library() -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     found = subprocess.run(
         [sys.executable, "-c", COUNT_THREADS],

@@ -1,4 +1,4 @@
-"""Convolutions by our own kernels instead of oneDNN's.
+"""Convolutions computed by kernels of opwright-cpu instead of oneDNN.
 
 Groups of few channels, windows of one pixel, and windows of 3 x 3 by Winograd's transform.
 """
@@ -35,8 +35,8 @@ class Case(NamedTuple):
 
 
 AROUND = (1, 1, 1, 1)
-# Sizes for Winograd's transform: odd and even sizes, a tile that is partly outside, panels of any
-# width, more tiles than are loaded at once.
+# Sizes for Winograd convolution: odd and even sizes, tiles partly outside the image, panels of any
+# width, and more tiles than are loaded at once.
 TILED = [
     Case((4, 13, 11, 48), (80, 48, 3, 3), paddings=AROUND),
     Case((3, 16, 14, 96), (32, 96, 3, 3), paddings=(0, 2, 1, 0)),
@@ -44,7 +44,7 @@ TILED = [
     Case((1, 40, 37, 64), (64, 64, 3, 3), paddings=AROUND),
     Case((2, 18, 21, 64), (64, 64, 3, 3), paddings=(2, 2, 2, 2)),
 ]
-# Few pixels, for which threads divide the weight: panels of any width, sums in parts.
+# Cases with few pixels, where the weight is divided among threads: panels of any width, split sums.
 FEW = [
     Case((1, 1, 1, 90), (40, 90, 1, 1)),
     Case((2, 1, 2, 33), (7, 33, 1, 1)),
@@ -191,7 +191,7 @@ def make_tiled(case: Case) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("case", TILED, ids=lambda case: "x".join(map(str, case.images)))
-def test_infinities_and_nan_reach_only_the_windows_that_contain_them(
+def test_infinities_and_nan_affect_only_windows_that_contain_them(
     case: Case, value: float, n_threads: int
 ) -> None:
     images = make_tiled(case)
@@ -213,7 +213,7 @@ def test_an_infinite_weight_affects_only_its_filter(value: float, n_threads: int
     check_as_in_float64(case, arrays)
 
 
-def test_numbers_whose_transform_overflows_are_summed_directly(n_threads: int) -> None:
+def test_values_whose_winograd_transform_overflows_are_summed_directly(n_threads: int) -> None:
     case = TILED[0]
     arrays = make_tiled(case)
     arrays["weight"] *= 1e-3
@@ -227,7 +227,7 @@ def test_numbers_whose_transform_overflows_are_summed_directly(n_threads: int) -
 
 
 @pytest.mark.parametrize("case", TILED, ids=lambda case: "x".join(map(str, case.images)))
-def test_tiles_are_bitwise_identical_for_any_number_of_threads(case: Case) -> None:
+def test_winograd_convolutions_are_bitwise_identical_for_any_number_of_threads(case: Case) -> None:
     arrays = make_tiled(case)
     before, results = ow.get_num_threads(), []
     for count in (1, 2, 4, 5):

@@ -1,4 +1,4 @@
-"""Element-wise kernels beyond the case table: threads, blocks, streams and all casts."""
+"""Tests element-wise kernels with many threads, blocks and streaming stores, and all casts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SHAPES = [
 
 @pytest.mark.parametrize(("x", "y"), SHAPES)
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
-def test_every_way_to_broadcast_at_every_size_and_thread_count(
+def test_every_kind_of_broadcasting_matches_numpy_for_any_size_and_thread_count(
     x: tuple[int, ...], y: tuple[int, ...], dtype: str
 ) -> None:
     a, b = numbers(*x, dtype=dtype), numbers(*y, dtype=dtype)
@@ -84,7 +84,7 @@ def test_an_output_too_large_for_the_caches_is_written_completely(n: int) -> Non
     ("op", "attrs"),
     [("sigmoid", {}), ("log", {}), ("gelu", {}), ("gelu", {"approximate": "tanh"})],
 )
-def test_long_functions_write_outputs_too_large_for_the_caches(
+def test_expensive_functions_write_outputs_too_large_for_the_caches(
     op: str, attrs: dict[str, Any], dtype: str
 ) -> None:
     n = (16 << 20) // np.dtype(dtype).itemsize + 17
@@ -104,13 +104,13 @@ def test_rows_and_columns_broadcast_to_an_output_too_large_for_the_caches() -> N
 
 
 @pytest.mark.parametrize("n_terms", [1, 2, 5])
-def test_terms_are_added_in_order(n_terms: int) -> None:
+def test_add_n_adds_terms_in_order(n_terms: int) -> None:
     assert_agrees("add_n", [numbers(100_003) * 10.0**i for i in range(n_terms)])
     assert_agrees("add_n", [numbers(100_003, dtype="int16") for _ in range(n_terms)])
 
 
 def samples(dtype: str) -> np.ndarray:
-    """Return values at a dtype's limits, between its steps, and beyond other dtypes' limits."""
+    """Return values at and between the limits of a dtype, and beyond the limits of other dtypes."""
     if dtype == "bool":
         return np.arange(33) % 3 == 0
     if dtype == "bfloat16":
@@ -132,7 +132,7 @@ def samples(dtype: str) -> np.ndarray:
 
 
 def representable(x: np.ndarray, target: str) -> np.ndarray:
-    """Return the numbers whose conversion is defined, which an integer dtype can represent."""
+    """Return the values whose conversion to `target` is defined."""
     kind = BFLOAT16 if target == "bfloat16" else np.dtype(target)
     if kind.kind not in "iu" or x.dtype.kind in "iub":
         return x

@@ -15,7 +15,7 @@ ACTIVATIONS = {
     "tanh": np.tanh,
     "softmax": lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True),
 }
-# Rows, terms, columns: complete and partial tiles, panels and blocks; some sizes are refused.
+# (rows, terms, columns) with complete and partial tiles, panels and blocks; kernels refuse some.
 SIZES = [
     (1, 700, 200),
     (1, 384, 1152),

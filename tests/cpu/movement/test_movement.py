@@ -1,4 +1,4 @@
-"""Movement kernels beyond the sizes of the case table: many threads, tiles and long rows."""
+"""Tests movement kernels with many threads, many tiles and long rows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_transpose_matches_numpy_for_any_number_of_threads(
     assert_moves("transpose", numbers(*shape, dtype=dtype), axes=list(axes))
 
 
-def test_results_that_bypass_the_caches_are_the_same() -> None:
+def test_outputs_written_with_streaming_stores_match_numpy() -> None:
     x = numbers(2100, 2112)
     assert_moves("transpose", x, axes=[1, 0])
     assert_moves("reshape", x, shape=[-1])
@@ -191,7 +191,7 @@ def gradients(op: str, x: np.ndarray, index: np.ndarray, threads: int, **attrs: 
         ("embedding", (300, 1000), 0, 300),
     ],
 )
-def test_sums_at_positions_are_bitwise_identical_for_any_number_of_threads(
+def test_gradients_of_lookups_are_bitwise_identical_for_any_number_of_threads(
     op: str, shape: tuple[int, ...], axis: int, n: int, dtype: str
 ) -> None:
     index = np.random.default_rng(3).integers(0, shape[axis], n)
@@ -207,7 +207,7 @@ def test_sums_at_positions_are_bitwise_identical_for_any_number_of_threads(
 @pytest.mark.parametrize("n", [1, 3, 4, 1023, 1024, 1025, BIG - 1, BIG])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("op", ["uniform", "normal"])
-def test_random_numbers_are_bitwise_identical_to_numpys_for_any_number_of_threads(
+def test_random_numbers_are_bitwise_identical_to_the_numpy_kernels_for_any_thread_count(
     op: str, dtype: str, n: int
 ) -> None:
     attrs: dict[str, Any] = {"shape": [n], "dtype": dtype, "seed": -(2**40) - 7}
@@ -216,7 +216,7 @@ def test_random_numbers_are_bitwise_identical_to_numpys_for_any_number_of_thread
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
-def test_the_mask_of_dropout_follows_from_the_words_of_its_elements(probability: float) -> None:
+def test_the_dropout_mask_matches_the_random_words_of_the_elements(probability: float) -> None:
     x = numbers(BIG + 5)
     x[7] = np.inf
     keep = random_words(x.size, 9, 0, None).astype(np.uint64) >= int(probability * 2**32)
@@ -260,7 +260,7 @@ def update(op: str, library: str, threads: int, n: int, dtype: str) -> list[np.n
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("op", UPDATES)
-def test_updates_are_bitwise_identical_to_numpys_for_any_number_of_threads(
+def test_updates_are_bitwise_identical_to_the_numpy_kernels_for_any_thread_count(
     op: str, dtype: str
 ) -> None:
     wanted = update(op, NUMPY, 1, BIG + 3, dtype)

@@ -1,5 +1,4 @@
-"""Batch normalization fused with the operators after it computes the same as the separate
-operators."""
+"""Fusing batch normalization with the following operators does not change results."""
 
 from __future__ import annotations
 
@@ -88,7 +87,7 @@ def test_statistics_match_numpy(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_a_channel_of_equal_numbers_has_no_variance() -> None:
+def test_a_channel_of_equal_values_is_normalized_to_zero() -> None:
     x = np.full((1000, 4), 0.1, "float32")
     ones = np.ones(4, "float32")
     out, *_ = ow.ops.batch_norm(x, ones, 0 * ones, ones, ones, training=True)
@@ -106,7 +105,7 @@ def test_nan_and_infinity_affect_only_their_channel() -> None:
 
 @pytest.mark.parametrize("activation", ["relu", ""])
 @pytest.mark.parametrize("shape", [(64, 3), (2, 3, 5, 7)])
-def test_a_fused_normalization_moves_the_running_variance_toward_the_unbiased_variance(
+def test_a_fused_normalization_updates_the_running_variance_with_the_unbiased_variance(
     shape: tuple[int, ...], activation: str
 ) -> None:
     rows = np.random.default_rng(2).normal(3, 2, shape).astype("float32")

@@ -84,7 +84,7 @@ def test_casts_an_activation_and_an_addition_are_fused(
 
 @pytest.mark.parametrize("dtype", STEP)
 @pytest.mark.parametrize("shape", [(2100, 70), (2, 3, 600)])
-def test_results_are_float64_results_rounded_once(shape: tuple[int, ...], dtype: str) -> None:
+def test_results_match_float64_results_rounded_once(shape: tuple[int, ...], dtype: str) -> None:
     feeds = make_feeds(shape, dtype)
     got, _ = train(feeds, "relu", False, True, ["fuse_batch_norm"])
     x, out_grad = feeds["x"].astype("float64"), feeds["out_grad"].astype("float64")
@@ -115,7 +115,9 @@ def test_results_are_float64_results_rounded_once(shape: tuple[int, ...], dtype:
 @pytest.mark.parametrize("dtype", STEP)
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
-def test_special_numbers_affect_only_their_channel(dtype: str, adds: bool, special: float) -> None:
+def test_infinities_and_nan_affect_only_their_channel(
+    dtype: str, adds: bool, special: float
+) -> None:
     for slot in ("x", "out_grad"):
         feeds = make_feeds((200, 6), dtype)
         feeds[slot][130, 2] = special
@@ -133,7 +135,7 @@ def normal(x: ow.Variable, activation: str | None = None) -> ow.Variable:
 
 
 @pytest.mark.parametrize("dtype", STEP)
-def test_no_image_is_cast_in_a_residual_block_in_mixed_precision(dtype: str) -> None:
+def test_images_are_not_cast_in_a_residual_block_in_mixed_precision(dtype: str) -> None:
     if not ow.current_context().kernels.candidates("conv2d", "cpu", dtype):
         pytest.skip(f"opwright-cpu was built without oneDNN: it has no conv2d of {dtype}")
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup), nn.mixed_precision(dtype):

@@ -1,4 +1,4 @@
-"""The oneDNN kernels beyond the case table: large sizes, several threads, forked processes."""
+"""Tests the oneDNN kernels with large sizes, several threads, and forked processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def call(
     library: str,
     slot: str = "out",
 ) -> Any:
-    """Return an output of an operator, from the kernel of a library."""
+    """Return an output of an operator, computed by the kernel of a library."""
     context = ow.current_context().with_pins({op: library})
     block = ow.Program().global_block()
     for name, array in inputs.items():
@@ -111,7 +111,7 @@ def test_pooling_of_large_images_matches_numpy(op, data_format, dtype, n_threads
 
 @pytest.mark.parametrize("channels", [5, 16, 20, 50])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_maxima_of_many_channels_are_the_first_of_equal_elements_or_nan(channels, dtype):
+def test_max_pooling_of_many_channels_selects_the_first_maximum_or_nan(channels, dtype):
     x = rng.integers(0, 4, (2, 9, 7, channels)).astype(dtype)
     x[rng.random(x.shape) < 0.1] = np.nan
     attrs = POOLS["max_pool2d"] | {"data_format": "NHWC"}
@@ -152,7 +152,7 @@ FEW_IMAGES = [
 
 
 @pytest.mark.parametrize(("images", "weight", "attrs"), FEW_IMAGES)
-def test_fewer_images_than_threads_are_divided_by_rows(images, weight, attrs, n_threads):
+def test_if_there_are_fewer_images_than_threads_rows_are_divided(images, weight, attrs, n_threads):
     is_flat = len(images) == 4
     attrs = {**attrs, "data_format": "NHWC" if is_flat else "NDHWC"}
     inputs = {"x": numbers(*images), "weight": numbers(*weight), "bias": numbers(weight[0])}
@@ -228,7 +228,7 @@ def widen(array: np.ndarray) -> np.ndarray:
 
 @needs_bfloat16
 @pytest.mark.parametrize("op", ["matmul", "fc", "conv2d"])
-def test_bfloat16_is_computed_to_its_precision(op):
+def test_bfloat16_results_are_accurate_to_bfloat16_precision(op):
     shapes = {
         "matmul": {"x": (20, 30), "y": (30, 10)},
         "fc": {"x": (20, 30), "weight": (30, 10), "bias": (10,)},
@@ -256,7 +256,7 @@ def test_products_of_integers_wrap_around_as_in_numpy(
     np.testing.assert_array_equal(out, x @ y)
 
 
-def test_a_forked_child_computes_in_one_thread():
+def test_a_forked_child_computes_the_same_convolution():
     ow.set_num_threads(2)
     inputs = {"x": numbers(2, 16, 40, 40), "weight": numbers(16, 16, 3, 3)}
     wanted = call("conv2d", inputs, {}, "onednn")

@@ -1,4 +1,4 @@
-"""oneDNN is opened when a kernel first needs it; opening our library reports a missing oneDNN."""
+"""oneDNN is opened when a kernel first needs it, and a missing oneDNN is reported."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ void* dlopen(const char* name, int mode) {
 
 
 def run(code: str, *arguments: str, **variables: str) -> str:
-    """Return the output of a new process."""
+    """Run a new process and return its output."""
     command = [sys.executable, "-c", code, *arguments]
     env = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     env |= variables
     return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
 
 
-def test_a_product_of_our_own_loops_does_not_open_onednn() -> None:
+def test_a_product_computed_without_onednn_does_not_open_onednn() -> None:
     assert run(PRODUCTS).strip() == "(True, False) (True, True)"
 
 

@@ -1,9 +1,10 @@
 """A failed allocation fails one call; the next call works as before.
 
 Each scenario runs in a separate process, with a preloaded library that makes one allocation fail.
-The tests sample the allocations; with OPWRIGHT_EVERY_ALLOCATION=1 they test every allocation.
-oneDNN writes into small objects even if the allocator returns NULL. opwright calls it only if
-enough memory is free; here such a crash is identified by its stack, which ends in oneDNN.
+By default, the tests use a sample of the allocations; OPWRIGHT_EVERY_ALLOCATION=1 tests all.
+If a small allocation fails, oneDNN writes through the null pointer. opwright therefore calls oneDNN
+only if enough memory is free; in these tests, such a crash is identified by a stack that ends in
+oneDNN.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sparse optimizers beyond the sizes of the case table: many rows or threads, half precision."""
+"""Tests sparse optimizers with many rows, several threads, and half precision."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def update(
     dtype: Any = "float32",
     **attrs: Any,
 ) -> list[np.ndarray]:
-    """Return the outputs of one update of a table by these rows."""
+    """Return the outputs of one sparse update of a table."""
     ow.set_num_threads(threads)
     rng = np.random.default_rng(4)
     # Every dtype can represent these numbers, so half precision starts with the same values.
@@ -51,7 +51,7 @@ def some_rows(n: int, seed: int = 0) -> list[np.ndarray]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [0, 1, 300, 9000])
 @pytest.mark.parametrize("op", STATES)
-def test_updates_of_rows_are_bitwise_identical_to_numpys_for_any_number_of_threads(
+def test_row_updates_are_bitwise_identical_to_the_numpy_kernels_for_any_thread_count(
     op: str, n: int, dtype: str
 ) -> None:
     rows, padding = some_rows(n), [3, -1]

@@ -1,4 +1,4 @@
-"""Batch normalization is folded into weights, and refolded after changes of either."""
+"""Batch normalization is folded into weights, and refolded if a parameter changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_normalization_is_folded_into_weight_and_bias(bias):
     assert types["cpu.conv2d_fused"] == 1
 
 
-def test_statistics_that_the_plan_updates_are_not_folded():
+def test_batch_norm_is_not_folded_if_the_plan_updates_its_statistics():
     def write(x):
         h = norm(conv(x, bias=False), name="bn")
         parameter("step", (4,))

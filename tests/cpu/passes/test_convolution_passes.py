@@ -121,7 +121,9 @@ n_threads = thread_counts(1, 2, 3)
 @pytest.mark.parametrize("side", [9, 40])  # threads do not divide small outputs
 @pytest.mark.parametrize("kernel", [1, 3])
 @pytest.mark.parametrize("passes", [["fuse_conv"], ["fuse_conv", "nhwc"]])
-def test_silu_is_applied_after_all_sums_in_every_share(images, side, kernel, passes, n_threads):
+def test_silu_is_applied_after_all_additions_for_any_division_of_the_work(
+    images, side, kernel, passes, n_threads
+):
     def write(x):
         h = conv(x, 48, bias=True)
         return ops.silu(ops.add(norm(conv(h, 48, kernel, bias=True)), h))
@@ -214,7 +216,7 @@ def test_groups_strides_and_uneven_paddings_are_kept():
     assert Net(write).check()["cpu.conv2d_fused"] == 1
 
 
-def test_images_with_channels_last_are_unchanged():
+def test_images_that_are_channels_last_are_not_transposed():
     def write(x):
         weight = parameter("weight", (4, 8, 3, 3))
         return layers.relu(ops.conv2d(x, weight, data_format="NHWC"))
@@ -232,7 +234,7 @@ def test_transposed_convolutions_run_in_nhwc():
     assert Net(write).check()["transpose"] == 2
 
 
-def test_normalization_in_training_runs_on_rows_of_pixels():
+def test_batch_norm_in_training_runs_channels_last():
     def write(x):
         h = norm(conv(x, bias=False), training=True)
         return layers.avg_pool2d(layers.relu(h), 2)
@@ -267,7 +269,7 @@ def test_gradients_are_the_same_with_and_without_the_passes(pool, training):
 def pooled(
     shape: Sequence[int] = (5, 3, 3, 3), pool: Any = 2, apart: int | None = None, **kwargs: Any
 ) -> Callable[[Any], Any]:
-    """Return a network of a convolution with a weight of the given shape, and a pooling."""
+    """Return a function that appends a convolution with a weight of `shape` and a max pooling."""
 
     def write(x: Any) -> Any:
         weight = parameter("weight", shape)
@@ -293,7 +295,7 @@ AT_MAXIMA = {
 
 @pytest.mark.parametrize("write", AT_MAXIMA.values(), ids=AT_MAXIMA.keys())
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_gradients_of_a_convolution_are_computed_from_the_maxima_after_it(write, n_threads):
+def test_the_gradient_of_a_convolution_before_max_pooling_uses_only_the_maxima(write, n_threads):
     ow.set_num_threads(n_threads)
     types = Net(write, training=True).check()
     assert types["std.conv2d_pool_grad"] == 1
@@ -303,7 +305,7 @@ def test_gradients_of_a_convolution_are_computed_from_the_maxima_after_it(write,
 IN_ALL_PIXELS = {
     "groups": pooled((6, 1, 3, 3), groups=3),
     "columns apart": pooled(dilations=[1, 2]),
-    "maxima as many as pixels": pooled(apart=1),
+    "as many maxima as pixels": pooled(apart=1),
     "windows of one pixel": lambda x: layers.max_pool2d(conv(x, 6, 1), 2),
     "an operator between": lambda x: layers.max_pool2d(layers.silu(conv(x, 6)), 2),
     "two readers": lambda x: ops.multiply(
@@ -313,7 +315,7 @@ IN_ALL_PIXELS = {
 
 
 @pytest.mark.parametrize("write", IN_ALL_PIXELS.values(), ids=IN_ALL_PIXELS.keys())
-def test_gradients_of_a_convolution_are_computed_from_all_pixels_otherwise(write):
+def test_the_gradient_of_a_convolution_uses_all_pixels_in_unsupported_cases(write):
     types = Net(write, training=True).check()
     assert types["conv2d_grad"] == 1
     assert types["max_pool2d_grad"] == 1

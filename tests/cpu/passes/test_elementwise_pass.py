@@ -1,4 +1,4 @@
-"""A chain of element-wise operators in one step matches the separate operators."""
+"""A chain of element-wise operators fused into one step gives the results of the operators."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEEDS = {"x": (6, 350), "y": (6, 350), "row": (350,), "column": (6, 1), "scalar"
 
 
 class Made:
-    """A program on feeds of several shapes, built one operator at a time."""
+    """A program with feeds of several shapes, to which tests append operators."""
 
     def __init__(self, dtype: str = "float32", columns: int = 350) -> None:
         self.block = ow.Program(seed=1).global_block()
@@ -121,7 +121,7 @@ def test_long_chains_are_split() -> None:
     assert types[CHAIN] == -(-200 // 32)
 
 
-def test_dtypes_without_a_loop_are_not_fused() -> None:
+def test_unsupported_dtypes_are_not_fused() -> None:
     made = Made("int32")
     out = made.put("negative", made.put("add", "x", "y"))
     assert made.run([out], PASS)[1] == {"add": 1, "negative": 1}

@@ -89,8 +89,8 @@ def test_heads_and_their_gradients_are_multiplied_without_a_copy(shape, dtype):
     assert types["transpose"] == 0
 
 
-def test_attention_heads_need_no_compiled_loops_of_onednn():
-    """oneDNN's loops for interleaved results take 30 ms to compile in each process."""
+def test_attention_heads_do_not_compile_onednn_kernels():
+    """oneDNN takes 30 ms per process to compile loops for interleaved results."""
     code = (
         "import numpy, opwright as ow\n"
         "with ow.program_guard(ow.Program()) as (main, _):\n"
@@ -173,7 +173,7 @@ def widened(x: ow.Variable, y: ow.Variable) -> Any:
 
 
 @pytest.mark.parametrize("shapes", [((40, 70), (70, 30)), ((3, 9, 33), (3, 33, 17))])
-def test_bfloat16_is_multiplied_into_float32_without_copies(shapes):
+def test_bfloat16_products_with_float32_results_need_no_casts(shapes):
     found, types = run(widened, [*shapes], PASSES, dtype="bfloat16")
     plain, _ = run(widened, [*shapes], [], dtype="bfloat16")
     np.testing.assert_allclose(found[0], plain[0], rtol=1e-5, atol=1e-5)

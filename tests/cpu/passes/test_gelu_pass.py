@@ -1,4 +1,4 @@
-"""With and without ``fuse_gelu_fc``, training is the same; only a layer after gelu is fused."""
+"""The pass ``fuse_gelu_fc`` fuses only layers after gelu and does not change training results."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_fetched_output_of_gelu_is_kept():
     [(Step(72, 48), 256), (Step(80, 40), 256), (Step(), 44), (Step(dtype="float64"), 256)],
     ids=["hidden columns", "output columns", "few rows", "float64"],
 )
-def test_steps_refused_by_the_kernels_are_not_fused(step, rows):
+def test_unsupported_training_steps_are_not_fused(step, rows):
     types = assert_same(step, rows)
     assert types["cpu.gelu_fc"] == types["cpu.gelu_fc_grad"] == 0
     assert types["gelu_grad"] == 1

@@ -1,5 +1,4 @@
-"""Between convolutions, operators that move images or have axis attributes run with channels
-last."""
+"""Operators between convolutions that move images or have axis attributes run channels last."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ def test_operators_that_depend_on_the_order_of_axes_keep_their_layout(write):
     Net(write, training=True).check()
 
 
-def test_pixels_as_a_sequence_need_no_further_transpose():
+def test_pixels_viewed_as_a_sequence_do_not_need_more_transposes():
     def write(x):
         h = ops.transpose(ops.reshape(conv(x), shape=[-1, 4, 72]), axes=[0, 2, 1])
         h = layers.fc(h, size=4, num_flatten_dims=2)

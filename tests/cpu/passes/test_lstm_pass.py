@@ -1,4 +1,4 @@
-"""``train_lstm`` does not change the training of an LSTM and replaces only supported layers."""
+"""The pass ``train_lstm`` replaces only supported LSTM layers and does not change results."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def is_replaced(types: Counter[str]) -> bool:
 n_threads = thread_counts(1, 2, 3)
 
 
-# One segment for all steps, several segments (the first one shorter), and one per step.
+# Sizes with one segment for all steps, several segments (the first shorter), or one per step.
 SIZES = [(7, 5), (1, 3), (7, 200), (9, 256), (3, 600)]
 
 
@@ -117,13 +117,13 @@ def test_gradients_are_the_same_with_and_without_the_pass(steps, rows, batch_fir
 
 @pytest.mark.parametrize(("inputs", "size"), [(3, 40), (40, 3), (16, 64)])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_threads_share_the_rows_of_layers_of_any_width(n_threads, inputs, size, layers):
+def test_rows_are_divided_among_threads_for_layers_of_any_width(n_threads, inputs, size, layers):
     made = Layers(8, 130, inputs, size, layers, given=("h0", "c0"))
     assert is_replaced(assert_same(made))
 
 
 @pytest.mark.parametrize("read", [("out",), ("h_n",), ("c_n",), ("out", "c_n")])
-def test_any_of_the_outputs_may_have_a_gradient(read):
+def test_any_subset_of_the_outputs_can_have_a_gradient(read):
     assert is_replaced(assert_same(Layers(6, 150, read=read)))
 
 

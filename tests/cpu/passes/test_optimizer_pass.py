@@ -1,4 +1,4 @@
-"""One step for all updates is bitwise identical to separate updates."""
+"""Merging all updates into one step gives bitwise identical results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def one_thread() -> None:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_all_updates_in_one_step_equal_separate_updates(kind: str) -> None:
+def test_merged_updates_are_bitwise_identical_to_separate_updates(kind: str) -> None:
     apart, one_by_one = train(OPTIMIZERS[kind], [])
     together, merged = train(OPTIMIZERS[kind], PASS)
     assert one_by_one[kind] == 6
@@ -71,7 +71,7 @@ def test_all_updates_in_one_step_equal_separate_updates(kind: str) -> None:
 
 
 class Updates:
-    """A program of sgd updates, written manually."""
+    """A program to which tests append sgd updates."""
 
     def __init__(self) -> None:
         self.block = ow.Program().global_block()
@@ -153,7 +153,7 @@ def test_updates_before_and_after_a_change_of_the_rate_are_not_merged() -> None:
     check(updates, {"std.multi_sgd": 0, "sgd": 2})
 
 
-def test_one_parameter_updated_twice_is_updated_twice() -> None:
+def test_two_updates_of_one_parameter_are_not_merged() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
     updates.sgd("a", "b_grad", "rate")
@@ -161,7 +161,7 @@ def test_one_parameter_updated_twice_is_updated_twice() -> None:
     check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
-def test_an_update_whose_parameter_is_read_later_keeps_its_position() -> None:
+def test_an_update_whose_parameter_is_read_later_is_not_moved() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
     updates.block.create_var("seen")
@@ -172,7 +172,7 @@ def test_an_update_whose_parameter_is_read_later_keeps_its_position() -> None:
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
-def test_an_update_that_reads_an_updated_parameter_keeps_its_position(order: Any) -> None:
+def test_an_update_that_reads_an_updated_parameter_is_not_moved(order: Any) -> None:
     updates = two()
     for name in order:
         updates.sgd(name, "a" if name == "b" else "a_grad", "rate")

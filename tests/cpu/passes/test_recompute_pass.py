@@ -1,4 +1,4 @@
-"""Inputs of a late reader are recomputed, with less memory and bitwise identical results."""
+"""Recomputing the inputs of late readers saves memory and keeps results bitwise identical."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH = 256
 
 @pytest.fixture
 def arenas(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes of each plan's arena, in the order of lowering."""
+    """The arena size in bytes of each plan, in the order of lowering."""
     found: list[int] = []
     plan_memory = lowering.plan_memory
 
@@ -80,7 +80,7 @@ def test_the_pass_can_be_omitted_by_its_name(arenas: list[int]) -> None:
     assert arenas[-1] == without
 
 
-def test_a_larger_share_of_the_time_recomputes_more() -> None:
+def test_a_larger_time_budget_recomputes_more_values() -> None:
     more = [_train({OPTION: share})[1].total() for share in (0.0, 0.01, 0.03, 1.0)]
     assert more[0] < more[1] <= more[2] <= more[3]
     assert more[1] < more[3]
@@ -135,7 +135,7 @@ def test_a_fetched_value_is_computed_once() -> None:
     assert _types(block, ["x"], ["out", "early"], options=ALL)["transpose"] == 1
 
 
-def test_a_value_that_has_been_freed_is_not_kept_for_recomputing() -> None:
+def test_a_value_is_not_recomputed_from_an_input_that_has_been_freed() -> None:
     block = _block()
     block.append_op("cumsum", {"x": "x"}, {"out": "before"}, {"axis": 0})
     block.append_op("transpose", {"x": "before"}, {"out": "early"}, {"axes": [1, 0]})
@@ -163,7 +163,7 @@ def test_recomputing_does_not_read_overwritten_memory() -> None:
     np.testing.assert_array_equal(*results)
 
 
-def test_dropout_is_repeated_with_the_same_numbers(arenas: list[int]) -> None:
+def test_recomputed_dropout_uses_the_same_random_numbers(arenas: list[int]) -> None:
     def train(options: dict[str, Any]) -> list[np.ndarray]:
         main, startup = ow.Program(seed=2), ow.Program(seed=2)
         with ow.program_guard(main, startup):

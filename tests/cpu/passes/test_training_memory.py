@@ -1,4 +1,4 @@
-"""Gradient plans need little memory besides the values that they must save."""
+"""Plans with gradients need little memory in addition to the saved values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import opwright.lowering as lowering
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
-    """The graph and the bytes of the arena of each plan, in the order of lowering."""
+    """The graph and the arena size in bytes of each plan, in the order of lowering."""
     found: list[tuple[Any, int]] = []
     plan_memory = lowering.plan_memory
 
@@ -33,10 +33,10 @@ def one_thread() -> None:
 
 
 @pytest.mark.parametrize(("passes", "kept"), [([], 4 + 1 + 1), (["train_lstm"], 4)])
-def test_the_backward_pass_of_an_lstm_needs_a_third_of_its_saved_memory(
+def test_the_backward_pass_of_an_lstm_needs_little_more_memory_than_the_saved_values(
     plans: list[tuple[Any, int]], passes: list[str], kept: int
 ) -> None:
-    """The saved memory has the gates and, without the pass, the states and cells."""
+    """The saved values are the gates and, without the pass, the states and cells."""
     steps, rows, size, count = 64, 32, 64, 2
     block = ow.Program().global_block()
     shapes = {"weight_ih": (4 * size, size), "weight_hh": (4 * size, size)}

@@ -1,4 +1,4 @@
-"""No pass changes the results of a training step, and nothing else is fused."""
+"""Passes fuse only the expected operators of a training step and do not change its results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FUSED = {
 
 
 class DecayingSGD(nn.optimizer.SGD):
-    """Gradient descent with the weight decay that the operator supports."""
+    """SGD with weight decay, which the operator supports."""
 
     def attrs(self) -> dict[str, Any]:
         return {"weight_decay": 0.01}
@@ -102,7 +102,7 @@ def test_a_step_gives_the_same_results_with_and_without_each_pass(rows, activati
     assert_same(Step(activation, from_scores=from_scores, optimizer=DecayingSGD), rows)
 
 
-def test_a_step_in_float64_matches_within_its_precision():
+def test_a_step_in_float64_matches_to_float64_precision():
     assert_same(Step("tanh", dtype="float64"), 6, tolerance=1e-12)
 
 
@@ -158,7 +158,7 @@ def test_the_error_for_a_label_out_of_range_is_the_same_without_the_pass():
         call(x=np.zeros((2, 9), np.float32), label=np.array([[1], [7]]))
 
 
-def test_the_number_of_threads_changes_only_the_last_bits():
+def test_the_number_of_threads_changes_only_the_last_digits():
     step = Step()
     found = []
     for count in (1, 2):
@@ -182,7 +182,7 @@ def test_dtypes_refused_by_a_fused_operator_are_not_fused(dtype):
         np.testing.assert_array_equal(call(**feeds)[0], [[0, 0, 1, 2], [0, 0, 1, 2]])
 
 
-def test_an_infinite_gradient_does_not_pass_the_flat_part_of_relu():
+def test_an_infinite_gradient_is_zeroed_where_relu_is_flat():
     program = ow.Program()
     block = program.global_block()
     feeds = {

@@ -1,4 +1,4 @@
-"""Layers with weights [outputs, inputs] are fused and match the layout [inputs, outputs]."""
+"""Layers with weights [outputs, inputs] are fused, and match layers with [inputs, outputs]."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ n_threads = thread_counts(1, 2, autouse=True)
 
 
 class Step:
-    """A training step of layers that are written as products and sums.
+    """A training step of layers written as matrix products and additions.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def test_a_step_of_small_layers_is_fused_in_either_layout(op, activation, rows):
     assert types["cpu.fc_input_grad"] == 2
 
 
-def test_a_step_in_float64_agrees_within_its_precision():
+def test_a_step_in_float64_agrees_to_float64_precision():
     assert_alike((20,), 1e-12, sizes=(9, 37, 5), activation="tanh", dtype="float64")
 
 
@@ -133,7 +133,7 @@ def test_layers_after_gelu_are_fused_in_either_layout(rank, op):
 @pytest.mark.parametrize("activation", ["", "relu", "sigmoid", "tanh", "softmax"])
 @pytest.mark.parametrize(("rows", "size"), [(1, 40), (7, 40), (1, 700), (40, 700)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_inference_is_one_fused_layer_with_bias_and_activation(activation, rows, size, dtype):
+def test_inference_runs_one_fused_layer_with_bias_and_activation(activation, rows, size, dtype):
     found = {}
     rng = np.random.default_rng(2)
     weight, bias = rng.normal(0, 0.1, (size, size + 3)), rng.normal(0, 1, size + 3)

@@ -1,4 +1,4 @@
-"""Maximum pooling compares 16-bit floats by their bits, as if they were float32."""
+"""Max pooling of 16-bit floats compares bits, with the same results as float32 comparisons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def images(kind: np.dtype, n_channels: int) -> np.ndarray:
 
 
 def pool(x: np.ndarray, data_format: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the maximum of each image and its position, from the operator's own kernel."""
+    """Return the maximum of each image and its position, computed by the max_pool2d kernel."""
     definition = ow.current_context().ops.get("max_pool2d").proto
     attrs = definition.fill_attrs({"kernel": [1, 3], "data_format": data_format})
     entries = ow.current_context().kernels.entries("max_pool2d")

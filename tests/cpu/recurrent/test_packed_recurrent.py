@@ -1,4 +1,4 @@
-"""Recurrent weights that a plan does not change are packed once."""
+"""Constant recurrent weights are packed only once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS, INPUTS, SIZE = 3, 5, 6
 
 
 def make_layer(op: str, size: int = SIZE) -> tuple[ow.Program, ow.Scope]:
-    """Return a layer of constant weights that reads ``x`` [steps, any rows, inputs]."""
+    """Return a layer with constant weights that reads ``x`` [steps, any rows, inputs]."""
     program, scope = ow.Program(), ow.Scope()
     block, width = program.global_block(), GATES[op] * size
     shapes = {"weight_ih": [width, INPUTS], "weight_hh": [width, size]}
@@ -66,7 +66,7 @@ n_threads = thread_counts(2)
 
 
 @pytest.mark.parametrize("op", GATES)
-def test_results_are_bitwise_identical_if_threads_share_the_products_of_a_row(
+def test_results_are_bitwise_identical_if_the_product_of_one_row_is_divided_among_threads(
     op: str, n_threads: int
 ) -> None:
     program, scope = make_layer(op, size=320)  # wide enough for two threads

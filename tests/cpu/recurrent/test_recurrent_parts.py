@@ -14,7 +14,7 @@ STEPS, SIZE, LAYERS = 7, 5, 3
 
 
 def _make(op: str, inputs: int, rows: int, directions: int, dtype: str) -> dict[str, list[Any]]:
-    """Return arrays for each slot, x time-major."""
+    """Return a list of arrays for each slot; x is time-major."""
     rng = np.random.default_rng(rows)
 
     def draw(*shape: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Reduction kernels beyond the sizes of the case table: threads, long lines and long sums."""
+"""Tests reduction kernels with several threads, long lines and long sums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NATIVE, NUMPY = "native", "numpy"
 
 
 def pinned(op: str, library: str, threads: int) -> Any:
-    """Select the library of an operator and of its gradient, if it has one, and the threads."""
+    """Pin the library of an operator and of its gradient, and set the number of threads."""
     ow.set_num_threads(threads)
     context = ow.current_context()
     types = [t for t in (op, f"{op}_grad") if library in context.kernels.libraries_of(t)]
@@ -143,7 +143,7 @@ def test_reductions_are_bitwise_identical_for_any_number_of_threads_and_match_nu
 
 @pytest.mark.parametrize("shape", [(10_000_000,), (3_000_000, 3), (1000, 10_000)])
 @pytest.mark.parametrize("kind", ["constant", "uniform"])
-def test_long_sums_of_float32_keep_six_digits(shape: tuple[int, ...], kind: str) -> None:
+def test_long_float32_sums_are_accurate_to_six_digits(shape: tuple[int, ...], kind: str) -> None:
     x = np.full(shape, 0.1, "float32") if kind == "constant" else numbers(*shape, low=0.0)
     found = call("sum", NATIVE, 2, x, axis=[0])
     np.testing.assert_allclose(found, x.sum(0, dtype="float64"), rtol=1e-6)
@@ -212,7 +212,7 @@ def test_infinities_and_nan_keep_their_positions_in_a_long_row(op: str) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 65_535, 65_536, 299_999])
-def test_one_nan_among_many_numbers_is_the_extremum(place: int) -> None:
+def test_a_single_nan_is_both_the_maximum_and_the_minimum(place: int) -> None:
     x = numbers(300_000)
     x[place] = np.nan
     for op in ("max", "min"):

@@ -1,4 +1,4 @@
-"""Runs a case while every thread receives signals; counts handlers that ran off their stacks."""
+"""Runs a case while all threads receive signals; counts handlers on a wrong stack."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plain_product() -> Callable[[], object]:
 
 
 def convolution_gradient() -> Callable[[], object]:
-    """Make oneDNN divide the work among OpenMP threads that already exist."""
+    """Return a convolution gradient for which oneDNN uses OpenMP threads that already exist."""
     places = ctypes.CDLL(sys.argv[1])
     ctypes.CDLL("libgomp.so.1").GOMP_parallel(places.n_handled, None, 2, 0)
     attrs = {"strides": (2, 1), "dilations": (1, 2), "paddings": (2, 2, 0, 0)}

@@ -109,7 +109,7 @@ def assert_rounded_once(found: Arrays, wanted: Arrays) -> None:
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape", [s for s in SHAPES if np.prod(s) > s[1]], ids=str)
-def test_results_are_float64_results_rounded_once(shape: Any, dtype: str) -> None:
+def test_results_match_float64_results_rounded_once(shape: Any, dtype: str) -> None:
     given = numbers(shape, dtype)
     attrs = {**ATTRS, "training": True}
     bare = but(given, "residual")

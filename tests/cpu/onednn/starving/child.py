@@ -1,7 +1,7 @@
 """Fails allocations one by one in a separate process; see test_want_of_memory.py.
 
-Prints one line of JSON at the end. Before each attempt, it writes the number of the allocation, so
-that a crash can be attributed.
+The script prints one line of JSON at the end. Before each attempt, it writes the index of the
+allocation, so a crash can be attributed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def describe_difference(got: list[np.ndarray], expected: list[np.ndarray]) -> st
 def try_one(
     work: Work, expected: list[np.ndarray], number: int, starving: Starving
 ) -> tuple[str, str]:
-    """Return the outcomes of an attempt and of the call after it."""
+    """Make an attempt and a call after it; return the outcome and its explanation."""
     outcome, text = attempt(work, expected, number, starving)
     wrong = text if outcome == "fault" else find_fault(work, expected)
     return ("fault", wrong) if wrong else (outcome, text)
@@ -92,9 +92,9 @@ def try_forked(*arguments: Any) -> tuple[str, str]:
 
 
 def main(name: str, least: dict[str, int], step: int, progress: str, stacks: str = "") -> None:
-    """Fail each `step`-th allocation of the libraries; see `Starving.count_from`.
+    """Make every `step`-th allocation of the libraries fail; see `Starving.count_from`.
 
-    With `stacks`, the library that writes stacks, each attempt is made in a forked process.
+    If `stacks`, a library that writes stacks, is given, each attempt runs in a forked process.
     """
     if stacks:
         ow.set_num_threads(1)  # as in a forked process

@@ -57,7 +57,7 @@ def run() -> Work:
 
 
 def product() -> Work:
-    """Multiply matrices of a size that oneDNN multiplies."""
+    """Multiply matrices of a size for which oneDNN is used."""
     x = _RNG.standard_normal((96, 200)).astype("float32")
     y = _RNG.standard_normal((200, 120)).astype("float32")
     operator = ow.Operator("matmul", x="x", y="y", out="out")
@@ -66,7 +66,8 @@ def product() -> Work:
         _forget_kernels()
         network = ow.Network([operator])
         (out,) = network.compile(["x", "y"], ["out"])(x=x, y=y)
-        # No other kernel may replace one that lacks memory, since BLAS may terminate the process.
+        # If oneDNN runs out of memory, no other kernel may be used, since BLAS may terminate the
+        # process.
         return [out, np.array("onednn" in str(network.placement()))]
 
     return work
