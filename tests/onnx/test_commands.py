@@ -65,7 +65,7 @@ def test_a_report_names_the_packages_of_missing_operators(
     assert main(["onnx", "report", "b.onnx"]) == 1
     text = capsys.readouterr().out
     assert "MISSING: no installed package has a row for it" in text
-    assert "MISSING: opwright has no counterpart of it" in text
+    assert "MISSING: opwright has no counterpart" in text
     assert "install the package that provides the plugin 'acme'" in text
     assert "it does not load: node 'y' (acme::Frob)" in text
 
@@ -150,4 +150,4 @@ def test_a_file_that_is_not_a_model_exits_with_status_one(
     Path("bad.onnx").write_bytes(b"\xff" * 9)
     for words in (["onnx", "report"], ["run"], ["graph"]):
         assert main([*words, "bad.onnx"]) == 1
-        assert "it must be an ONNX model" in capsys.readouterr().err
+        assert "must be an ONNX model" in capsys.readouterr().err

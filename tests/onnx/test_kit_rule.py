@@ -26,7 +26,7 @@ def test_operators_that_return_only_state_are_skipped() -> None:
     (result,) = check_package("opwright-std", subject="adam", rules=["onnx"]).results
     assert (result.state, result.reason) == (
         "skipped",
-        "all its outputs are state, which it writes",
+        "all its outputs are state that it overwrites",
     )
 
 

@@ -229,7 +229,7 @@ def test_a_function_of_the_model_is_written_out() -> None:
 
 
 def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileMissingError, match=r"load: there must be a file.*none\.onnx"):
+    with pytest.raises(FileMissingError, match=r"must name an existing file.*none\.onnx"):
         opwright_onnx.load(tmp_path / "none.onnx")
 
 

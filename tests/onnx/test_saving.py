@@ -175,7 +175,7 @@ def test_an_opset_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 def test_a_result_must_be_named(tmp_path: Path) -> None:
     program, scope, _ = make_program()
-    with pytest.raises(AttributeValueError, match="fetch must name a result"):
+    with pytest.raises(AttributeValueError, match="fetch must name at least one result"):
         opwright_onnx.save(tmp_path / "none.onnx", program, scope)
 
 

@@ -92,7 +92,8 @@ def test_parts_of_a_complex_result_are_taken_inside_the_call() -> None:
 
 def test_a_complex_output_of_a_plan_is_refused() -> None:
     with pytest.raises(
-        DtypeError, match=r"outputs of a plan must have a dtype of opwright, got .*complex"
+        DtypeError,
+        match=r"a plan must have a dtype that opwright supports, got .*complex",
     ):
         translated(torch.fft.rfft, [drawn(4)])
 
@@ -206,11 +207,11 @@ def test_a_saved_program_calls_pytorch_in_another_process(tmp_path: Any) -> None
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("aten.no_such.default", [], "PyTorch must have the operator, got 'aten.no_such.default'"),
-        ("os.system.default", [], "PyTorch must have the operator"),
-        ("aten.relu_.default", [{"input": 0}], "leave their arguments unchanged"),
-        ({"object": "other:1"}, [], "an object of the process that wrote it"),
-        ("aten.relu.default", [{"file": "x"}], "its text cannot be read"),
+        ("aten.no_such.default", [], "must be registered in PyTorch, got 'aten.no_such.default'"),
+        ("os.system.default", [], "must be registered in PyTorch"),
+        ("aten.relu_.default", [{"input": 0}], "must not modify their arguments"),
+        ({"object": "other:1"}, [], "got the key 'other:1' of another process"),
+        ("aten.relu.default", [{"file": "x"}], "call must be a valid string"),
     ],
     ids=["unknown", "foreign", "in place", "object", "argument"],
 )
@@ -233,7 +234,9 @@ def test_a_call_string_with_a_wrong_result_shape_is_refused() -> None:
 
 def test_inputs_must_match_the_call_string() -> None:
     text = text_of("aten.relu.default", [{"input": 0}], [["float32", [2]]], [["float32", [2]]])
-    with pytest.raises(ShapeError, match=r"x must match the text in call, float32\[2\], got"):
+    with pytest.raises(
+        ShapeError, match=r"x must match the shapes and dtypes in call, float32\[2\], got"
+    ):
         program_of(text, ("float32", [3]))
 
 

@@ -182,7 +182,7 @@ def test_a_failure_leaves_autocast_and_grad_unchanged(check: Any) -> None:
         x.data = y
         return h
 
-    with pytest.raises(Exception, match="changes the storage"):
+    with pytest.raises(Exception, match="replaces the storage"):
         graph_of(check, function, torch.randn(3, 4), torch.randn(3, 4))
     assert torch.is_grad_enabled()
     assert not torch.is_autocast_enabled("cpu")

@@ -163,7 +163,9 @@ def test_a_change_without_grad_of_a_view_is_refused(check: Any) -> None:
             h[0].zero_()
         return h.sin()
 
-    with pytest.raises(Exception, match="changes, under no_grad, a view of a tensor that records"):
+    with pytest.raises(
+        Exception, match="modifies a view of a tensor that requires gradients under no_grad"
+    ):
         replay(function, torch.randn(3, 4), check=check)
 
 
@@ -172,5 +174,5 @@ def test_an_input_whose_storage_is_replaced_is_refused(check: Any) -> None:
         x.data = y
         return x * w
 
-    with pytest.raises(Exception, match="changes the storage of its input"):
+    with pytest.raises(Exception, match="replaces the storage of its input"):
         replay(function, torch.randn(3, 4), torch.randn(3, 4), check=check)

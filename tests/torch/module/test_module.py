@@ -335,7 +335,9 @@ def test_replaced_memory_of_a_variable_is_detected() -> None:
     module.scope.var("something else").set(np.zeros(2))
     module(images())
     module.scope.var("fc_0_b_param").borrow(np.zeros(3, np.float32))
-    with pytest.raises(ProgramError, match="'fc_0_b_param' must be the same memory in the scope"):
+    with pytest.raises(
+        ProgramError, match="'fc_0_b_param' must share its memory between the scope"
+    ):
         module(images())
 
 
@@ -343,13 +345,15 @@ def test_wrong_programs_are_refused() -> None:
     model, scores, _ = classifier()
     for arguments, message in (
         ((torch.nn.Linear(1, 1),), "program must be a Program or a LoadedProgram, got Linear"),
-        ((model.program, model.scope), "fetches must name the results, got none"),
-        ((model.program, ow.Scope(), scores), "must have a value of 'conv2d_0_w_param', got none"),
+        ((model.program, model.scope), "fetches must name at least one result, got none"),
+        ((model.program, ow.Scope(), scores), "must have a value for 'conv2d_0_w_param', got none"),
     ):
         with pytest.raises(ProgramError, match=message):
             opwright_torch.Module(*arguments)
     loaded = ow.LoadedProgram(model.program, model.scope, [scores.name])
-    with pytest.raises(ProgramError, match="a LoadedProgram must be given alone, got a scope"):
+    with pytest.raises(
+        ProgramError, match="a LoadedProgram must be the only argument, got a scope"
+    ):
         opwright_torch.Module(loaded, model.scope)
     with pytest.raises(VariableNotFoundError, match="nothing"):
         opwright_torch.Module(model.program, model.scope, "nothing")
@@ -360,7 +364,7 @@ def test_read_only_memory_is_refused() -> None:
     array = model.scope.var("fc_0_b_param").numpy()
     array.flags.writeable = False
     model.scope.var("fc_0_b_param").borrow(array)
-    with pytest.raises(ProgramError, match="'fc_0_b_param' must be in memory that may be written"):
+    with pytest.raises(ProgramError, match="'fc_0_b_param' must be in writable memory"):
         opwright_torch.Module(model.program, model.scope, scores)
 
 

@@ -63,7 +63,7 @@ def _reason(outcomes: list[Outcome]) -> str:
     """Return the most frequent reason, without parts that differ between machines."""
     counts = Counter(reason for outcome in outcomes for reason in outcome.reasons[:1])
     reason = counts.most_common(1)[0][0] if counts else ""
-    return re.sub(r"\s+", " ", reason).replace("|", "\\|").partition("; its piece")[0][:160]
+    return re.sub(r"\s+", " ", reason).replace("|", "\\|").partition("; its decomposition")[0][:160]
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def test_wrong_results_are_detected(what: str) -> None:
     use = uses_of("softmax")[0]
     wrong: Any = {what + "s": [array + 1 for array in getattr(use, what + "s")]}
     ((_, fault),) = check_operator("softmax", [replace(use, **wrong)])
-    assert f"it must compute the same eagerly, got {what}" in fault
+    assert f"the operator must compute the same eagerly, got {what}" in fault
     assert "that differs by 1" in fault
 
 

@@ -83,5 +83,5 @@ def test_a_name_is_one_operator_in_a_process(register: Callable[..., None]) -> N
     ops.acme_c.swish(X)
     with ow.context_guard(ow.Context.discover()) as context:
         add(context, "acme_c.swish", "alpha")
-        with pytest.raises(RegistrationError, match=r"acme_c.swish: .* one operator per process"):
+        with pytest.raises(RegistrationError, match=r"acme_c.swish: .* only once per process"):
             ops.acme_c.swish(X)

@@ -348,7 +348,7 @@ def test_operators_computed_by_pytorch_are_in_the_plan_and_reported(
 def test_the_report_of_a_model_without_calls_says_so() -> None:
     fast = compiled(Tower())
     assert str(opwright_torch.report(fast)) == (
-        "nothing has run yet: call the compiled model first"
+        "no graph has run yet; call the compiled model first"
     )
     before = [buffer.clone() for buffer in fast._orig_mod.buffers()]
     fast(images()).sum().backward()

@@ -344,7 +344,7 @@ def test_open_sizes_together_with_inputs_that_forward_does_not_name_are_refused(
             return x + others["y"]
 
     given = {"x": torch.ones(2, 3), "y": torch.ones(3)}
-    with pytest.raises(SettingError, match=r"got 'y', which is one of \*\*.* x, others"):
+    with pytest.raises(SettingError, match=r"got 'y', which belongs to \*\*.* x, others"):
         opwright_torch.to_program(Takes(), given, {"x": {0: "batch"}})
 
 

@@ -1,4 +1,4 @@
-"""ONNX models as programs of opwright.
+"""Loads ONNX models as opwright programs, and saves programs as ONNX models.
 
 ::
 

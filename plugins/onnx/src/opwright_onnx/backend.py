@@ -1,4 +1,4 @@
-"""opwright as a backend of onnx, after `onnx.backend.base`."""
+"""An implementation of the interface `onnx.backend.base` with opwright."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opwright_onnx.translate.codes import KINDS, Codes, as_codes, carried_dtype
 
 
 class Prepared(BackendRep):
-    """A model that runs; required values of its inputs are taken from the inputs of a run."""
+    """A runnable model; if loading needs input values, `run` loads it with the given inputs."""
 
     def __init__(self, model: ModelProto, device: str) -> None:
         self._model = model
@@ -34,7 +34,7 @@ class Prepared(BackendRep):
                 raise
 
     def run(self, inputs: Any, **_: Any) -> Any:
-        """Return the outputs, a tuple with their names as attributes.
+        """Return the outputs as a named tuple.
 
         Parameters
         ----------
@@ -64,7 +64,7 @@ def as_bytes(array: Any) -> Any:
 
 
 def _gather(flat: dict[str, Any], name: str) -> Any:
-    """Return a result; for a sequence a list of the results whose names begin with its name."""
+    """Return the result `name`; for a sequence, the list of its elements `name.0`, `name.1`, ..."""
     if name in flat:
         return flat[name]
     parts: list[Any] = []
@@ -78,7 +78,7 @@ class OpwrightBackend(Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **_: Any) -> Prepared:
-        """Return a model that runs on a device."""
+        """Return a model prepared to run on a device."""
         return Prepared(model, device.lower())
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Tries rows for ``opwright check``: both ways, against ONNX's reference evaluator."""
+"""Checks rows for ``opwright check`` by round trips and against ONNX's reference evaluator."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from opwright_onnx.translate.table import find_row
 from opwright_onnx.translate.values import FLOATS
 
 MAX_SAMPLES: Final = 8
-"""Of one operator."""
+"""The maximum number of samples per operator."""
 
 _TOLERANCE: Final = {"float64": 1e-9, "float32": 1e-4}
 _COARSE: Final = 3e-2
-"""Relative and absolute tolerance of results, whose sums may have a different order."""
+"""Relative and absolute tolerances of results, since the order of summation may differ."""
 
 Draw = Callable[[str], Iterable[Any]]
 """Returns samples of an operator type: arrays by slot in ``inputs``, and ``attrs``."""
 
 
 def check_rows(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
-    """Yield faults of data rows: by the OpProto, the schema, and by samples."""
+    """Yield faults of data rows, found with the OpProto, the ONNX schema and samples."""
     for key, row in rows.items():
         if not callable(row):
             yield from _check_data(key, row, draw)
 
 
 def check_writers(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
-    """Yield faults of functions that write operators of opwright."""
+    """Yield faults of functions that write opwright operators as ONNX nodes."""
     for op_type in rows:
         yield from _try(op_type, None, draw)
 
@@ -46,19 +46,19 @@ def check_writers(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
 def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, str], None, str]:
     """Yield uses of an operator that change when they are written to ONNX and reloaded.
 
-    It is the rule ``onnx`` of ``opwright check``. An operator without a counterpart is written as
-    one of opwright's domain, or as a function.
+    This is the rule ``onnx`` of ``opwright check``. An operator without a counterpart is written as
+    a node of an opwright domain, or as a function.
 
     Returns
     -------
     str
-        Why no use could be checked; empty if one was.
+        Why no use could be checked; empty if at least one was checked.
     """
-    reason = "nothing was drawn"
+    reason = "no samples were drawn"
     for use in uses:
         made = _make(use.sample)
         if made is None:
-            reason = reason and "all its outputs are state, which it writes"
+            reason = reason and "all its outputs are state that it overwrites"
             continue
         program, fed = made
         try:
@@ -75,7 +75,7 @@ def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, st
 
 
 def _write(program: ow.LoadedProgram) -> tuple[Any, Any]:
-    """Return the writer of a program, and the model with its arrays."""
+    """Write a program; return the writer, and the model including its arrays."""
     writer, model = write_model(program, onnx.defs.onnx_opset_version())
     model.graph.initializer.extend(make_tensor(*pair) for pair in writer.arrays.items())
     return writer, model
@@ -90,7 +90,7 @@ def _check_data(key: str, row: Any, draw: Draw) -> Iterator[str]:
         yield f"{key}: its operator must exist, got {reason}"
         return
     if find_row(domain, name) is not row:
-        yield f"{key}: only one row may have this name, got another in an annex that sorts last"
+        yield f"{key}: only one row may have this name, got another row in an annex that sorts last"
     known = [attr.name for attr in proto.attrs]
     schema = find_schema(name, domain, since)
     theirs = None if schema is None else list(schema.attributes)
@@ -103,7 +103,7 @@ def _check_data(key: str, row: Any, draw: Draw) -> Iterator[str]:
 
 
 def _try(op_type: str, key: str | None, draw: Draw) -> Iterator[str]:
-    """Write samples, reload them, and compute the models with ONNX, too."""
+    """Write samples as models; yield the first fault of a reloaded or evaluated model."""
     for sample in islice(draw(op_type), MAX_SAMPLES):
         made = _make(sample)
         if made is None:
@@ -113,10 +113,10 @@ def _try(op_type: str, key: str | None, draw: Draw) -> Iterator[str]:
             ours = [np.asarray(result) for result in program(fed)]
             writer, model = _write(program)
         except OpwrightError:
-            continue  # a sample that is refused, or a fault that other rules report
+            continue  # the sample is refused, or another rule reports the fault
         written = {f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in model.graph.node}
         if writer.own or (key is not None and key not in written):
-            continue  # the row has no counterpart of these attributes
+            continue  # the row cannot express these attributes
         fault = _find_fault(model, fed, ours)
         if fault is not None:
             attrs = {k: v for k, v in sample.attrs.items() if v is not None}
@@ -125,7 +125,7 @@ def _try(op_type: str, key: str | None, draw: Draw) -> Iterator[str]:
 
 
 def _make(sample: Any) -> tuple[ow.LoadedProgram, dict[str, Any]] | None:
-    """Return a program of one operator, and its feeds; None if it has no results."""
+    """Return a program of one operator and its feeds, or None if it has no results."""
     program, fed, named = ow.Program(), {}, {}
     block = program.global_block()
     for slot, arrays in sample.inputs.items():
@@ -142,7 +142,7 @@ def _make(sample: Any) -> tuple[ow.LoadedProgram, dict[str, Any]] | None:
 
 
 def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | None:
-    """Return how the results of the loaded model, or of ONNX, differ."""
+    """Describe how results of the reloaded model or of ONNX differ, or return None."""
     try:
         program = load(model)
         again = program({spec.name: fed[spec.name] for spec in program.feeds})
@@ -155,7 +155,7 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
     try:
         with np.errstate(all="ignore"):
             theirs = ReferenceEvaluator(model).run(None, dict(fed))
-    except Exception:  # noqa: BLE001 - the reference has no kernel for it, or is itself faulty
+    except Exception:  # noqa: BLE001 - the reference lacks a kernel for the node, or is faulty
         return None
     if not _is_close(ours, theirs):
         return "ONNX's reference evaluator must compute the same, got different numbers"
@@ -163,7 +163,7 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
 
 
 def _is_known(node: Any) -> bool:
-    """Return whether the reference evaluator follows ONNX for a node; it ignores lengths."""
+    """Return whether the reference evaluator implements a node correctly; it ignores lengths."""
     has_lengths = node.op_type in ("LSTM", "GRU", "RNN") and "".join(node.input[4:5]) != ""
     schema = find_schema(node.op_type, node.domain, onnx.defs.onnx_opset_version())
     return schema is not None and not has_lengths

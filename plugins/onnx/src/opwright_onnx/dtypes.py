@@ -1,4 +1,4 @@
-"""The element types of ONNX by our names."""
+"""Conversions between ONNX element types, opwright dtype names and NumPy dtypes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES: Final[dict[int, str]] = {
     for name, element in DataType.__members__.items()
     if _SPELLINGS.get(name.lower(), name.lower()) in DTYPES
 }
-"""Our name of each element type that we have."""
+"""The opwright name of each supported element type."""
 
 _NUMBERS: Final = {name: number for number, name in NAMES.items()}
 
@@ -31,17 +31,18 @@ WIDE: Final = frozenset(name for name in DTYPES if name not in ("int4", "uint4")
 
 
 def dtype_name(element: int) -> str:
-    """Return our name of an element type; UnsupportedError for a dtype that opwright lacks."""
+    """Return the opwright name of an element type, or raise UnsupportedError if it has none."""
     if element in NAMES:
         return NAMES[element]
     known = {int(number): name for name, number in DataType.__members__.items()}
     raise UnsupportedError(
-        f"elements must be of a dtype of opwright, got {known.get(element, element)}; cast them"
+        "elements must have a dtype that opwright supports, got "
+        f"{known.get(element, element)}; cast them"
     )
 
 
 def element_type(dtype: str) -> int:
-    """Return ONNX's number for one of our dtypes."""
+    """Return the ONNX number of an opwright dtype."""
     return _NUMBERS[dtype]
 
 
@@ -51,5 +52,5 @@ def array_dtype(array: Array) -> str:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return NumPy's dtype for our name."""
+    """Return the NumPy dtype of an opwright dtype name."""
     return dtype_to_numpy(name)

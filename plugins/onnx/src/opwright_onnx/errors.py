@@ -1,4 +1,4 @@
-"""A fault of a model, or an unsupported part of it."""
+"""Errors for faulty models and for unsupported features."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from opwright.errors import OpwrightError
 
 
 class ModelError(OpwrightError, ValueError):
-    """A damaged or untranslatable model: node, operator, and the violated rule."""
+    """A damaged or untranslatable model; the message names the node, operator and violated rule."""
 
 
 class UnsupportedError(ModelError):
-    """A model with an operator, or a use of an operator, without a counterpart."""
+    """A model with an operator, or a use of an operator, that has no counterpart in opwright."""
 
 
 class ValueNeededError(ModelError):
-    """A node whose inputs must be known when the model is loaded.
+    """Raised if a node needs the value of an input when the model is loaded.
 
     Attributes
     ----------
     inputs : tuple of str
-        The inputs of the model that its value depends on.
+        The model inputs that determine the needed value.
     """
 
     def __init__(self, message: str, inputs: tuple[str, ...]) -> None:
@@ -31,4 +31,4 @@ class ValueNeededError(ModelError):
 
 
 class DeclinedError(UnsupportedError):
-    """Raised by a row for unsupported arguments; the function body of the operator is tried."""
+    """Raised by a row for unsupported arguments; then the operator's function body is tried."""

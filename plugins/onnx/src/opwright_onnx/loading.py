@@ -1,4 +1,4 @@
-"""An ONNX model as a program that is called, trained, compiled and saved."""
+"""Loads an ONNX model as a program that can be called, trained, compiled and saved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from opwright_onnx.translate.walking import FAULTS, Walk
 from opwright_onnx.translate.weights import own_arrays, split_weights
 
 MAX_FILE_BYTES: Final = 2**31 - 1
-"""The largest size of a message; larger models have their tensors in other files."""
+"""The maximum size of a message; larger models store their tensors in separate files."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -32,7 +32,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 def load_model(
     model: str | os.PathLike[str] | ModelProto | bytes, **choices: Any
 ) -> ow.LoadedProgram:
-    """Return a model as a program: `opwright_onnx.load`, with all its arguments."""
+    """Load a model as a program; implements `opwright_onnx.load` and takes all its arguments."""
     program, texts = load_parts(*read_model(model), **choices)
     if texts or program is None:
         raise UnsupportedError(f"outputs must be tensors of numbers, got strings: {sorted(texts)}")
@@ -50,9 +50,7 @@ def load_parts(
     device: str = "cpu",
     options: Mapping[str, Any] | None = None,
 ) -> tuple[ow.LoadedProgram | None, dict[str, Array]]:
-    """Return the result of `load`, None if all outputs are strings, and the names of the
-    strings.
-    """
+    """Return the program, or None if all outputs are strings, and the string outputs by name."""
     known = {v.name for v in proto.graph.input}
     for argument, given in (("inputs", inputs), ("shapes", shapes)):
         for name in given:
@@ -63,7 +61,7 @@ def load_parts(
                 )
     lent = {name: tuple(shape) for name, shape in shapes.items()}
     was_enabled = gc.isenabled()
-    gc.disable()  # as in lowering: collections would scan many long-lived objects
+    gc.disable()  # as in lowering, since collections would scan many long-lived objects
     try:
         return _translate(
             make_model(proto, folder, trainable, inputs, lent, weights), device, options
@@ -71,7 +69,7 @@ def load_parts(
     except FAULTS as reason:
         if isinstance(reason, OpwrightError):
             raise
-        raise ModelError(f"model: it must be well formed, got {reason!r}") from reason
+        raise ModelError(f"model: the model must be well formed, got {reason!r}") from reason
     finally:
         if was_enabled:
             gc.enable()
@@ -80,7 +78,7 @@ def load_parts(
 def read_model(
     model: str | os.PathLike[str] | ModelProto | bytes,
 ) -> tuple[ModelProto, str | None, Mapping[int, memoryview]]:
-    """Return a model, its folder, and the weight bytes that the message omits."""
+    """Return a model, its folder, and the weight bytes that were stripped from the message."""
     if "onnx" in sys.modules and isinstance(model, sys.modules["onnx"].ModelProto):
         return model, None, {}
     if isinstance(model, (bytes, bytearray)):
@@ -92,14 +90,14 @@ def read_model(
         )
     path = str(model)
     if not os.path.isfile(path):
-        raise FileMissingError(f"load: there must be a file of that name, got {path!r}")
+        raise FileMissingError(f"load: model must name an existing file, got {path!r}")
     size = os.path.getsize(path)
     if size > MAX_FILE_BYTES:
         raise ModelError(
             f"{path}: a file must have at most {MAX_FILE_BYTES} bytes, got {size}; "
             "save it with its tensors in another file"
         )
-    with open(path, "rb") as file:  # the map is closed with the last of its views
+    with open(path, "rb") as file:  # the map is closed when its last view is freed
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     proto, weights = _parse(memoryview(data), path)
     return proto, os.path.dirname(path) or ".", weights
@@ -117,14 +115,14 @@ def _parse(data: memoryview, who: str) -> tuple[ModelProto, Mapping[int, memoryv
 
 
 def _parse_loosely(data: bytes, who: str) -> ModelProto:
-    """Return a model parsed by protobuf, which for example merges repeated fields."""
-    from google.protobuf.message import DecodeError  # both take longer to import than to read
+    """Parse a model with protobuf, which is more lenient and for example merges repeated fields."""
+    from google.protobuf.message import DecodeError  # slow imports
     from onnx import ModelProto as Theirs
 
     try:
         return Theirs.FromString(data)
     except (DecodeError, ValueError) as reason:
-        raise ModelError(f"{who}: it must be an ONNX model, got {reason}") from None
+        raise ModelError(f"{who}: the data must be an ONNX model, got {reason}") from None
 
 
 def _translate(
@@ -150,7 +148,7 @@ def _translate(
 
 
 def _enter_inputs(t: Translator) -> tuple[dict[str, Value], list[str]]:
-    """Return the values of the graph's inputs, and which of them are fed."""
+    """Return the values of the graph inputs, and the fed inputs among them."""
     graph = t.model.proto.graph
     initialized = {tensor.name for tensor in graph.initializer}
     initialized |= {tensor.values.name for tensor in graph.sparse_initializer}
@@ -166,7 +164,7 @@ def _enter_inputs(t: Translator) -> tuple[dict[str, Value], list[str]]:
 
 
 def as_value(value: Any) -> Value:
-    """Return a given value as the translation represents it: arrays, and lists of arrays."""
+    """Convert a given value to the arrays, or lists of arrays, that the translation uses."""
     if value is None or isinstance(value, (list, tuple)):
         return None if value is None else [as_value(item) for item in value]
     array = as_codes(np.asarray(value))
@@ -210,7 +208,7 @@ def _declare(t: Translator, entry: ValueInfoProto) -> Value:
 
 
 def read_dims(tensor: TypeProto.Tensor) -> list[int | None]:
-    """Return the sizes of a declared tensor, None for named and unknown sizes."""
+    """Return the sizes of a declared tensor, with None for named and unknown sizes."""
     return [
         dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
         for dim in tensor.shape.dim
@@ -218,12 +216,14 @@ def read_dims(tensor: TypeProto.Tensor) -> list[int | None]:
 
 
 def _name_results(t: Translator, names: Sequence[str], results: Sequence[Value]) -> list[str]:
-    """Return the names of a call's results; a sequence has one for each element."""
+    """Return the names of the results of a call; a sequence has one name for each element."""
     fetches: list[str] = []
     for name, result in zip(names, results):
         value = result.codes if isinstance(result, Codes) else result
         if value is None:
-            raise UnsupportedError(f"output {name!r}: it must have a value, got an empty optional")
+            raise UnsupportedError(
+                f"output {name!r}: the output must have a value, got an empty optional"
+            )
         if isinstance(value, (list, tuple)):
             parts = [f"{name}.{i}" for i in range(len(value))]
             fetches += _name_results(t, parts, value)
@@ -239,7 +239,7 @@ def _name_results(t: Translator, names: Sequence[str], results: Sequence[Value])
 
 
 def _describe(model: Model) -> dict[str, Any]:
-    """Return the metadata of the model: JSON."""
+    """Return the metadata of the model as JSON-compatible data."""
     dims = {
         entry.name: [
             dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None

@@ -1,6 +1,6 @@
-"""The messages of ONNX as plain objects: importing protobuf takes longer than most models.
+"""The messages of ONNX as plain objects, since importing protobuf takes longer than most loads.
 
-They have the attributes of the classes of ``onnx``, which translation accepts as well; a file that
+They have the attributes of the ``onnx`` classes, which the translation accepts as well. A file that
 opwright's reader refuses is read by protobuf. The fields are numbered and named as in
 ``onnx.proto``.
 """
@@ -41,7 +41,7 @@ _FIELDS: Final = {
     "AttributeProto": """1 name s; 2 f g; 3 i I; 4 s y; 5 t m TensorProto; 6 g m GraphProto;
         7 floats g*; 8 ints I*; 9 strings y*; 10 tensors m* TensorProto; 11 graphs m* GraphProto;
         14 tp m TypeProto; 20 type i; 21 ref_attr_name s; 22 sparse_tensor m SparseTensorProto""",
-    # Packed numbers are bytes here: a list of Python's would be many times larger.
+    # Packed numbers stay bytes, since a Python list would be many times larger.
     "TensorProto": """1 dims I*; 2 data_type i; 4 float_data y*; 5 int32_data y*; 6 string_data y*;
         7 int64_data y*; 8 name s; 9 raw_data y; 10 double_data y*; 11 uint64_data y*;
         13 external_data m* Entry; 14 data_location i""",
@@ -57,7 +57,7 @@ _FIELDS: Final = {
     "OperatorSetIdProto": "1 domain s; 2 version I",
     "Entry": "1 key s; 2 value s",
 }
-"""For each message, the number, name and kind of its fields, as `read_message` has them."""
+"""The number, name and kind of the fields of each message, in the form `read_message` uses."""
 
 _DEFAULTS: Final = {"s": "", "y": b"", "g": 0.0}
 
@@ -117,11 +117,11 @@ class AttributeType(IntEnum):
 
 
 EXTERNAL: Final = 1
-"""The `data_location` of a tensor in another file."""
+"""The `data_location` of a tensor that is stored in another file."""
 
 
 class Message:
-    """The set fields of a message, as attributes; other fields have protobuf's defaults."""
+    """A message whose set fields are attributes; other fields have the protobuf defaults."""
 
     schema: ClassVar[dict[int, tuple[str, str, bool, Any]]]
     inner: ClassVar[dict[str, type[Message]]]
@@ -135,7 +135,7 @@ class Message:
         return name in vars(self)
 
     def WhichOneof(self, _group: str) -> str | None:  # noqa: N802 - the name that protobuf gives it
-        """Return which of a type's fields is set."""
+        """Return the name of the field of a type that is set."""
         return next(iter(vars(self)), None)
 
     def SerializeToString(self) -> bytes:  # noqa: N802 - the name that protobuf gives it
@@ -167,13 +167,13 @@ def _make_classes() -> dict[str, type[Message]]:
 
 
 def read(name: str, data: bytes) -> Any:
-    """Return a message, as ``"ModelProto"``; ValueError for bytes that only protobuf may accept."""
+    """Parse a message such as ``"ModelProto"``; ValueError if only protobuf might accept it."""
     made = _CLASSES[name]
     return _build(made, read_message(data, made.schema))
 
 
 def _build(made: type[Message], fields: dict[str, Any]) -> Message:
-    """Return a message whose attributes are the dict `fields`, which may be changed."""
+    """Return a message whose attributes are the dict `fields`, which may be modified."""
     for key in made.inner.keys() & fields.keys():
         inner, value = made.inner[key], fields[key]
         many = value.__class__ is list
@@ -184,10 +184,10 @@ def _build(made: type[Message], fields: dict[str, Any]) -> Message:
 
 
 def as_onnx(tensor: Any) -> Any:
-    """Return a tensor of onnx."""
+    """Convert a tensor to the class of the onnx package."""
     if not isinstance(tensor, Message):
         return tensor
-    from onnx import TensorProto as Theirs  # few tensors need it
+    from onnx import TensorProto as Theirs  # few tensors need the package
 
     return Theirs.FromString(tensor.SerializeToString())
 
@@ -210,7 +210,7 @@ def _write_field(number: int, kind: str, value: Any) -> bytes:
 
 
 def write_bytes(number: int, content: bytes) -> bytes:
-    """Return a field of bytes in its serialized form."""
+    """Serialize a field that contains bytes."""
     return write_varint(number << 3 | 2) + write_varint(len(content)) + content
 
 

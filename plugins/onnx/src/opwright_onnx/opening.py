@@ -1,4 +1,4 @@
-"""`load`, which finds previously loaded models without protobuf and translation."""
+"""`load`, which reuses a previously loaded model without protobuf and translation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from opwright_onnx.messages import ModelProto
 
 _EXTERNAL: Final = b"\x0a\x08location"
-"""The field of a tensor that is in another file, in protobuf's encoding."""
+"""The encoded protobuf field that marks a tensor stored in another file."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -32,9 +32,9 @@ def load(
     """Return an ONNX model as a program with its weights.
 
     Sizes that the model leaves open stay open: one program handles every batch size and length.
-    Values that depend only on initializers are computed once, here. Weights of the file are copied
-    once, weights of a message or of other files not at all; no code of the model is run, and no
-    file outside of its folder is read.
+    Values that depend only on initializers are computed once, here. Weights in the file are copied
+    once; weights in a message or in other files are not copied. No code of the model is run, and no
+    file outside its folder is read.
 
     Parameters
     ----------
@@ -42,29 +42,30 @@ def load(
         A file, or its content. Other files in its folder are read only for a model that is given by
         its path.
     trainable : bool
-        Whether initializers that are floats with at least one axis become parameters. Then nothing
-        that depends on them is computed in advance.
+        Whether float initializers with at least one axis become parameters. Values that depend on
+        them are then not computed in advance.
     inputs : mapping of str to array
         Values of inputs that must be known when the model is loaded, such as the axes of a
         reduction. They are not feeds of the result. A sequence is a list of arrays.
     shapes : mapping of str to sequence of int or None
         Input shapes that replace the model's shapes; None is a dynamic size.
     device, options
-        As of ``Network.compile``, for calls of the result.
+        As for ``Network.compile``; they apply to calls of the result.
 
     Returns
     -------
     LoadedProgram
         Its feeds and results have the names of the model's inputs and outputs. ``notes["onnx"]``
-        names the dimensions of inputs and outputs as the model does, the producer, the opsets and
-        the metadata.
+        contains the model's names of input and output dimensions, the producer, the opsets and the
+        metadata.
 
     Raises
     ------
     FileMissingError
         If there is no such file.
     ModelError
-        For a model that is damaged, or breaks a rule of an operator; it names node and rule.
+        For a model that is damaged or breaks a rule of an operator; the message names node and
+        rule.
     UnsupportedError
         For an operator, or a use of an operator, without a counterpart in opwright.
     ValueNeededError
@@ -101,7 +102,7 @@ def load(
 
 
 def _is_whole(data: mmap.mmap) -> bool:
-    """Whether no tensor is in another file; large weights, which are bytes, are skipped."""
+    """Return whether no tensor is stored in another file; large weight bytes are not searched."""
     from opwright_onnx.translate.weights import split_weights
 
     rest = (split_weights(memoryview(data)) or (data, {}))[0]

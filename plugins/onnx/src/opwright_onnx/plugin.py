@@ -1,4 +1,4 @@
-"""The table of opwright-onnx's objects; it only names them."""
+"""Registers the objects of opwright-onnx by name, without importing them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITTEN = (
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the tables that map operators of ONNX to opwright's, and back."""
+    """Name the tables that map ONNX operators to opwright operators, and back."""
     registry.add("onnx", "rows", "opwright_onnx.rows:ROWS")
     for subject in WRITTEN:
         registry.add("onnx_write", f"rows.{subject}", f"opwright_onnx.writing.rows.{subject}:ROWS")

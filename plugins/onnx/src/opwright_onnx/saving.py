@@ -1,4 +1,4 @@
-"""`save`: a program as an ONNX model."""
+"""`save`, which writes a program as an ONNX model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from opwright_onnx.writing.writer import Writer
 
 OLDEST_OPSET: Final = 18
 USUAL_OPSET: Final = 21
-"""The opset that runtimes of the last two years read."""
+"""The default opset, which runtimes of the last two years read."""
 
 MAX_MESSAGE_BYTES: Final = 2**31 - 2**24
-"""The most bytes of tensors in the file of the model; more are written to a separate file."""
+"""The maximum tensor bytes in the model file; larger tensors go to a separate file."""
 
 MIN_EXTERNAL_BYTES: Final = 1024
 _ALIGNMENT: Final = 4096
@@ -38,11 +38,12 @@ class SaveReport(NamedTuple):
     Attributes
     ----------
     opset : int
-        The opset of ONNX's own operators.
+        The opset of the ONNX domain.
     own_nodes : dict of str to str
-        The operator types of which there are nodes that only opwright runs, and why.
+        The operator types that were written as nodes that only opwright runs, with the reason for
+        each.
     files : tuple of Path
-        The model, and the file of its tensors if there is one.
+        The model file, and the tensor file if one was written.
     """
 
     opset: int
@@ -66,8 +67,8 @@ def save(
 
     Feeds, results and parameters keep their names, and dynamic sizes stay dynamic. Parameter
     updates are omitted, and ``training`` is false, as in ``Program.clone(for_inference=True)``. An
-    operator without a counterpart in ONNX becomes nodes of its body, or else one node of the domain
-    ``opwright.PLUGIN``, which `load` reads and other runtimes refuse. Checks such as
+    operator without a counterpart in ONNX becomes the nodes of its body, or otherwise one node of
+    the domain ``opwright.PLUGIN``, which `load` reads and other runtimes refuse. Checks such as
     ``assert_true`` are omitted.
 
     Parameters
@@ -76,28 +77,28 @@ def save(
         The file; an existing file is replaced.
     program : Program or LoadedProgram
     scope : Scope, optional
-        Holds the parameters; by default the default scope. Not with a LoadedProgram.
+        Holds the parameters; by default the default scope. It must be omitted for a LoadedProgram.
     fetch : list of Variable or str
         The results; by default the results of the LoadedProgram.
     opset : int, 18 to the newest that onnx knows
     only_onnx : bool
         Refuse operators without a counterpart in ONNX.
     external_data : bool, optional
-        Whether tensors are written to a file next to the model, ``path`` followed by ``.data``; by
-        default if they do not fit into one file, of 2 GiB.
+        Whether tensors are written to a file next to the model, named ``path`` with ``.data``
+        appended; by default only if they exceed the limit of one file, 2 GiB.
     metadata : mapping of str to str
         Properties of the model, added to the properties of a loaded model.
 
     Returns
     -------
     SaveReport
-        Which operators only opwright runs, and the files.
+        The operators that only opwright runs, and the written files.
 
     Raises
     ------
     UnsupportedError
-        With `only_onnx` for an operator without a counterpart in ONNX; for control flow that ONNX
-        cannot express.
+        With `only_onnx`, for an operator without a counterpart in ONNX; also for control flow that
+        ONNX cannot express.
     AttributeValueError
         For an opset that is too old or unknown.
     FileMissingError
@@ -142,7 +143,7 @@ def _as_loaded(program: Any, scope: Any, fetch: Any) -> ow.LoadedProgram:
     if isinstance(program, ow.LoadedProgram):
         if scope is not None:
             raise AttributeTypeError(
-                "save: scope must be left out for a LoadedProgram, which has one"
+                "save: scope must be omitted for a LoadedProgram, which has its own scope"
             )
         if fetch is None:
             return program
@@ -160,7 +161,7 @@ def _as_loaded(program: Any, scope: Any, fetch: Any) -> ow.LoadedProgram:
 def _list_names(fetch: Any) -> list[str]:
     listed = [fetch] if isinstance(fetch, (str, ow.Variable)) else list(fetch or ())
     if not listed:
-        raise AttributeValueError("save: fetch must name a result at least, got none")
+        raise AttributeValueError("save: fetch must name at least one result, got none")
     return [item.name if isinstance(item, ow.Variable) else item for item in listed]
 
 
@@ -171,13 +172,13 @@ def write_model(
     *,
     only_own: bool = False,
 ) -> tuple[Writer, ModelProto]:
-    """Return a model without its initializers, and the writer that has these.
+    """Return the writer, which holds the initializers, and the model without them.
 
-    With `only_own` every operator without a block is a node of our domain.
+    With `only_own`, every operator without a block becomes a node of an opwright domain.
     """
     fetches = [spec.name for spec in loaded.fetches]
     if not fetches:
-        raise AttributeValueError("save: fetch must name a result at least, got none")
+        raise AttributeValueError("save: fetch must name at least one result, got none")
     program = loaded.program.clone(for_inference=True).prune(fetches)
     block = program.global_block()
     writer = Writer(program, opset, only_own=only_own)
@@ -220,7 +221,7 @@ def _read_value(scope: ow.Scope, variable: ow.Variable) -> Array:
 
 
 def _read_inside(program: ow.Program) -> list[str]:
-    """Return the outer names that blocks within the program read."""
+    """Return the names that operators of inner blocks read."""
     return [name for block in program.blocks[1:] for op in block.ops for name in op.input_names()]
 
 
@@ -231,7 +232,7 @@ def _name_dims(name: str, variable: ow.Variable) -> list[str]:
 def _write_files(
     path: Path, model: ModelProto, arrays: Mapping[str, Array], external: bool | None
 ) -> tuple[Path, ...]:
-    """Write the model, and its tensors to a separate file on request or if they are too large."""
+    """Write the model; on request, or if its tensors are too large, these go to a separate file."""
     used = _find_used(model.graph)
     kept = {name: array for name, array in arrays.items() if name in used}
     if external is None:
@@ -271,7 +272,7 @@ def _find_used(graph: Any) -> set[str]:
 
 
 def make_tensor(name: str, array: Array) -> TensorProto:
-    """Return an initializer."""
+    """Return an array as an initializer."""
     if array_dtype(array) in ("int4", "uint4"):
         number = element_type(array_dtype(array))
         return helper.make_tensor(name, number, array.shape, array.astype(np.int8).ravel().tolist())
@@ -282,7 +283,7 @@ def make_tensor(name: str, array: Array) -> TensorProto:
 
 
 def _write_tensor(file: Any, name: str, array: Array, location: str) -> TensorProto:
-    """Write a tensor to the file of external tensors; small tensors stay in the message."""
+    """Write a tensor to the file of external tensors; a small tensor is stored in the message."""
     if array.nbytes < MIN_EXTERNAL_BYTES or array_dtype(array) in ("int4", "uint4"):
         return make_tensor(name, array)
     file.write(b"\0" * (-file.tell() % _ALIGNMENT))

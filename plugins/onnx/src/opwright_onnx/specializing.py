@@ -1,4 +1,4 @@
-"""Replaces model inputs that must be known at loading by constants; these are not feeds."""
+"""Replaces model inputs that must be known at load time by constants."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from opwright_onnx.loading import as_value, load_parts, read_model
 from opwright_onnx.messages import ModelProto, TypeProto
 
 _TRIES: Final = 16
-"""How often a model is reloaded with more known inputs; each attempt adds at least one."""
+"""The maximum number of reloads with more known inputs; each attempt adds at least one."""
 
 
 def is_tensor(kind: TypeProto) -> bool:
-    """Return whether a type is a tensor's, and not a sequence's or optional's."""
+    """Return whether a type is a tensor type and not a sequence or optional type."""
     return bool(kind.WhichOneof("value") == "tensor_type")
 
 
@@ -29,7 +29,7 @@ def specialize(
     folder: str | None = None,
     weights: Mapping[int, memoryview] = MappingProxyType({}),
 ) -> tuple[ow.LoadedProgram | None, dict[str, Any], dict[str, Any]]:
-    """Return a program for the values of some inputs, its feeds, and known strings.
+    """Return a program for given values of some inputs, its feeds, and its string results.
 
     The program is None if all results are strings.
     """
@@ -47,11 +47,11 @@ def specialize(
             known.update((name, given[name]) for name in fresh)
             continue
         return program, {k: v for k, v in given.items() if k not in known}, texts
-    raise ModelError(f"model: at most {_TRIES} inputs may decide its operators, got more")
+    raise ModelError(f"model: the operators must depend on at most {_TRIES} input values, got more")
 
 
 def read(path: Path, given: Mapping[str, Any]) -> ow.LoadedProgram:
-    """Return the model of a file; arrays in `given` may set values that decide the program."""
+    """Load a model from a file; arrays in `given` provide input values that loading needs."""
     model, folder, weights = read_model(path)
     names = [entry.name for entry in model.graph.input]
     for name in given:

@@ -1,4 +1,4 @@
-"""opwright inside PyTorch.
+"""Runs opwright operators on PyTorch tensors, and PyTorch models as opwright plans.
 
 ::
 

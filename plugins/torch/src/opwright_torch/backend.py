@@ -21,9 +21,9 @@ def opwright(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Region | Uncaptured:
-    """Compile a graph of a model to plans of opwright; `torch.compile` calls this.
+    """Compile a graph of a model to opwright plans; called by `torch.compile`.
 
-    A graph that cannot be captured is left to PyTorch, with a warning.
+    PyTorch runs a graph that cannot be captured, and a warning is issued.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def opwright(
         If an option or the mode is unknown.
     """
     if mode not in (None, "default"):
-        raise SettingError(f"opwright: mode must be 'default', got {mode!r}; leave it out")
+        raise SettingError(f"opwright: mode must be 'default', got {mode!r}; omit it")
     given = check_options("opwright", options)
     try:
         captured = capture(module, example_inputs)

@@ -1,4 +1,4 @@
-"""The rule ``torch`` of ``opwright check``: operators compute the same inside PyTorch."""
+"""The rule ``torch`` of ``opwright check``: operators give the same results inside PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from opwright.errors import MissingRequirementError, OpwrightError
 
 _TOLERANCE: Final = {"float16": 1e-2, "float32": 1e-5}
-"""Relative and absolute tolerance, since a loss is summed in a different order."""
+"""Relative and absolute tolerances, since a loss is summed in a different order."""
 
 _OTHERS: Final = 1e-9
 
@@ -22,8 +22,8 @@ def check_operator(op_type: str, uses: Iterable[Any]) -> Iterator[tuple[Any, str
     ----------
     op_type : str
     uses : iterable
-        Calls with ``arguments``, ``results``, ``places``, ``weights`` and ``gradients``, and
-        ``call(ops, arguments)``, as the kit draws them.
+        Sample calls of the kit, with ``arguments``, ``results``, ``places``, ``weights`` and
+        ``gradients``, and ``call(ops, arguments)``.
 
     Raises
     ------
@@ -41,15 +41,15 @@ def check_operator(op_type: str, uses: Iterable[Any]) -> Iterator[tuple[Any, str
         for door, run in doors:
             try:
                 fault = _compare(torch, use, run)
-            except Exception as error:  # noqa: BLE001 - an error in a third-party rule is a finding
+            except Exception as error:  # noqa: BLE001 - an error in a third-party rule is reported
                 fault = f"{type(error).__name__}: {_first_line(error)}"
             if fault is not None:
-                yield use, f"inside PyTorch it must compute the same {door}, got {fault}"
+                yield use, f"inside PyTorch the operator must compute the same {door}, got {fault}"
                 break
         else:
             fault = None if number else _opcheck(torch, use)
             if fault is not None:
-                yield use, f"torch.library.opcheck must find nothing, got {fault}"
+                yield use, f"torch.library.opcheck must pass, got {fault}"
 
 
 def _call(torch: Any, use: Any) -> Any:
@@ -64,7 +64,7 @@ def _compile(torch: Any, use: Any) -> Any:
 
 
 def _compare(torch: Any, use: Any, run: Any) -> str | None:
-    """Return how results or gradients differ from opwright's."""
+    """Describe how results or gradients differ from opwright's."""
     tensors = [torch.from_numpy(np.array(array)) for array in use.arguments]
     for place in use.places:
         tensors[place].requires_grad_()

@@ -1,4 +1,4 @@
-"""The dtypes of PyTorch by our names."""
+"""Conversions between PyTorch dtypes and opwright dtype names."""
 
 from __future__ import annotations
 
@@ -31,23 +31,25 @@ _DTYPES: Final = {name: dtype for dtype, name in NAMES.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return our name; DtypeError for an unsupported dtype."""
+    """Return the opwright name of a dtype, or raise DtypeError if it is unsupported."""
     try:
         return NAMES[dtype]
     except KeyError:
-        raise DtypeError(f"{dtype}: opwright has no such dtype; cast it") from None
+        raise DtypeError(
+            f"{dtype}: opwright does not support this dtype; cast the tensor"
+        ) from None
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return PyTorch's dtype; DtypeError if it does not exist."""
+    """Return the PyTorch dtype of a name, or raise DtypeError if it does not exist."""
     try:
         return _DTYPES[name]
     except KeyError:
-        raise DtypeError(f"{name}: PyTorch has no such dtype; cast it") from None
+        raise DtypeError(f"{name}: PyTorch does not support this dtype; cast the array") from None
 
 
 def as_torch(result: Any) -> Any:
-    """Return an ndarray as a tensor over its memory, and anything else unchanged."""
+    """Return an ndarray as a tensor that shares its memory, and other values unchanged."""
     if isinstance(result, tuple):
         return tuple(map(as_torch, result))
     return torch.from_dlpack(Tensor.from_numpy(result)) if isinstance(result, ndarray) else result

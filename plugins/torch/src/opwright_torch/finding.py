@@ -1,4 +1,4 @@
-"""Finds the graphs of a compiled model or function in Dynamo's cache."""
+"""Looks up the graphs of a compiled model or function in Dynamo's cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright.errors import OpwrightError
 from opwright_torch.plans.region import Region, Uncaptured
 
 Frame = tuple[CodeType, dict[str, Any]]
-"""The code of a function, and its globals, which include Dynamo's compiled graphs."""
+"""The code of a function and its globals, which include the graphs compiled by Dynamo."""
 
 
 class NotCompiledError(OpwrightError, TypeError):
@@ -25,7 +25,7 @@ class NotCompiledError(OpwrightError, TypeError):
 def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
     """Return the graphs of a model or function compiled by the backend.
 
-    NotCompiledError if it is not a result of `torch.compile`; empty before the first call.
+    The list is empty before the first call. NotCompiledError is raised for other objects.
     """
     seen: set[CodeType] = set()
     if isinstance(compiled, OptimizedModule):
@@ -49,10 +49,10 @@ def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
 
 
 def _may_be_of(graph: Region | Uncaptured, own: set[int], is_shared: bool) -> bool:
-    """Whether a graph is of the model that has these tensors, by identity.
+    """Return whether a graph can belong to the model with these tensors, compared by identity.
 
-    A graph that owns no tensors belongs to every model with its frame; if all models share the
-    frame, only to models without tensors.
+    A graph that does not own tensors belongs to every model with its frame. If all models share the
+    frame, it belongs only to models without tensors.
     """
     owned = graph.owned() if isinstance(graph, Region) else set()
     return not own.isdisjoint(owned) if owned else not (is_shared and own)
@@ -69,7 +69,7 @@ def _own_frames(model: torch.nn.Module) -> list[Frame]:
 
 
 def _shared_frames() -> Iterator[Frame]:
-    """Yield PyTorch's functions that may begin a call of any model."""
+    """Yield the PyTorch functions through which a call of any model can start."""
     yield _frame_of(torch.nn.Module._wrapped_call_impl)
     yield _frame_of(torch.nn.Module._call_impl)
     for code in wrap_inline.__code__.co_consts:
@@ -78,7 +78,7 @@ def _shared_frames() -> Iterator[Frame]:
 
 
 def _search(frame: Frame, seen: set[CodeType]) -> Iterator[Region | Uncaptured]:
-    """Yield the graphs of a frame, and of its continuations after graph breaks."""
+    """Yield the graphs of a frame and of its continuations after graph breaks."""
     code, names = frame
     if code in seen:
         return

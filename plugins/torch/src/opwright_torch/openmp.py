@@ -1,4 +1,4 @@
-"""One pool of threads for PyTorch and for plans."""
+"""Shares one thread pool between PyTorch and plans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TORCH: Final = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
 def share_threads() -> bool:
     """Run this thread's plans on PyTorch's OpenMP threads, if they exist.
 
-    After each parallel region, such as a fused optimizer, PyTorch's threads spin for the next one.
-    Separate threads of a plan would have to wait for a processor.
+    After each parallel region, such as a fused optimizer, PyTorch's threads spin while they wait
+    for the next region. Separate threads of a plan would have to compete with them for processors.
     """
     return use_openmp(_TORCH)

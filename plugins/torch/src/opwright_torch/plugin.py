@@ -26,12 +26,12 @@ SUBJECTS = (
     "slices",
 )
 CALLS = {"call": "CALL", "random_call": "RANDOM_CALL", "call_grad": "CALL_GRAD"}
-"""Types of ``torch.`` operators and the names of their definitions."""
+"""The types of the ``torch.`` operators and the names of their definitions."""
 
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the tables that map ATen operators to opwright's, and a rule of the kit."""
+    """Name the tables that map ATen operators to opwright operators, and a rule of the kit."""
     registry.add("rule", "torch", "opwright_torch.checking:check_operator")
     for subject in SUBJECTS:
         registry.add("torch", f"aten.{subject}", f"opwright_torch.aten.{subject}:ROWS")
@@ -46,7 +46,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Register their kernel, which imports PyTorch when a plan is made."""
+    """Register the kernel of these operators, which imports PyTorch when a plan is built."""
     kernel = "opwright_torch.calls.operators:CallKernel"
     for op_type in CALLS:
         registry.add(f"torch.{op_type}", device="cpu", dtypes=["*"], kernel=kernel, library="torch")

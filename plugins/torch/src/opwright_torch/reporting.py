@@ -35,13 +35,13 @@ class CallRow(NamedTuple):
     operator : str
         Its name, such as ``aten.fft_fft.default``; ``"the whole graph"`` if it cannot be captured.
     reason : str
-        The reason why opwright does not.
+        The reason why opwright does not compute it.
     n : int
-        Their number in the graphs.
+        Its number of occurrences in the graphs.
     share : float or None
         Fraction of the time of all plans including gradients, in [0, 1]; None if not measured.
     line : str
-        File and line of the first one in the model; empty if unknown.
+        File and line of the first occurrence in the model; empty if unknown.
     """
 
     operator: str
@@ -52,14 +52,14 @@ class CallRow(NamedTuple):
 
 
 class PackageRow(NamedTuple):
-    """Kernels of one library of a package.
+    """The kernels of one library of a package.
 
     Attributes
     ----------
     package, library : str
         The package with its version, and the library of the kernels.
     n : int
-        Number of operators they compute.
+        The number of operators they compute.
     share : float or None
         Fraction of the time, as in `CallRow`.
     """
@@ -71,19 +71,19 @@ class PackageRow(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Report of a compiled model: ``print(report(compiled))``.
+    """The report of a compiled model, for ``print(report(compiled))``.
 
     Attributes
     ----------
     graphs : int
-        Graphs captured by Dynamo; more than one after graph breaks.
+        The number of graphs captured by Dynamo; more than one if there are graph breaks.
     plans : tuple of str
         How each graph runs: ``"inference"``, ``"one plan"``, ``"two plans"`` or
         ``"training step"``.
     packages : tuple of PackageRow
         The kernels, by descending share.
     calls : tuple of CallRow
-        Operators computed by PyTorch inside the plans; empty if opwright computes all.
+        Operators that PyTorch computes inside the plans; empty if opwright computes all operators.
     """
 
     graphs: int
@@ -98,7 +98,7 @@ class Report(NamedTuple):
             f"{self.graphs} graph{'s' * (self.graphs != 1)}, {n} plan{'s' * (n != 1)}: {kinds}"
         ]
         if not self.plans and not self.calls:
-            return "nothing has run yet: call the compiled model first"
+            return "no graph has run yet; call the compiled model first"
         lines += [
             f"  {row.n:5} operators  {_percent(row.share):>7}  {row.package} ({row.library})"
             for row in self.packages
@@ -123,13 +123,13 @@ def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
         `opwright_torch.Module`, whose program is one graph with a plan per mode, without time
         measurements.
     measure : bool
-        Whether to run each plan on synthetic inputs to measure shares of time, which needs
-        opwright-kit. Buffers and parameters of the model are restored.
+        Whether to run each plan on synthetic inputs to measure shares of time; this needs
+        opwright-kit. Buffers and parameters of the model are restored afterwards.
 
     Raises
     ------
     NotCompiledError
-        For anything else.
+        If `compiled` is another object.
     """
     if isinstance(compiled, Module):
         plans = compiled.plans
@@ -155,14 +155,14 @@ def _measure(plans: list[Forward]) -> Shares:
             for key, time in _time(plan):
                 seconds[key] += time
     except MissingRequirementError:
-        _LOGGER.info("report: opwright-kit is not installed, so no time is measured")
+        _LOGGER.info("report: opwright-kit is not installed, so times are not measured")
         return None
     total = sum(time for key, time in seconds.items() if isinstance(key, tuple))
     return {key: time / total for key, time in seconds.items()} if total else None
 
 
 def _time(plan: Forward) -> Iterator[tuple[Any, float]]:
-    """Yield the seconds of steps, by package and library or by the text of a PyTorch call."""
+    """Yield the durations of steps in seconds, by package and library or by PyTorch call."""
     ops = plan.draft.program.global_block().ops
     for network, feeds in plan.samples():
         for row in network.profile(feeds, 5).rows:
@@ -177,7 +177,7 @@ def _package_rows(plans: list[Forward], shares: Shares) -> list[PackageRow]:
     for plan in plans:
         for network in plan.callables():
             last = network.plans.last
-            for op in last.errors.ops if last is not None else ():  # no backward has run yet
+            for op in last.errors.ops if last is not None else ():  # the backward has not run
                 if op.entry is not None:
                     counts[op.entry.package.label, op.entry.library] += 1
     rows = [
@@ -189,7 +189,7 @@ def _package_rows(plans: list[Forward], shares: Shares) -> list[PackageRow]:
 
 def _call_rows(plans: list[Forward], shares: Shares) -> list[CallRow]:
     found: dict[tuple[str, str], CallRow] = {}
-    seen: set[str | None] = set()  # equal calls of all plans are measured together
+    seen: set[str | None] = set()  # identical calls of all plans are measured together
     for plan in plans:
         texts = _texts_of(plan)
         for node, reason in plan.draft.translated.declined:
@@ -210,11 +210,11 @@ def _written_calls(plans: list[Forward]) -> Iterator[CallRow]:
         ", ".join(read(str(op.attrs["call"])).names) for op in ops if op.type in CALL_TYPES
     )
     for names, n in counts.items():
-        yield CallRow(names, "the program contains it as an operator", n, None, "")
+        yield CallRow(names, "the program contains this operator", n, None, "")
 
 
 def _texts_of(plan: Forward) -> dict[Node, str]:
-    """Return the text of the call that computes a node."""
+    """Return the serialized call that computes a node."""
     nodes = plan.draft.translated.nodes
     return {
         nodes[name]: str(op.attrs["call"])
@@ -226,7 +226,7 @@ def _texts_of(plan: Forward) -> dict[Node, str]:
 
 
 def _line(node: Node) -> str:
-    """Return file, line and text of the call in the model; empty if unknown."""
+    """Return the file, line and text of the call in the model, or '' if unknown."""
     trace = (node.meta.get("stack_trace") or "").splitlines()
     lines = [line.strip() for line in trace if line.strip(" ^~")]
     return ": ".join(lines[-2:])

@@ -18,9 +18,9 @@ from opwright.errors import CommandError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the action, the model, and the options of each action."""
     parser.epilog = (
-        "report MODEL prints the operators, which package translates each of them, and for shapes "
-        "of the feeds kernels, floating-point operations and memory; an open size is 1 without "
-        "--feed. "
+        "report MODEL prints the operators, the package that translates each of them, and the "
+        "kernels, floating-point operations and memory of a run with the given feed shapes; an "
+        "open size is 1 without --feed. "
         "convert MODEL FOLDER writes a saved program, convert FOLDER MODEL an ONNX model."
     )
     parser.add_argument("action", choices=["report", "convert"], help="what to do")

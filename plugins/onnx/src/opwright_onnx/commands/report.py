@@ -25,7 +25,7 @@ Plain = dict[str, Any]
 
 
 def make_report(path: Path, feeds: Shapes) -> Plain:
-    """Describe a model as plain data.
+    """Describe a model in plain data types.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def _walk(graph: GraphProto | Any) -> Iterator[NodeProto]:
 def _describe(
     proto: ModelProto, opsets: Mapping[str, int], key: tuple[str, str, str], count: int
 ) -> Plain:
-    """Return the package that translates an operator to opwright's, or why none does."""
+    """Describe which package translates an operator to opwright, or why no package does."""
     domain, op_type, overload = key
     name = f"{domain}::{op_type}" if domain else op_type
     row: Plain = {"operator": name, "nodes": count, "by": "", "missing": ""}
@@ -87,7 +87,7 @@ def _describe(
     elif schema.has_function or schema.has_context_dependent_function:
         row["by"] = "its function body in ONNX"
     else:
-        row["missing"] = "opwright has no counterpart of it"
+        row["missing"] = "opwright has no counterpart"
     return row
 
 
@@ -98,9 +98,7 @@ def _find_package(name: str) -> str | None:
 
 
 def _load(path: Path, proto: ModelProto, feeds: Shapes) -> Plain:
-    """Return the properties of a loaded model: feeds and results, and for shapes of the feeds the
-    cost of a run.
-    """
+    """Return feeds, results and parameters of a loaded model, and the cost of a run."""
     shapes = {
         entry.name: [1 if size is None else size for size in read_dims(entry.type.tensor_type)]
         for entry in proto.graph.input
@@ -127,7 +125,7 @@ def _load(path: Path, proto: ModelProto, feeds: Shapes) -> Plain:
 
 
 def _show(spec: Any, loaded: ow.LoadedProgram) -> str:
-    """Return a feed or result with the model's names of dynamic sizes."""
+    """Return the text of a feed or result, in which dynamic sizes have the model's names."""
     names = loaded.notes["onnx"]["dims"].get(spec.name)
     if not spec.shape or names is None or len(names) != len(spec.shape):
         return str(spec)
@@ -136,7 +134,7 @@ def _show(spec: Any, loaded: ow.LoadedProgram) -> str:
 
 
 def _plan(loaded: ow.LoadedProgram, shapes: Shapes) -> Plain:
-    """Return kernels, operations and memory of a run, which is planned but not executed."""
+    """Return the kernels, operation count and memory of a run, which is only planned."""
     part = loaded.program.clone(for_inference=True).prune([s.name for s in loaded.fetches])
     network = ow.Network(part.global_block())
     feeds = make_feeds("onnx", loaded, [])

@@ -1,4 +1,4 @@
-"""How operators of ONNX are written with opwright's, by area, imported at its first use."""
+"""Translations of ONNX operators to opwright operators; modules are imported at first use."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ AREAS: Final = {
 
 
 class Areas(Mapping[str, Any]):
-    """The rows of all modules by operator."""
+    """The rows of all modules, by operator."""
 
     def __init__(self) -> None:
         self._home = {name: area for area, names in AREAS.items() for name in names.split()}

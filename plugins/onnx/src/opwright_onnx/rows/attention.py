@@ -1,4 +1,4 @@
-"""Rows of attention of ONNX's own domain; if these decline, its function body is used."""
+"""Rows of the attention operators of ONNX; if a row declines, the function body is used."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def attention(
 
 
 def _lengthen(t: Translator, k: Value, mask: Value, cached: tuple[Value, ...]) -> Value:
-    """Extend the mask to all keys, including the cache; keys after its end are masked."""
+    """Extend the mask to all keys, including cached keys; keys beyond its end are masked."""
     past = cached[0] if cached else None
     lengths = [t.shape(x)[-2] for x in (past, k) if x is not None]
     width = 1 if mask is None else t.shape(mask)[-1]
@@ -56,7 +56,7 @@ def _lengthen(t: Translator, k: Value, mask: Value, cached: tuple[Value, ...]) -
 
 
 def _with_heads(t: Translator, x: Value, count: int) -> Value:
-    """Return [n, length, columns] as [n, heads, length, size]."""
+    """Reshape [n, length, columns] to [n, heads, length, size]."""
     width = t.known_shape(t.slice(x, [0, 1], [0, 0], [1, 1]), "input")[2]
     parts = t.reshape(x, [t.dim(x, 0), t.dim(x, 1), count, width // count])
     return t.transpose(parts, [0, 2, 1, 3])
@@ -65,9 +65,11 @@ def _with_heads(t: Translator, x: Value, count: int) -> Value:
 def _check(
     t: Translator, n: Node, q: Value, k: Value, mask: Value, cached: tuple[Value, ...]
 ) -> None:
-    """Decline arguments without a counterpart in our operator."""
+    """Decline arguments that opwright's attention operator does not support."""
     if any(value is not None for value in cached) or any(n.wants(i) for i in (1, 2, 3)):
-        raise DeclinedError("it must have no cache, and one output")
+        raise DeclinedError(
+            "past_key and past_value must be absent, and the node must have one output"
+        )
     for name in ("softcap", "softmax_precision"):
         if n.attr(name):
             raise DeclinedError(f"{name} must be absent, got {n.attr(name)}")
@@ -85,7 +87,9 @@ def rotary_embedding(
     t: Translator, n: Node, x: Value, cos: Value, sin: Value, positions: Value = None
 ) -> Any:
     if n.attr("rotary_embedding_dim") or t.rank(x) != 4:
-        raise DeclinedError("x must be [batch, heads, length, size], all of which is rotated")
+        raise DeclinedError(
+            "x must be [batch, heads, length, size], and rotary_embedding_dim must be 0"
+        )
     if positions is not None:
         cos, sin = (t.op("gather", table, positions, axis=0) for table in (cos, sin))
     cos, sin = (t.op("unsqueeze", table, axis=[1]) for table in (cos, sin))

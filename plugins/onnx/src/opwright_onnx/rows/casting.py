@@ -1,4 +1,4 @@
-"""Rows of operators that convert or create elements of a dtype."""
+"""Rows of operators that convert elements to a dtype or create elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cast_like(t: Translator, n: Node, x: Value, like: Value) -> Any:
 
 
 def convert(t: Translator, n: Node, x: Value, dtype: str) -> Value:
-    """Return `x` in a dtype; to float8 it saturates unless the node declares otherwise."""
+    """Cast `x` to a dtype; float8 conversions saturate unless the node disables it."""
     if t.dtype(x) == dtype:
         return x if isinstance(x, Codes) else t.op("assign", x)
     if isinstance(x, Codes):
@@ -59,7 +59,7 @@ def constant(t: Translator, n: Node) -> Any:
         array = value if isinstance(value, np.ndarray) else np.array(value, dtype)
         t.name(array, n.proto.output[0])
         return array
-    raise DeclinedError("it must have a value, got none")
+    raise DeclinedError("the node must have a value attribute, got none")
 
 
 @ROWS.row("ConstantOfShape")

@@ -1,4 +1,4 @@
-"""Rows of operators with graphs: If, Loop and Scan."""
+"""Rows of the operators with subgraphs: If, Loop and Scan."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _block(t: Translator) -> Iterator[ow.Block]:
 
 
 def _leave(t: Translator, value: Value) -> ow.Variable:
-    """Return a Variable of the current block for one of its results; copy an outer Variable."""
+    """Return a result of the current block as its Variable; copy a Variable of an outer block."""
     variable = t.variable(value)
     if variable.name in t.block.vars:
         return variable
@@ -100,7 +100,7 @@ def loop(walk: Walk, n: Node, most: Value = None, condition: Value = None, *carr
 def _unroll(
     walk: Walk, body: GraphProto, most: Any, condition: Any, carried: Sequence[Value], reason: Any
 ) -> Any:
-    """Append the body once per iteration; the number of iterations must be known."""
+    """Unroll the loop: append the body once per iteration; the trip count must be known."""
     t = walk.translator
     limit = None if most is None else int(most.reshape(-1)[0])
     again: Value = np.array(True) if condition is None else condition
@@ -218,7 +218,7 @@ def _make_turn(walk: Walk, body: GraphProto) -> Turn:
 
 
 def _goes_on(body: GraphProto) -> bool:
-    """Return whether a body always leaves the condition unchanged, or sets it to true."""
+    """Return whether the body passes the condition through unchanged or sets it to true."""
     sources = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in sources and sources[name].op_type == "Identity":
@@ -232,7 +232,7 @@ def _goes_on(body: GraphProto) -> bool:
 
 
 def _count(walk: Walk, body: GraphProto, turns: int, carried: Sequence[Value]) -> Any:
-    """Append a loop with a known number of iterations as a scan, which has a gradient."""
+    """Append a loop with a known trip count as a scan, which has a gradient."""
     t, turn = walk.translator, _make_turn(walk, body)
 
     def call(given: list[Value]) -> list[Value]:
@@ -272,7 +272,7 @@ def _scan(
 
 
 def _check_sizes(t: Translator, block: ow.Block) -> None:
-    """Refuse a body whose sizes depend on run-time values, since a loop has a single plan."""
+    """Refuse a body with sizes that depend on run-time values, since a loop has a single plan."""
     for op in block.ops:
         for slot in op.definition.proto.operands:
             if t.reads_data(op.inputs.get(slot, ())):
@@ -284,11 +284,11 @@ def _enter(t: Translator, block: ow.Block, shape: Any, dtype: str) -> ow.Variabl
 
 
 def _scan_batches(walk: Walk, n: Node, inputs: tuple[Value, ...]) -> Any:
-    """Scan of opset 8: one scan for each element of the batch, along axis 1."""
+    """Append a Scan of opset 8 as one scan along axis 1 for each batch element."""
     t, body = walk.translator, n.attr("body")
     lengths, *given = inputs
     if lengths is not None:
-        raise UnsupportedError("sequence_lens must be absent, got some")
+        raise UnsupportedError("sequence_lens must be absent, got an input")
     count = n.attr("num_scan_inputs")
     n_carried = len(given) - count
     turned = n.attr("directions") or [0] * count

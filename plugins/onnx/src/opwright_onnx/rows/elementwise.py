@@ -1,4 +1,4 @@
-"""Rows of operators on single elements: arithmetic, comparisons, bits, activations."""
+"""Rows of elementwise operators: arithmetic, comparisons, bitwise operators, activations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BINARY = {
 
 
 def spread(t: Translator, n: Node, x: Value, y: Value) -> Value:
-    """Return `y` with its axes in the position of opset 6 and older: from `axis` on."""
+    """Align the axes of `y` with those of `x` from `axis` on, as opset 6 and older define it."""
     if n.opset >= MIN_OPSET or not n.attr("broadcast") or n.attr("axis") is None:
         return y
     behind = t.rank(x) - t.axis(n.attr("axis"), t.rank(x)) - t.rank(y)
@@ -146,7 +146,7 @@ def clip(t: Translator, n: Node, x: Value, low: Value = None, high: Value = None
             k: float(b) for k, b in zip(("min", "max"), bounds) if b is not None
         }
         if named == {"min": 0.0, "max": 6.0}:
-            return t.op("relu6", x)  # which layers fuse into their kernels
+            return t.op("relu6", x)  # an operator that layers fuse into their kernels
         if named.get("min", -np.inf) <= named.get("max", np.inf):
             return t.op("clip", x, **named)
     x = x if low is None else t.op("maximum", x, t.cast(low, t.dtype(x)))
@@ -184,7 +184,7 @@ def softmax(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _flattened(t: Translator, n: Node, x: Value, function: Any) -> Value:
-    """Apply a function to the rows of a matrix, as older opsets define it."""
+    """Flatten `x` to a matrix at `axis`, as older opsets do, and apply a function to its rows."""
     axis = t.axis(n.attr("axis"), t.rank(x))
     flat = call_row(t, "Flatten", x, axis=axis)
     return t.op("reshape_like", function(flat), x)
@@ -199,7 +199,9 @@ def dropout(t: Translator, n: Node, x: Value, ratio: Value = None, training: Val
     if is_training:
         probability = 0.5 if ratio is None else t.number(ratio, "ratio")
         if probability:
-            raise DeclinedError("training_mode must be false where ratio is not 0: it is random")
+            raise DeclinedError(
+                "training_mode must be false if ratio is not 0, since the result would be random"
+            )
     kept = "bool" if n.opset >= 10 else t.dtype(x)
     if not n.wants(1):
         return t.op("assign", x)

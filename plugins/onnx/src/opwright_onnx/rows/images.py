@@ -1,4 +1,4 @@
-"""Rows of operators on images: resizing, boxes, grids."""
+"""Rows of operators on images: boxes, grids and deformable convolutions."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def non_max_suppression(
 
 
 def _kept(t: Translator, index: Value, place: tuple[int, int]) -> Value:
-    """Return [kept, 3]: image, class and index of the boxes kept for each class of an image."""
+    """Return [kept, 3]: the image, class and box index of each kept box of one image and class."""
     column = t.op("unsqueeze", index, axis=[1])
     fixed = [t.op("fill_like", column, value=float(number)) for number in place]
     return t.op("concat", [*fixed, column], axis=1)
 
 
 def _corners(t: Translator, n: Node, boxes: Value) -> Value:
-    """Return boxes as left, top, right, bottom."""
+    """Convert boxes to left, top, right, bottom."""
     parts = [t.slice(boxes, [2], [i], [i + 1]) for i in range(4)]
     if n.attr("center_point_box"):
         x, y, width, height = parts
@@ -114,7 +114,7 @@ def col2im(t: Translator, n: Node, x: Value, image: Value, block: Value) -> Any:
 def _window_index(
     kernel: list[int], strides: list[int], dilations: list[int], padded: list[int]
 ) -> Any:
-    """Return the position in a padded image of each element of each window."""
+    """Return the flat position of each window element in the padded image."""
     check_table(*kernel, *padded)
     places = []
     for size, stride, dilation, length in zip(kernel, strides, dilations, padded):

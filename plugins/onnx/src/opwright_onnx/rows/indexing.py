@@ -16,7 +16,7 @@ ROWS = Rows()
 
 
 def from_front(t: Translator, index: Value, length: Any) -> Value:
-    """Return positions; negative positions are counted from the end."""
+    """Convert negative positions, which count from the end, to positions from the start."""
     known = t.array(index)
     if known is not None and known.size and known.min() >= 0:
         return index
@@ -38,7 +38,7 @@ def gather_elements(t: Translator, n: Node, x: Value, index: Value) -> Any:
 
 
 def _as_short(t: Translator, x: Value, index: Value, axis: int) -> Value:
-    """Return `x` with the lengths of the index along all other axes."""
+    """Truncate `x` to the lengths of the index along all axes except `axis`."""
     pairs = list(zip(t.shape(x), t.shape(index)))
     axes = [i for i, (a, b) in enumerate(pairs) if i != axis and (a != b or a is None)]
     if not axes:
@@ -121,7 +121,7 @@ def one_hot(t: Translator, n: Node, index: Value, depth: Value, values: Value) -
 
 
 def _positions(t: Translator, sizes: Sequence[Any], axis: int) -> Value:
-    """Return the position along an axis of each element of a shape, int64 [*sizes]."""
+    """Return the coordinate along `axis` of each element of a shape, int64 [*sizes]."""
     size = sizes[axis]
     if isinstance(size, int):
         places: Value = _along(size, axis, len(sizes))

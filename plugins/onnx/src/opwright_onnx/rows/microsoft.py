@@ -1,4 +1,4 @@
-"""Rows of operators that ONNX Runtime's optimizers write: fused layers of transformers."""
+"""Rows of the fused transformer operators that ONNX Runtime's optimizers emit."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _normalized(
 def simplified_norm(t: Translator, n: Node, x: Value, scale: Value) -> Any:
     axis = t.axis(n.attr("axis", -1), t.rank(x))
     if not axis or n.n_outputs > 1:
-        raise DeclinedError("it must have one output, and an axis behind the first")
+        raise DeclinedError("the node must have one output, and axis must not be 0")
     return t.op("rms_norm", x, scale, begin_norm_axis=axis, epsilon=n.attr("epsilon", 1e-5))
 
 
@@ -70,7 +70,9 @@ def rotary_embedding(
     t: Translator, n: Node, x: Value, positions: Value, cos: Value, sin: Value
 ) -> Any:
     if n.attr("rotary_embedding_dim") or n.attr("scale", 1.0) != 1 or t.rank(x) != 4:
-        raise DeclinedError("x must be [batch, heads, length, size], all of which is rotated")
+        raise DeclinedError(
+            "x must be [batch, heads, length, size], with rotary_embedding_dim 0 and scale 1"
+        )
     if t.shape(positions) == [1]:
         length = t.known_shape(x, "input")[2]
         check_table(length)
@@ -129,7 +131,7 @@ def attention(
 
 
 def _masked(t: Translator, mask: Value, added: Value, low: float, dtype: str) -> Value:
-    """Return the addend of scores for a mask [n, keys] or [n, queries, keys]: 0 hides."""
+    """Convert a mask [n, keys] or [n, queries, keys], where 0 hides a key, to a score bias."""
     if t.rank(mask) not in (2, 3):
         raise DeclinedError(f"mask_index must have 2 or 3 axes, got {t.rank(mask)}")
     axes = [1, 2] if t.rank(mask) == 2 else [1]

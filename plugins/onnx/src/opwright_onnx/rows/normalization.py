@@ -26,7 +26,7 @@ def batch_norm(
     if n.attr("training_mode"):
         return _train(t, n, x, scale, bias, mean, variance)
     if n.n_outputs > 1 and any(n.wants(i) for i in range(1, n.n_outputs)):
-        raise DeclinedError("it must have one output where training_mode is not set")
+        raise DeclinedError("the node must have one output if training_mode is 0")
     mean, variance = (t.own(v, scale, bias) for v in (mean, variance))
     for statistic in (mean, variance):
         if isinstance(statistic, ow.Parameter):
@@ -57,7 +57,9 @@ def instance_norm(t: Translator, n: Node, x: Value, scale: Value, bias: Value) -
 @ROWS.row("GroupNormalization")
 def group_norm(t: Translator, n: Node, x: Value, scale: Value, bias: Value) -> Any:
     if n.opset < 21:
-        raise DeclinedError("its opset must be at least 21, whose scale is one for each channel")
+        raise DeclinedError(
+            "its opset must be at least 21, since older opsets have one scale per group"
+        )
     dtype = t.dtype(x)
     groups = n.attr("num_groups")
     return t.cast(
@@ -74,7 +76,7 @@ def layer_norm(t: Translator, n: Node, x: Value, scale: Value, bias: Value = Non
         or t.rank(scale) != rank - axis
         or (bias is not None and t.rank(bias) != rank - axis)
     ):
-        raise DeclinedError("scale and bias must have the axes that are normalized")
+        raise DeclinedError("scale and bias must have all normalized axes")
     out, mean, deviation = t.op(
         "layer_norm", x, scale, bias, begin_norm_axis=axis, epsilon=n.attr("epsilon"), outputs=3
     )
@@ -84,7 +86,7 @@ def layer_norm(t: Translator, n: Node, x: Value, scale: Value, bias: Value = Non
 
 
 def _spread(t: Translator, x: Value, rows: Value, axis: int) -> Value:
-    """Return one number for each row with the axes of `x`, of size 1 after `axis`."""
+    """Reshape one statistic per row to the rank of `x`, with size 1 from `axis` on."""
     sizes = [t.dim(x, i) for i in range(axis)]
     return t.reshape(rows, [*sizes, *[1] * (t.rank(x) - axis)])
 
@@ -93,7 +95,7 @@ def _spread(t: Translator, x: Value, rows: Value, axis: int) -> Value:
 def rms_norm(t: Translator, n: Node, x: Value, scale: Value) -> Any:
     axis = t.axis(n.attr("axis"), t.rank(x))
     if not axis or t.rank(scale) != t.rank(x) - axis or t.dtype(x) != t.dtype(scale):
-        raise DeclinedError("scale must have the axes that are normalized")
+        raise DeclinedError("scale must have all normalized axes and the dtype of x")
     return t.op("rms_norm", x, scale, begin_norm_axis=axis, epsilon=n.attr("epsilon"))
 
 

@@ -1,4 +1,4 @@
-"""Rows of convolutions and poolings."""
+"""Rows of convolutions and pooling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = Rows()
 def read_windows(
     t: Translator, n: Node, x: Value, kernel: list[int]
 ) -> tuple[dict[str, Any], list[int]]:
-    """Return strides and dilations of a node, and its paddings, begin and end of each axis."""
+    """Return the strides and dilations of a node, and its paddings: begin and end of each axis."""
     count = len(kernel)
     strides = n.attr("strides") or [1] * count
     dilations = n.attr("dilations") or [1] * count
@@ -47,7 +47,7 @@ def _same(
     dilations: list[int],
     upper: bool,
 ) -> list[int]:
-    """Return paddings with which the output has as many windows as strides fit into the input."""
+    """Return the SAME paddings, with which output length = ceil(input length / stride)."""
     begins, ends = [], []
     for axis, (size, stride, dilation) in enumerate(zip(kernel, strides, dilations), start=2):
         window = (size - 1) * dilation + 1
@@ -71,7 +71,7 @@ def conv(t: Translator, n: Node, x: Value, weight: Value, bias: Value = None) ->
 
 
 def check_rank(count: int) -> int:
-    """Return the number of window axes; DeclinedError if no operator supports it."""
+    """Return the number of window axes, or raise DeclinedError if no operator supports it."""
     if count not in (1, 2, 3):
         raise DeclinedError(f"its windows must have 1, 2 or 3 axes, got {count}")
     return count
@@ -86,7 +86,7 @@ def conv_transpose(t: Translator, n: Node, x: Value, weight: Value, bias: Value 
     pads = _transposed_pads(t, n, x, kernel, strides, dilations)
     attrs = {"strides": strides, "dilations": dilations, "groups": n.attr("group")}
     attrs["paddings"] = [max(pad, 0) for pad in pads]
-    # A negative padding adds elements that no window reaches.
+    # A negative padding appends elements that no window contributes to.
     added = [max(-pad, 0) for pad in pads]
     if not any(added):
         return t.op(f"conv{rank}d_transpose", x, weight, bias, **attrs)
@@ -105,9 +105,9 @@ def _transposed_pads(
     strides: list[int],
     dilations: list[int],
 ) -> list[int]:
-    """Return the elements to crop at the begin and end of each axis: negative ones are added.
+    """Return the crop at the begin and end of each axis; a negative crop appends elements.
 
-    They follow from the output's shape, if that is given.
+    The crop is derived from output_shape if that is given.
     """
     count = len(kernel)
     extra = n.attr("output_padding") or [0] * count
@@ -132,7 +132,7 @@ def _transposed_pads(
 
 
 def _pool(t: Translator, n: Node, kind: str, x: Value, **options: Any) -> Any:
-    """Append a pooling over the windows of a node."""
+    """Append a pooling operator with the windows of a node."""
     kernel = n.attr("kernel_shape")
     steps, pads = read_windows(t, n, x, kernel)
     attrs = {**steps, "kernel": kernel, "paddings": pads, "ceil_mode": bool(n.attr("ceil_mode"))}
@@ -150,12 +150,12 @@ def max_pool(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _whole_index(t: Translator, n: Node, x: Value, index: Value) -> Value:
-    """Convert positions in a channel's image to positions in the complete tensor."""
+    """Convert positions within one channel to flat positions in the complete tensor."""
     batch, channels, *sizes = t.known_shape(x, "input")
     area = int(np.prod(sizes))
     if n.attr("storage_order"):
         if len(sizes) != 2:
-            raise DeclinedError("storage_order must be 0 but for images")
+            raise DeclinedError("storage_order must be 0 unless the input has 2 spatial axes")
         row, column = t.op("floor_divide", index, sizes[1]), t.op("mod", index, sizes[1])
         index = t.op("add", t.op("multiply", column, sizes[0]), row)
     check_table(batch, channels)
@@ -192,7 +192,7 @@ def max_unpool(t: Translator, n: Node, x: Value, index: Value, shape: Value = No
         for i, (size, stride, window) in enumerate(zip(sizes, steps["strides"], kernel))
     ]
     whole = [batch, channels, *spread]
-    # Positions are flat indices into the input of the pooling, which has the shape `whole`.
+    # Positions are flat indices into the input of the pooling, whose shape is `whole`.
     empty = t.full(0, [math.prod(whole)], t.dtype(x))
     flat = t.op("scatter_nd", empty, t.reshape(index, [-1, 1]), t.reshape(x, [-1]))
     found = t.reshape(flat, whole)

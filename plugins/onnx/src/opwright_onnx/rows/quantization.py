@@ -1,4 +1,4 @@
-"""Rows of quantization: integers that represent real numbers."""
+"""Rows of quantization operators."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quantize_linear(t: Translator, n: Node, x: Value, scale: Value, zero: Value 
 
 
 def _carried(t: Translator, n: Node, x: Value, scale: Value, zero: Value, kind: str) -> Value:
-    """Quantize to a dtype that is carried as bytes."""
+    """Quantize to a dtype that opwright lacks and represents as bytes."""
     axis, block = n.attr("axis", 1), n.attr("block_size") or 0
     wide = t.cast(x, "float64")
     real = t.op("divide", wide, _along(t, wide, t.cast(scale, "float64"), axis, block))
@@ -47,7 +47,7 @@ def _carried(t: Translator, n: Node, x: Value, scale: Value, zero: Value, kind: 
 
 
 def _along(t: Translator, x: Value, scale: Value, axis: int, block: int) -> Value:
-    """Return scales for `x`: one for all elements, or one per index or block of an axis."""
+    """Return the scale in a shape that broadcasts with `x`: per tensor, axis index or block."""
     scale = _scalar_of(t, scale)
     if t.rank(scale) == 1:
         shape = [1] * t.rank(x)
@@ -70,14 +70,14 @@ def quantize(
     axis: int = 1,
     block: int = 0,
 ) -> Value:
-    """Return x / scale + zero, rounded to a dtype and bounded by it."""
+    """Return x / scale + zero, rounded and clipped to the range of a dtype."""
     wide, _ = t.promote(x, "float32", "float64")
     scale, zero = _alike(t, t.cast(scale, t.dtype(wide)), zero)
     return t.op("quantize", wide, scale, zero, dtype=dtype, axis=axis, block_size=block)
 
 
 def _alike(t: Translator, scale: Value, zero: Value) -> tuple[Value, Value]:
-    """Return scale and zero point with the same shape; a single number has no axes."""
+    """Return scale and zero point with the same shape; single values become scalars."""
     scale = _scalar_of(t, scale)
     if zero is None:
         return scale, None
@@ -85,7 +85,7 @@ def _alike(t: Translator, scale: Value, zero: Value) -> tuple[Value, Value]:
 
 
 def _scalar_of(t: Translator, x: Value) -> Value:
-    """Return a single number without axes."""
+    """Reshape a vector of one element to a scalar; return other values unchanged."""
     return t.reshape(x, []) if t.shape(x) == [1] else x
 
 
@@ -127,7 +127,7 @@ def dynamic_quantize(t: Translator, n: Node, x: Value) -> Any:
 
 
 def centered(t: Translator, x: Value, zero: Value, axis: int) -> Value:
-    """Return x - zero in float64, which represents sums of products of bytes exactly."""
+    """Return x - zero in float64, in which sums of byte products are exact."""
     wide = t.cast(x, "float64")
     if zero is None:
         return wide
@@ -220,6 +220,6 @@ def matmul_n_bits(
 
 
 def _nibbles(packed: Any) -> Any:
-    """Return the two numbers of each byte, the lower half first."""
+    """Unpack the two 4-bit values of each byte, the lower half first."""
     pairs = np.stack([packed & 15, packed >> 4], axis=-1)
     return pairs.reshape(*packed.shape[:-1], -1).astype(np.int16)

@@ -1,4 +1,4 @@
-"""Rows of recurrent layers, whose gates ONNX orders differently."""
+"""Rows of recurrent layers; ONNX orders their gates differently."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"],
 
 
 class _Layer:
-    """The inputs of a node, one element for each direction."""
+    """The inputs of a recurrent node, split by direction."""
 
     def __init__(self, t: Translator, n: Node) -> None:
         given = [*n.inputs, *[None] * (8 - len(n.inputs))]
@@ -34,11 +34,11 @@ class _Layer:
         self.size = t.known_shape(self.r, "R")[2]
 
     def weights(self, packed: Value, start: int = 0) -> list[Value]:
-        """Return matrices or biases of each direction with gates in our order."""
+        """Return the matrices or biases of each direction, with the gates in opwright's order."""
         return self._gates(packed, [start + gate for gate in _GATES[self.n.op_type]])
 
     def read_peepholes(self) -> list[Value]:
-        """Return the peepholes of each direction in the order i, f, o; ONNX's order is i, o, f."""
+        """Return the peephole weights of each direction in the order i, f, o; ONNX uses i, o, f."""
         return self._gates(self.peepholes, [0, 2, 1])
 
     def _gates(self, packed: Value, order: list[int]) -> list[Value]:
@@ -50,7 +50,7 @@ class _Layer:
         return found
 
     def state(self, value: Value) -> Value:
-        """Return initial states [directions, n, size]."""
+        """Swap the axes n and directions of states if layout is 1."""
         if value is None or not self.layout:
             return value
         return self.t.transpose(value, [1, 0, 2])
@@ -91,7 +91,7 @@ def recurrent(t: Translator, n: Node, *inputs: Value) -> Any:
 
 
 def _shaped(t: Translator, layer: _Layer, out: Value, states: Sequence[Value]) -> Any:
-    """Return [t, directions, n, size] and last states, with layout 1 [n, t, directions, size]."""
+    """Return [t, directions, n, size], or [n, t, directions, size] with layout 1, and states."""
     steps, batch = t.dim(out, 0), t.dim(out, 1)
     parts = t.reshape(out, [steps, batch, layer.count, layer.size])
     order = [1, 0, 2, 3] if layer.layout else [0, 2, 1, 3]
@@ -99,7 +99,7 @@ def _shaped(t: Translator, layer: _Layer, out: Value, states: Sequence[Value]) -
 
 
 def _reversed(t: Translator, x: Value, lengths: Value) -> Value:
-    """Return sequences [t, n, ...] from their end."""
+    """Reverse sequences [t, n, ...] along time, each within its length."""
     if lengths is None:
         return t.op("flip", x, axis=[0])
     found = t.op("sequence_reverse", t.transpose(x, [1, 0, 2]), lengths)
@@ -107,7 +107,7 @@ def _reversed(t: Translator, x: Value, lengths: Value) -> Value:
 
 
 def _check(n: Node, layer: _Layer) -> list[str]:
-    """Return the activations of one direction; DeclinedError if they are unsupported."""
+    """Return the activations, or raise DeclinedError for unsupported attributes."""
     usual = _ACTIVATIONS[n.op_type]
     activations = n.attr("activations") or usual * layer.count
     for direction in range(layer.count):

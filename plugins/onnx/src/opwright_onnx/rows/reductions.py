@@ -1,4 +1,4 @@
-"""Rows of operators that reduce axes or order elements."""
+"""Rows of operators that reduce axes or sort elements."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from opwright_onnx.translate.values import FLOATS, Value
 ROWS = Rows()
 
 _SINCE_INPUT = {"ReduceSum": 13}
-"""The opset since which the axes are an input; 18 for all other operators."""
+"""The first opset in which the axes are an input; 18 for all other operators."""
 
 
 def find_axes(t: Translator, n: Node, axes: Value) -> list[int] | None:
-    """Return the axes of a reduction; None if it does nothing."""
+    """Return the axes of a reduction, or None if it is the identity."""
     if n.opset < _SINCE_INPUT.get(n.op_type, 18):
         found = n.attr("axes") or []
     else:
@@ -31,7 +31,7 @@ def find_axes(t: Translator, n: Node, axes: Value) -> list[int] | None:
 
 
 def reduce(t: Translator, n: Node, type: str, x: Value, axes: list[int] | None) -> Value:
-    """Reduce axes; each is named only once."""
+    """Reduce distinct axes with the operator `type`; if `axes` is None, copy `x`."""
     if axes is None:
         return t.op("assign", x)
     dtype = t.dtype(x)
@@ -56,7 +56,7 @@ def extreme(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
     places, type = find_axes(t, n, axes), n.op_type.removeprefix("Reduce").lower()
     if t.dtype(x) == "bool":
         return reduce(t, n, {"max": "any", "min": "all"}[type], x, places)
-    if 0 in t.shape(x) and places is not None:  # the least or greatest number of the dtype
+    if 0 in t.shape(x) and places is not None:  # the result is the minimum or maximum of the dtype
         dtype = t.dtype(x)
         reduced = places or list(range(t.rank(x)))
         reduced = [t.axis(axis, t.rank(x)) for axis in reduced]
@@ -95,7 +95,7 @@ def log_sum(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
 
 
 def _in_floats(t: Translator, type: str, x: Value) -> Value:
-    """Compute an operator of floats; integers are converted to float64 and back."""
+    """Apply a float operator; integers are converted to float64 and back."""
     wide, dtype = t.promote(x, "float64", *FLOATS)
     return t.cast(t.op(type, wide), dtype)
 
@@ -128,7 +128,7 @@ def arg(t: Translator, n: Node, x: Value) -> Any:
 def top_k(t: Translator, n: Node, x: Value, k: Value = None) -> Any:
     count = n.attr("k") if n.opset < 10 else int(t.number(k, "K"))
     flags = {"largest": bool(n.attr("largest", 1)), "sorted": bool(n.attr("sorted", 1))}
-    if count == 0:  # our top_k returns at least one element
+    if count == 0:  # opwright's top_k returns at least one element
         none = t.slice(x, [t.axis(n.attr("axis"), t.rank(x))], [0], [0])
         return none, t.cast(none, "int64")
     values, index = t.op("top_k", x, k=count, axis=n.attr("axis"), **flags, outputs=2)
@@ -149,7 +149,7 @@ def _sorted(x: Any, axis: int | None) -> tuple[Any, ...]:
 
 
 def _unsorted(x: Any, axis: int | None) -> tuple[Any, ...]:
-    """Return the distinct elements in the order of their first occurrences."""
+    """Return the distinct elements in the order of first occurrence."""
     values, index, inverse, counts = _sorted(x, axis)
     order = np.argsort(index)
     places = np.empty_like(order)

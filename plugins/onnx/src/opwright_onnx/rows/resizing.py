@@ -1,4 +1,4 @@
-"""Rows of Resize: by our `resize`, or by matrices of weights if that has no counterpart."""
+"""The row of Resize: uses the operator `resize`, or weight matrices for variants it lacks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def resize(
     ]
     is_open = any(factor is None for _, _, factor in changed)
     kept = counts[axes.index(0)] if is_open and 0 in axes else None
-    if isinstance(kept, ow.Variable):  # the batch, as models compute it from a shape
+    if isinstance(kept, ow.Variable):  # the batch size, which the model computed from a shape
         changed = [item for item in changed if item[0] != 0]
     if not changed:
         return _check_batch(t, t.op("assign", x), kept)
@@ -70,7 +70,7 @@ def _read_rule(n: Node) -> Rule:
 
 
 def _is_ours(t: Translator, x: Value, changed: list[Any], rule: Rule) -> bool:
-    """Return whether `resize` computes the same."""
+    """Return whether the operator `resize` computes the same result."""
     if rule.coordinates == "tf_crop_and_resize":
         return False
     if rule.antialias and not (rule.exclude_outside and rule.coordinates == "half_pixel"):
@@ -85,7 +85,7 @@ def _is_ours(t: Translator, x: Value, changed: list[Any], rule: Rule) -> bool:
 
 
 def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
-    """Resize by our operator, which works on the last axes."""
+    """Resize with the operator `resize`, which works on the last axes."""
     places = [axis for axis, _, _ in changed]
     order = [i for i in range(t.rank(x)) if i not in places] + places
     factors = [factor for _, _, factor in changed]
@@ -109,7 +109,7 @@ def _divide(count: Any, length: int | None) -> float | None:
 
 
 def _check_batch(t: Translator, x: Value, batch: Any) -> Value:
-    """Return `x`; a run fails if its batch is not the size that a model computed."""
+    """Reshape `x` to the batch size that the model computed; a run fails if they differ."""
     if not isinstance(batch, ow.Variable):
         return x
     return t.reshape(x, [batch, *(0 if dim is None else dim for dim in t.shape(x)[1:])])
@@ -118,7 +118,7 @@ def _check_batch(t: Translator, x: Value, batch: Any) -> Value:
 def _multiply(
     t: Translator, x: Value, changed: list[Any], rule: Rule, pairs: Any, outside: float
 ) -> Value:
-    """Resize one axis after the other by a product with its weights."""
+    """Resize one axis at a time by a product with its weight matrix."""
     dtype, rank = t.dtype(x), t.rank(x)
     x, inside = t.cast(x, "float64"), np.ones([1] * rank, bool)
     for axis, count, factor in changed:
@@ -138,7 +138,7 @@ def _multiply(
 def _targets(
     t: Translator, n: Node, x: Value, axes: list[int], scales: Value, sizes: Value
 ) -> tuple[list[Any], list[Any]]:
-    """Return the new length of each axis, and its factor, None if a run decides it."""
+    """Return the new length and scale factor of each axis; None is a factor unknown until a run."""
     shape = t.shape(x)
     if scales is not None and 0 not in t.shape(scales):
         factors = [float(f) for f in t.need(scales, "scales").reshape(-1)]

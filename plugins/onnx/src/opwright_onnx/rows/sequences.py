@@ -26,7 +26,7 @@ def empty(t: Translator, n: Node) -> Any:
 
 
 def place(t: Translator, items: list[Value], position: Value, extra: int = 0) -> int:
-    """Return a position in a sequence counted from the front."""
+    """Return a sequence position as a non-negative index."""
     index = int(t.number(position, "position"))
     bound = len(items) + extra
     if not -len(items) <= index < bound:
@@ -69,7 +69,9 @@ def split(t: Translator, n: Node, x: Value, sizes: Value = None) -> Any:
     if known.ndim == 0:
         each = max(sections[0], 1)
         if -(-total // each) > t.model.budget:
-            raise ModelError(f"it must give at most {t.model.budget} tensors, got {total // each}")
+            raise ModelError(
+                f"the node must give at most {t.model.budget} tensors, got {total // each}"
+            )
         sections = [min(each, total - i) for i in range(0, total, each)]
     parts = list(t.op("split", x, axis=axis, sections=sections)) if sections else []
     if sizes is None and not n.attr("keepdims"):

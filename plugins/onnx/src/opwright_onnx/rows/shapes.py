@@ -1,4 +1,4 @@
-"""Rows of operators that move elements: reshapes, slices, joins, paddings."""
+"""Rows of operators that move elements: reshape, slice, concatenate, pad."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def reshape(t: Translator, n: Node, x: Value, shape: Value) -> Any:
     sizes: list[Any] = [int(dim) for dim in target.reshape(-1)]
     if n.attr("allowzero") and 0 in sizes:
         if -1 in sizes:
-            raise ModelError("shape must not have both 0 and -1 where allowzero is set")
+            raise ModelError("shape must not have both 0 and -1 if allowzero is set")
         return t.full(0, sizes, t.dtype(x)) if 0 in t.shape(x) else t.op("reshape", x, shape=sizes)
     return t.reshape(x, sizes)
 
@@ -100,7 +100,7 @@ def split(t: Translator, n: Node, x: Value, sizes: Value = None) -> Any:
     if sections is None:
         count = n.attr("num_outputs") or n.n_outputs
         length = t.shape(x)[axis]
-        if length is None and n.attr("num_outputs"):  # the last one may be shorter
+        if length is None and n.attr("num_outputs"):  # the last chunk may be shorter
             length = t.known_shape(x, "input")[axis]
         if length is None or length % count == 0:
             return tuple(t.op("split", x, axis=axis, num=count))
@@ -117,7 +117,7 @@ def slice_(t: Translator, n: Node, x: Value, *bounds: Value) -> Any:
         axes, steps = n.attr("axes") or list(range(len(starts))), [1] * len(starts)
     else:
         first, last, *rest = bounds
-        count = math.prod(t.known_shape(first, "starts"))  # exporters write scalars, too
+        count = math.prod(t.known_shape(first, "starts"))  # some exporters write scalars
         named = rest[0] if rest else None
         axes = list(range(count)) if named is None else t.ints(named, "axes")
         pace = rest[1] if len(rest) > 1 else None
@@ -130,7 +130,7 @@ def slice_(t: Translator, n: Node, x: Value, *bounds: Value) -> Any:
 
 
 def _bounded(places: list[Any]) -> list[Any]:
-    """Return indices within the range of a slice; those far outside stay outside."""
+    """Clip known slice bounds to ±2**62, which is outside any axis, to avoid overflow."""
     far = 2**62
     return [p if isinstance(p, ow.Variable) else min(max(p, -far), far) for p in places]
 
@@ -165,7 +165,7 @@ def pad(
 
 
 def _read_widths(t: Translator, pads: Value) -> list[Any]:
-    """Return the paddings; those that a run computes must be provably non-negative."""
+    """Return the paddings; paddings computed at run time must be provably non-negative."""
     if isinstance(pads, Sizes) and pads.is_natural:
         return list(pads.items)
     return t.ints(pads, "pads")

@@ -1,4 +1,4 @@
-"""Rows of Fourier transforms and filters of sound."""
+"""Rows of Fourier transforms and mel filters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = No
     )
     place = t.axis(given, rank)
     if place == rank - 1:
-        raise ModelError("axis must not be the last, which has real and imaginary parts")
+        raise ModelError("axis must not be the last axis, which contains real and imaginary parts")
     order = [i for i in range(rank - 1) if i != place] + [place, rank - 1]
     moved = t.transpose(x, order)
     if length is not None:
@@ -59,7 +59,7 @@ def _as_complex(t: Translator, x: Value) -> Value:
 
 
 def _resized(t: Translator, x: Value, length: int) -> Value:
-    """Return `x` zero-padded or truncated to `length` along the second to last axis."""
+    """Zero-pad or truncate `x` to `length` along the second to last axis."""
     rank = t.rank(x)
     own = t.known_shape(x, "input")[-2]
     if length <= own:

@@ -1,4 +1,4 @@
-"""Weights of ONNX's resizing as matrices, for the variants that our `resize` lacks."""
+"""Weight matrices for the variants of ONNX Resize that the operator `resize` lacks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from opwright_onnx.dtypes import Array
 from opwright_onnx.errors import UnsupportedError
 
 MAX_ELEMENTS: Final = 2**24
-"""The most elements of a matrix of weights."""
+"""The maximum number of elements of a weight matrix."""
 
 
 class Rule(NamedTuple):
-    """The elements that an output element reads; see the operator Resize."""
+    """The attributes of Resize that determine which input elements an output element reads."""
 
     mode: str
     coordinates: str
@@ -28,10 +28,10 @@ class Rule(NamedTuple):
 def make_weights(
     length: int, count: int, scale: float, rule: Rule, roi: tuple[float, float]
 ) -> tuple[Array, Array]:
-    """Return weights [count, length], float64, and for each row whether it is in the input."""
+    """Return float64 weights [count, length], and for each output whether it lies in the input."""
     if length * count > MAX_ELEMENTS:
         raise UnsupportedError(
-            f"an axis that is resized in this way must have at most {MAX_ELEMENTS} weights, got "
+            f"an axis resized by a weight matrix must have at most {MAX_ELEMENTS} weights, got "
             f"{length} * {count}"
         )
     weights, is_inside = np.zeros((count, length)), np.ones(count, bool)
@@ -52,7 +52,7 @@ def make_weights(
 def _find_place(
     x: int, length: int, count: int, scale: float, rule: Rule, roi: tuple[float, float]
 ) -> float:
-    """Return the position of an output element among the input elements."""
+    """Return the input coordinate of an output element."""
     whole = scale * length
     if rule.coordinates == "align_corners":
         return 0.0 if whole == 1 else x * (length - 1) / (whole - 1)
@@ -70,7 +70,7 @@ def _find_place(
 
 
 def _find_shares(x: float, scale: float, rule: Rule) -> tuple[int, Any]:
-    """Return the first element of the filter, and the share of each."""
+    """Return the index of the first input element of the filter, and the filter weights."""
     low = math.floor(x)
     ratio = x - low
     if rule.mode == "nearest":

@@ -1,4 +1,4 @@
-"""Rows of strings, which are computed when a model is loaded, and of mappings to numbers."""
+"""Rows of string operators, which are evaluated when a model is loaded, and of label encoders."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from opwright_onnx.translate.values import Value, is_texts
 ROWS = Rows()
 
 MAX_SKIPS: Final = 64
-"""The largest skip count of n-grams in sequences of unknown length."""
+"""The maximum skip count of n-grams in sequences of unknown length."""
 
 _END: Final = 2**63 - 1
 
 
 def _need(t: Translator, value: Value) -> Array:
-    """Return known strings."""
+    """Return the strings of a value, which must be known, as an array."""
     array = t.need(value, "a string")
     if not is_texts(array):
-        raise ModelError(f"its elements must be strings, got {array.dtype}")
+        raise ModelError(f"elements must be strings, got {array.dtype}")
     return array
 
 
 def _check_size(n_bytes: int) -> None:
     if n_bytes > MAX_FOLDED_BYTES:
-        raise ModelError(f"its strings must have at most {MAX_FOLDED_BYTES} bytes, got {n_bytes}")
+        raise ModelError(f"the strings must have at most {MAX_FOLDED_BYTES} bytes, got {n_bytes}")
 
 
 def _fill(texts: Iterable[Any], shape: tuple[int, ...]) -> Array:
@@ -75,7 +75,7 @@ def normalize(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _read_table(n: Node, side: str) -> Any:
-    """Return keys or values of a LabelEncoder as an array."""
+    """Return the keys or values of a LabelEncoder as an array."""
     for kind, dtype in (("strings", object), ("int64s", np.int64), ("floats", np.float32)):
         if n.attr(f"{side}_{kind}") is not None:
             return np.array(n.attr(f"{side}_{kind}"), dtype)
@@ -91,7 +91,9 @@ def encode(t: Translator, n: Node, x: Value) -> Any:
         raise ModelError(f"its opset must be at least 2, got {n.opset}")
     keys, values = _read_table(n, "keys"), _read_table(n, "values")
     if keys.shape != values.shape:
-        raise ModelError(f"it must have a value for each of {keys.size} keys, got {values.size}")
+        raise ModelError(
+            f"each of the {keys.size} keys must have a value, got {values.size} values"
+        )
     default = n.attr("default_tensor")
     if default is None:
         kind = {"O": "string", "i": "int64", "f": "float"}.get(values.dtype.kind)
@@ -107,7 +109,7 @@ def encode(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _look_up(t: Translator, x: Value, keys: Array, values: Array, default: Array) -> Any:
-    """Return the value of the last equal key for each element; NaN equals NaN."""
+    """Map each element to the value of the last equal key; NaN equals NaN."""
     column = t.op("unsqueeze", t.cast(x, t.dtype(keys)), axis=[-1])
     hits = t.op("equal", column, keys)
     if keys.dtype.kind == "f" and np.isnan(keys).any():
@@ -141,7 +143,7 @@ def count_grams(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _as_numbers(t: Translator, n: Node, x: Value) -> tuple[Array, Value]:
-    """Return pool and elements as integers; strings are numbered as in the pool."""
+    """Return the pool and elements as integers; strings become their index in the pool."""
     words = n.attr("pool_strings")
     if words is None:
         return np.array(n.attr("pool_int64s") or [], np.int64), t.cast(x, "int64")
@@ -152,7 +154,7 @@ def _as_numbers(t: Translator, n: Node, x: Value) -> tuple[Array, Value]:
 
 
 def _count(t: Translator, rows: Value, grams: Array, most: int) -> Value:
-    """Return how often each n-gram is in each row, [N, P], with 0 to `most` skipped elements."""
+    """Count each n-gram in each row, [N, P], with 0 to `most` skipped elements in between."""
     size = grams.shape[1]
     length = t.shape(rows)[1]
     least = min(most, MAX_SKIPS if length is None else max(length - 1, 0))
@@ -174,12 +176,14 @@ def _count(t: Translator, rows: Value, grams: Array, most: int) -> Value:
 def _place(
     t: Translator, counts: list[Any], places: Array, weights: Any, *, is_capped: bool
 ) -> Value:
-    """Return counts, or 1 for all above 0, times weights, each in its column."""
+    """Place each count, or min(count, 1) if `is_capped`, in its column and apply the weights."""
     width = int(places.max(initial=-1)) + 1
     if places.min(initial=0) < 0 or width * max(places.size, 1) * 4 > MAX_FOLDED_BYTES:
         raise ModelError(f"ngram_indexes must be few and at least 0, got up to {width - 1}")
     if not counts:
-        raise ModelError("it must have n-grams of a length that it counts, got none")
+        raise ModelError(
+            "pool must have n-grams of a length from min_gram_length to max_gram_length, got none"
+        )
     own = np.concatenate([columns for _, columns in counts])
     chosen = np.zeros((own.size, width), np.float32)
     chosen[np.arange(own.size), own] = 1

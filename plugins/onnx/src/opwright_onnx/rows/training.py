@@ -1,4 +1,4 @@
-"""Rows of the optimizers of ONNX's domain for training."""
+"""Rows of the optimizers and the Gradient operator of ONNX's training domain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DOMAIN = "ai.onnx.preview.training"
 
 
 def _regularized(t: Translator, n: Node, groups: list[tuple[Value, ...]]) -> list[Any]:
-    """Add the gradient of the squared tensor to each gradient."""
+    """Add the gradient of the L2 penalty to each gradient."""
     share = n.attr("norm_coefficient", 0.0)
     if not share:
         return groups
@@ -26,7 +26,7 @@ def _regularized(t: Translator, n: Node, groups: list[tuple[Value, ...]]) -> lis
 
 
 def _groups(inputs: tuple[Value, ...], count: int) -> list[tuple[Value, ...]]:
-    """Return a group for each tensor: the tensor, its gradient and its states."""
+    """Group the inputs by tensor: the tensor, its gradient and its states."""
     n_tensors = len(inputs) // count
     return [inputs[i::n_tensors] for i in range(n_tensors)]
 
@@ -88,7 +88,7 @@ def adam(t: Translator, n: Node, rate: Value, step: Value, *inputs: Value) -> An
 def gradient(t: Translator, n: Node, *inputs: Value) -> Any:
     xs, zs = n.attr("xs") or [], n.attr("zs") or []
     if len(inputs) != len(xs) + len(zs):
-        raise ModelError(f"it must have an input for each of xs and zs, got {len(inputs)}")
+        raise ModelError(f"the node must have an input for each of xs and zs, got {len(inputs)}")
     for name, value in zip([*xs, *zs], inputs):
         if t.env.get(name) is not value:
             raise UnsupportedError(
@@ -112,8 +112,8 @@ def gradient(t: Translator, n: Node, *inputs: Value) -> Any:
     finally:
         for value, stop in zip(parameters, stops):
             value.stop_gradient = stop
-    # Operators that depend on a gradient by its name are for training, and are omitted from a
-    # prediction.
+    # Operators that read a variable with a gradient name count as training operators, which
+    # inference omits, so the seed is renamed.
     seed = next(op for op in t.block.ops[before:] if ones.name in op.input_names())
     rename(t, before, t.block.var(*seed.output_names()), t.program.free_name("seed"))
     found = {variable.name: grad for variable, grad in pairs}

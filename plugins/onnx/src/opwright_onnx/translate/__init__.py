@@ -1,1 +1,1 @@
-"""Writes the graphs of ONNX models into Programs, node by node."""
+"""Translates the graphs of ONNX models to Programs, node by node."""

@@ -1,4 +1,4 @@
-"""Elements of dtypes that opwright lacks: carried as bytes, decoded and encoded by operators."""
+"""Dtypes that opwright lacks: elements are carried as bytes, which operators decode and encode."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ KINDS: Final = {
     int(DataType.INT2): "int2",
     int(DataType.UINT2): "uint2",
 }
-"""The carried dtypes by ONNX's number."""
+"""The names of the carried dtypes by their ONNX number."""
 
 
 class Codes:
-    """A tensor of a carried dtype: its bytes, and which dtype they have.
+    """A tensor of a carried dtype, stored as bytes together with the dtype name.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Codes:
 
 
 def carried_dtype(kind: str) -> np.dtype[Any]:
-    """Return NumPy's dtype of a carried one."""
+    """Return the NumPy dtype of a carried dtype."""
     import ml_dtypes  # few models have such tensors
 
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, kind))
@@ -54,19 +54,19 @@ def carried_dtype(kind: str) -> np.dtype[Any]:
 
 
 def as_codes(array: Array) -> Array | Codes:
-    """Return an array, as codes if its dtype is a carried one."""
+    """Convert an array of a carried dtype to `Codes`; return other arrays unchanged."""
     kind = array.dtype.name
     return Codes(array.view(np.uint8), kind) if kind in KINDS.values() else array
 
 
 def decode(t: Translator, value: Codes) -> Any:
-    """Return the numbers of codes, float32."""
+    """Decode codes to float32."""
     table = np.arange(256, dtype=np.uint8).view(carried_dtype(value.kind)).astype(np.float32)
     return t.op("gather", table, t.cast(value.codes, "int32"))
 
 
 class _Table(NamedTuple):
-    """The values of a carried float: those from 0 up in order, and one beyond the greatest."""
+    """The non-negative values of a carried float dtype, and one value beyond the greatest."""
 
     numbers: Array
     middles: Array
@@ -86,7 +86,7 @@ def _make_table(kind: str) -> _Table:
 
 
 def encode(t: Translator, x: Any, kind: str, saturate: bool, rounding: str) -> Codes:
-    """Return numbers in a carried dtype, ties to even; too large numbers saturate or become NaN."""
+    """Encode numbers in a carried dtype, ties to even; overflow saturates or becomes NaN."""
     if kind in ("int2", "uint2"):
         whole = t.op("mod", t.cast(x, "int32"), 4)
         return Codes(t.cast(whole, "uint8"), kind)
@@ -105,7 +105,7 @@ def encode(t: Translator, x: Any, kind: str, saturate: bool, rounding: str) -> C
     lost = t.op("isnan", x) if saturate else t.op("logical_or", t.op("isnan", x), is_beyond)
     if table.sign:
         below = t.op("less", x, 0)
-        if kind != "float4_e2m1fn":  # these have no negative 0
+        if kind != "float4_e2m1fn":  # float8 ...fnuz dtypes have no negative zero
             below = t.op("logical_and", below, t.op("greater", index, 0))
         index = t.op("where", below, t.op("add", index, table.sign), index)
     index = t.op("where", lost, t.scalar(table.not_a_number, "int64"), index)
@@ -113,7 +113,7 @@ def encode(t: Translator, x: Any, kind: str, saturate: bool, rounding: str) -> C
 
 
 def _nearest(t: Translator, table: _Table, size: Any) -> Any:
-    """Return the nearest number, with ties to the even code."""
+    """Return the code of the nearest value, with ties to the even code."""
     low = t.op("searchsorted", table.middles, size, side="left")
     high = t.op("searchsorted", table.middles, size, side="right")
     is_odd = t.op("not_equal", t.op("mod", low, 2), 0)

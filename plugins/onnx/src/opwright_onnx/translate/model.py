@@ -1,4 +1,4 @@
-"""A model as read: graph, functions, opsets, and the limits of its translation."""
+"""A parsed model: graph, functions, opsets, and the limits of its translation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from opwright_onnx.translate.schemas import newest_opset
 
 MIN_BUDGET: Final = 10_000
 BUDGET_FOR_NODE: Final = 64
-"""The number of nodes that a model may have with its functions and loops unrolled: the first
-number, or the second one for each node of the file."""
+"""The maximum number of nodes after functions and loops are unrolled: MIN_BUDGET, or
+BUDGET_FOR_NODE per node of the file if that is greater."""
 
 MAX_DEPTH: Final = 64
 """The maximum depth of nested functions and graphs."""
 
 MIN_OPSET: Final = 7
-"""The oldest opset of nodes whose operator has changed since; some rows read older versions,
-too."""
+"""The oldest opset of nodes whose operator has changed since; some rows also support older
+versions."""
 
 
 class Model(NamedTuple):
@@ -34,7 +34,7 @@ class Model(NamedTuple):
     shapes: Mapping[str, tuple[int | None, ...]]
     budget: int
     weights: Mapping[int, memoryview]
-    """The bytes of initializers of the graph that `proto` lacks, by position."""
+    """The bytes of graph initializers that were stripped from `proto`, by position."""
 
 
 def _count_nodes(graph: GraphProto) -> int:
@@ -43,7 +43,7 @@ def _count_nodes(graph: GraphProto) -> int:
 
 
 def read_opsets(imports: Any, who: str) -> dict[str, int]:
-    """Return the version of each domain; ModelError for an impossible one."""
+    """Return the version of each domain, or raise ModelError for an invalid version."""
     opsets: dict[str, int] = {}
     for entry in imports:
         domain = "" if entry.domain == "ai.onnx" else entry.domain

@@ -1,4 +1,4 @@
-"""A node of a graph: its inputs as values, its attributes with the defaults of the schema."""
+"""A graph node with its input values, and its attributes including the schema defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright_onnx.translate.schemas import find_defaults, find_schema
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
 
 PREFIX: Final = "opwright."
-"""The prefix of the domains of opwright's own operators, see `opwright_onnx.translate.own`."""
+"""The domain prefix of opwright operators; see `opwright_onnx.translate.own`."""
 
 
 class Node:
@@ -24,7 +24,7 @@ class Node:
     domain : str
         Empty for ONNX's own operators.
     inputs : list of values
-        Variables, arrays of known elements, lists of these for sequences, None for absent ones.
+        Variables, arrays of known elements, lists of these for sequences, None for absent inputs.
     attrs : dict
         Numbers, strings, lists, arrays and graphs by name.
     opset : int
@@ -49,20 +49,20 @@ class Node:
 
     @property
     def n_outputs(self) -> int:
-        """The number of outputs of the node, without absent ones at the end."""
+        """The number of outputs of the node, without trailing absent outputs."""
         return len(self.proto.output)
 
     def wants(self, index: int) -> bool:
-        """Return whether an output is given a name."""
+        """Return whether an output has a name, so its value is needed."""
         return index < len(self.proto.output) and bool(self.proto.output[index])
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, `default` for an absent one."""
+        """Return an attribute, or `default` if it is absent."""
         return self.attrs.get(name, default)
 
 
 def describe_node(proto: NodeProto) -> str:
-    """Return how errors name a node."""
+    """Return the description of a node in errors."""
     domain = f"{proto.domain}::" if proto.domain not in ("", "ai.onnx") else ""
     name = proto.name or next(filter(None, proto.output), "")
     return f"node {name!r} ({domain}{proto.op_type})"

@@ -1,8 +1,8 @@
 """Nodes of the domains ``opwright.PLUGIN``: operators of opwright without a counterpart in ONNX.
 
 Such a node has the attributes of the operator. Its inputs and outputs are the variables of the
-slots in the order of the OpProto; if one is absent or has several variables, the attributes
-``_inputs`` and ``_outputs`` name the slot of each.
+slots in the order of the OpProto. If a slot is absent or has several variables, the attributes
+``_inputs`` and ``_outputs`` name the slot of each input and output.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from opwright_onnx.translate.values import Value
 INPUTS: Final = "_inputs"
 OUTPUTS: Final = "_outputs"
 MARK: Final = INT_MIN
-"""Marks the first number that an input with the attribute's name provides."""
+"""Marks the first element that an input with the name of the attribute provides."""
 
 MORE: Final = INT_MIN + 1
-"""Marks the numbers that follow in the same input."""
+"""Marks each further element that the same input provides."""
 
 _KINDS: Final = {
     AttrType.INT: AttributeType.INT,
@@ -52,8 +52,8 @@ def find_own(domain: str, name: str) -> str:
 
 
 def write_attribute(attr: AttrProto, value: Any) -> AttributeProto:
-    """Return an attribute of a node, with floats as float64 if float32 cannot represent them."""
-    from onnx import helper, numpy_helper  # only to write
+    """Return a node attribute; floats that float32 cannot represent are stored as float64."""
+    from onnx import helper, numpy_helper  # needed only for writing
 
     if attr.type.element is AttrType.FLOAT:
         numbers = np.asarray(value, np.float64)
@@ -72,7 +72,7 @@ def _as_plain(value: Any) -> Any:
 
 
 def read_own(t: Translator, n: Node) -> list[Value]:
-    """Append the operator of a node; return the variables of its outputs."""
+    """Append the operator of a node and return its output variables."""
     op_type = find_own(n.domain, n.op_type)
     proto = ow.op_proto(op_type)
     attrs = dict(n.attrs)
@@ -96,7 +96,7 @@ def read_own(t: Translator, n: Node) -> list[Value]:
     t.block.append_op(op_type, bound, outputs, named)
     found = {slot: iter(names) for slot, names in outputs.items()}
     results = [(slot, t.block.var(next(found[slot]))) for slot in slots]
-    # Overwritten values are copied, since the walk renames results to their names in the model.
+    # In-place results are copied, since the walk renames results to their names in the model.
     return [t.op("assign", v) if proto.output(slot).aliases else v for slot, v in results]
 
 
@@ -112,7 +112,7 @@ def _group(slots: Any, values: Sequence[Value]) -> dict[str, list[Value]]:
 def _bind(
     t: Translator, proto: OpProto, inputs: Mapping[str, Sequence[Value]]
 ) -> dict[str, list[ow.Variable]]:
-    """Return variables for the inputs; overwritten variables have separate memory."""
+    """Return variables for the inputs; inputs that are overwritten get separate memory."""
     written = {STEP_SLOT, *(slot.aliases for slot in proto.outputs)}
     bound: dict[str, list[ow.Variable]] = {}
     for slot, values in inputs.items():
@@ -131,7 +131,7 @@ def _read(proto: OpProto, name: str, value: Any) -> Any:
 
 
 def _fill(attr: AttrProto, value: Any, given: Sequence[Value], t: Translator) -> Any:
-    """Return the numbers of an attribute, some replaced by the variables that provide them."""
+    """Replace marked elements of an attribute by the variables that provide them."""
     variables = iter([t.variable(v) for v in given])
     if not attr.type.is_list:
         return next(variables)

@@ -1,7 +1,7 @@
-"""The schemas of ONNX's operators; a table has most of them, since onnx takes long to import.
+"""Operator schemas of ONNX; most are in a table, since importing onnx takes long.
 
-`defaults` has, for each operator of ONNX's own domain, the defaults of its attributes since some
-opsets; tests/onnx/defaults_table.py writes it.
+For each operator of the ONNX domain, `defaults` lists its attribute defaults and the opsets since
+which they apply; tests/onnx/defaults_table.py generates it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def newest_opset(wanted: int = 0) -> int:
-    """Return the newest opset of the table, or of the installed onnx if a newer one is needed."""
+    """Return the newest opset of the table, or of the installed onnx if the model is newer."""
     if wanted <= NEWEST:
         return NEWEST
-    from onnx import defs  # few models are newer
+    from onnx import defs  # few models are newer than the table
 
     return max(NEWEST, int(defs.onnx_opset_version()))
 
 
 def find_defaults(op_type: str, domain: str, opset: int) -> dict[str, Any] | None:
-    """Return the defaults of attributes, None if only onnx has them."""
+    """Return the attribute defaults, or None if only the onnx package has them."""
     if domain or opset > NEWEST:
         return None
     found: dict[str, Any] = {}
@@ -35,8 +35,8 @@ def find_defaults(op_type: str, domain: str, opset: int) -> dict[str, Any] | Non
 
 
 def find_schema(op_type: str, domain: str, opset: int) -> OpSchema | None:
-    """Return onnx's schema of an operator at a version, or None."""
-    from onnx import defs  # most models need none
+    """Return the onnx schema of an operator at a version, or None."""
+    from onnx import defs  # most models do not need a schema
 
     try:
         return defs.get_schema(op_type, opset, domain)

@@ -1,7 +1,7 @@
-"""Vectors of integers, some of them known: shapes, and values that models compute from them.
+"""Integer vectors with known and unknown items: shapes, and values computed from shapes.
 
-If only the batch size of a model is unknown, a reshape gets its other sizes as constants: kernels
-and rows can use them, and no operator computes them in a run.
+If only the batch size of a model is unknown, a reshape gets its other sizes as constants. Kernels
+and rows can use these, and no operator computes them at run time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opwright_onnx.translate.translator import Translator
 
 Item = Any
-"""A number, or a Variable of one element, [1]."""
+"""An integer, or a Variable of shape [1]."""
 
 MAX_ITEMS: Final = 64
 
@@ -48,7 +48,7 @@ class Sizes:
         self._variable: ow.Variable | None = None
 
     def variable(self, t: Translator) -> ow.Variable:
-        """Return a Variable with all items, created at the translator's position."""
+        """Return a Variable with all items; its operators are appended to the current block."""
         made = self._variable
         if made is not None and t.block.find_var(made.name) is made:
             return made
@@ -72,7 +72,7 @@ def make_sizes(
 
 
 def fold_sizes(t: Translator, type: str, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Return the result of an operator for sizes, None if it needs them as Variables."""
+    """Return the result of an operator on sizes, or None if it needs the sizes as Variables."""
     if type in _PAIRS:
         return _combine(t, type, bound["x"], bound["y"])
     folds = _FOLDS.get(type)
@@ -80,7 +80,7 @@ def fold_sizes(t: Translator, type: str, bound: Mapping[str, Any], named: Mappin
 
 
 def _as_sizes(value: Any) -> Sizes | None:
-    """Return sizes, the elements of a small array of integers, or None."""
+    """Return `value` as Sizes if it is Sizes or a small integer array, otherwise None."""
     if isinstance(value, Sizes):
         return value
     if not isinstance(value, np.ndarray) or value.ndim > 1 or value.size > MAX_ITEMS:
@@ -109,7 +109,7 @@ _PAIRS: Final[dict[str, Callable[[int, int], int | None]]] = {
     "minimum": min,
 }
 _NEUTRAL: Final = {"add": 0, "subtract": 0, "multiply": 1, "floor_divide": 1}
-"""The neutral number on the right side; for commutative operators on the left side, too."""
+"""The identity element as right operand; for commutative operators also as left operand."""
 
 
 def _combine(t: Translator, type: str, x: Any, y: Any) -> Any:
@@ -174,7 +174,7 @@ def _concat(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any]) -
 
 
 def _reshaped(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """squeeze, unsqueeze and reshape: a scalar becomes a vector of one, and back."""
+    """Fold squeeze, unsqueeze and reshape between a scalar and a vector of one item."""
     x = bound["x"]
     count = len(x.items)
     if "shape" in named:
@@ -205,7 +205,7 @@ def _negative(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any])
 
 
 def _equal(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Evaluate known comparisons: a size is never negative."""
+    """Evaluate decidable comparisons, using that a natural size never equals a negative number."""
     a, b = _as_sizes(bound["x"]), _as_sizes(bound["y"])
     if a is None or b is None or len(a.items) != len(b.items):
         return None

@@ -1,4 +1,4 @@
-"""The rows of all installed packages: how an operator of ONNX is written with opwright's."""
+"""The rows of all installed packages, which translate ONNX operators to opwright operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright import Context, current_context
 
 Function = Callable[..., Any]
 Data = tuple[int, str, Mapping[str, str]]
-"""The first opset, our operator type, and its attributes by ONNX's."""
+"""The first opset, the opwright operator type, and its attribute names by ONNX attribute name."""
 
 Row = Function | Data
 TOPIC: Final = "onnx"
@@ -20,8 +20,8 @@ TOPIC: Final = "onnx"
 class Rows(dict[str, Row]):
     """A table under construction: ``@ROWS.row("Relu")`` adds a function.
 
-    A key is the name of an operator, after its domain if that is not ONNX's own:
-    ``"com.microsoft::Gelu"``. In tables for writing it is an operator type: ``"relu"``.
+    A key is the name of an operator, prefixed by its domain if that is not the ONNX domain:
+    ``"com.microsoft::Gelu"``. In tables for writing, a key is an operator type: ``"relu"``.
     """
 
     def row(self, *names: str) -> Callable[[Function], Function]:
@@ -47,9 +47,9 @@ def _find(context: Context, epoch: int, key: str) -> Row | None:
 
 @lru_cache(maxsize=4)
 def all_rows(context: Context, epoch: int) -> Mapping[str, Row]:
-    """Return one table; of several rows for one name, the row of the annex that sorts last is used.
+    """Merge all tables; if a name has several rows, the row of the annex that sorts last is used.
 
-    `epoch` changes when packages are installed, so the table is rebuilt.
+    `epoch` is part of the cache key: it changes when packages are installed.
     """
     tables = [entry.load() for entry in context.annexes.entries(TOPIC)]
     return ChainMap(*reversed(tables))

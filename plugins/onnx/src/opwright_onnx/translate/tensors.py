@@ -1,4 +1,4 @@
-"""Reads tensors of a model; external tensors are mapped from files in the model's folder."""
+"""Reads the tensors of a model; external tensors are memory-mapped from the model's folder."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 _HALF_BYTES: Final = ("int4", "uint4")
 MAX_SPARSE_BYTES: Final = 2**28
-"""The largest size of a tensor that is given by a few elements."""
+"""The maximum size in bytes of a sparse tensor after expansion."""
 
 
 def read_tensor(tensor: TensorProto, folder: str | None, raw: memoryview | None = None) -> Any:
-    """Return the elements of a tensor, in the memory of the message or of a mapped file.
+    """Return the elements of a tensor as a view of the message or of a mapped file.
 
     Parameters
     ----------
     tensor : TensorProto
     folder : str, optional
-        Where the files of external tensors are; without it they are refused.
+        The folder of external tensor files; without it, external tensors are refused.
     raw : memoryview, optional
-        Bytes of the tensor that its message lacks, at any address.
+        The bytes of the tensor if they were stripped from its message, with any alignment.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def _read_shape(tensor: TensorProto, who: str) -> tuple[tuple[int, ...], int]:
 
 
 def _read_texts(tensor: TensorProto, who: str) -> Array:
-    """Return strings as an array of objects."""
+    """Return a string tensor as an object array."""
     shape, count = _read_shape(tensor, who)
     if len(tensor.string_data) != count:
         raise ModelError(
@@ -99,7 +99,7 @@ def _read_fields(tensor: TensorProto, count: int, who: str) -> Array:
 
 
 def _convert(tensor: TensorProto, raw: memoryview | None) -> Array:
-    from onnx import numpy_helper  # exporters write bytes of ordinary dtypes
+    from onnx import numpy_helper  # exporters write raw bytes for ordinary dtypes
 
     tensor = as_onnx(tensor)
     if raw is not None:
@@ -109,7 +109,7 @@ def _convert(tensor: TensorProto, raw: memoryview | None) -> Array:
 
 
 def _unpack(stored: Array, count: int, dtype: str) -> Array:
-    """Return one byte per element, unpacked from bytes of two elements."""
+    """Unpack bytes of two 4-bit elements to one byte per element."""
     codes = np.empty(stored.size * 2, np.uint8)
     codes[::2], codes[1::2] = stored & 15, stored >> 4
     codes = codes[:count]
@@ -146,8 +146,8 @@ def _map_file(tensor: TensorProto, folder: str | None, n_bytes: int, who: str) -
 
 
 def _find_file(folder: str, location: str, who: str) -> Path:
-    """Return the path of a regular file below a folder, without links out of it."""
-    from pathlib import Path  # it takes 4 ms to import
+    """Return the path of a regular file below a folder; links that leave the folder are refused."""
+    from pathlib import Path  # the import takes 4 ms
 
     root = Path(folder).resolve()
     try:
@@ -163,7 +163,7 @@ def _find_file(folder: str, location: str, who: str) -> Path:
 
 
 def read_sparse(tensor: SparseTensorProto, folder: str | None) -> Array:
-    """Return a sparse tensor with all of its elements."""
+    """Return a sparse tensor as a dense array."""
     values, index = read_tensor(tensor.values, folder), read_tensor(tensor.indices, folder)
     shape = tuple(tensor.dims)
     who = f"sparse tensor {tensor.values.name!r}"
@@ -181,7 +181,9 @@ def read_sparse(tensor: SparseTensorProto, folder: str | None) -> Array:
     else:
         places, is_valid = index, bool(((index >= 0) & (index < math.prod(shape))).all())
     if not is_valid or places.shape != values.shape:
-        raise ModelError(f"{who}: indices must name one element of {list(shape)} for each value")
+        raise ModelError(
+            f"{who}: indices must be one valid position in {list(shape)} for each value"
+        )
     dense = np.zeros(math.prod(shape), values.dtype)
     dense[places] = values
     return dense.reshape(shape)

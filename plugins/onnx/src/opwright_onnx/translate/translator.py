@@ -1,4 +1,4 @@
-"""Writes the nodes of a graph into a Program; known values are computed immediately."""
+"""Appends the nodes of a graph to a Program; known values are computed immediately."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ from opwright_onnx.translate.values import (
 )
 
 MAX_FOLDED_BYTES: Final = 2**24
-"""The largest size of a value that is computed when a model is loaded, unless its inputs are as
-large."""
+"""The maximum size of a value that is computed at load time, unless its inputs are as large."""
 
 MAX_FOLDED_BYTES_OF_ALL: Final = 2**31
-"""The largest size of all values that are computed when a model is loaded."""
+"""The maximum total size of the values that are computed at load time."""
 
 MAX_CONSTANT: Final = 64
-"""Elements of an array that becomes an operator; a larger one is stored in the scope."""
+"""The maximum element count of an array that becomes an operator; larger arrays go to the scope."""
 
 
 class Translator:
@@ -48,11 +47,11 @@ class Translator:
     block : Block
         The block to which operators are appended.
     env : ChainMap
-        The values of the graph by name, and then the values of the graphs around it.
+        The values of the graph by name, followed by the values of the enclosing graphs.
     opsets : mapping
         The version of each domain in the graph or function body.
     arrays : dict
-        The arrays that belong into the scope, by variable.
+        The arrays to store in the scope, by variable name.
     """
 
     def __init__(self, model: Model) -> None:
@@ -63,7 +62,7 @@ class Translator:
         self.opsets: Mapping[str, int] = model.opsets
         self.arrays: dict[str, Array] = {}
         self._placed: dict[int, tuple[Array, ow.Variable]] = {}
-        # The arrays are stored, too, since an id may be reused once its array is freed.
+        # The arrays are kept alive, since an id can be reused once its array is freed.
         self._names: dict[int, tuple[Array, str]] = {}
         self._dims: dict[tuple[str, int], ow.Variable] = {}
         self._scratch = ow.Program().global_block()
@@ -74,8 +73,8 @@ class Translator:
         `outputs`.
 
         Inputs are given by position or name, attributes by name, as for ``opwright.ops.TYPE``;
-        an input that is None is omitted, and a number becomes a constant of the dtype of the
-        first input that has one. If all inputs are known, so is the result.
+        an input that is None is omitted, and a number becomes a constant with the dtype of the
+        first input that has a dtype. If all inputs are known, so is the result.
         """
         proto = ow.op_proto(type)
         slots = [slot.name for slot in proto.inputs]
@@ -129,7 +128,7 @@ class Translator:
         return results[0] if n is None else tuple(results[:n])
 
     def _is_small(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
-        """Return whether the result may be computed immediately; a wrong use raises an error."""
+        """Return whether the result is small enough to compute now; invalid use raises an error."""
         arrays = find_leaves(bound.values())
         budget = max([MAX_FOLDED_BYTES, *(array.nbytes for array in arrays)])
         try:
@@ -174,7 +173,7 @@ class Translator:
             return value.variable(self)
         if isinstance(value, Codes):
             raise UnsupportedError(
-                f"an input must have a dtype of opwright, got {value.kind}; cast it"
+                f"an input must have a dtype that opwright supports, got {value.kind}; cast it"
             )
         if not isinstance(value, np.ndarray):
             raise ModelError(f"an input must be a tensor, got {describe(value)}")
@@ -196,7 +195,7 @@ class Translator:
         return self._placed[id(value)][1]
 
     def place(self, array: Array, name: str) -> ow.Variable:
-        """Return a Variable whose elements are in the scope; a parameter if it is trained."""
+        """Return a Variable that is stored in the scope; a parameter if it is trained."""
         block, dtype = self.program.global_block(), array_dtype(array)
         name = self.program.take_name(name)
         self.arrays[name] = array
@@ -215,17 +214,17 @@ class Translator:
         return self.place(array.copy(), self._names.get(id(array), (array, "statistic"))[1])
 
     def name(self, array: Array, name: str) -> None:
-        """Give an array of the model the name that a Variable created from it will have."""
+        """Set the name of the Variable that is created from an array of the model."""
         self._names[id(array)] = array, name
 
     def array(self, value: Value) -> Array | None:
-        """Return the elements of a value, None if a run computes them."""
+        """Return the elements of a value, or None if they are known only at run time."""
         if isinstance(value, ow.Variable):
             return self.arrays.get(value.name)
         return None if isinstance(value, Sizes) else np.asarray(value)
 
     def need(self, value: Value, what: str) -> Array:
-        """Return the elements of a value; ValueNeededError if a run computes them."""
+        """Return the elements of a value; ValueNeededError if they are known only at run time."""
         array = self.array(value)
         if array is None:
             inputs = self.sources(value)
@@ -238,18 +237,18 @@ class Translator:
         return array
 
     def ints(self, value: Value, what: str) -> list[int]:
-        """Return known integers."""
+        """Return the elements of a value as integers; they must be known."""
         return [int(number) for number in self.need(value, what).reshape(-1)]
 
     def number(self, value: Value, what: str) -> float:
-        """Return a known number."""
+        """Return the single element of a value, which must be known."""
         array = self.need(value, what)
         if array.size != 1:
             raise ModelError(f"{what} must be one number, got the shape {list(array.shape)}")
         return array.reshape(-1)[0].item()  # type: ignore[no-any-return]
 
     def sizes(self, value: Value) -> list[Any]:
-        """Return numbers for an attribute that accepts Variables instead."""
+        """Return sizes for an attribute that accepts integers and Variables."""
         if isinstance(value, Sizes):
             return list(value.items)
         array = self.array(value)
@@ -277,7 +276,7 @@ class Translator:
         return tuple(name for name in seen if name in data and data[name].is_data)
 
     def reads_data(self, names: Iterable[str]) -> bool:
-        """Return whether values of Variables depend on the values of a run, not only on shapes."""
+        """Return whether Variables depend on run-time data and not only on shapes."""
         writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
         pending, seen = list(names), set()
         while pending:
@@ -296,7 +295,7 @@ class Translator:
         return dtype_of(value)
 
     def shape(self, value: Value) -> list[int | None]:
-        """Return the shape of a value, with None for sizes that are not known yet."""
+        """Return the shape of a value, with None for unknown sizes."""
         if value.shape is None:
             inputs = self.sources(value)
             raise ValueNeededError(
@@ -311,7 +310,7 @@ class Translator:
         return len(self.shape(value))
 
     def known_shape(self, value: Value, what: str) -> list[int]:
-        """Return the shape of a value; all sizes must be known."""
+        """Return the shape of a value; all of its sizes must be known."""
         shape = self.shape(value)
         found = [dim for dim in shape if dim is not None]
         if len(found) < len(shape):
@@ -324,8 +323,8 @@ class Translator:
         return found
 
     def full(self, value: float, shape: Iterable[Any], dtype: str) -> Value:
-        """Return a constant."""
-        if dtype in ("int4", "uint4"):  # no kernel fills them
+        """Return a constant of a shape, filled with one number."""
+        if dtype in ("int4", "uint4"):  # no kernel fills these dtypes
             return self.cast(self.full(value, shape, "int8"), dtype)
         return self.op("fill", shape=list(shape), value=float(value), dtype=dtype)
 
@@ -334,35 +333,35 @@ class Translator:
         return np.array(value, numpy_dtype(dtype))
 
     def cast(self, x: Value, dtype: str) -> Any:
-        """Return `x` in a dtype, or itself if it has that dtype."""
+        """Cast `x` to a dtype; return it unchanged if it has that dtype."""
         return x if self.dtype(x) == dtype else self.op("cast", x, dtype=dtype)
 
     def promote(self, x: Value, *types: str) -> tuple[Value, str]:
-        """Return `x` in one of some dtypes, and its own: the first for any other dtype."""
+        """Cast `x` to the first of `types` unless it has one of them; also return its old dtype."""
         dtype = self.dtype(x)
         return (x if dtype in types else self.cast(x, types[0])), dtype
 
     def axis(self, axis: int, rank: int, what: str = "axis") -> int:
-        """Return an axis counted from the front."""
+        """Return an axis as a non-negative index."""
         if not -rank <= axis < rank:
             raise ModelError(f"{what} must be in [{-rank}, {rank}), got {axis}")
         return axis % rank
 
     def reshape(self, x: Value, shape: Sequence[Any]) -> Value:
-        """Return `x` in a shape of numbers and Variables."""
+        """Reshape `x`; sizes can be integers and Variables."""
         return self.op("reshape", x, shape=list(shape))
 
     def transpose(self, x: Value, axes: Sequence[int]) -> Value:
-        """Return `x` with its axes in another order; itself if they are in order."""
+        """Permute the axes of `x`; return it unchanged if they are in order."""
         if list(axes) == list(range(len(axes))):
             return x
         if isinstance(x, np.ndarray) and x.nbytes <= self._bytes_left:
             self._bytes_left -= x.nbytes
-            return x.transpose(axes)  # no plan, and no copy before it is placed
+            return x.transpose(axes)  # without a plan, and without a copy before it is placed
         return self.op("transpose", x, axes=list(axes))
 
     def dim(self, x: Value, axis: int) -> Any:
-        """Return a size as a number, or as a Variable [1] if it is not known."""
+        """Return a size as an integer, or as a Variable [1] if it is unknown."""
         size, axis = self.shape(x)[axis], axis % self.rank(x)
         if size is not None:
             return size
@@ -373,7 +372,7 @@ class Translator:
         return made
 
     def shape_vector(self, x: Value) -> Value:
-        """Return the shape of a value, int64 [rank], known if all sizes are."""
+        """Return the shape of a value as int64 [rank]; an array if all sizes are known."""
         shape = self.shape(x)
         items = [self.dim(x, axis) for axis in range(len(shape))]
         return make_sizes(items, (len(items),), "int64", is_natural=True)
@@ -381,9 +380,9 @@ class Translator:
     def slice(
         self, x: Value, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any]
     ) -> Value:
-        """Return a part of `x`."""
+        """Slice `x` with step 1."""
         return self.op("slice", x, axes=list(axes), starts=list(starts), ends=list(ends))
 
 
 class _UndoError(OpwrightError):
-    """Undoes a transaction whose changes were made only for inspection."""
+    """Raised to roll back a transaction whose changes were made only for inspection."""

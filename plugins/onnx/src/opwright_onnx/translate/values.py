@@ -1,4 +1,4 @@
-"""Values during the translation of a model, and their properties without operators."""
+"""Values during the translation of a model, and functions that do not append operators."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Value = Any
 where absent."""
 
 MAX_TABLE: Final = 2**25
-"""Elements of an array that a row makes from sizes when a model is loaded."""
+"""The maximum element count of an array that a row computes from sizes at load time."""
 
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
 
 def find_leaves(values: Iterable[Value]) -> list[Value]:
-    """Return values, with the elements of sequences one by one."""
+    """Return values as a flat list, with sequences expanded to their elements."""
     found: list[Value] = []
     for value in values:
         if isinstance(value, (list, tuple)):
@@ -41,7 +41,7 @@ def is_list(value: Value) -> bool:
 
 
 def with_numbers(value: Value, like: Value) -> Value:
-    """Return a value with arrays of the dtype of `like` in the places of numbers."""
+    """Replace numbers in a value by arrays with the dtype of `like`."""
     if isinstance(value, (bool, int, float)):
         return np.array(value, numpy_dtype("float32" if like is None else dtype_of(like)))
     return value
@@ -55,12 +55,12 @@ def dtype_of(value: Value) -> str:
 
 
 def is_texts(value: Value) -> bool:
-    """Return whether a value is an array of strings, which only exist while a model is loaded."""
+    """Return whether a value is an array of strings; these exist only while a model is loaded."""
     return isinstance(value, np.ndarray) and value.dtype.kind == "O"
 
 
 def count_bytes(meta: Any) -> int:
-    """Return the number of bytes of a value; 0 if its shape depends on values."""
+    """Return the number of bytes of a value; 0 if its shape is unknown."""
     if meta is None or any(dim < 0 for dim in meta.shape):
         return 0
     count = 1
@@ -70,7 +70,7 @@ def count_bytes(meta: Any) -> int:
 
 
 def check_table(*sizes: int) -> None:
-    """Raise ModelError if an array of these sizes is too large to be made at load."""
+    """Raise ModelError if an array of these sizes is too large to be computed at load time."""
     count = math.prod(sizes)
     if count > MAX_TABLE:
         raise ModelError(
@@ -86,5 +86,5 @@ def is_exact(array: Array, dtype: str) -> bool:
 
 
 def describe(value: Value) -> str:
-    """Return how errors name a value."""
+    """Return the description of a value in errors."""
     return "a sequence" if is_list(value) else "nothing" if value is None else repr(value)

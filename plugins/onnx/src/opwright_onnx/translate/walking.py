@@ -1,4 +1,4 @@
-"""Walks the nodes of graphs and function bodies, in order, and passes each to its row."""
+"""Visits the nodes of graphs and function bodies in order and passes each to its row."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ FAULTS = (
     TypeError,
     ValueError,
 )
-"""Exceptions that reading a damaged node may raise besides errors of opwright."""
+"""Exceptions other than opwright errors that reading a damaged node can raise."""
 
 
 class Walk:
-    """A translation in progress, with its nesting depth and the number of written nodes.
+    """A translation in progress, with its nesting depth and the number of translated nodes.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Walk:
         self._references: Mapping[str, AttributeProto] = {}
 
     def graph(self, graph: GraphProto, given: Mapping[str, Value]) -> list[Value]:
-        """Write a graph; return its outputs. `given` are the values of its inputs."""
+        """Translate a graph and return its outputs; `given` are the values of its inputs."""
         t = self.translator
         with self._inside(graph.name):
             outer, t.env = t.env, t.env.new_child(dict(given))
@@ -94,12 +94,12 @@ class Walk:
             t.env[name] = t.place(array, name) if is_trained else array
 
     def nodes(self, nodes: Iterable[NodeProto]) -> None:
-        """Write nodes, which are in topological order."""
+        """Translate nodes, which are in topological order."""
         for proto in nodes:
             self._node(proto)
 
     def read(self, name: str) -> Value:
-        """Return the value of a name."""
+        """Return the value with a name."""
         if not name:
             return None
         try:
@@ -114,8 +114,8 @@ class Walk:
         budget = self.translator.model.budget
         if self._n_nodes > budget:
             raise ModelError(
-                f"model: it must have at most {budget} nodes with its functions and loops written "
-                "out, got more"
+                f"model: a model must have at most {budget} nodes after its functions and loops "
+                "are unrolled, got more"
             )
         t = self.translator
         before = len(t.block.ops)
@@ -124,7 +124,9 @@ class Walk:
             results = self.evaluate(node)
             names = list(proto.output)
             if len(results) < len(names) and any(names[len(results) :]):
-                raise ModelError(f"it must have at most {len(results)} outputs, got {len(names)}")
+                raise ModelError(
+                    f"the node must have at most {len(results)} outputs, got {len(names)}"
+                )
         except (ModelError, OpwrightError, *FAULTS) as reason:
             raise _explain(proto, reason) from reason
         for name, value in zip(names, results):
@@ -154,7 +156,7 @@ class Walk:
         return Node(proto, inputs, attrs, opset)
 
     def evaluate(self, node: Node) -> list[Value]:
-        """Return the outputs of a node: by its function in the model, its row, or its body."""
+        """Translate a node with its function in the model, its row, or its function body."""
         t, proto = self.translator, node.proto
         function = t.model.functions.get((proto.domain, proto.op_type, proto.overload))
         if function is not None:
@@ -201,11 +203,11 @@ class Walk:
         return list(result) if isinstance(result, tuple) else [result]
 
     def _function(self, function: FunctionProto, node: Node) -> list[Value]:
-        """Write the body of a function."""
+        """Translate a call of a function by translating its body."""
         t = self.translator
         if len(node.inputs) > len(function.input):
             raise ModelError(
-                f"it must have at most {len(function.input)} inputs, got {len(node.inputs)}"
+                f"the node must have at most {len(function.input)} inputs, got {len(node.inputs)}"
             )
         given = dict.fromkeys(function.input)
         given.update(zip(function.input, node.inputs))
@@ -224,7 +226,7 @@ class Walk:
             t.env, t.opsets, self._references = before
 
     def _resolved(self, proto: NodeProto) -> NodeProto:
-        """Return a node with references replaced by attributes of the surrounding function."""
+        """Replace attribute references of a node by the attributes of the enclosing function."""
         attributes = []
         for attribute in proto.attribute:
             given = attribute
@@ -251,13 +253,13 @@ class Walk:
 
 
 def knows_old(row: Any) -> Any:
-    """Mark a row that supports versions of its operators older than the oldest supported opset."""
+    """Mark a row that also supports operator versions before the oldest supported opset."""
     row.knows_old = True
     return row
 
 
 def walks(row: Any) -> Any:
-    """Mark a row that needs the `Walk`, since its attributes contain graphs."""
+    """Mark a row that needs the `Walk`, since the attributes of its operator contain graphs."""
     row.walks = True
     return row
 
@@ -270,7 +272,7 @@ def call_row(
     outputs: int | None = None,
     **attrs: Any,
 ) -> Any:
-    """Return the results of a node of the newest opset for these inputs and attributes."""
+    """Call a row with a node of the newest opset that has these inputs and attributes."""
     names = [f"y{i}" for i in range(outputs or 1)]
     proto = NodeProto(op_type=op_type, domain=domain, output=names)
     opset = newest_opset() if domain == "" else 1
@@ -286,14 +288,14 @@ def _describe_missing(node: Node) -> str:
             f"its operator must be one of ONNX, a function of the model, or one that a package "
             f"has a row for, got {node.op_type!r} of domain {node.proto.domain!r}"
         )
-    return "opwright has no counterpart of this operator"
+    return "opwright has no counterpart for this operator"
 
 
 def _explain(proto: NodeProto, reason: Exception) -> ModelError:
-    """Return the error of a node; the message of an inner node stays in front."""
+    """Return an error that names the node; the message of an inner node comes first."""
     message = str(reason)
     if not isinstance(reason, OpwrightError):
-        message = f"it must be well formed, got {type(reason).__name__}: {reason}"
+        message = f"the node must be well formed, got {type(reason).__name__}: {reason}"
     if not message.startswith("node "):
         message = f"{describe_node(proto)}: {message}"
     if isinstance(reason, ValueNeededError):
@@ -302,7 +304,7 @@ def _explain(proto: NodeProto, reason: Exception) -> ModelError:
 
 
 def rename(t: Translator, before: int, value: Value, name: str) -> Value:
-    """Rename a node's output Variable to its name in the model."""
+    """Rename an output Variable of a node to its name in the model."""
     if not isinstance(value, ow.Variable) or t.program.free_name(name) != name:
         return value
     written = t.block.ops[before:]
@@ -320,7 +322,7 @@ def rename(t: Translator, before: int, value: Value, name: str) -> Value:
 
 
 def _is_supported(op_type: str, opset: int) -> bool:
-    """Return whether a row supports its operator's version, or the operator is unchanged since."""
+    """Return whether a row supports the operator version, or the operator is unchanged since."""
     if opset >= MIN_OPSET or getattr(find_row("", op_type), "knows_old", False):
         return True
     old, oldest = find_schema(op_type, "", opset), find_schema(op_type, "", MIN_OPSET)
@@ -361,7 +363,7 @@ def _find_body(t: Translator, schema: Any, node: Node) -> FunctionProto | None:
 
 
 def _type_of(t: Translator, value: Value) -> Any:
-    from onnx import TypeProto, helper  # onnx was imported for the body
+    from onnx import TypeProto, helper  # the body required onnx anyway
 
     if value is None:
         return TypeProto()

@@ -1,7 +1,8 @@
-"""Finds the bytes of a model's weights, so protobuf neither reads nor copies them.
+"""Locates the weight bytes of a model, so protobuf does not read or copy them.
 
-A model has a field for its graph, the graph has one for each initializer, which has one for bytes:
-https://protobuf.dev/programming-guides/encoding. Other forms are left to protobuf as a whole.
+A model has a field for its graph, the graph has a field for each initializer, and an initializer
+has a field for its bytes: https://protobuf.dev/programming-guides/encoding. A model in any other
+form is parsed entirely by protobuf.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
 """The field numbers of ModelProto, GraphProto and TensorProto."""
 
 MIN_BYTES: Final = 4096
-"""The minimum size of weights for which this is worthwhile."""
+"""The minimum size in bytes of weights that are stripped."""
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 
@@ -36,8 +37,8 @@ class _FormError(Exception):
 class _Field(NamedTuple):
     number: int
     wire_type: int
-    start: int  # of the field
-    content: int  # of its content
+    start: int  # start of the field
+    content: int  # start of its content
     end: int
 
 
@@ -52,8 +53,9 @@ def split_weights(data: Buffer) -> tuple[bytes, dict[int, Buffer]] | None:
     Returns
     -------
     tuple, or None
-        The model without `raw_data` of the initializers of its graph at the positions of the
-        mapping. None for a model that has none, or another form.
+        The model without the `raw_data` of some graph initializers, and a mapping from their
+        positions to these bytes. None if there are no such initializers, or the model has another
+        form.
     """
     weights: dict[int, Buffer] = {}
     try:
@@ -74,7 +76,7 @@ def split_weights(data: Buffer) -> tuple[bytes, dict[int, Buffer]] | None:
 def _strip_graph(
     data: Buffer, graph: _Field, weights: dict[int, Buffer]
 ) -> Iterator[Buffer | bytes]:
-    """Yield the content of a graph in parts; add the omitted weights."""
+    """Yield the content of a graph without large weights, which are added to `weights`."""
     position, kept = -1, graph.content
     for field in _walk(data, graph.content, graph.end):
         if field.number != INITIALIZER or field.wire_type != _DELIMITED:
@@ -96,7 +98,7 @@ def _strip_graph(
 
 
 def _walk(data: Buffer, start: int, end: int) -> Iterator[_Field]:
-    """Yield the fields of a message in its order."""
+    """Yield the fields of a message in order."""
     place = start
     while place < end:
         tag, content = _read_varint(data, place, end)
@@ -135,11 +137,11 @@ def own_arrays(
 ) -> dict[str, Array]:
     """Return contiguous, aligned arrays that are not views of the file.
 
-    Copied weights share one block of memory, which has large pages; read-only ones may use the
-    memory of a message.
+    Copied weights share one block of memory with huge pages; read-only weights can use the memory
+    of a message.
     """
     file = np.empty(0, np.uint8)
-    for view in weights.values():  # all are of one file
+    for view in weights.values():  # all views belong to one file
         whole: Any = view.obj
         file = np.frombuffer(whole, np.uint8)
         break

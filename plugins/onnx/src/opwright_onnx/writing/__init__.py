@@ -1,1 +1,1 @@
-"""From programs of opwright to graphs of ONNX."""
+"""Translates opwright programs to ONNX graphs."""

@@ -1,4 +1,4 @@
-"""The body of a composite as operators of a separate program."""
+"""Expands the body of a composite into operators of a separate program."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from opwright.op import BodyContext, Meta
 
 
 def open_body(op: ow.Operator, block: ow.Block) -> ow.Block | None:
-    """Return a block with the operators of a composite's body, None if no body applies.
+    """Return a block with the body operators of a composite, or None if no body applies.
 
-    The block names inputs and outputs as the operator does.
+    Inputs and outputs have the same names in the block as in the operator.
     """
     body = op.definition.body
     if body is None:
@@ -38,7 +38,7 @@ class _Emitter:
             self.program.note_name(name)
 
     def emit(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> dict[str, list[str]]:
-        """Append one operator; a number n among the outputs stands for n new variables."""
+        """Append one operator; an integer n among the outputs stands for n new variables."""
         take = self.program.take_name
         named = {
             slot: [take(type) for _ in range(names)] if isinstance(names, int) else names

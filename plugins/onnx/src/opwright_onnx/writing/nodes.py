@@ -1,4 +1,4 @@
-"""Nodes and constants of a graph that is written."""
+"""Collects the nodes and constants of a graph under construction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright_onnx.errors import DeclinedError
 from opwright_onnx.writing.types import check_types
 
 MAX_SHARED: Final = 64
-"""The maximum number of elements of a constant that all its readers share."""
+"""The maximum element count of a constant that is reused by all its readers."""
 
 
 class Nodes:
@@ -27,7 +27,7 @@ class Nodes:
     arrays : dict
         The initializers by name.
     dtypes : dict
-        Ours, by name; None for an unknown one.
+        The opwright dtypes by name; None for an unknown dtype.
     domains : set
         The domains of the nodes.
     """
@@ -51,7 +51,7 @@ class Nodes:
         domain: str = "",
         **attrs: Any,
     ) -> Any:
-        """Append a node; return the name of its output, or a tuple of `outputs` of them.
+        """Append a node; return the name of its output, or a tuple of `outputs` names.
 
         `dtype` is the dtype of the first output if the schema does not decide it; an attribute that
         is None is omitted.
@@ -72,7 +72,7 @@ class Nodes:
         return names[0] if outputs is None else tuple(names)
 
     def cast(self, name: str, dtype: str) -> str:
-        """Return a value in a dtype, or itself if it has that dtype."""
+        """Cast a value to a dtype; return it unchanged if it has that dtype."""
         if self.dtypes.get(name) == dtype:
             return name
         saturate = 0 if dtype.startswith("float8") and self.opset >= 19 else None
@@ -80,7 +80,7 @@ class Nodes:
         return str(self.node("Cast", name, to=to, saturate=saturate, dtype=dtype))
 
     def const(self, value: Any, dtype: str | None = None) -> str:
-        """Return the name of a constant."""
+        """Add a constant and return its name."""
         array = np.asarray(value) if dtype is None else np.asarray(value).astype(numpy_dtype(dtype))
         dtype = array_dtype(array)
         key = (dtype, array.shape, array.tobytes()) if array.size <= MAX_SHARED else None
@@ -92,35 +92,35 @@ class Nodes:
         return name
 
     def ints(self, values: Iterable[int]) -> str:
-        """Return the name of a vector of int64."""
+        """Add an int64 vector and return its name."""
         return self.const(np.array(list(values), np.int64))
 
     def number(self, value: float, like: str) -> str:
-        """Return the name of a scalar constant with the dtype of a value."""
+        """Add a scalar constant with the dtype of a value and return its name."""
         dtype = self.dtypes.get(like)
         if dtype is None:
-            raise DeclinedError("its dtype must be known")
+            raise DeclinedError("the dtype of the value must be known")
         return self.const(value, dtype)
 
     def tensor(self, array: Array) -> TensorProto:
-        """Return an array for an attribute."""
+        """Convert an array to a tensor attribute."""
         return numpy_helper.from_array(array)
 
     def place(self, array: Array, name: str) -> str:
-        """Add an initializer."""
+        """Add an initializer and return its name."""
         self.arrays[name] = array
         self.dtypes[name] = array_dtype(array)
         return name
 
     def vector(self, items: Sequence[Any]) -> str:
-        """Return the name of a vector of int64 with numbers, and values of one number."""
+        """Return the name of an int64 vector of integers and one-element values."""
         if all(isinstance(item, int) for item in items):
             return self.ints(items)
         parts = [item if isinstance(item, str) else self.ints([item]) for item in items]
         return parts[0] if len(parts) == 1 else str(self.node("Concat", *parts, axis=0))
 
     def take(self, name: str) -> str:
-        """Return a similar name that the graph does not have yet."""
+        """Return a name like the given one that is unused in the graph."""
         unique, i = name, self._counts.get(name, 0)
         while unique in self.taken:
             unique, i = f"{name}_{i}", i + 1

@@ -1,4 +1,4 @@
-"""The rows of all installed packages: how an operator is written with ONNX's operators."""
+"""The rows of all installed packages, which write opwright operators as ONNX operators."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TOPIC: Final = "onnx_write"
 
 
 def find_function(op_type: str) -> Function | None:
-    """Return the function that writes an operator type, or None."""
+    """Return the row function that writes an operator type, or None."""
     context = current_context()
     return _all_functions(context, context.epoch.now).get(op_type)
 
 
 def find_data(op_type: str) -> list[tuple[str, str, int, Mapping[str, str]]]:
-    """Return domain, name, first opset and ONNX's attributes (by opwright's) of rows of data."""
+    """Return domain, name, first opset and ONNX attribute names (by opwright name) of data rows."""
     context = current_context()
     return _all_data(context, context.epoch.now).get(op_type, [])
 

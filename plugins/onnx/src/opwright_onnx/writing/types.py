@@ -1,4 +1,4 @@
-"""The ONNX types that correspond to the dtypes of its operators."""
+"""Checks dtypes against the ONNX schemas and infers output dtypes."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ _DTYPES: Final = {spelling: name for name, spelling in _SPELLINGS.items()}
 def check_types(
     op_type: str, domain: str, opset: int, dtypes: Sequence[str | None], output: str | None = None
 ) -> Mapping[int, str]:
-    """Return the output dtypes of a node, by position, if the schema determines them.
+    """Return the output dtypes of a node by position, as far as the schema determines them.
 
-    `output` is the dtype of the first output if the schema does not.
+    `output` is the dtype of the first output if the schema does not determine it.
 
-    DeclinedError if ONNX has no such operator at the opset, or it does not accept one of the
-    dtypes.
+    Raises DeclinedError if ONNX lacks the operator at the opset, or the operator does not accept
+    one of the dtypes.
     """
     found, allowed, outputs = _read_schema(op_type, domain, opset)
     if not found:
-        raise DeclinedError(f"{op_type} is none of ONNX's operators at opset {opset}")
+        raise DeclinedError(f"{op_type} is not an ONNX operator at opset {opset}")
     if output is not None and output not in outputs[0][1]:
-        raise DeclinedError(f"{op_type} of ONNX gives no {output} at opset {opset}")
+        raise DeclinedError(f"{op_type} of ONNX does not return {output} at opset {opset}")
     given: dict[str, str] = {}
     for i, dtype in enumerate(dtypes):
         name, kinds, is_same = allowed[min(i, len(allowed) - 1)]
         if dtype is None:
             continue
         if _SPELLINGS[dtype] not in kinds:
-            raise DeclinedError(f"{op_type} of ONNX takes no {dtype} at opset {opset}")
+            raise DeclinedError(f"{op_type} of ONNX does not accept {dtype} at opset {opset}")
         if is_same and given.setdefault(name, dtype) != dtype:
-            raise DeclinedError(f"{op_type} of ONNX takes one dtype, got {given[name]} and {dtype}")
+            raise DeclinedError(
+                f"{op_type} of ONNX needs inputs of one dtype, got {given[name]} and {dtype}"
+            )
     return {
         i: given.get(name) or next(iter(kinds))
         for i, (name, kinds) in enumerate(outputs)
@@ -51,7 +53,7 @@ def check_types(
 
 @lru_cache(maxsize=1024)
 def _read_schema(op_type: str, domain: str, opset: int) -> Any:
-    """Return whether there is a schema, and the type and allowed types of inputs and outputs."""
+    """Return whether a schema exists, and the type and allowed types of each input and output."""
     schema = find_schema(op_type, domain, opset)
     if schema is None or schema.deprecated:
         return False, (), ()

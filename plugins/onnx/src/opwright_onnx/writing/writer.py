@@ -1,4 +1,4 @@
-"""Writes the operators of a program as nodes of a graph."""
+"""Writes the operators of a program as nodes of an ONNX graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from opwright_onnx.writing.nodes import Nodes
 from opwright_onnx.writing.table import find_data, find_function
 
 Op = Any
-"""The type of the operators passed to rows: an Operator, whose attributes have declared types."""
+"""The type of the operators that rows get: an Operator whose attributes have declared types."""
 
 _HALVES: Final = ("float16", "bfloat16")
 
@@ -39,11 +39,11 @@ class Writer(Nodes):
     Attributes
     ----------
     program, block : Program, Block
-        The program and the block of the operator that is written.
+        The program and block of the operator being written.
     own : dict
-        Why nodes of our domains were written, by operator type.
+        Why operators were written as nodes of opwright domains, by operator type.
     infos : list of ValueInfoProto
-        Their outputs.
+        The types of the outputs of these nodes.
     """
 
     def __init__(self, program: ow.Program, opset: int, *, only_own: bool = False) -> None:
@@ -63,15 +63,15 @@ class Writer(Nodes):
         return self.block.var(name)
 
     def get(self, name: str) -> str:
-        """Return the name in the graph of a variable."""
+        """Return the graph name of a variable."""
         if name not in self._env:
             raise UnsupportedError(
-                f"save: {name!r} must be fed, written or in the scope, got neither"
+                f"save: {name!r} must be fed, written or in the scope, got none of these"
             )
         return self._env[name]
 
     def input(self, op: Op, slot: str) -> str:
-        """Return the name in the graph of an input, '' for an absent one."""
+        """Return the graph name of an input, or '' if it is absent."""
         names = op.inputs.get(slot, ())
         return self.get(names[0]) if names else ""
 
@@ -85,14 +85,14 @@ class Writer(Nodes):
         return "float32" if self._is_wide and dtype in _HALVES else dtype
 
     def shape(self, op: Op, slot: str = "x") -> tuple[int, ...]:
-        """Return the shape of an input or output, with -1; DeclinedError for an unknown rank."""
+        """Return the shape of an input or output, -1 for unknown sizes; the rank must be known."""
         shape = self._of(op, slot).shape
         if shape is None:
             raise DeclinedError(f"the number of axes of {slot} must be known")
         return tuple(shape)
 
     def known_shape(self, op: Op, slot: str = "x") -> tuple[int, ...]:
-        """Return a shape; all of its sizes must be known."""
+        """Return the shape of an input or output; all of its sizes must be known."""
         shape = self.shape(op, slot)
         if -1 in shape:
             raise DeclinedError(f"the shape of {slot} must be known, got {shape}")
@@ -109,7 +109,7 @@ class Writer(Nodes):
         return any(name in self._read for name in op.outputs.get(slot, ()))
 
     def items(self, op: Op, attr: str) -> list[Any]:
-        """Return the items of an attribute: numbers, or names of one-element graph values."""
+        """Return the items of an attribute as integers or names of one-element graph values."""
         value, marks = op.attrs.get(attr), (MARK, MORE) if op.inputs.get(attr) else ()
         numbers = list(value) if isinstance(value, tuple) else [] if value is None else [value]
         found: list[Any] = []
@@ -141,19 +141,19 @@ class Writer(Nodes):
         return self.vector(self.items(op, attr))
 
     def known(self, op: Op, attr: str) -> list[int]:
-        """Return the numbers of an attribute; none is computed in a run."""
+        """Return the numbers of an attribute; none may be computed at run time."""
         if op.inputs.get(attr):
             raise DeclinedError(f"{attr} must be known")
         return list(op.attrs.get(attr) or ())
 
     def known_number(self, op: Op, attr: str) -> int:
-        """Return the number of an attribute, which must be known before a run."""
+        """Return the number of an attribute, which must not be computed at run time."""
         if op.inputs.get(attr):
             raise DeclinedError(f"{attr} must be known")
         return int(op.attrs[attr])
 
     def enter(self, name: str, value: Any, dims: Sequence[Any] | None = None) -> Any:
-        """Add a parameter, or an input of the graph, which is returned."""
+        """Add a parameter, or add a graph input and return it."""
         self.taken.add(name)
         self.bind(name, name)
         if isinstance(value, np.ndarray):
@@ -162,13 +162,13 @@ class Writer(Nodes):
         return self.describe(name, value, dims)
 
     def bind(self, variable: str, name: str) -> None:
-        """Use a name in the graph for a variable from here on."""
+        """Map a variable to a graph name for the operators that follow."""
         self._env[variable] = name
 
     # Operators
 
     def write(self, op: Op) -> None:
-        """Write an operator: by its row, its body, or as a node of our domain."""
+        """Write an operator with its row, its body, or as a node of an opwright domain."""
         start, infos, domains = len(self.nodes), len(self.infos), set(self.domains)
         reasons = []
         for way in self._ways(op):
@@ -180,7 +180,7 @@ class Writer(Nodes):
                 del self.nodes[start:], self.infos[infos:]
                 self.domains = set(domains)
         if self._inside:
-            raise DeclinedError(f"{op.type}: {'; '.join(reasons) or 'it has no row'}")
+            raise DeclinedError(f"{op.type}: {'; '.join(reasons) or 'the operator has no row'}")
         self._bind(op, self._write_own(op, reasons), start)
 
     def _ways(self, op: Op) -> list[Callable[[Op], Any]]:
@@ -196,13 +196,13 @@ class Writer(Nodes):
         return [*ways, self._write_body] if op.definition.body is not None else ways
 
     def _turns_number(self, op: Op) -> bool:
-        """Return whether an operator has an axis of a scalar, which ONNX does not support."""
+        """Return whether an operator has an axis but a scalar input, which ONNX rejects."""
         names = op.inputs.get("x", ())
         shape = self.var(names[0]).shape if len(names) == 1 else None
         return shape == () and op.attrs.get("axis") not in (None, ()) and op.type != "unsqueeze"
 
     def _write_wide(self, way: Callable[[Op], Any], op: Op) -> Any:
-        """Write an operator on 16-bit floats in float32, if ONNX does not support them."""
+        """Write an operator on 16-bit floats in float32 if ONNX does not support their dtype."""
         before, self._env = self._env, self._env.new_child()
         self._is_wide = True
         try:
@@ -216,7 +216,7 @@ class Writer(Nodes):
     def _write_data(self, row: tuple[Any, ...], op: Op) -> tuple[Any, ...]:
         domain, name, since, names = row
         if not domain and self.opset < since:
-            raise DeclinedError(f"{name} of ONNX is there from opset {since} on")
+            raise DeclinedError(f"{name} of ONNX exists only from opset {since} on")
         proto = op.definition.proto
         for attr in proto.attrs:
             if attr.name not in names and op.attrs.get(attr.name) != attr.default:
@@ -232,9 +232,9 @@ class Writer(Nodes):
         try:
             inner = open_body(op, self.block)
         except OpwrightError as reason:
-            raise DeclinedError(f"its body cannot be written: {reason}") from reason
+            raise DeclinedError(f"the function body cannot be written: {reason}") from reason
         if inner is None:
-            raise DeclinedError("it has no body for these inputs")
+            raise DeclinedError("the operator has no body for these inputs")
         outputs = list(op.output_names())
         before, self._env = self._env, self._env.new_child()
         block, self.block = self.block, inner
@@ -256,7 +256,7 @@ class Writer(Nodes):
         proto = op.definition.proto
         if proto.has_blocks:
             raise UnsupportedError(
-                f"save: {op.type} must be one that ONNX has, got {op!r}: {'; '.join(reasons)}"
+                f"save: {op.type} must have a counterpart in ONNX, got {op!r}: {'; '.join(reasons)}"
             )
         slots = [slot for slot, names in op.inputs.items() for _ in names]
         named = [s.name for s in proto.outputs for _ in op.outputs.get(s.name, ())]
@@ -273,12 +273,12 @@ class Writer(Nodes):
             node.attribute.append(helper.make_attribute(OUTPUTS, named))
         self.nodes.append(node)
         self.domains.add(domain)
-        self.own[op.type] = "; ".join(reasons) or "no row writes it"
+        self.own[op.type] = "; ".join(reasons) or "no row writes the operator"
         found = iter(outputs)
         return [[next(found) for _ in op.outputs.get(s.name, ())] for s in proto.outputs]
 
     def _bind(self, op: Op, results: Any, start: int) -> None:
-        """Bind variables of the program to the results of a row, under their names."""
+        """Bind program variables to the results of a row, and rename the results accordingly."""
         slots = op.definition.proto.outputs
         groups = list(results) if isinstance(results, (tuple, list)) else [results]
         groups += [None] * (len(slots) - len(groups))
@@ -292,12 +292,12 @@ class Writer(Nodes):
                     self.dtypes[found] = self.dtypes.get(found) or dtype
                     pairs.append((name, self.cast(found, dtype)))
                 elif name in self._read:
-                    raise DeclinedError(f"its output {slot.name} has no counterpart")
+                    raise DeclinedError(f"the output {slot.name} has no counterpart")
         for name, found in pairs:
             self.bind(name, self._rename(found, name, start))
 
     def _rename(self, found: str, name: str, start: int) -> str:
-        """Rename an output of a node to the program's name."""
+        """Rename a node output to its name in the program."""
         written = self.nodes[start:]
         if name in self.taken or not any(found in node.output for node in written):
             return found
@@ -319,9 +319,7 @@ class Writer(Nodes):
     def describe(
         self, name: str, variable: ow.Variable, dims: Sequence[Any] | None = None
     ) -> ValueInfoProto:
-        """Return a graph's description of a value: dtype, and shape with names for unknown
-        sizes.
-        """
+        """Describe a graph value by its dtype, and its shape with names for unknown sizes."""
         shape: list[Any] | None = None
         if variable.shape is not None:
             given = dims or [None] * len(variable.shape)
@@ -338,14 +336,14 @@ class Writer(Nodes):
         leave: Callable[[], Iterable[str]],
         name: str,
     ) -> GraphProto:
-        """Return a block as a graph within the current one.
+        """Write a block as a subgraph of the current graph.
 
         Parameters
         ----------
         inputs : sequence of (str or None, str, Variable or None)
-            The variable of an input, or None; its dtype; its description.
+            The variable name of an input, or None; its dtype; its description.
         leave : callable
-            Returns the names of the outputs in the graph; called when the block is written.
+            Called when the block is written; returns the graph names of the outputs.
         """
         outer = self._env, self.block, self.nodes, self.infos
         self._env, self.block, self.nodes, self.infos = self._env.new_child(), block, [], []
@@ -370,11 +368,11 @@ class Writer(Nodes):
             self._env, self.block, self.nodes, self.infos = outer
 
     def _own(self, name: str) -> str:
-        """Copy a value so that a separate node of this graph writes each output."""
+        """Copy a value, so each output is written by a separate node of this graph."""
         return str(self.node("Identity", name, dtype=self.dtypes.get(name)))
 
     def finish(self, fetch: str) -> str:
-        """Return the name of a result, which is its name in the program if that is free."""
+        """Return the graph name of a result, which is its program name if that is unused."""
         found = self.get(fetch)
         if found == fetch:
             return found

@@ -1,1 +1,1 @@
-"""The rows of ATen's operators, by subject; see `opwright_torch.translate`."""
+"""The rows that translate ATen operators, by area; see `opwright_torch.translate`."""

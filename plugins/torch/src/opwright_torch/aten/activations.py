@@ -13,7 +13,7 @@ _NAMES: Final = {"hard_swish": "hardswish", "tanh_shrink": "tanhshrink"}
 
 
 def _add_plain() -> None:
-    """Add the rows of activations with our name and no argument."""
+    """Add rows for activations without arguments."""
 
     def row(type: str) -> None:
         def write(t: Translator, input: Value) -> Value:
@@ -48,10 +48,10 @@ def hardtanh(t: Translator, input: Value, min_val: float, max_val: float) -> Val
 
 @ROWS.row("aten::hardsigmoid")
 def hardsigmoid(t: Translator, input: Value) -> Value:
-    """A line clamped to [0, 1]."""
+    """A linear function clamped to [0, 1]."""
     if not t.trains(input):
         return t.op("hard_sigmoid", input, alpha=1 / 6, beta=0.5)
-    # At -3 and 3 the gradient must be 0, despite the rounding of 1 / 6.
+    # The gradient at -3 and 3 must be 0, although 1 / 6 is rounded.
     inner = t.op("relu6", t.op("scale", input, bias=3.0))
     return t.op("scale", inner, scale=1 / 6)
 
@@ -80,15 +80,15 @@ def leaky_relu(t: Translator, input: Value, negative_slope: float) -> Value:
 def rrelu(
     t: Translator, input: Value, lower: float, upper: float, training: bool, generator: Value
 ) -> Value:
-    """Outside of training a leaky relu with the mean slope."""
+    """In inference, a leaky ReLU with the mean slope."""
     if training:
-        raise Decline("draws slopes, got training=True")
+        raise Decline("slopes are random, got training=True")
     return t.op("leaky_relu", input, alpha=(lower + upper) / 2)
 
 
 @ROWS.row("aten::prelu", "aten::_prelu_kernel")
 def prelu(t: Translator, input: Value, weight: Value) -> Value:
-    """The input where it is above 0; elsewhere multiplied by a learned factor per channel."""
+    """The input where it is above 0; elsewhere the input times a learned factor per channel."""
     if len(weight.shape) == 1 and t.shape(weight)[0] != 1 and len(input.shape) > 2:
         weight = t.op("reshape", weight, shape=[-1, *(1 for _ in input.shape[2:])])
     return t.op("prelu", input, weight)
@@ -98,7 +98,7 @@ def prelu(t: Translator, input: Value, weight: Value) -> Value:
 def softplus(t: Translator, input: Value, beta: float, threshold: float) -> Value:
     """ln(1 + exp(`beta` · x)) / `beta`, and x where `beta` · x is above a threshold."""
     if beta == 1 and threshold >= 20 and input.dtype != "float64":
-        return t.op("softplus", input)  # beyond 20 they are equal except for float64
+        return t.op("softplus", input)  # beyond 20, both are equal except in float64
     return t.op("softplus", input, beta=float(beta), threshold=float(threshold))
 
 

@@ -117,7 +117,7 @@ def convert(t: Translator, input: Value, **_: Value) -> Value:
 
 @ROWS.row("aten::view.dtype")
 def view_dtype(t: Translator, input: Value, dtype: Value) -> Value:
-    """The bytes of the input as elements of another dtype."""
+    """The bytes of the input, reinterpreted as elements of another dtype."""
     if "bool" in (input.dtype, t.dtype()):
         raise Decline(f"bytes of {input.dtype} as {t.dtype()}")
     return t.op("bit_cast", input, dtype=t.dtype())
@@ -126,7 +126,7 @@ def view_dtype(t: Translator, input: Value, dtype: Value) -> Value:
 @ROWS.row("aten::clone", "aten::contiguous", "aten::alias", "aten::lift_fresh_copy")
 @ROWS.row("aten::lift_fresh", "aten::lift", "aten::positive")
 def same(t: Translator, input: Value, **_: Value) -> Value:
-    """The input itself, since plans never overwrite values and have one memory format."""
+    """The input itself, since plans never overwrite values and use a single memory format."""
     return input
 
 
@@ -139,5 +139,5 @@ def detach(t: Translator, input: Value) -> Value:
 @ROWS.row("aten::_assert_tensor_metadata", "aten::_assert_async", "aten::_assert_scalar")
 @ROWS.row("aten::sym_constrain_range_for_size", "aten::sym_constrain_range")
 def nothing(t: Translator, **_: Value) -> Value:
-    """Append nothing, because PyTorch has checked the assertion during tracing."""
+    """Append no operator, since PyTorch checked the assertion during tracing."""
     return None

@@ -12,18 +12,18 @@ ROWS: Final = Rows()
 
 
 def each_axis(value: Any, rank: int) -> list[int]:
-    """Expand a size, or a list of one size, to all spatial axes."""
+    """Repeat a size, or a list of one size, for all spatial axes."""
     sizes = list(value) if isinstance(value, (tuple, list)) else [value]
     return sizes * rank if len(sizes) == 1 else sizes
 
 
 def both_sides(sizes: Iterable[int]) -> list[int]:
-    """Return the paddings of both ends of each axis."""
+    """Return the paddings at both ends of each axis."""
     return [size for size in sizes for _ in range(2)]
 
 
 def in_batch(t: Translator, x: Value, rank: int, function: Callable[[Value], Value]) -> Value:
-    """Call a function on a batch of images; a single image is a batch of 1."""
+    """Call a function on a batch of images; a single image becomes a batch of 1."""
     if len(x.shape) == rank + 2:
         return function(x)
     results = function(t.op("unsqueeze", x, axis=[0]))
@@ -93,11 +93,11 @@ def conv_transpose(
 
 @ROWS.row("aten::convolution", "aten::_convolution")
 def convolution(t: Translator, transposed: bool, output_padding: Value, **given: Value) -> Value:
-    """A convolution, or the transpose of one."""
+    """A convolution or a transposed convolution."""
     names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
     arguments = {name: given[name] for name in names}
     if transposed:
         return conv_transpose(t, output_padding=output_padding, **arguments)
     if any(each_axis(output_padding, 1)):
-        raise Decline(f"a padding of the output, got output_padding={output_padding}")
+        raise Decline(f"the output is padded, got output_padding={output_padding}")
     return conv(t, **arguments)

@@ -1,4 +1,4 @@
-"""Tensors from numbers."""
+"""Tensors created from numbers."""
 
 from __future__ import annotations
 

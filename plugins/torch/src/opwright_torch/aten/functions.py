@@ -1,4 +1,4 @@
-"""Element-wise functions composed of several operators."""
+"""Elementwise functions that are composed of several operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ for _type, _names in {
     "fmax": "fmax",
     "fmin": "fmin",
     "fmod": "fmod",
-    "hypot": "hypot",  # its gradient at (0, 0) is 0, in PyTorch NaN
+    "hypot": "hypot",  # its gradient at (0, 0) is 0; in PyTorch it is NaN
     "logaddexp": "logaddexp",
     "logaddexp2": "logaddexp2",
     "xlog1py": "special_xlog1py",
@@ -169,5 +169,5 @@ def triangular_solve(
 
 def _matrices(t: Translator, x: ow.Variable) -> ow.Variable:
     if 0 in t.shape(x):
-        raise Decline(f"empty matrices, got {t.shape(x)}")
+        raise Decline(f"matrices are empty, got {t.shape(x)}")
     return x

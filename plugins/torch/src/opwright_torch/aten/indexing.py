@@ -1,4 +1,4 @@
-"""Elements read and written at indices in tensors."""
+"""Reading and writing of elements at indices."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ def positions(t: Translator, index: Value) -> Value:
 def _indexed_axes(indices: Value) -> list[int]:
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     if any(indices[axis].dtype in MASKS for axis in axes):
-        raise Decline("a mask as an index: the number of its elements is unknown before a run")
+        raise Decline(
+            "the index is a mask, whose number of selected elements is unknown before a run"
+        )
     return axes
 
 
 def _common(t: Translator, indices: list[Value]) -> tuple[list[Value], list[int]]:
-    """Broadcast indices; return them and their shape."""
+    """Broadcast indices; return the indices and their shape."""
     shape = broadcast_shape(t, indices)
     wide = [
         index if t.shape(index) == shape else t.op("expand", index, shape=shape)
@@ -58,13 +60,13 @@ def _back(t: Translator, x: Value, axes: list[int]) -> Value:
 
 
 def _result_start(axes: list[int]) -> int:
-    """Return the position of the index axes in the result: in place if adjacent, else in front."""
+    """Return where the index axes are in the result: in place if adjacent, otherwise in front."""
     return axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
 
 
 @ROWS.row("aten::index", "aten::_unsafe_index")
 def index(t: Translator, input: Value, indices: Value) -> Value:
-    """``input[indices]``, None for a whole axis."""
+    """``input[indices]``; None selects a whole axis."""
     axes = _indexed_axes(indices)
     found, shape = _common(t, [indices[axis] for axis in axes])
     if len(axes) == 1:
@@ -78,7 +80,7 @@ def index(t: Translator, input: Value, indices: Value) -> Value:
 def index_put(
     t: Translator, input: Value, indices: Value, values: Value, accumulate: bool = False
 ) -> Value:
-    """The input with ``input[indices]`` set to values, or with these added."""
+    """The input after ``input[indices] = values``, or ``+=`` with `accumulate`."""
     values = t.cast(values, input.dtype)
     if len(indices) == 1 and indices[0].dtype in MASKS and math.prod(t.shape(values)) == 1:
         mask, value = t.cast(indices[0], "bool"), with_shape(t, values, [])
@@ -205,7 +207,7 @@ def index_select(t: Translator, input: Value, dim: int, index: Value) -> Value:
 def index_add(
     t: Translator, input: Value, dim: int, index: Value, source: Value, alpha: Value = 1
 ) -> Value:
-    """The input with slices added or set at indices along an axis."""
+    """The input with slices added or replaced at indices along an axis."""
     reduction = "add" if t.node.target.name() == "aten::index_add" else "none"
     if alpha != 1:
         source = t.op("multiply", source, alpha)
@@ -249,13 +251,13 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Value:
-    """Rows of a table; row `padding_idx` has no gradient."""
+    """Rows of a table; row `padding_idx` does not get a gradient."""
     if scale_grad_by_freq and t.trains(weight):
         raise Decline("scale_grad_by_freq=True")
     rows = t.op("embedding", weight, positions(t, indices))
     if padding_idx < 0 or not t.trains(weight):
         return rows
-    # Our padding_index returns a zero vector, PyTorch's reads it.
+    # The padding_index of opwright returns a zero vector; PyTorch reads the row.
     padded = t.op("equal", t.op("unsqueeze", indices, axis=[rank(indices)]), padding_idx)
     return t.op("where", padded, t.stop(t.op("assign", rows)), rows)
 
@@ -285,7 +287,7 @@ def searchsorted(
 def bucketize(
     t: Translator, input: Value, boundaries: Value, out_int32: bool = False, right: bool = False
 ) -> Value:
-    """Buckets of values between boundaries."""
+    """The bucket index of each value, given sorted boundaries."""
     return searchsorted(t, boundaries, input, out_int32, right)
 
 

@@ -11,7 +11,7 @@ from opwright_torch.translate.translator import Value
 ROWS: Final = Rows()
 
 REDUCTIONS: Final = ("none", "mean", "sum")
-"""opwright's reductions by PyTorch's code."""
+"""The opwright reductions by PyTorch's reduction code."""
 
 
 def _reduced(t: Translator, losses: Value, reduction: int) -> Value:
@@ -19,7 +19,7 @@ def _reduced(t: Translator, losses: Value, reduction: int) -> Value:
 
 
 def _rows(input: Value, reduction: int, ignore_index: int) -> dict[str, Any]:
-    """Return the attributes of a classification loss, with classes along axis 1 or the only one."""
+    """Return the attributes of a classification loss; classes are on axis 1 or the only axis."""
     axis = min(len(input.shape) - 1, 1)
     return {"axis": axis, "reduction": REDUCTIONS[reduction], "ignore_index": ignore_index}
 

@@ -14,7 +14,7 @@ ROWS: Final = Rows()
 
 
 def _in_wide_dtype(t: Translator, x: Value, *others: Value) -> tuple[Value, ...]:
-    """Cast all to the dtype of the parameters, which may be wider than the dtype of x."""
+    """Cast all inputs to the parameter dtype, which can be wider than the dtype of x."""
     dtypes = {v.dtype for v in others if v is not None}
     wide = dtypes.pop() if len(dtypes) == 1 else x.dtype
     return tuple(v if v is None else t.cast(v, wide) for v in (x, *others))
@@ -29,7 +29,7 @@ def _batch_norm(
     variance: Value,
     **attrs: Any,
 ) -> tuple[Value, ...]:
-    """Return out, mean_out, variance_out, saved_mean and saved_inv_std; None means 1 or 0."""
+    """Return out, mean_out, variance_out, saved_mean and saved_inv_std; None inputs are 1 or 0."""
     x, *given = _in_wide_dtype(t, input, weight, bias, mean, variance)
     channels = [t.shape(input)[1]]
     filled = [
@@ -81,7 +81,7 @@ def batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> Value:
-    """Batch norm with running statistics; PyTorch saves nothing."""
+    """Batch norm with running statistics; the saved statistics are empty, as in PyTorch."""
     inputs = (input, weight, bias, running_mean, running_var)
     out, *_ = _batch_norm(t, *inputs, training=False, epsilon=eps)
     empty = t.full(0.0, [0], out.dtype)
@@ -105,7 +105,7 @@ def batch_norm_without_statistics(
 
 
 def _as_promised(t: Translator, *results: Value) -> tuple[Value, ...]:
-    """Cast results to PyTorch's dtypes: statistics of 16-bit floats are float32."""
+    """Cast results to the dtypes in PyTorch, where statistics of 16-bit floats are float32."""
     dtypes = [dtype_name(value.dtype) for value in t.meta()]
     return tuple(map(t.cast, results, dtypes))
 
@@ -128,7 +128,7 @@ def layer_norm(
 def native_layer_norm(
     t: Translator, input: Value, normalized_shape: Value, weight: Value, bias: Value, eps: float
 ) -> Value:
-    """Layer norm with its statistics."""
+    """Layer norm that also returns its statistics."""
     x, weight, bias = _in_wide_dtype(t, _as_rows(t, input, normalized_shape), weight, bias)
     begin = len(x.shape) - len(normalized_shape)
     attrs = {"begin_norm_axis": begin, "epsilon": eps}
@@ -139,7 +139,7 @@ def native_layer_norm(
 
 
 def _as_rows(t: Translator, x: Value, normalized_shape: Value) -> Value:
-    """Return x with at least one axis before the normalized ones, as our operators require."""
+    """Return x with at least one axis before the normalized axes, as opwright operators require."""
     return x if len(x.shape) > len(normalized_shape) else t.op("unsqueeze", x, axis=[0])
 
 
@@ -179,7 +179,7 @@ def group_norm(
 def native_group_norm(
     t: Translator, input: Value, weight: Value, bias: Value, group: int, eps: float, **_: Value
 ) -> Value:
-    """Group norm with its statistics."""
+    """Group norm that also returns its statistics."""
     return t.op("group_norm", input, weight, bias, groups=group, epsilon=eps, n=3)
 
 
@@ -201,7 +201,7 @@ def instance_norm(
         inputs = (input, weight, bias, running_mean, running_var)
         return _batch_norm(t, *inputs, training=False, epsilon=eps)[0]
     if running_mean is not None:
-        raise Decline("running statistics of an instance norm change in place")
+        raise Decline("the running statistics of an instance norm change in place")
     x, weight, bias = _in_wide_dtype(t, input, weight, bias)
     return t.cast(t.op("instance_norm", x, weight, bias, epsilon=eps), input.dtype)
 

@@ -1,4 +1,4 @@
-"""Converts ``torch.ops.opwright.NAME`` in a traced graph back to our operator."""
+"""Converts ``torch.ops.opwright.NAME`` in a traced graph back to the opwright operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS: Final = Rows()
 
 @ROWS.row("opwright::")
 def append_operator(t: Translator, /, **named: Any) -> Any:
-    """Append the operator of a node, for any overload in our namespaces."""
+    """Append the operator of a node for any overload in the opwright namespaces."""
     overload: Any = t.node.target
     proto = ow.op_proto(find_type(overload))
     values = [_as_list(named.get(slot.name)) for slot in proto.inputs]
@@ -25,7 +25,7 @@ def append_operator(t: Translator, /, **named: Any) -> Any:
     returned = named.get("returns") if overload._overloadname == "returns" else None
     names = returned or main_outputs(proto, values)
     for slot in proto.outputs:
-        if slot.aliases in given:  # PyTorch's state is unchanged, since the new state is a result
+        if slot.aliases in given:  # PyTorch's state is unchanged, since the new state is returned
             given[slot.aliases] = [t.op("assign", value) for value in given[slot.aliases]]
     asked = [proto.output_slots[name] for name in names]
     fresh = t.program.unique_name
@@ -65,7 +65,7 @@ def _append_piece(
 ) -> tuple[Piece, dict[str, str]]:
     piece = make_piece(what, tuple(Meta(tuple(t.shape(v)), v.dtype) for v in values))
     if len(piece.block.program.blocks) > 1:
-        raise Decline("it is a program with loops or branches, which runs as a whole")
+        raise Decline("the program has loops or branches, so it cannot be inlined")
     names = replay(piece, t.block, values)
     t.mark([list(values)], [n for n in names.values() if t.block.find_var(n) is not None])
     return piece, names

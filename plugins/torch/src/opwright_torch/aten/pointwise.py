@@ -1,4 +1,4 @@
-"""Element-wise arithmetic, powers and rounding."""
+"""Elementwise arithmetic, powers and rounding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_number(value: Value) -> bool:
 
 
 def without_gradient(t: Translator, result: Value, *inputs: Value) -> Value:
-    """Return a result with gradient 0 for its inputs, as PyTorch's piecewise constant functions."""
+    """Return a result with zero gradients for its inputs, as piecewise constant functions have."""
     trained = [x for x in inputs if t.trains(x)]
     result = t.stop(result) if trained else result
     for x in trained:
@@ -29,7 +29,7 @@ def without_gradient(t: Translator, result: Value, *inputs: Value) -> Value:
 
 
 def unread(t: Translator, x: Value, result: Value) -> Value:
-    """Return a result independent of `x`, with gradient 0 for it."""
+    """Return `result`, with a zero gradient for `x`, on which it does not depend."""
     return t.op("where", t.full(False, (), "bool"), x, result)
 
 
@@ -88,7 +88,7 @@ def _times(t: Translator, x: Value, factor: Value) -> Value:
 
 @ROWS.row("aten::div", "aten::divide", "aten::true_divide")
 def divide(t: Translator, input: Value, other: Value, rounding_mode: Value = None) -> Value:
-    """The quotient, rounded down with `rounding_mode` "floor" and towards 0 with "trunc"."""
+    """The quotient; `rounding_mode` "floor" rounds it down, and "trunc" towards 0."""
     if rounding_mode == "floor":
         return floor_divide(t, input, other)
     if is_number(other) and rounding_mode is None and abs(math.frexp(other)[0]) == 0.5:
@@ -186,7 +186,7 @@ def clamp(t: Translator, input: Value, min: Value = None, max: Value = None) -> 
     x = t.cast(input, dtype)
     if any(isinstance(bound, ow.Variable) for bound in (min, max)):
         for kind, bound in (("maximum", min), ("minimum", max)):
-            if bound is not None:  # if both are equal the gradient goes to x, as in PyTorch
+            if bound is not None:  # if x equals a bound, the gradient goes to x, as in PyTorch
                 x = t.op(kind, x, *t.promote(bound))
         return x
     low, high = (-math.inf if min is None else min), (math.inf if max is None else max)

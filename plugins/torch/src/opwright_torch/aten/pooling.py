@@ -1,4 +1,4 @@
-"""Pooling and pixel shuffling of images."""
+"""Pooling and pixel shuffle of images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS: Final = Rows()
 
 
 def _spatial_rank(t: Translator) -> int:
-    """Return the number of spatial axes in the operator's name, such as max_pool2d."""
+    """Return the number of spatial axes from an operator name such as max_pool2d."""
     name: str = t.node.target._schema.name
     return next(int(digit) for digit in name if digit.isdigit())
 
@@ -87,7 +87,7 @@ def avg_pool(
     "aten::_adaptive_avg_pool3d",
 )
 def adaptive_avg_pool(t: Translator, input: Value, output_size: Value) -> Value:
-    """Means of bins that cover images; lines are treated as images of height 1."""
+    """The mean of each bin; 1-d inputs are treated as images of height 1."""
     rank = _spatial_rank(t)
     sizes = each_axis(output_size, rank)
 
@@ -103,7 +103,7 @@ def adaptive_avg_pool(t: Translator, input: Value, output_size: Value) -> Value:
 
 @ROWS.row("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
 def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
-    """The maximum of each bin, and its index; lines are treated as images of height 1."""
+    """The maximum of each bin and its index; 1-d inputs are treated as images of height 1."""
     rank = _spatial_rank(t)
     sizes = each_axis(output_size, rank)
 

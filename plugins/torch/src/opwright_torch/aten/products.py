@@ -1,4 +1,4 @@
-"""Products of matrices, and attention."""
+"""Matrix products and attention."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def outer(t: Translator, input: Value, vec2: Value) -> Value:
 
 
 def _plus(t: Translator, product: Value, input: Value, beta: Value, alpha: Value) -> Value:
-    """Return `beta` · `input` + `alpha` · `product`; with `beta` 0 `input` is not read."""
+    """Return `beta` · `input` + `alpha` · `product`; if `beta` is 0, `input` is not read."""
     if alpha != 1:
         product = t.op("multiply", product, alpha)
     if beta == 0:
@@ -99,7 +99,9 @@ def attention(
 ) -> Value:
     """softmax(`scale` · `query` @ `key`ᵀ + `attn_mask`) @ `value`."""
     if not enable_gqa and t.shape(query)[:-2] != t.shape(key)[:-2]:
-        raise Decline(f"key broadcasts from {t.shape(key)} to query's {t.shape(query)}")
+        raise Decline(
+            f"key must have the batch shape of query, got {t.shape(key)} and {t.shape(query)}"
+        )
     if dropout_p or _is_trained(t, attn_mask):
         return _attention_in_steps(t, query, key, value, attn_mask, dropout_p, is_causal, scale)
     attrs: dict[str, Any] = {"causal": is_causal}
@@ -109,7 +111,7 @@ def attention(
 
 
 def _is_trained(t: Translator, mask: Value) -> bool:
-    """Return whether a mask depends on a value with a gradient."""
+    """Return whether a mask depends on a value that requires a gradient."""
     if mask is None or mask.dtype == "bool":
         return False
     writers = {name: op for op in t.block.ops for name in op.output_names()}
@@ -135,16 +137,16 @@ def _attention_in_steps(
     is_causal: bool,
     scale: float | None,
 ) -> Value:
-    """Attention composed of products and softmax, with dropout or a trained mask."""
+    """Attention composed of products and softmax, for dropout or a trained mask."""
     if t.shape(query)[:-2] != t.shape(key)[:-2]:
-        raise Decline("dropout or a trained mask, where several heads share a key")
+        raise Decline("dropout and trained masks are unsupported if several heads share a key")
     factor = 1 / sqrt(t.shape(query)[-1]) if scale is None else float(scale)
     scores = t.op("matmul", t.op("scale", query, scale=factor), key, transpose_y=True)
     if is_causal:
         ones = t.full(1.0, t.shape(scores)[-2:], "float32")
         mask = t.op("greater", t.op("tril", ones), t.full(0.0, (), "float32"))
     if mask is not None and mask.dtype == "bool":
-        # A row without visible keys has weights 0, not NaN, as in PyTorch.
+        # A row without visible keys has zero weights instead of NaN, as in PyTorch.
         scores = t.op("where", mask, scores, t.full(float("-inf"), (), scores.dtype))
         weights = t.op("softmax", scores, axis=-1)
         weights = t.op("where", mask, weights, t.full(0.0, (), scores.dtype))
@@ -153,7 +155,7 @@ def _attention_in_steps(
     if dropout:
         row = find_row(torch.ops.aten.dropout.default)
         if row is None:
-            raise Decline(f"no row for dropout, got dropout_p={dropout}")
+            raise Decline(f"no table has a row for dropout, got dropout_p={dropout}")
         weights = row(t, input=weights, p=dropout, train=True)
     return t.op("matmul", weights, value)
 
@@ -171,7 +173,7 @@ def flash_attention(
 ) -> Value:
     """Attention and the logsumexp of its scores."""
     if dropout_p:
-        raise Decline(f"drops weights, got dropout_p={dropout_p}")
+        raise Decline(f"dropout is unsupported, got dropout_p={dropout_p}")
     attrs = {} if scale is None else {"scale": float(scale)}
     inputs = (query, key, value, attn_mask)
     return t.op("scaled_dot_product_attention", *inputs, causal=is_causal, n=2, **attrs)

@@ -1,4 +1,4 @@
-"""Random numbers from the seed of the Program and ``@step``, and dropout."""
+"""Dropout, and random numbers from the seed of the Program and ``@step``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS: Final = Rows()
 
 @ROWS.row("aten::dropout", "aten::native_dropout")
 def dropout(t: Translator, input: Value, p: float, train: Value = True) -> Value:
-    """The input with elements dropped, and the mask if it is a result."""
+    """The input with elements dropped, and the mask if the operator returns it."""
     both = isinstance(t.meta(), (tuple, list))
     if train is False or (p == 0 and not both):
         if both:
@@ -34,7 +34,7 @@ def feature_dropout(t: Translator, input: Value, p: float, train: bool) -> Value
 
 @ROWS.row("aten::rand", "aten::rand_like")
 def rand(t: Translator, **_: Value) -> Value:
-    """Uniform numbers in [0, 1)."""
+    """Uniformly distributed numbers in [0, 1)."""
     return _uniform(t, 0.0, 1.0)
 
 
@@ -48,25 +48,25 @@ def _normal(t: Translator, mean: float, std: float) -> Value:
 
 @ROWS.row("aten::randn", "aten::randn_like")
 def randn(t: Translator, **_: Value) -> Value:
-    """Standard normal numbers."""
+    """Numbers from the standard normal distribution."""
     return _normal(t, 0.0, 1.0)
 
 
 @ROWS.row("aten::uniform")
 def uniform(t: Translator, input: Value, **named: Value) -> Value:
-    """Uniform numbers in the shape of the input."""
+    """Uniformly distributed numbers in the shape of the input."""
     return _uniform(t, float(named["from"]), float(named["to"]))
 
 
 @ROWS.row("aten::normal_functional", "aten::normal.float_float")
 def normal(t: Translator, mean: Value = 0, std: Value = 1, **_: Value) -> Value:
-    """Normal numbers."""
+    """Normally distributed numbers."""
     return _normal(t, float(mean), float(std))
 
 
 @ROWS.row("aten::normal.Tensor_float", "aten::normal.float_Tensor", "aten::normal.Tensor_Tensor")
 def normal_of(t: Translator, mean: Value, std: Value = 1, **_: Value) -> Value:
-    """Normal numbers, with tensors of means or deviations."""
+    """Normal numbers whose means or standard deviations are tensors."""
     center, deviation = t.promote(mean, std)
     return t.op("add", center, t.op("multiply", deviation, _normal(t, 0.0, 1.0)))
 
@@ -101,6 +101,6 @@ def bernoulli(t: Translator, input: Value, p: Value = None, generator: Value = N
 
 @ROWS.row("aten::exponential")
 def exponential(t: Translator, input: Value, lambd: float = 1, generator: Value = None) -> Value:
-    """Numbers of the exponential distribution."""
+    """Exponentially distributed numbers."""
     uniform = t.op("uniform", shape=t.shape(), min=0.0, max=1.0, dtype=t.dtype())
     return t.op("scale", t.op("log1p", t.op("negative", uniform)), scale=-1 / lambd)

@@ -13,7 +13,7 @@ ROWS: Final = Rows()
 
 @ROWS.row("aten::lstm.input")
 def lstm(t: Translator, input: Value, hx: Sequence[Value], **named: Value) -> Value:
-    """Long short-term memory, also with projected states."""
+    """Long short-term memory, optionally with projected states."""
     return _layers(t, "lstm", input, dict(zip(("h0", "c0"), hx)), **named)
 
 
@@ -47,7 +47,7 @@ def _layers(
     train: bool,
     **attrs: Any,
 ) -> Value:
-    """Append one operator for all layers, or one per layer with dropout between them."""
+    """Append one operator for all layers, or one per layer if there is dropout between layers."""
     n_units = num_layers * (2 if attrs["bidirectional"] else 1)
     names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if has_biases else [])]
     if len(params) > len(names) * n_units:

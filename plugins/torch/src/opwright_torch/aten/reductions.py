@@ -13,7 +13,7 @@ ROWS: Final = Rows()
 
 
 def axes_of(input: Value, dim: Value) -> list[int]:
-    """Return axes counted from the front; None and an empty list mean all, returned as []."""
+    """Return non-negative axes; None and an empty list mean all axes, returned as []."""
     if dim is None or isinstance(dim, (tuple, list)):
         return [axis_of(input, axis) for axis in dim or ()] if rank(input) else []
     return [axis_of(input, dim)] if rank(input) else []
@@ -49,7 +49,7 @@ def _best(kind: str) -> Row:
         if not t.trains(input):
             best = t.op(kind, input, axis=[axis], keepdims=keepdim)
             return best, places if keepdim else t.op("squeeze", places, axis=[axis])
-        # The first of equal elements receives the whole gradient.
+        # The first of several equal elements receives the whole gradient.
         best = t.op("take_along_axis", input, places, axis=axis)
         if keepdim:
             return best, places
@@ -64,7 +64,7 @@ ROWS["aten::max.dim"], ROWS["aten::min.dim"] = _best("max"), _best("min")
 
 @ROWS.row("aten::argmax", "aten::argmin")
 def position(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
-    """The index of the first extremum."""
+    """The index of the first maximum or minimum."""
     kind = t.node.target.name()[6:12]
     if dim is not None:
         return t.op(kind, input, axis=axis_of(input, dim), keepdims=keepdim)
@@ -94,7 +94,9 @@ def _deviation(type: str) -> Row:
             correction = 1 if unbiased else 0
         count = math.prod(t.shape(input)[axis] for axis in axes or range(rank(input)))
         if count <= correction and type == "std" and t.trains(input):
-            raise Decline(f"correction={correction} of {count} elements: its gradient is NaN")
+            raise Decline(
+                f"the gradient of std is NaN, got correction={correction} for {count} elements"
+            )
         spread = t.op(type, input, correction=float(correction), **attrs)
         if isinstance(t.meta(), (tuple, list)):
             return spread, t.op("mean", input, **attrs)
@@ -139,7 +141,7 @@ ROWS["aten::logcumsumexp"] = _running("logcumsumexp")
 
 @ROWS.row("aten::cummax", "aten::cummin")
 def running_extremum(t: Translator, input: Value, dim: int) -> Value:
-    """The cumulative extremum along an axis, and its last index."""
+    """The cumulative maximum or minimum along an axis, and the index of its last occurrence."""
     x = t.cast(input, "uint8") if input.dtype == "bool" else input
     type = t.node.target.name()[6:12]
     best, places = t.op(type, x, axis=axis_of(input, dim), n=2)
@@ -150,7 +152,7 @@ def running_extremum(t: Translator, input: Value, dim: int) -> Value:
 def topk(
     t: Translator, input: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Value:
-    """The `k` best along an axis, and their indices."""
+    """The `k` largest or smallest elements along an axis, and their indices."""
     axis = axis_of(input, dim)
     return t.op("top_k", input, k=k, axis=axis, largest=largest, sorted=sorted, n=2)
 
@@ -205,7 +207,7 @@ def dist(t: Translator, input: Value, other: Value, p: Value = 2) -> Value:
 def nansum(
     t: Translator, input: Value, dim: Value = None, keepdim: bool = False, dtype: Value = None
 ) -> Value:
-    """The sum of all elements except NaN."""
+    """The sum of all elements that are not NaN."""
     x = t.cast(input, t.dtype())
     return t.cast(t.op("nansum", x, axis=axes_of(input, dim), keepdims=keepdim), t.dtype())
 

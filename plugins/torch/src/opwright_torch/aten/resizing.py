@@ -13,7 +13,7 @@ ROWS: Final = Rows()
 
 
 def _nearest(t: Translator, new: Any, old: Any, factor: float | None) -> Value:
-    """Return the source indices along an axis, None if interpolate reads the same."""
+    """Return the source indices along an axis, or None if interpolate reads the same indices."""
     if isinstance(new, int) and isinstance(old, int):
         scale = torch.tensor(old / new if factor is None else 1.0 / factor)
         places = (torch.arange(new) * scale).floor().long().clamp(max=old - 1).tolist()
@@ -51,7 +51,7 @@ def _spread(t: Translator, new: Any, old: Any) -> Value:
 
 
 def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:
-    """Return whether factors yield the sizes exactly; None as a factor fits any size."""
+    """Return whether the factors yield the sizes exactly; None always does."""
     return factors is None or all(
         new
         == (
@@ -65,10 +65,10 @@ def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:
 def linear(
     t: Translator, input: Value, output_size: Value, align_corners: bool, scale_factors: Value
 ) -> Value:
-    """Bilinear interpolation; lines are treated as images of height 1."""
+    """Bilinear interpolation; 1-d inputs are treated as images of height 1."""
     size = t.shape()[2:]
     if not align_corners and not _has_factors(size, t.shape(input)[2:], scale_factors):
-        raise Decline(f"sizes that the factors do not yield exactly, got {scale_factors}")
+        raise Decline(f"the factors must yield the sizes exactly, got {scale_factors}")
     attrs: dict[str, Any] = {"mode": "bilinear", "align_corners": align_corners}
     if len(size) == 2:
         return t.op("interpolate", input, output_size=size, **attrs)
@@ -101,7 +101,7 @@ def resize(
         attrs["mode"] = "cubic" if "cubic" in name else "linear"
         attrs["antialias"] = name.endswith("_aa")
     if align_corners and attrs.get("antialias"):
-        raise Decline("a filter with aligned corners")
+        raise Decline("an antialiasing filter must not align corners")
     if align_corners:
         attrs |= {"coordinates": "align_corners", "scales": []}
     if name.endswith("bicubic2d_aa"):

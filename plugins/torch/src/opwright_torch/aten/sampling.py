@@ -1,4 +1,4 @@
-"""Sampling and unfolding of images, bags of rows, windows of signals."""
+"""Grid sampling, unfolding, unpooling, embedding bags and determinants."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = -1,
 ) -> Value:
-    """Sums, means and maxima of bags of rows; other results are for PyTorch's gradient."""
+    """Sums, means or maxima of bags of rows; PyTorch's results for its gradient are None."""
     if scale_grad_by_freq and t.trains(weight):
         raise Decline("scale_grad_by_freq=True")
     out = t.op(

@@ -1,4 +1,4 @@
-"""Views, permutations, joins and padding."""
+"""Views, permutations, concatenation and padding."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def rank(x: Value) -> int:
 
 
 def axis_of(x: Value, dim: int, added: int = 0) -> int:
-    """Return an axis counted from the front; a scalar has one axis, as in PyTorch."""
+    """Return an axis as a non-negative index; a scalar has one axis, as in PyTorch."""
     return dim % max(rank(x) + added, 1)
 
 
 def with_shape(t: Translator, x: Value, shape: list[int]) -> Value:
-    """Return the elements of `x` under another shape."""
+    """Reshape `x`."""
     if t.shape(x) == shape:
         return x
     if (written := t.writer(x, "reshape")) is not None:
         return with_shape(t, t.block.var(written.input("x")[0]), shape)
     if 0 not in shape:
         return t.op("reshape", x, shape=shape)
-    # A 0 would copy the dimension of x.
+    # A 0 in `shape` would copy the dimension of x.
     flat = t.op("reshape", x, shape=[-1])
     others = [axis for axis in range(len(shape)) if axis != shape.index(0)]
     return t.op("expand", t.op("unsqueeze", flat, axis=others) if others else flat, shape=shape)
 
 
 def broadcast_shape(t: Translator, values: Sequence[Value]) -> list[Value]:
-    """Return the broadcast shape of Variables, by PyTorch's rules."""
+    """Return the broadcast shape of Variables under PyTorch's rules."""
     shapes = [t.shape(value)[::-1] for value in values]
     columns = zip_longest(*shapes, fillvalue=1)
     return [next((dim for dim in dims if dim != 1), 1) for dims in columns][::-1]
@@ -55,9 +55,9 @@ def broadcast(t: Translator, *values: Value) -> tuple[Value, ...]:
 @ROWS.row("aten::view_as", "aten::reshape_as", "aten::_reshape_alias", "aten::unsqueeze")
 @ROWS.row("aten::unsqueeze_copy", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d")
 def reshape(t: Translator, input: Value, dtype: Value = None, **_: Value) -> Value:
-    """The elements reshaped to the result."""
+    """The input reshaped to the shape of the result."""
     if dtype is not None:
-        raise Decline(f"the bits of {input.dtype} as {t.dtype()}")
+        raise Decline(f"bits cannot be reinterpreted, got {input.dtype} as {t.dtype()}")
     return with_shape(t, input, t.shape())
 
 
@@ -150,7 +150,7 @@ def flip(t: Translator, input: Value, dims: Value) -> Value:
 
 @ROWS.row("aten::rot90")
 def rot90(t: Translator, input: Value, k: int = 1, dims: Value = (0, 1)) -> Value:
-    """Rotation of two axes by right angles."""
+    """Rotation by multiples of 90 degrees in the plane of two axes."""
     if k % 4 == 0:
         return input
     if k % 4 == 2:
@@ -166,7 +166,7 @@ ROWS["aten::flipud"] = lambda t, input: flip(t, input, [0])
 
 @ROWS.row("aten::repeat", "aten::tile")
 def repeat(t: Translator, input: Value, repeats: Value = (), dims: Value = ()) -> Value:
-    """The input repeated along each axis; additional axes are in front."""
+    """The input repeated along each axis; additional axes are prepended."""
     counts = list(repeats or dims)
     counts = [1] * (rank(input) - len(counts)) + counts
     x = with_shape(t, input, [1] * (len(counts) - rank(input)) + t.shape(input))
@@ -197,7 +197,7 @@ def pad(
     value: Value = None,
     padding: Value = None,
 ) -> Value:
-    """Padding; widths are pairs, the last axis first."""
+    """Padding; widths are given as pairs, starting with the last axis."""
     name = t.node.target.name()
     kind = {"aten::refl": "reflect", "aten::repl": "edge"}.get(name[:10], mode)
     kind = {"replicate": "edge", "circular": "wrap"}.get(kind, kind)
@@ -224,7 +224,7 @@ def pixel_unshuffle(t: Translator, input: Value, downscale_factor: int) -> Value
 
 @ROWS.row("aten::channel_shuffle", "aten::native_channel_shuffle")
 def channel_shuffle(t: Translator, input: Value, groups: int) -> Value:
-    """Channels shuffled over groups."""
+    """Channels shuffled across groups."""
     batch, c, *rest = t.shape(input)
     x = with_shape(t, input, [batch, groups, c // groups, *rest])
     return with_shape(t, transpose(t, x, 1, 2), t.shape())
@@ -232,7 +232,7 @@ def channel_shuffle(t: Translator, input: Value, groups: int) -> Value:
 
 @ROWS.row("aten::tril", "aten::triu")
 def triangle(t: Translator, input: Value, diagonal: int = 0) -> Value:
-    """The lower or the upper triangle, and zeros."""
+    """The lower or upper triangle, with zeros elsewhere."""
     kind = t.node.target.name()[6:10]
     if input.dtype == "bool":
         return t.cast(t.op(kind, t.cast(input, "uint8"), k=diagonal), "bool")

@@ -13,7 +13,7 @@ from opwright_torch.translate.translator import Value
 ROWS: Final = Rows()
 
 LAST: Final = 2**63 - 1
-"""The end of a slice up to the last element, as in PyTorch."""
+"""The end of a slice that extends to the last element, as in PyTorch."""
 
 
 @ROWS.row("aten::select", "aten::select_copy")
@@ -42,7 +42,7 @@ def slice_(
     end: Value = None,
     step: int = 1,
 ) -> Value:
-    """The slice from `start` to `end`, exclusive."""
+    """The slice from `start` to `end`, which is excluded."""
     if t.shape(input) == t.shape():
         return input
     axis = axis_of(input, dim)
@@ -60,7 +60,7 @@ def narrow(t: Translator, input: Value, dim: int, start: Value, length: int) -> 
 
 
 def _parts(t: Translator, input: Value, dim: int) -> Value:
-    """Split the input along an axis into chunks with the sizes of PyTorch's results."""
+    """Split the input along an axis into chunks with the sizes that PyTorch returns."""
     axis = axis_of(input, dim)
     sections = [t.size(part.shape[axis]) for part in t.meta()]
     if len(sections) == 1:
@@ -86,16 +86,16 @@ def unbind(t: Translator, input: Value, dim: int = 0) -> Value:
     """The slices at all indices of an axis."""
     axis = axis_of(input, dim)
     if not t.shape(input)[axis]:
-        raise Decline(f"axis {axis} has no positions")
+        raise Decline(f"axis {axis} is empty")
     parts = _apart(t, input, axis, list(range(t.shape(input)[axis])))
     return parts or t.op("unstack", input, axis=axis, num=t.shape(input)[axis])
 
 
 def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value, ...] | None:
-    """Return the slices along an axis, from a split of the layer that wrote them concatenated.
+    """Return the slices along an axis from a split of the layer output that contains them.
 
-    Queries, keys and values then come from one split, and their heads are transposed after it, the
-    pattern of passes for attention. None if `x` is not written this way.
+    Queries, keys and values then come from one split, and their heads are transposed after it,
+    which is the pattern that attention passes match. None if `x` was not computed this way.
     """
     if (written := t.writer(x, "transpose", "reshape")) is None:
         return None
@@ -116,7 +116,7 @@ def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value
 
 
 def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ...]:
-    """Return equal parts along an axis, from an existing or a new split."""
+    """Return equal chunks along an axis from an existing or new split."""
     attrs = {"axis": axis, "num": num}
     for op in t.block.ops:
         if op.type == "split" and op.input("x") == (x.name,) and attrs.items() <= op.attrs.items():
@@ -129,7 +129,7 @@ def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ..
 def as_strided(
     t: Translator, input: Value, size: Value, stride: Value, storage_offset: Value = None
 ) -> Value:
-    """A contiguous view of contiguous memory: the same elements, or the first of them."""
+    """A contiguous view of some or all elements of contiguous memory."""
     contiguous: list[int] = []
     count = 1
     for length in reversed(size):
@@ -146,7 +146,7 @@ def as_strided(
 
 
 def transposed_last(t: Translator, x: Value, dims: list[int]) -> Value:
-    """Return `x` with some axes moved to the end."""
+    """Move some axes of `x` to the end."""
     axes = [axis for axis in range(rank(x)) if axis not in dims] + dims
     return x if axes == list(range(rank(x))) else t.op("transpose", x, axes=axes)
 
@@ -192,7 +192,7 @@ def slice_scatter(
     end: Value = None,
     step: int = 1,
 ) -> Value:
-    """The input with a slice of it replaced."""
+    """The input with one of its slices replaced."""
     x, updates = t.promote(input, src)
     if t.shape(x) == t.shape(updates) and step == 1:
         return updates
@@ -215,7 +215,7 @@ def select_scatter(t: Translator, input: Value, src: Value, dim: int, index: int
 def diag_embed(
     t: Translator, input: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
 ) -> Value:
-    """Matrices with the input on a diagonal, and zeros."""
+    """Matrices with the input on a diagonal and zeros elsewhere."""
     n = t.shape(input)[-1] + abs(offset)
     border = [0] * (2 * rank(input) - 2) + [max(-offset, 0), max(offset, 0)]
     line = t.op("pad", input, paddings=border) if offset else input

@@ -1,4 +1,4 @@
-"""Append the operator that calls PyTorch for a node of a graph."""
+"""Appends the operator that calls PyTorch for a graph node."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Deferred:
-    """A result of PyTorch that cannot be a variable, such as complex numbers, or a part of one.
+    """A PyTorch result, or a part of it, that cannot be a variable, such as complex numbers.
 
-    Its readers and its computation become one call.
+    The call that computes it is merged with the calls that read it.
     """
 
     def __init__(self, target: Any, arguments: Any, named: Any, meta: Any) -> None:
@@ -47,7 +47,7 @@ def has_deferred(value: Any) -> bool:
 
 
 def settle(t: Translator, value: Deferred) -> Any:
-    """Return the Variables of a result, or itself if one of them would have a foreign dtype."""
+    """Return the Variables of a result, or `value` if opwright does not support their dtypes."""
     leaves, spec = tree_flatten(_used(t.node, value.meta))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not tensors or any(leaf.dtype not in NAMES for leaf in tensors):
@@ -59,9 +59,9 @@ def settle(t: Translator, value: Deferred) -> Any:
 
 
 def _used(node: Node, meta: Any) -> Any:
-    """Return the results of a node, with None for unused parts of a tuple.
+    """Return the results of a node, with None for unused elements of a tuple.
 
-    For these, PyTorch's kernels may return empty tensors, which its fake tensors do not show.
+    PyTorch's kernels can return empty tensors for unused elements, which fake tensors do not show.
     """
     if not isinstance(meta, (tuple, list)) or any(u.target is not getitem for u in node.users):
         return meta
@@ -70,17 +70,18 @@ def _used(node: Node, meta: Any) -> Any:
 
 
 def refuse(value: Deferred) -> DtypeError:
-    """Return the error for a deferred value that a plan should return."""
+    """Return the error for a deferred value that is a result of a plan."""
     leaves = [leaf for leaf in tree_flatten(value.meta)[0] if isinstance(leaf, torch.Tensor)]
     shown = ", ".join(f"{leaf.dtype} {list(leaf.shape)}" for leaf in leaves)
     return DtypeError(
-        f"torch.call: outputs of a plan must have a dtype of opwright, got {shown or 'no tensor'} "
+        "torch.call: outputs of a plan must have a dtype that opwright supports, got "
+        f"{shown or 'no tensor'} "
         f"of {value.target}; return real numbers, such as torch.view_as_real(x)"
     )
 
 
 def _places(meta: Any, path: tuple[int, ...]) -> Iterator[list[int]]:
-    """Yield the path of each tensor in the results of a call."""
+    """Yield the path to each tensor in the results of a call."""
     if isinstance(meta, (tuple, list)):
         for i, part in enumerate(meta):
             yield from _places(part, (*path, i))

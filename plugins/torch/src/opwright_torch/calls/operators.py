@@ -1,4 +1,4 @@
-"""Definitions of ``torch.call`` and its gradient; PyTorch is imported when a kernel is prepared."""
+"""Defines ``torch.call`` and its gradient; PyTorch is imported when a kernel is prepared."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from opwright.op import (
 
 
 def _metas(ctx: InferContext, key: str) -> list[Meta]:
-    """Return the metas of the inputs or of the results from the text."""
+    """Return the metas of the inputs or results, as given in the string."""
     try:
         listed = json.loads(ctx.attr("call"))[key]
         return [Meta(tuple(map(int, shape)), str(dtype)) for dtype, shape in listed]
     except (ValueError, KeyError, TypeError) as error:
-        return ctx.fail(f"call must be a text that the translator wrote, got {error!r}")
+        return ctx.fail(f"call must be a string written by the translator, got {error!r}")
 
 
 def _call_shape(ctx: InferContext) -> None:
-    """The results have PyTorch's shapes for inputs of these shapes."""
+    """Set the result shapes that PyTorch computes for these input shapes."""
     _check_alike(ctx, "x", _metas(ctx, "inputs"))
     ctx.set_metas("out", _metas(ctx, "results"))
 
@@ -40,7 +40,7 @@ def _check_alike(ctx: InferContext, slot: str, expected: list[Meta]) -> None:
     )
     if not alike:
         wanted, got = (", ".join(map(str, metas)) or "none" for metas in (expected, given))
-        ctx.fail(f"{slot} must match the text in call, {wanted}, got {got}")
+        ctx.fail(f"{slot} must match the shapes and dtypes in call, {wanted}, got {got}")
 
 
 def _count_results(ctx: InferContext) -> int:
@@ -48,7 +48,7 @@ def _count_results(ctx: InferContext) -> int:
 
 
 def _gradient(g: GradientContext) -> None:
-    """Recompute the call under autograd, and differentiate it."""
+    """Append an operator that recomputes the call under autograd and differentiates it."""
     x, grads = g.inputs("x"), g.output_grads("out")
     wanted = [i for i in range(len(x)) if g.wants("x", i)]
     given = [i for i, grad in enumerate(grads) if grad is not None]
@@ -63,7 +63,7 @@ def _gradient(g: GradientContext) -> None:
 
 
 def _gradient_shape(ctx: InferContext) -> None:
-    """The results have the shapes and dtypes of the inputs in `wanted`."""
+    """Give the results the shapes and dtypes of the inputs in `wanted`."""
     x, wanted = ctx.inputs("x"), ctx.attr("wanted")
     if any(not 0 <= i < len(x) or not is_float(x[i].dtype) for i in wanted):
         ctx.fail(f"wanted must be indices of float inputs, got {list(wanted)}")
@@ -78,7 +78,7 @@ def _maker(op_type: str, comment: str) -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(comment)
-        .add_input("x", "the tensors that the text reads, with its shapes and dtypes")
+        .add_input("x", "the tensors that the calls read, with the shapes and dtypes given in call")
         .as_duplicable()
         .as_optional()
     )
@@ -119,7 +119,8 @@ RANDOM_CALL: Final = _with_seed(
         _with_step(
             _maker(
                 "torch.random_call",
-                "Calls PyTorch for random numbers, determined by seed, stream and step.",
+                "Calls PyTorch operators whose random numbers are determined by seed, "
+                "stream and step.",
             )
         )
     )
@@ -129,7 +130,10 @@ CALL_GRAD: Final = (
     _with_seed(
         _with_text(
             _with_step(
-                _maker("torch.call_grad", "The gradient of a call of PyTorch, by its autograd.")
+                _maker(
+                    "torch.call_grad",
+                    "The gradient of a PyTorch call, computed by PyTorch's autograd.",
+                )
             )
             .add_input("out_grad", "the gradients of the results in given")
             .as_duplicable()
@@ -153,7 +157,7 @@ CALL_GRAD: Final = (
 
 
 class CallKernel:
-    """The kernel of these operators, which needs PyTorch."""
+    """The kernel of these operators; it requires PyTorch."""
 
     @staticmethod
     def prepare(ctx: PrepareContext) -> Any:

@@ -1,4 +1,4 @@
-"""Run calls of PyTorch on the memory of a plan: tensors are views of its arrays."""
+"""Runs PyTorch calls on tensors that are views of the arrays of a plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PRIME: Final = 0x9E3779B97F4A7C15
 
 
 def ready(ctx: PrepareContext) -> Any:
-    """Return a function that binds one of the operators to the arrays of a plan."""
+    """Return a function that binds the operator to the arrays of a plan."""
     calls = read(ctx.attrs["call"])
     if ctx.op_type == "torch.call":
         return _Call(calls)
@@ -50,10 +50,10 @@ class _Call:
 def _guarded(
     run: Run, calls: Calls, later: Callable[[], object] | None = None, what: str = ""
 ) -> Run:
-    """Return `run` with errors that name PyTorch's operators; later calls use `later`.
+    """Wrap `run` so that errors name the PyTorch operators; calls after the first use `later`.
 
-    The first call checks shapes, which are constant. Autocast is disabled: its casts are in the
-    graph.
+    The first call checks shapes, which are constant. Autocast is disabled, since the graph contains
+    its casts.
     """
     follower = later or run
     current: Callable[[], object] = run
@@ -131,7 +131,7 @@ class _CallGrad:
 def _write(result: torch.Tensor, value: torch.Tensor) -> None:
     if result.shape != value.shape:
         raise ValueError(
-            f"it must return {result.dtype} {list(result.shape)}, as its text says, got "
+            f"the call must return {result.dtype} {list(result.shape)}, as declared, got "
             f"{value.dtype} {list(value.shape)}"
         )
     result.copy_(value.detach())
@@ -139,7 +139,7 @@ def _write(result: torch.Tensor, value: torch.Tensor) -> None:
 
 @contextmanager
 def _seeded(seed: int, stream: int, step: Array | None) -> Iterator[None]:
-    """Draw PyTorch's random numbers of one step, and restore its generator."""
+    """Seed PyTorch's generator for one step, and restore its state afterwards."""
     turn = 0 if step is None else int(step.reshape(-1)[0])
     state = torch.get_rng_state()
     torch.manual_seed((seed + (stream + 1) * _PRIME + turn * 0xBF58476D1CE4E5B9) % 2**63)
@@ -150,12 +150,12 @@ def _seeded(seed: int, stream: int, step: Array | None) -> Iterator[None]:
 
 
 def as_tensors(arrays: Iterable[Array] | None) -> list[torch.Tensor]:
-    """Return tensors that view arrays and keep them alive."""
+    """Return tensors that are views of arrays and keep them alive."""
     return [as_tensor(array) for array in arrays or ()]
 
 
 def as_tensor(array: Array) -> torch.Tensor:
-    """Return a tensor that views an array and keeps it alive.
+    """Return a tensor that is a view of an array and keeps it alive.
 
     ``from_numpy`` warns about read-only arrays, and lacks some dtypes.
     """
@@ -164,8 +164,8 @@ def as_tensor(array: Array) -> torch.Tensor:
         return torch.empty(array.shape, dtype=dtype)
     if any(step < 0 or step % size for step in array.strides) or not array.dtype.isnative:
         raise ValueError(
-            f"PyTorch has no tensors with the strides {array.strides} of {array.dtype}; "
-            "feed a contiguous array"
+            f"strides of a {array.dtype} array must be possible for a tensor, got "
+            f"{array.strides}; feed a contiguous array"
         )
     reach = sum((n - 1) * step for n, step in zip(array.shape, array.strides)) + size
     memory = (c_char * reach).from_address(array.ctypes.data)

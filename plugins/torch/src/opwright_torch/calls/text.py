@@ -1,10 +1,10 @@
-"""Calls of PyTorch as text so that programs with them can be saved and loaded.
+"""PyTorch calls as text, so programs that contain them can be saved and loaded.
 
 The text is JSON: ``{"inputs": [[dtype, shape], …], "calls": [[name, arguments, named], …],
 "taken": [[call, place, …], …], "results": [[dtype, shape], …]}``. An argument without a JSON form
-is an object with one key: ``{"input": 0}``, ``{"call": [0, 1]}`` for a part of an earlier call's
-result, ``{"dtype": "float32"}``, ``{"dict": {…}}``, ``{"complex": [0.0, 1.0]}``, and ``{"object":
-"3"}`` for objects of the process that wrote the string.
+is an object with one key: ``{"input": 0}``, ``{"call": [0, 1]}`` for an element of the result of an
+earlier call, ``{"dtype": "float32"}``, ``{"dict": {…}}``, ``{"complex": [0.0, 1.0]}``, and
+``{"object": "3"}`` for objects that exist only in the process that wrote the string.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opwright.errors import AttributeValueError
 
 _OBJECTS: Final[dict[str, object]] = {}
 _PROCESS: Final = uuid4().hex
-"""Prefix of object keys, to recognize keys of another process."""
+"""Prefix of object keys, which identifies the process that created them."""
 
 _NAMED: Final[dict[str, type]] = {
     "dtype": torch.dtype,
@@ -37,7 +37,7 @@ Argument = Callable[[Tensors, list[Any]], Any]
 
 
 class Step(NamedTuple):
-    """One call; its arguments are fixed if they depend only on the inputs."""
+    """One call; its arguments are fixed if they do not depend on other calls."""
 
     target: Any
     arguments: Argument
@@ -53,11 +53,11 @@ class Calls(NamedTuple):
     taken: list[Argument]
 
     def run(self, tensors: Tensors) -> list[torch.Tensor]:
-        """Return the results."""
+        """Run the calls and return their results."""
         return self.bind(tensors)()
 
     def bind(self, tensors: Tensors) -> Callable[[], list[torch.Tensor]]:
-        """Return a function that recomputes the results of the same tensors at every call."""
+        """Return a function that recomputes the results from these tensors at every call."""
         ready = [
             (
                 step.target,
@@ -80,7 +80,7 @@ class Calls(NamedTuple):
         return run
 
     def find_writer(self, tensors: Tensors, out: Tensors) -> Callable[[], object] | None:
-        """Return a function that computes the only result into `out`; None for other calls."""
+        """Return a function that writes the only result into `out`, or None for other calls."""
         if len(self.steps) != 1 or len(out) != 1 or not self.steps[0].is_fixed:
             return None
         target, arguments, named, _ = self.steps[0]
@@ -91,7 +91,7 @@ class Calls(NamedTuple):
 
 
 def _find_out(target: Any) -> Any:
-    """Return the overload of `target` with an argument ``out``."""
+    """Return the overload of `target` with an additional argument ``out``, or None."""
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
     arguments = [(a.name, str(a.type)) for a in target._schema.arguments]
@@ -104,7 +104,7 @@ def _find_out(target: Any) -> Any:
 
 
 def encode(value: Any, refer: Callable[[Any], dict[str, Any] | None]) -> Any:
-    """Convert an argument to JSON; `refer` converts tensors, and returns None for other values."""
+    """Convert an argument to JSON; `refer` converts tensors and returns None for other values."""
     reference = refer(value)
     if reference is not None:
         return reference
@@ -134,14 +134,14 @@ def encode_target(target: Any) -> Any:
 
 
 def _keep(value: object) -> str:
-    key = f"{_PROCESS}:{id(value)}"  # the id is unique, since the object is kept alive
+    key = f"{_PROCESS}:{id(value)}"  # the id stays unique, since the object is kept alive
     _OBJECTS[key] = value
     return key
 
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> Calls:
-    """Parse the string of calls; AttributeValueError if it is invalid."""
+    """Parse a string of calls, or raise AttributeValueError if it is invalid."""
     try:
         content = json.loads(text)
         steps = [
@@ -156,7 +156,9 @@ def read(text: str) -> Calls:
         taken = [_reader({"call": path}) for path in content["taken"]]
         names = [str(name) for name, _, _ in content["calls"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise AttributeValueError(f"torch.call: its text cannot be read, got {error!r}") from error
+        raise AttributeValueError(
+            f"torch.call: call must be a valid string, got {error!r}"
+        ) from error
 
     return Calls(names, steps, taken)
 
@@ -170,12 +172,11 @@ def _target(name: Any) -> Any:
         target = getattr(target, part, None)
     if not isinstance(target, torch._ops.OpOverload):
         raise AttributeValueError(
-            f"torch.call: PyTorch must have the operator, got {name!r}; import its module"
+            f"torch.call: operators must be registered in PyTorch, got {name!r}; import its module"
         )
     if target._schema.is_mutable:
         raise AttributeValueError(
-            f"torch.call: it calls only operators that leave their arguments unchanged, got "
-            f"{name!r}"
+            f"torch.call: operators must not modify their arguments, got {name!r}"
         )
     return target
 
@@ -183,8 +184,9 @@ def _target(name: Any) -> Any:
 def _object(key: str) -> Any:
     if key not in _OBJECTS:
         raise AttributeValueError(
-            "torch.call: the text refers to an object of the process that wrote it, such as a "
-            f"Python function, got the key {key!r}; compile the model again in this process"
+            "torch.call: objects such as Python functions must belong to this process, "
+            f"got the key {key!r} of another process; compile the model again in this "
+            "process"
         )
     return _OBJECTS[key]
 
@@ -224,5 +226,5 @@ def _constant(kind: str, value: Any) -> Any:
         return _object(value)
     constant = getattr(torch, str(value), None)
     if kind not in _NAMED or not isinstance(constant, _NAMED[kind]):
-        raise AttributeValueError(f"torch.call: PyTorch must have the {kind}, got {value!r}")
+        raise AttributeValueError(f"torch.call: {kind} must exist in PyTorch, got {value!r}")
     return constant

@@ -1,8 +1,8 @@
-"""From Dynamo's graph to a functional graph of ATen operators.
+"""Converts a Dynamo graph to a functional graph of ATen operators.
 
-It is captured before autograd: operators such as ``linear``, ``layer_norm`` and
-``scaled_dot_product_attention`` stay whole, and the graph has no backward. Mutated inputs and the
-caller's outputs, which a `GraphModule` cannot express, are recorded separately.
+The graph is captured before autograd, so operators such as ``linear``, ``layer_norm`` and
+``scaled_dot_product_attention`` are not decomposed, and there is no backward graph. Mutated inputs
+and the caller's outputs, which a `GraphModule` cannot express, are recorded separately.
 """
 
 from opwright_torch.capture.capturing import Captured, capture

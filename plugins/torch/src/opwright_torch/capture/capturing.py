@@ -1,4 +1,4 @@
-"""Captures Dynamo's graph as a functional graph of ATen operators."""
+"""Captures a Dynamo graph as a functional graph of ATen operators."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from opwright_torch.capture.results import Mutation, Output, View
 from opwright_torch.capture.running import CaptureError, FunctionalRun, functional_mode
 
 Storage = int | None
-"""Identifies the memory of a tensor; None for a tensor without memory."""
+"""The identity of a tensor's storage; None for a tensor without storage."""
 
 
 class Captured(NamedTuple):
-    """A functional graph, and how it maps to the inputs and outputs of Dynamo's.
+    """A functional graph, and its mapping to the inputs and outputs of the Dynamo graph.
 
     Attributes
     ----------
     module : GraphModule
-        Its placeholders are the inputs of Dynamo's graph, in order and by its names. Each node
-        has a ``meta["val"]``, FakeTensors, SymInts or tuples of them; a ``meta["requires_grad"]``,
-        which is False where gradients stop; and a ``meta["stack_trace"]`` if Dynamo has the line.
-        The output node has one flat list.
+        Its placeholders are the inputs of the Dynamo graph, with the same order and names. Each
+        node has a ``meta["val"]``: FakeTensors, SymInts or tuples of them. It also has a
+        ``meta["requires_grad"]``, which is False where gradients stop, and a
+        ``meta["stack_trace"]`` if Dynamo knows the source line. The output node has one flat list.
     mutations : tuple of Mutation
-        Writes to apply before outputs are created.
+        Writes to inputs that are applied before outputs are created.
     outputs : tuple of Output
-        One for each output of Dynamo's graph.
+        One for each output of the Dynamo graph.
     """
 
     module: GraphModule
@@ -43,20 +43,20 @@ class Captured(NamedTuple):
 
 
 def capture(module: GraphModule, example_inputs: Sequence[Any]) -> Captured:
-    """Capture a graph of Dynamo.
+    """Capture a Dynamo graph.
 
     Parameters
     ----------
     module : GraphModule
-        As passed to the backend by ``torch.compile(backend=...)``.
+        The module that ``torch.compile(backend=...)`` passes to the backend.
     example_inputs : sequence
         Tensors, SymInts and numbers. Only their ``requires_grad`` is read.
 
     Raises
     ------
     CaptureError
-        If the graph replaces the storage of an input, changes an input that shares memory with
-        another input, or changes under ``no_grad`` a view of a tensor that requires gradients.
+        If the graph replaces the storage of an input, modifies an input that shares memory with
+        another input, or modifies a view of a tensor that requires gradients under ``no_grad``.
     """
     placeholders = _placeholders(module)
     pairs = zip(placeholders, example_inputs, strict=True)
@@ -93,14 +93,14 @@ class _Results:
             self.outputs.append(self._output(final, owners, bases))
 
     def finish(self, run: FunctionalRun, arguments: Sequence[Any]) -> list[Any]:
-        """Return the flat list after a run, and record the changed inputs."""
+        """Return the flat list after a run, and record the mutated inputs."""
         flat = [run.env[node] for node in self._nodes]
         for i, argument in enumerate(arguments):
             if not isinstance(argument, FunctionalTensor):
                 continue
             if torch._functionalize_was_storage_changed(argument.elem):
                 raise CaptureError(
-                    f"capture: the graph changes the storage of its input "
+                    f"capture: the graph replaces the storage of its input "
                     f"{self._placeholders[i].target}"
                 )
             if torch._functionalize_has_data_mutation(argument.elem):
@@ -116,7 +116,8 @@ class _Results:
         if len(sharing) > 1:
             names = ", ".join(str(self._placeholders[i].target) for i in sharing)
             raise CaptureError(
-                f"capture: the graph changes an input that shares memory with another: {names}"
+                "capture: the graph modifies an input that shares memory with another "
+                f"input: {names}"
             )
 
     def _output(self, final: Any, owners: dict[Storage, int], bases: dict[Storage, Node]) -> Output:
@@ -143,7 +144,7 @@ class _Results:
     def _shared_bases(
         self, finals: list[Any], owners: dict[Storage, int], module: GraphModule
     ) -> dict[Storage, Node]:
-        """Return the node that fills each storage shared by several outputs."""
+        """Return the node that creates each storage that several outputs share."""
         counts: dict[Storage, set[Node]] = {}
         for final in finals:
             storage = _storage(_value(final))
@@ -188,9 +189,9 @@ def _trace(module: GraphModule, fakes: list[Any], plan: _Results) -> GraphModule
             flat = plan.finish(running, wrapped)
             return [_unwrap(value) for value in flat]
 
-    # Dynamo's tracing context has a second fake mode, for AOTAutograd; its FakeTensors belong to
-    # the first one.
-    grad = torch.set_grad_enabled(torch.is_grad_enabled())  # restored even if a graph fails
+    # Dynamo's tracing context has a second fake mode for AOTAutograd; Dynamo's FakeTensors belong
+    # to the first mode.
+    grad = torch.set_grad_enabled(torch.is_grad_enabled())  # restored even if the graph fails
     with tracing(None), mode, grad, fx_traceback.preserve_node_meta():
         inputs = [fake.detach() if _requires_grad(fake) else fake for fake in fakes]
         return make_fx(run, pre_dispatch=True)(*inputs)

@@ -21,14 +21,14 @@ _NOTHING = {
 _SAME_IF_SHAPED = {
     *(aten.slice.Tensor, aten.reshape.default, aten.expand.default),
 }
-"""Operators that return their argument if the result has its shape."""
+"""Operators that are no-ops if the result has the shape of the argument."""
 
 _RESHAPES = {aten.view.default, aten._unsafe_view.default}
-"""Operators that need PyTorch's strides."""
+"""Operators that require certain strides of their argument; reshape replaces them."""
 
 
 def clean(module: GraphModule) -> None:
-    """Clean a captured graph, whose placeholders have a ``meta["requires_grad"]``."""
+    """Clean a captured graph whose placeholders have a ``meta["requires_grad"]``."""
     specialize_floats(module)
     records = torch.is_grad_enabled()
     for node in list(module.graph.nodes):
@@ -80,7 +80,7 @@ def _is_shaped_alike(node: Node) -> bool:
 
 
 def _copied(node: Node) -> Node:
-    """Return the source of a copy, in the dtype and shape of its target."""
+    """Return the source of a copy, cast and expanded to the dtype and shape of its target."""
     source, expected = node.args[1], node.meta["val"]
     if source.meta["val"].dtype != expected.dtype:
         source = _append(node, aten._to_copy.default, source, dtype=expected.dtype)
@@ -92,7 +92,7 @@ def _copied(node: Node) -> Node:
 
 
 def _append(node: Node, target: Any, source: Node, *args: Any, **kwargs: Any) -> Node:
-    """Insert a node before another node, with the same `requires_grad`."""
+    """Insert a node before another node, with its `requires_grad`."""
     with node.graph.inserting_before(node):
         added = node.graph.call_function(target, (source, *args), kwargs)
     added.meta.update(node.meta)
@@ -102,7 +102,7 @@ def _append(node: Node, target: Any, source: Node, *args: Any, **kwargs: Any) ->
 
 
 def _own_results(module: GraphModule) -> None:
-    """Copy results that are inputs or constants, since callers may change them."""
+    """Copy results that are inputs or constants, since callers may modify them."""
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     flat = [
         _append(output, aten.clone.default, node) if node.op != "call_function" else node

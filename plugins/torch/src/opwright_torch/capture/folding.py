@@ -1,4 +1,4 @@
-"""Folds constants: positions, masks, and constants changed in place."""
+"""Folds constants such as positions, masks, and constants modified in place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.fx import GraphModule, Node
 aten = torch.ops.aten
 
 MAX_BYTES: Final = 16 << 20
-"""Maximum size of a folded constant; the plan computes larger ones."""
+"""Maximum size of a folded constant in bytes; the plan computes larger constants."""
 
 _READ_SHAPES: Final = {
     *(aten.zeros_like, aten.ones_like, aten.full_like, aten.fill),
@@ -22,7 +22,7 @@ _WITHOUT_VALUE: Final = {aten.empty, aten.empty_strided, aten.empty_like, aten.n
 
 
 def fold(module: GraphModule) -> None:
-    """Replace operators on constants by constants if other operators use the result."""
+    """Replace operators on constants by constants if a remaining operator uses the result."""
     values: dict[Node, Any] = {}
     for node in module.graph.nodes:
         if node.op == "get_attr":
@@ -39,7 +39,7 @@ def fold(module: GraphModule) -> None:
 
 
 def _is_constant(node: Node, values: dict[Node, Any]) -> bool:
-    """Return whether the inputs of a node are constants, and its result may be stored."""
+    """Return whether the inputs of a node are constants and its result can be stored."""
     target: Any = node.target
     value = node.meta.get("val")
     return (
@@ -76,7 +76,7 @@ def _compute(node: Node, values: dict[Node, Any]) -> Any:
 
 
 def _is_worth_storing(node: Node) -> bool:
-    """Return whether folding is better than computing the value in the plan."""
+    """Return whether storing the value is better than computing it in the plan."""
     return node.target is not aten.expand.default and bool(_sources(node))
 
 

@@ -1,4 +1,4 @@
-"""Roles of the inputs of Dynamo's graph: parameters, buffers, data, sizes."""
+"""Classifies the inputs of a Dynamo graph: parameters, buffers, data, sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.fx import GraphModule
 
 
 def is_kept(tensor: Any) -> bool:
-    """Return whether an input belongs to the module: a parameter, or a buffer.
+    """Return whether an input is a parameter or buffer of the module.
 
     Dynamo marks buffers of a module, and tensors passed to ``torch._dynamo.mark_static_address``,
     as having a static address. Other inputs are fed.
@@ -27,7 +27,7 @@ def size_values(module: GraphModule, inputs: Sequence[Any]) -> dict[sympy.Symbol
     Parameters
     ----------
     module : GraphModule
-        The captured one.
+        The captured module.
     inputs : sequence
         Tensors and numbers for its placeholders, in order.
     """

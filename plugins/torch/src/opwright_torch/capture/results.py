@@ -1,4 +1,4 @@
-"""Builds the outputs of Dynamo's graph from the results of a captured graph."""
+"""Builds the outputs of a Dynamo graph from the results of the captured graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 class View(NamedTuple):
-    """A view of a tensor's storage, in elements of the view's dtype; sizes may be SymInts."""
+    """A view of a tensor's storage, in elements of the view dtype; sizes can be SymInts."""
 
     size: tuple[Any, ...]
     stride: tuple[Any, ...]
@@ -19,7 +19,7 @@ class View(NamedTuple):
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> View:
-        """Return a tensor as a view."""
+        """Return the view that describes a tensor."""
         return cls(
             tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), tensor.dtype
         )
@@ -38,12 +38,12 @@ class View(NamedTuple):
 
 
 class Mutation(NamedTuple):
-    """An input that the graph changes.
+    """An input that the graph mutates.
 
     Attributes
     ----------
     input : int
-        Its index.
+        The index of the input.
     position : int
         The position of its new value in the flat list.
     requires_grad : bool
@@ -61,10 +61,10 @@ class Output(NamedTuple):
     Attributes
     ----------
     source : str
-        ``computed``: the one at `position` of the flat list; ``input``: the one at `position` of
-        the inputs; ``constant``: `value`.
+        ``computed``: the value at `position` of the flat list; ``input``: the input at `position`;
+        ``constant``: `value`.
     view : View, optional
-        The output is this view of the source; without it, the source itself. Outputs that are
+        The output is this view of the source, or the source itself if absent. Outputs that are
         views of one computed value share its memory.
     requires_grad : bool
         Whether PyTorch's output requires gradients.
@@ -84,7 +84,7 @@ class Output(NamedTuple):
         inputs: Sequence[Any],
         sizes: Mapping[sympy.Symbol, int],
     ) -> Any:
-        """Return the output, from values by position and the inputs, after mutations."""
+        """Return the output, given values by position, and the inputs after mutations."""
         if self.source == "constant":
             return evaluate(self.value, sizes)
         base = (inputs if self.source == "input" else computed)[self.position]
@@ -92,7 +92,8 @@ class Output(NamedTuple):
             return base
         if not self.requires_grad and base.requires_grad:
             base = base.detach()
-        # A computed value may be anywhere in its storage; offsets of views are relative to it.
+        # A computed value can start anywhere in its storage; view offsets are relative to its
+        # start.
         return self.view.apply(base, sizes, 0 if self.source == "input" else base.storage_offset())
 
 

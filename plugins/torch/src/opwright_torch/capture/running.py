@@ -1,4 +1,4 @@
-"""Runs a graph of Dynamo, recorded as functional ATen operators."""
+"""Runs a Dynamo graph while it is recorded as functional ATen operators."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _AUTOCAST = {
 
 
 class CaptureError(OpwrightError, RuntimeError):
-    """A graph that cannot be captured, so PyTorch must run it."""
+    """Raised for a graph that cannot be captured, so PyTorch must run it."""
 
 
 class FunctionalMode(FunctionalTensorMode):
-    """Converts in-place operators to functional ones, and autocast to casts.
+    """Converts in-place operators to functional operators, and autocast to casts.
 
-    PyTorch's own mode is above autocast, whose casts the recorder would not see.
+    PyTorch's functional mode runs before autocast, so its recording would not contain the casts.
     """
 
     def __init__(self) -> None:
@@ -64,13 +64,13 @@ class FunctionalMode(FunctionalTensorMode):
                 with self:
                     return func.decompose(*args, **kwargs)
         if func is torch.ops.aten.instance_norm.default and args[3] is not None and args[5]:
-            with self:  # its schema hides the writes to the running statistics
+            with self:  # its schema does not declare the writes to the running statistics
                 return func.decompose(*args, **kwargs)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def _autocast_key(args: Any) -> Any:
-    """Return the autocast key of the tensors' device, None if it is off."""
+    """Return the autocast key for the device of the tensors, or None if autocast is off."""
     for value in torch.utils._pytree.tree_leaves(args):
         if isinstance(value, torch.Tensor):
             key = _AUTOCAST.get(value.device.type)
@@ -80,7 +80,7 @@ def _autocast_key(args: Any) -> Any:
 
 
 def _is_cast_inside(func: Any, args: Any, kwargs: Any) -> bool:
-    """Return whether autocast casts tensors inside of a composite operator."""
+    """Return whether autocast casts tensors inside a composite operator."""
     fakes, named = torch.utils._pytree.tree_map_only(FunctionalTensor, _unwrapped, (args, kwargs))
     with disable_proxy_modes_tracing(), _Casts() as casts:
         func(*fakes, **named)
@@ -103,7 +103,7 @@ def _unwrapped(value: Any) -> Any:
 
 
 def functional_mode() -> Callable[[], AbstractContextManager[Any]]:
-    """Return a context manager that makes in-place operators functional."""
+    """Return a function that creates a context in which in-place operators become functional."""
     mode = FunctionalMode()
 
     @contextmanager
@@ -138,8 +138,8 @@ class FunctionalRun(torch.fx.Interpreter):
             self._run_transform(Region(n))
             return None
         if n.op == "call_function" and n.target is torch._C._set_grad_enabled:
-            # A view whose base was changed is recomputed at its next use: here, before the mode
-            # changes.
+            # A view whose base was modified is recomputed at its next use; force that before the
+            # mode changes.
             for value in self.env.values():
                 if isinstance(value, FunctionalTensor):
                     torch._sync(value)
@@ -148,10 +148,10 @@ class FunctionalRun(torch.fx.Interpreter):
         return super().run_node(n)
 
     def _run_straight(self, n: Node) -> Any:
-        """Run a node under ``no_grad`` on a tensor that requires gradients, which must still flow.
+        """Run a node under ``no_grad`` on a tensor that requires gradients; these must still flow.
 
-        PyTorch's own recorder is at a lower level, where the tensors before and after the change
-        are different objects.
+        PyTorch's recorder works at a lower level, where the tensors before and after the
+        modification are different objects.
         """
         changed = self.env[n.args[0]]
         before = _unwrapped(changed)
@@ -161,7 +161,7 @@ class FunctionalRun(torch.fx.Interpreter):
             return result
         if n.args[0].meta["example_value"]._base is not None:
             raise CaptureError(
-                f"capture: {n} changes, under no_grad, a view of a tensor that records"
+                f"capture: {n} modifies a view of a tensor that requires gradients under no_grad"
             )
         value, source = map(FunctionalTensor.to_functional, (after, before))
         torch._C._set_grad_enabled(True)
@@ -177,13 +177,13 @@ class FunctionalRun(torch.fx.Interpreter):
         self.env.update(zip(region.outputs, torch.fx.Interpreter(traced).run(*values)))
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function; graphs that an operator calls are run in place."""
+        """Call a function; subgraphs that an operator calls are inlined."""
         if target in _INLINED:
             return _INLINED[target](*args)
         if isinstance(target, torch._ops.HigherOrderOperator):
             return _record(target, args, kwargs)
         if target is _enter_autocast:
-            # A recorder of functions would record it instead of running it.
+            # A torch function mode would record the call instead of running it.
             with torch._C.DisableTorchFunction():
                 self._autocasts.append(_enter_autocast(*args))
             return None
@@ -205,9 +205,9 @@ def _records(node: Node) -> bool:
 
 
 def _record(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Record a call as one node, whose graphs PyTorch runs, with its own backward.
+    """Record a call as one node; PyTorch runs its subgraphs and differentiates it.
 
-    These are control flow, ``autograd.Function`` and attention with a function of scores.
+    This applies to control flow, ``autograd.Function`` and attention with a score function.
     """
     tree = torch.utils._pytree
     fakes, named = tree.tree_map_only(FunctionalTensor, _unwrapped, (args, kwargs))
@@ -248,4 +248,4 @@ _INLINED: Final[dict[Any, Callable[..., Any]]] = {
     wrap_with_set_grad_enabled: _inline_switched,
     wrap_with_autocast: _inline_cast,
 }
-"""Operators that call a graph, as which `torch.export` writes ``no_grad`` and ``autocast``."""
+"""Operators that only call a subgraph, for example under ``no_grad`` or ``autocast``."""

@@ -1,4 +1,4 @@
-"""Replaces numbers that Dynamo feeds as tensors, floats with ``dynamic=True``, in a graph."""
+"""Replaces floats that Dynamo feeds as tensors with ``dynamic=True``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch.fx import GraphModule, Node
 def specialize_floats(module: GraphModule) -> None:
     """Remove nodes whose value is a SymFloat.
 
-    If an operator accepts a tensor, the fed 0-d float64 tensor is its argument; elsewhere, as for
-    the epsilon of a normalization, the number becomes a constant, and PyTorch recompiles when it
-    changes.
+    If an operator accepts a tensor, its argument becomes the fed 0-d float64 tensor. Otherwise, as
+    for the epsilon of a normalization, the number becomes a constant, and PyTorch recompiles when
+    it changes.
     """
     for node in list(module.graph.nodes):
         if not isinstance(node.meta.get("val"), torch.SymFloat):
@@ -26,7 +26,7 @@ def specialize_floats(module: GraphModule) -> None:
 
 
 def _takes_tensor(user: Node, number: Node) -> bool:
-    """Return whether a node accepts the number as a tensor, and takes a float tensor first."""
+    """Return whether a node accepts the number as a tensor after a float tensor."""
     target: Any = user.target
     if not isinstance(target, torch._ops.OpOverload) or user.args[0] is number:
         return False

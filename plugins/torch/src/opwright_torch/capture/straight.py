@@ -1,4 +1,4 @@
-"""Changes tensors that require gradients under ``no_grad``: gradients pass through unchanged."""
+"""Passes gradients through ``no_grad`` modifications of tensors that require gradients."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple[None, torch.Tensor]:
 torch.library.register_autograd("opwright_torch::straight_through", _backward, lib=_LIBRARY)
 
 straight_through = torch.ops.opwright_torch.straight_through.default
-"""``straight_through(value, source)``: `value` with the gradient passed to `source`."""
+"""``straight_through(value, source)`` returns `value` and passes its gradient to `source`."""

@@ -1,8 +1,8 @@
-"""Resolves ``torch.vmap``, ``torch.func.grad`` and other transforms into operators.
+"""Traces ``torch.vmap``, ``torch.func.grad`` and other transforms to plain operators.
 
-Dynamo writes a transform as a start, the operators under it, and an end. It takes effect below the
-level at which operators are captured whole, so each region is traced separately, and its operators
-replace it.
+Dynamo writes a transform as a start, the transformed operators, and an end. A transform takes
+effect below the level at which composite operators are captured, so each region is traced
+separately, and the traced operators replace it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make
 
 
 def starts_transform(node: Node) -> bool:
-    """Return whether a transform begins at a node of Dynamo's graph."""
+    """Return whether a transform begins at a node of a Dynamo graph."""
     return node.op == "call_function" and _name(node).endswith("_increment_nesting")
 
 
@@ -41,7 +41,7 @@ class Region:
         self.outputs = [node for node in self.nodes if not inside.issuperset(node.users)]
 
     def trace(self, module: GraphModule, values: list[Any]) -> GraphModule:
-        """Return the traced operators of the region for FakeTensors and SymInts."""
+        """Trace the operators of the region for FakeTensors and SymInts."""
 
         def run(*arguments: Any) -> list[Any]:
             running = torch.fx.Interpreter(module, garbage_collect_values=False)

@@ -1,4 +1,4 @@
-"""Programs of opwright as PyTorch modules."""
+"""opwright programs as PyTorch modules."""
 
 from opwright_torch.module.module import Module
 

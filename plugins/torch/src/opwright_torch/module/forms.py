@@ -1,4 +1,4 @@
-"""The computation of a `Module` in one mode: a part of its program, as text and plans."""
+"""The part of a program that a `Module` runs in one mode, as text and as plans."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from opwright_torch.translate import Translated
 
 
 class Form(NamedTuple):
-    """The operators of a mode; indices refer to arguments: feeds, then persistables."""
+    """The operators of one mode; indices refer to the arguments: feeds, then persistables."""
 
     program: ow.Program
-    names: tuple[str, ...]  # of all arguments
+    names: tuple[str, ...]  # names of all arguments
     fed: tuple[int, ...]  # feeds that are read
     kept: tuple[int, ...]  # persistables that are read
-    written: tuple[int, ...]  # persistables that change
-    results: tuple[str, ...]  # one variable each, without an argument
+    written: tuple[int, ...]  # persistables that are modified
+    results: tuple[str, ...]  # distinct variables, none of which is an argument
     is_random: bool
-    text: str  # of `Whole`: feeds, persistables and the step; it returns results and new values
+    text: str  # a `Whole` of feeds, persistables and step; returns results and new values
 
 
 def make_form(
     program: ow.Program, feeds: Sequence[str], persistables: Sequence[str], fetches: Sequence[str]
 ) -> Form:
-    """Return the form of a Program without updates, with copies of some results."""
+    """Return the form of a Program without updates; results that are arguments are copied."""
     block = program.global_block()
     names = (*feeds, *persistables)
     results: list[str] = []
@@ -60,7 +60,7 @@ def make_form(
 def _write_text(
     program: ow.Program, arguments: Sequence[str], changed: Sequence[str], results: Sequence[str]
 ) -> str:
-    """Return a functional call of the Program: new values are results."""
+    """Serialize a functional call of the Program that returns modified values as results."""
     twin = program.clone()
     block = twin.global_block()
     befores = {}
@@ -81,7 +81,7 @@ def _write_text(
 def make_plan(
     form: Form, kept: Kept, trained: Sequence[int], choices: Mapping[str, Any]
 ) -> Forward:
-    """Return a plan for the results and the gradients of some arguments."""
+    """Return a plan for the results and the gradients of the `trained` arguments."""
     block = form.program.global_block()
     flowing = _flow(block, [form.names[i] for i in trained])
     differentiable = [i for i, name in enumerate(form.results) if name in flowing]
@@ -103,7 +103,7 @@ def make_plan(
 
 
 def _draft(form: Form, job: Job, sizes: Mapping[Any, int]) -> Draft:
-    """Return a draft of the forward pass, to whose program gradient operators are appended."""
+    """Return a draft of the forward pass; gradient operators are appended to its program."""
     program = form.program.clone()
     block = program.global_block()
     wanted = [form.names[i] for i in job.trained]

@@ -1,4 +1,4 @@
-"""`Module`: a Program as a PyTorch module, over the memory of a scope."""
+"""`Module`, a Program as a PyTorch module that shares the memory of a scope."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from opwright_torch.plans.forward import Forward
 from opwright_torch.plans.kept import Kept
 
 Place = tuple[nn.Module, str, str]
-"""A module, the name of its table, and the name in it."""
+"""A module, the name of its dict of parameters or buffers, and the key in this dict."""
 
 
 class Module(nn.Module):
-    """A Program as a PyTorch module, whose parameters share the memory of a scope.
+    """A Program as a PyTorch module whose parameters share the memory of a scope.
 
-    Nothing is copied, so steps of a PyTorch optimizer affect the program, and vice versa.
-    ``train()`` computes the results as in the program: dropout is active, batch
-    normalization uses batch statistics and updates running ones. ``eval()`` computes the same as
-    ``Program.clone(for_inference=True)``. Gradients and updates of the program itself are omitted
-    from both. Parameters of the program become parameters, other persistable variables that the
-    results depend on become buffers; a dot in a name separates modules.
+    Parameters are not copied, so steps of a PyTorch optimizer affect the program, and vice versa.
+    After ``train()``, results are computed as in the program: dropout is active, and batch
+    normalization uses batch statistics and updates running statistics. After ``eval()``, they are
+    computed as by ``Program.clone(for_inference=True)``. Both omit the gradients and updates of the
+    program itself. Parameters of the program become parameters, other persistable variables that
+    the results depend on become buffers; a dot in a name separates modules.
 
     A call accepts tensors by position, by name, or in one dict, in the order of `feed_names`, and
     returns a tensor; a tuple for several results. A scalar result is computed together with its
@@ -43,10 +43,10 @@ class Module(nn.Module):
     Parameters
     ----------
     program : Program or LoadedProgram
-        The latter with its scope, results, feeds, lock and options. Later changes of the program
-        are ignored.
+        A LoadedProgram brings its scope, results, feeds, lock and options. Later changes to the
+        program are ignored.
     scope : Scope, optional
-        Holds the parameters, on the host; default: the default scope.
+        Holds the parameters in host memory; by default the default scope.
     fetches : Variable, str or sequence of these
         The results.
     feeds : sequence of Variable or str, optional
@@ -55,13 +55,13 @@ class Module(nn.Module):
     Raises
     ------
     ProgramError
-        For anything but a program, without results, or with a parameter that is missing from the
-        scope, is on another device, or has the name of an attribute of `torch.nn.Module`.
+        If `program` is not a program or there are no results, or if a parameter is missing from the
+        scope, is on another device, or has the name of a `torch.nn.Module` attribute.
     VariableNotFoundError
         If a feed or result is not a variable of the program.
     FeedError
-        Raised by calls for a missing or unknown feed, a feed that is not a tensor, or a wrong shape
-        or dtype.
+        Raised by calls with a missing or unknown feed, a feed that is not a tensor, or a feed with
+        a wrong shape or dtype.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Module(nn.Module):
         self._share(loaded.scope)
 
     def _register(self, name: str, variable: ow.Variable, tensor: Tensor) -> Place:
-        """Register a parameter or buffer; return its position."""
+        """Register a parameter or buffer and return its position."""
         *path, leaf = name.split(".")
         owner: nn.Module = self
         try:
@@ -139,7 +139,7 @@ class Module(nn.Module):
 
     @property
     def plans(self) -> list[Forward]:
-        """The forms that have run, by mode and requested gradients."""
+        """The plans of the forms that have run, by mode and requested gradients."""
         return list(self._plans.values())
 
     def forward(self, *args: Any, **feeds: Any) -> Tensor | tuple[Tensor, ...]:
@@ -157,12 +157,12 @@ class Module(nn.Module):
     def _find_tensors(self) -> list[Tensor]:
         """Return the current parameters and buffers."""
         if not torch.compiler.is_compiling():
-            with suppress(KeyError):  # of a parametrization
+            with suppress(KeyError):  # a parametrization replaces the parameter
                 return [owner.__dict__[table][leaf] for owner, table, leaf in self._places]
         return [getattr(owner, leaf) for owner, _, leaf in self._places]
 
     def _has_own(self, every: Sequence[Tensor]) -> bool:
-        """Whether no parameter was replaced, as `torch.func.functional_call` does."""
+        """Return whether no parameter was replaced, for example by `torch.func.functional_call`."""
         return all(a is b for a, b in zip(every[len(self.feed_names) :], self._tensors))
 
     def _bind(self, args: tuple[Any, ...], feeds: Mapping[str, Any]) -> list[Any]:
@@ -185,7 +185,7 @@ class Module(nn.Module):
         return list(args)
 
     def _cast(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """Cast floats to the dtypes of the program: autocast may have changed them."""
+        """Cast floats to the dtypes of the program, since autocast may have changed them."""
         return [
             value.to(dtype) if value.is_floating_point() and dtype.is_floating_point else value
             for value, dtype in zip(values, self._dtypes)
@@ -229,9 +229,9 @@ class Module(nn.Module):
             lies = None if variable is None or not variable.is_set else variable.tensor().data_ptr
             if lies != tensor.data_ptr():
                 raise ProgramError(
-                    f"Module: {name!r} must be the same memory in the scope and in the module, got "
-                    "a variable that was set to another shape or dtype, borrows, or was erased; "
-                    "make a new Module"
+                    f"Module: {name!r} must share its memory between the scope and the "
+                    "module, got a variable that was set to another shape or dtype, "
+                    "borrows other memory, or was erased; create a new Module"
                 )
         self._structure = self.scope.structure_version
 
@@ -254,8 +254,8 @@ class Module(nn.Module):
     ) -> None:
         if local_metadata.get("assign_to_params_buffers"):
             raise ProgramError(
-                "Module: load_state_dict must copy into the memory of the scope, got assign=True; "
-                "leave it out"
+                "Module: load_state_dict must copy into the memory of the scope, got "
+                "assign=True; omit it"
             )
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
@@ -274,8 +274,8 @@ def _load(program: object, scope: ow.Scope | None, fetches: Any, feeds: Any) -> 
     if isinstance(program, ow.LoadedProgram):
         if not (scope is fetches is feeds is None):
             raise ProgramError(
-                "Module: a LoadedProgram must be given alone, got a scope, results or feeds with "
-                "it; pass them with loaded.program"
+                "Module: a LoadedProgram must be the only argument, got a scope, results "
+                "or feeds too; pass these with loaded.program"
             )
         loaded = program
     elif isinstance(program, ow.Program):
@@ -287,7 +287,9 @@ def _load(program: object, scope: ow.Scope | None, fetches: Any, feeds: Any) -> 
             f"Module: program must be a Program or a LoadedProgram, got {type(program).__name__}"
         )
     if not loaded.fetches:
-        raise ProgramError("Module: fetches must name the results, got none; pass fetches=[scores]")
+        raise ProgramError(
+            "Module: fetches must name at least one result, got none; pass fetches=[scores]"
+        )
     if loaded.device != "cpu":
         raise ProgramError(
             f"Module: the program must run on the host, got one on {loaded.device}; load it without"
@@ -303,29 +305,28 @@ def _list_names(items: Any) -> list[str]:
 
 
 def _without_updates(loaded: ow.LoadedProgram, is_training: bool) -> ow.Program:
-    """Return the program of the results, for training or inference."""
+    """Return the program that computes the results, for training or inference, without updates."""
     program: ow.Program = loaded.program.clone(for_inference=not is_training)
     return program.prune([spec.name for spec in loaded.fetches])
 
 
 def _read_tensor(scope: ow.Scope, name: str) -> Tensor:
-    """Return a variable as a tensor over its memory."""
+    """Return a variable as a tensor that shares its memory."""
     variable = scope.find_var(name)
     if variable is None or not variable.is_set:
         raise ProgramError(
-            f"Module: the scope must have a value of {name!r}, got none; run the startup program "
-            "in the scope first"
+            f"Module: the scope must have a value for {name!r}, got none; run the startup "
+            "program in the scope first"
         )
     if variable.device != "cpu":
         raise ProgramError(
             f"Module: {name!r} must be on the host, got {variable.device}; set it from an array"
         )
     try:
-        memory = variable.tensor().__dlpack__()  # which has no flag for read-only memory
+        memory = variable.tensor().__dlpack__()  # DLPack has no flag for read-only memory
     except BufferError:
         raise ProgramError(
-            f"Module: {name!r} must be in memory that may be written, got read-only memory; set it"
-            " from a copy"
+            f"Module: {name!r} must be in writable memory, got read-only memory; set it from a copy"
         ) from None
     with torch.inference_mode(False):
         tensor: Tensor = torch.from_dlpack(memory)
@@ -337,7 +338,7 @@ def _describe(tensor: Tensor) -> str:
 
 
 def _describe_names(names: Sequence[str], args: Sequence[Any], feeds: Mapping[str, Any]) -> str:
-    """Return the message of an error about the feeds of a call."""
+    """Return the message for an error in the feeds of a call."""
     rule = f"Module: a call must have the feeds {', '.join(map(repr, names)) or 'none'}"
     unknown = [name for name in feeds if name not in names]
     if unknown:

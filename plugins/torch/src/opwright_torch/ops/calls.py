@@ -1,4 +1,4 @@
-"""Calls of operators without their tensors: sources and keys of gradients."""
+"""Operator calls without their tensors; gradients are derived from them and cached by them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Call(NamedTuple):
     """A call of an operator; its arguments are the tensors of all input slots, in order."""
 
     type: str
-    counts: tuple[int, ...]  # tensors in each input slot, -1 if it is absent
-    attrs: tuple[Any, ...]  # in the order of the OpProto, None if absent
+    counts: tuple[int, ...]  # number of tensors in each input slot, -1 if absent
+    attrs: tuple[Any, ...]  # in OpProto order, None if absent
     returned: tuple[str, ...]  # output slots
 
 
 class Whole(NamedTuple):
-    """A call of a Program, whose arguments include its parameters."""
+    """A call of a Program; its arguments include the parameters."""
 
-    program: str  # its bytes, as base64
+    program: str  # the serialized program, as base64
     arguments: tuple[str, ...]
     results: tuple[str, ...]
 
@@ -37,7 +37,7 @@ class Vjp(NamedTuple):
     """
 
     of: Call | Whole | Vjp
-    n_args: int  # of `of`
+    n_args: int  # number of arguments of `of`
     kept: tuple[str, ...]
     given: tuple[int, ...]
     wanted: tuple[int, ...]
@@ -48,7 +48,7 @@ _PLACE: Final = "\0"
 
 
 def flatten(values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """Return the tensors of all slots, and their number in each."""
+    """Return the tensors of all slots, and the number of tensors in each slot."""
     flat: list[Any] = []
     counts = []
     for value in values:
@@ -64,7 +64,7 @@ def flatten(values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
 
 
 def unflatten(proto: OpProto, counts: Sequence[int], flat: Sequence[Any]) -> list[Any]:
-    """Return the value of each slot: a tensor, a list of them, or None."""
+    """Return the value of each slot: a tensor, a list of tensors, or None."""
     values: list[Any] = []
     begin = 0
     for slot, count in zip(proto.inputs, counts, strict=True):
@@ -75,12 +75,12 @@ def unflatten(proto: OpProto, counts: Sequence[int], flat: Sequence[Any]) -> lis
 
 
 def freeze(value: Any) -> Any:
-    """Return an attribute in comparable form: lists as tuples."""
+    """Return an attribute in hashable form, with lists as tuples."""
     return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
 
 
 def with_places(value: Any, sizes: list[Any]) -> Any:
-    """Return an attribute with placeholder strings; append its symbolic sizes to `sizes`."""
+    """Replace symbolic sizes in an attribute by placeholders, and append them to `sizes`."""
     if isinstance(value, tuple):
         return tuple([with_places(item, sizes) for item in value])
     if isinstance(value, (torch.SymInt, torch.SymFloat)):
@@ -90,7 +90,7 @@ def with_places(value: Any, sizes: list[Any]) -> Any:
 
 
 def with_sizes(value: Any, sizes: Sequence[Any]) -> Any:
-    """Undo `with_places`; for a call, return its attributes."""
+    """Invert `with_places`, also in the attributes of a call."""
     if isinstance(value, Vjp):
         return value._replace(of=with_sizes(value.of, sizes))
     if isinstance(value, Call):
@@ -112,16 +112,16 @@ _SHAPES: Final = frozenset(
 
 
 class Recipe(NamedTuple):
-    """The slots that a recorded call saves for its gradient."""
+    """Which slots a recorded call saves for its gradient."""
 
-    reads: frozenset[str]  # inputs whose elements it reads; the rest only need shapes
-    outputs: tuple[str, ...]  # outputs that it reads
-    inner: tuple[str, ...]  # float inputs that are not returned: they have no graph
+    reads: frozenset[str]  # inputs whose elements it reads, not only the shape
+    outputs: tuple[str, ...]  # outputs that the gradient reads
+    inner: tuple[str, ...]  # float outputs that are not returned, so they have no graph
     stops: frozenset[str]  # outputs without a gradient
 
 
 def recipe_of(definition: OpDefinition) -> Recipe:
-    """Return the recipe of an operator; a gradient other than `GradOp` reads all inputs or none."""
+    """Return the recipe of an operator; without a `GradOp`, it reads all inputs or none."""
     proto, rule = definition.proto, definition.gradient
     floats = {slot.name for slot in proto.outputs if can_be_float(proto, slot)}
     stops = {slot.name for slot in proto.outputs} - floats
@@ -141,19 +141,19 @@ def recipe_of(definition: OpDefinition) -> Recipe:
 
 
 def slot_names(proto: OpProto, counts: Iterable[int]) -> list[str]:
-    """Return the slot of each tensor."""
+    """Return the slot name of each tensor."""
     pairs = zip(proto.inputs, counts, strict=True)
     return [slot.name for slot, count in pairs for _ in range(max(count, 0))]
 
 
 def write(what: What) -> str:
-    """Return a call as text for `read`."""
+    """Serialize a call for `read`."""
     return json.dumps(what)
 
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> What:
-    """Return the call written by `write`."""
+    """Parse a call serialized by `write`."""
     return _restore(json.loads(text))
 
 

@@ -1,8 +1,9 @@
-"""Autocast rules for the inputs of our operators.
+"""Autocast rules for the inputs of opwright operators.
 
 Products run in the dtype of the autocast region. Losses, norms, and functions that lose precision
-or range in 16 bits run in float32. All others promote inputs of equal dtype to the widest of them.
-float64 inputs are unchanged, as are inputs of operators without the dtype.
+or range in 16 bits run in float32. All other operators promote inputs that must have equal dtypes
+to the widest of these dtypes. float64 inputs, and inputs of operators that do not support the
+dtype, are unchanged.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def cast_inputs(proto: OpProto, inputs: Sequence[Any], device_type: str) -> list
 
 
 def _find_widest(proto: OpProto, inputs: Sequence[Any]) -> dict[str, torch.dtype]:
-    """Return the dtype of each group of inputs with a common dtype, by their slot."""
+    """Return the widest dtype of each group of inputs that share a dtype, by slot."""
     widest: dict[str, torch.dtype] = {}
     for slot, value in zip(proto.inputs, inputs, strict=True):
         group = slot.same_as or slot.name

@@ -1,4 +1,4 @@
-"""Calls through PyTorch's dispatcher, written so that Dynamo can follow them."""
+"""Calls through PyTorch's dispatcher, in a form that Dynamo can trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEP = "step"
 
 
 class _Arguments:
-    """A substitute for a source: the function returns its arguments and the requested outputs."""
+    """A substitute for a source whose function returns its arguments and the requested outputs."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class _Arguments:
 
 
 def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any]:
-    """Return an operator's function that calls ``torch.ops.opwright.NAME``."""
+    """Return a function of an operator that calls ``torch.ops.opwright.NAME``."""
     proto = definition.proto
     overloads = find_overloads(definition)
     bind = make_function(definition, context, _Arguments).__wrapped__  # type: ignore[attr-defined]
@@ -60,7 +60,7 @@ def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any
                 raise AttributeValueError(
                     f"{op_type}: attribute {name!r} is required, got none; pass {name}="
                 )
-        # The signature has no defaults, since Dynamo would treat floats there as graph inputs.
+        # The signature has no defaults, since Dynamo would treat float defaults as graph inputs.
         attrs = {name: named[name] for name in attr_names if named.get(name) is not None}
         if not names or overloads.returns is None:
             results = overloads.main(*inputs, **attrs)
@@ -72,7 +72,7 @@ def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any
 
 
 def make_drawing(definition: OpDefinition, context: Any, run: Callable[..., Any]) -> Any:
-    """Return a random operator's function that draws its step from PyTorch's generator.
+    """Return a function of a random operator that draws its step from PyTorch's generator.
 
     ``torch.manual_seed`` makes it reproducible. An explicit step takes precedence.
     """
@@ -100,7 +100,7 @@ def make_drawing(definition: OpDefinition, context: Any, run: Callable[..., Any]
 
 
 def _tied(proto: Any, slot: VarProto) -> list[VarProto]:
-    """Return the inputs that determine the dtype of a number in a slot."""
+    """Return the inputs that determine the dtype of a Python number in a slot."""
     root = slot.same_as or slot.name
     return [other for other in proto.inputs if (other.same_as or other.name) == root]
 

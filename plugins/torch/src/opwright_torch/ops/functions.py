@@ -1,7 +1,7 @@
-"""`opwright_torch.ops.NAME`: chooses the way to run one call.
+"""The functions `opwright_torch.ops.NAME`, which choose how to run each call.
 
-Without autograd the runtime computes it directly; with autograd `Recorded` does. While PyTorch
-traces or transforms, the call uses ``torch.ops.opwright.NAME``.
+Without autograd, the runtime computes the call directly; with autograd, `Recorded` does. While
+PyTorch traces or transforms, the call goes through ``torch.ops.opwright.NAME``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class TorchSource(EagerSource):
-    """Calls one operator for one choice of outputs."""
+    """Calls one operator with one selection of outputs."""
 
     def __init__(
         self,
@@ -51,16 +51,17 @@ class TorchSource(EagerSource):
         self._n_inputs = len(self.proto.inputs)
         self._detached = EagerSource(definition, context, self._returned, as_tuple, True).call
         self._layouts: dict[tuple[int, ...], Layout] = {}
-        # Like Recorded.apply, without its check for torch.func tensors, which `slow` has done.
+        # Like Recorded.apply without its check for torch.func tensors, since `slow` has already
+        # checked.
         self._record = super(Function, Recorded).apply  # type: ignore[misc]
         self._simple = None
         if not any(slot.duplicable or slot.optional for slot in self.proto.inputs):
             self._simple = self.layout((1,) * self._n_inputs)
 
     def slow(self, *args: Any) -> Any:
-        """Run calls that the runtime does not handle: recorded calls, and calls with numbers.
+        """Run calls that the runtime does not handle: recorded calls and calls with Python numbers.
 
-        Recorded calls of plain tensors come first, for speed.
+        Recorded calls with plain tensors are checked first, for speed.
         """
         n = self._n_inputs
         if self._simple is not None and not _is_transforming():
@@ -97,7 +98,7 @@ class TorchSource(EagerSource):
             return as_torch(super().slow(*args))
 
     def layout(self, counts: tuple[int, ...]) -> Layout:
-        """Return the layout of calls with these numbers of tensors per input slot."""
+        """Return the layout of calls with these tensor counts per input slot."""
         layout = self._layouts.get(counts)
         if layout is None:
             layout = self._layouts[counts] = self._make_layout(counts)
@@ -137,7 +138,7 @@ class TorchSource(EagerSource):
         )
 
     def as_tensors(self, given: Sequence[Sequence[Any]]) -> list[torch.Tensor]:
-        """Return all inputs as tensors: numbers take the dtypes of other inputs, as in `slow`."""
+        """Return all inputs as tensors; numbers get the dtypes of other inputs, as in `slow`."""
         if all(isinstance(item, torch.Tensor) for items in given for item in items):
             return [item for items in given for item in items]
         stubs = [
@@ -153,12 +154,12 @@ class TorchSource(EagerSource):
 
 
 def _root(slot: VarProto) -> str:
-    """Return the slot whose dtype an input has."""
+    """Return the slot that determines the dtype of an input."""
     return slot.same_as or slot.name
 
 
 def _stub(tensor: torch.Tensor) -> Any:
-    """Return an array with a tensor's dtype."""
+    """Return an array with the dtype of a tensor."""
     return np.empty(0, dtype_to_numpy(dtype_name(tensor.dtype)))
 
 
@@ -167,7 +168,7 @@ def _call_as_torch(run: Callable[..., Any], *args: Any, **named: Any) -> Any:
 
 
 def is_traced(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether PyTorch traces or transforms a call with these tensors."""
+    """Return whether PyTorch traces or transforms a call with these tensors."""
     return bool(
         _is_dynamo()
         or _count_modes()
@@ -181,8 +182,8 @@ def make_torch_function(definition: OpDefinition, context: Any) -> Callable[...,
     """Return ``opwright_torch.ops.NAME``."""
     if definition.proto.has_blocks:
         raise MissingOperatorError(
-            f"{definition.op_type}: an operator on tensors must have no blocks, got one that runs "
-            "blocks of a program; write an if or a loop in Python"
+            f"{definition.op_type}: an operator on tensors must not have blocks, got one "
+            "that runs blocks of a program; write an if or a loop in Python"
         )
     run = shown = make_function(definition, context, TorchSource)
     run_dispatched = make_dispatched(definition, context)
@@ -207,7 +208,7 @@ def make_torch_function(definition: OpDefinition, context: Any) -> Callable[...,
         return run_dispatched(*args, **named)  # autocast promotes mixed dtypes
 
     def choose() -> Callable[..., Any]:
-        """The runtime cannot read tensors wrapped by `torch.func`, and calls `TorchSource.slow`."""
+        """Choose `run` for tensors wrapped by `torch.func`, which end up in `TorchSource.slow`."""
         if _is_transforming() and not (_is_dynamo() or _is_autocast()):
             return run
         return run_dispatched

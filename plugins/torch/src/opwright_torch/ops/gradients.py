@@ -1,4 +1,4 @@
-"""Gradients of single calls as networks, by call, dtypes and shapes."""
+"""Gradients of single calls as networks, cached by call, dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from opwright_torch.dtypes import dtype_name
 from opwright_torch.ops.calls import Call, Vjp, What, Whole, unflatten
 
 MAX_NETWORKS: Final = 512
-"""Maximum number of cached gradients; the least recently used is dropped first."""
+"""Maximum number of cached gradients; the least recently used gradient is evicted first."""
 
 Metas = tuple[Meta, ...]
 
 
 class Piece(NamedTuple):
-    """Operators between arguments and results, which are given by variable names."""
+    """Operators that compute results from arguments, both given by variable name."""
 
     ops: tuple[ow.Operator, ...]
     block: ow.Block
     arguments: tuple[str, ...]
-    results: tuple[str | None, ...]  # None: a constant
+    results: tuple[str | None, ...]  # None for a constant
 
 
 class Compiled(NamedTuple):
     """A network with the mapping of its feeds and fetches to arguments and results."""
 
     call: Any
-    feeds: tuple[int, ...]  # arguments
-    sources: tuple[tuple[str, int] | None, ...]  # results: ("fetch" or "argument", its index)
+    feeds: tuple[int, ...]  # indices of the arguments
+    sources: tuple[tuple[str, int] | None, ...]  # of each result: ("fetch" or "argument", index)
 
 
 def run(context: Any, what: What, values: Sequence[Any]) -> list[Any]:
     """Compute a call in a Context; a `Meta` replaces a tensor if only its shape is needed.
 
-    A constant result is None. Results may be arguments.
+    A constant result is None. Results can be arguments.
     """
     metas = tuple(map(meta_of, values))
     device = next(v.device for v in values if isinstance(v, torch.Tensor))
@@ -55,7 +55,7 @@ def run(context: Any, what: What, values: Sequence[Any]) -> list[Any]:
 
 
 def separate(results: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Return the results; arguments among them are copied."""
+    """Return the results, with copies of results that are arguments."""
     arguments = {id(value) for value in values}
     return [r.clone() if r is not None and id(r) in arguments else r for r in results]
 
@@ -112,7 +112,7 @@ def make_piece(what: What, metas: Metas) -> Piece:
     if isinstance(what, Call):
         return _make_forward(what, block, metas)
     base = make_piece(what.of, metas[: what.n_args])
-    if _is_whole(what.of):  # it may have blocks, which cannot be replayed
+    if _is_whole(what.of):  # the program can have blocks, which cannot be replayed
         block = base.block
         arguments = [block.var(name) for name in base.arguments]
         names = {name: name for name in block.vars}
@@ -127,7 +127,7 @@ def make_piece(what: What, metas: Metas) -> Piece:
     found = _append_gradients(block, what, results, arguments, grads)
     ops = ow.operators_between(block.ops, [name for name in found if name], kept)
     written = {name for op in ops for name in op.output_names()}
-    kept = [f"{name} is computed again" if name in written else name for name in kept]
+    kept = [f"{name} is overwritten" if name in written else name for name in kept]
     names_of = (*[v.name for v in arguments], *kept, *[v.name for v in grads])
     return Piece(ops, block, names_of, tuple(found))
 
@@ -146,7 +146,7 @@ def _make_whole(whole: Whole, metas: Metas) -> Piece:
 
 
 def let_flow(variable: ow.Variable) -> ow.Variable:
-    """Let a variable require a gradient, and return it."""
+    """Make a variable require a gradient, and return it."""
     variable.stop_gradient = False
     if isinstance(variable, ow.Parameter):
         variable.trainable = True
@@ -200,7 +200,7 @@ def _append_gradients(
     arguments: Sequence[ow.Variable],
     grads: Sequence[ow.Variable],
 ) -> list[str | None]:
-    """Append the gradients; return their names, None for arguments that affect no result."""
+    """Append the gradients; return their names, None for arguments that do not affect a result."""
     pairs_of = zip([results[i] for i in what.given], grads, strict=True)
     seeds: dict[Any, Any] = {target: grad for target, grad in pairs_of if target is not None}
     if not seeds:

@@ -1,10 +1,10 @@
-"""``torch.ops.opwright.NAME``: every operator in PyTorch's dispatcher.
+"""Registers every operator as ``torch.ops.opwright.NAME`` in PyTorch's dispatcher.
 
 An operator with a prefix has its own namespace: ``acme.swish`` is ``opwright_acme::swish``.
-Inputs are passed by position, attributes by name, with the types of the OpProto; sizes may be
-symbols. ``opwright::NAME.returns`` is called with the names of outputs and returns a list. All
-programs are one operator, ``opwright::_program``, with the program as a string; all gradients are
-another, ``opwright::_vjp``, with the differentiated call as a string.
+Inputs are passed by position, attributes by name, with the types of the OpProto; sizes can be
+symbolic. ``opwright::NAME.returns`` is called with the names of outputs and returns a list. All
+programs use one operator, ``opwright::_program``, with the program as a string. All gradients use
+another operator, ``opwright::_vjp``, with the differentiated call as a string.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _AUTOCAST: Final = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda"}
 
 
 class Overloads(NamedTuple):
-    """The dispatcher's overloads of an operator."""
+    """The overloads of an operator in the dispatcher."""
 
     type: str
     schemas: tuple[str, ...]
@@ -64,14 +64,14 @@ class Overloads(NamedTuple):
     returns: Any | None
 
 
-# The dispatcher is global, and so are its libraries and overloads.
+# The dispatcher is global, so its libraries and overloads are global too.
 libraries: Final[dict[str, Library]] = {}
 _overloads: Final[dict[str, Overloads]] = {}
 _defining: Final = Lock()
 
 
 def torch_name(op_type: str) -> str:
-    """Return ``opwright::NAME``, for ``acme.swish`` ``opwright_acme::swish``."""
+    """Return ``opwright::NAME``, or ``opwright_acme::swish`` for ``acme.swish``."""
     *prefix, name = op_type.split(".")
     return f"{'_'.join(['opwright', *prefix])}::{name}"
 
@@ -87,27 +87,27 @@ def find_overloads(definition: OpDefinition) -> Overloads:
             known = _overloads[qualified] = _define(proto, qualified, schemas)
     if (known.type, known.schemas) != (proto.type, schemas):
         raise RegistrationError(
-            f"{proto.type}: {qualified} must be one operator per process, got it with other slots "
-            f"or attributes before; start a new process"
+            f"{proto.type}: {qualified} must be registered only once per process, got "
+            "different slots or attributes than before; start a new process"
         )
     return known
 
 
 def find_type(overload: Any) -> str:
-    """Return the operator type of an overload of opwright."""
+    """Return the operator type of an opwright overload."""
     return _overloads[overload._schema.name].type
 
 
 def define_operators() -> None:
     """Define ``torch.ops.opwright.NAME`` for every discovered operator.
 
-    The first use of ``opwright_torch.ops.NAME`` defines each one. Programs read by
-    ``torch.export.load``, and code that uses ``torch.ops.opwright.NAME``, need them earlier.
+    Otherwise an operator is defined at the first use of ``opwright_torch.ops.NAME``. Programs read
+    by ``torch.export.load``, and code that uses ``torch.ops.opwright.NAME``, need it earlier.
 
     Raises
     ------
     RegistrationError
-        If an operator of the same name in PyTorch has other slots or attributes.
+        If PyTorch has an operator of the same name with different slots or attributes.
     """
     ops = ow.current_context().ops
     for op_type in ops.types():
@@ -151,7 +151,7 @@ def _attr_text(attr: AttrProto) -> str:
 
 
 def _default_text(value: Any) -> str:
-    """Return a default in schema syntax, empty if impossible."""
+    """Return a default in schema syntax, or '' if it cannot be expressed."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_default_text, value))}]"
     if isinstance(value, str):
@@ -192,8 +192,8 @@ class _Bound(NamedTuple):
     """The arguments of a call from the dispatcher."""
 
     definition: OpDefinition
-    inputs: list[Any]  # slot by slot
-    attrs: list[Any]  # in order, None if absent
+    inputs: list[Any]  # by slot
+    attrs: list[Any]  # in OpProto order, None if absent
     returned: tuple[str, ...]
 
 
@@ -231,7 +231,7 @@ class _Kernels:
         return self._result(as_torch(source.call(*bound.inputs, *bound.attrs)))
 
     def fake(self, *args: Any, **named: Any) -> Any:
-        """Return empty tensors with shapes from the shape rule, which may be symbolic."""
+        """Return empty tensors with the shapes of the shape rule, which can be symbolic."""
         bound = self._bind(args, named)
         return self._result(infer(bound.definition, bound.inputs, bound.attrs, bound.returned))
 
@@ -259,7 +259,7 @@ class _Kernels:
         return self._result(results), self._result(out_dims)
 
     def cast(self, key: str, device_type: str, *args: Any, **named: Any) -> Any:
-        """Run the operator with inputs cast by autocast."""
+        """Run the operator on inputs cast by autocast."""
         bound = self._bind(args, named)
         inputs = cast_inputs(bound.definition.proto, bound.inputs, device_type)
         keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
@@ -268,7 +268,7 @@ class _Kernels:
 
 
 def main_outputs(proto: OpProto, inputs: Sequence[Any]) -> list[str]:
-    """Return the default outputs of a call; optional state if it is given."""
+    """Return the default outputs of a call, including optional state if it is given."""
     given = {s.name for s, v in zip(proto.inputs, inputs, strict=True) if v is not None}
     return [
         slot.name
@@ -322,7 +322,7 @@ def _freeze(value: Any) -> Any:
 
 
 def _hint(value: Any) -> Any:
-    """Return an attribute with numbers for symbolic sizes; unchanged without symbolic sizes."""
+    """Replace symbolic sizes in an attribute by numbers; return other attributes unchanged."""
     if isinstance(value, (list, tuple)):
         hints = [_hint(item) for item in value]
         return hints if any(a is not b for a, b in zip(hints, value, strict=True)) else value

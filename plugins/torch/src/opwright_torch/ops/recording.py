@@ -1,4 +1,4 @@
-"""Calls that autograd records: Functions whose backward runs our gradients."""
+"""Calls that autograd records, as Functions whose backward runs opwright gradients."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from opwright_torch.ops.gradients import run, separate
 
 
 class Layout(NamedTuple):
-    """The layout of a call's tensors, and the tensors saved for its gradient."""
+    """The tensors of a call, and the tensors saved for its gradient."""
 
-    context: Any  # used in the forward and for the gradient
-    run: Callable[..., Any]  # outputs for all inputs and attributes: results, then other saved ones
+    context: Any  # used for the forward pass and the gradient
+    run: Callable[..., Any]  # returns the results, then other saved outputs
     type: str
     counts: tuple[int, ...]
     returned: tuple[str, ...]
     is_one: bool  # whether `run` returns a bare result
-    end: int | None  # begin of the other returned outputs
+    end: int | None  # number of results, if other outputs follow
     reads: tuple[int, ...]  # arguments whose elements the gradient reads
     shapes: tuple[int, ...]  # arguments used only for their shape
-    kept: tuple[str, ...]  # outputs that it reads
+    kept: tuple[str, ...]  # outputs that the gradient reads
     kept_places: tuple[int, ...]
-    inner: bool  # whether one of these is float and not returned, without a graph
+    inner: bool  # whether a kept output is float and not returned, so it has no graph
     stops: tuple[int, ...]  # float results without a gradient
-    unflatten: Callable[..., Any] | None  # None: each input is one tensor
-    is_light: bool  # whether only shapes, with the dtype and device of the one result, are saved
+    unflatten: Callable[..., Any] | None  # None if each input is one tensor
+    is_light: bool  # whether only shapes are saved, and dtype and device are those of the result
 
 
 class Recorded(Function):
@@ -39,9 +39,9 @@ class Recorded(Function):
 
     @staticmethod
     def forward(ctx: Any, layout: Layout, attrs: tuple[Any, ...], *values: Any) -> Any:
-        """Run the operator; save the inputs of its gradient."""
+        """Run the operator and save the inputs of its gradient."""
         ctx.call = layout, attrs
-        if layout.is_light:  # time matters here: PyTorch's own operators take less than 2 µs
+        if layout.is_light:  # a fast path, since PyTorch's own operators take less than 2 µs
             ctx.shapes = [value.shape for value in values]
             return layout.run(*values, *attrs)
         given = values if layout.unflatten is None else layout.unflatten(values)
@@ -51,7 +51,7 @@ class Recorded(Function):
             listed = (results,) if layout.is_one else results
             kept += [listed[i] for i in layout.kept_places]
             ctx.save_for_backward(*kept)
-        if layout.shapes:  # a tensor saved only for its shape would retain its memory
+        if layout.shapes:  # saving a tensor only for its shape would keep its memory allocated
             unread = [values[i] for i in layout.shapes]
             ctx.metas = [(v.shape, v.dtype, v.device) for v in unread]
         if layout.is_one:
@@ -79,7 +79,7 @@ class Recorded(Function):
         for i, meta in zip(layout.shapes, metas, strict=True):
             values[i] = stand_in(*meta)
         kept = layout.kept
-        if is_recorded and layout.inner:  # is recomputed from all arguments
+        if is_recorded and layout.inner:  # the output is recomputed from all arguments
             kept = ()
         else:
             values += saved[len(layout.reads) :]
@@ -101,7 +101,7 @@ class RecordedGradients(Function):
 
     @staticmethod
     def forward(ctx: Any, context: Any, what: Vjp, *values: torch.Tensor) -> Any:
-        """Run the gradients; keep all arguments."""
+        """Run the gradients and save all arguments."""
         ctx.call = context, what
         ctx.save_for_backward(*values)
         ctx.set_materialize_grads(False)
@@ -124,7 +124,7 @@ def _gradients(
     needed: Sequence[bool],
     grads: Sequence[torch.Tensor | None],
 ) -> list[torch.Tensor | None]:
-    """Return the gradient of each argument that needs one, from the gradients of the results."""
+    """Return the gradient of each argument that requires one, given the result gradients."""
     by_argument: list[torch.Tensor | None] = [None] * len(needed)
     wanted = tuple(i for i, is_needed in enumerate(needed) if is_needed)
     given = tuple(i for i, grad in enumerate(grads) if grad is not None)

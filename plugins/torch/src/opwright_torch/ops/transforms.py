@@ -1,4 +1,4 @@
-"""Calls that PyTorch traces or transforms: ``torch.compile``, ``torch.export``, ``torch.func``."""
+"""Calls traced by ``torch.compile`` and ``torch.export``, or transformed by ``torch.func``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def apply_call(
 
 
 def take_sizes(call: Call) -> tuple[Call, tuple[Any, ...]]:
-    """Replace the symbolic sizes among a call's attributes by placeholders; return both."""
+    """Replace symbolic sizes in the attributes of a call by placeholders; return call and sizes."""
     sizes: list[Any] = []
     call = call._replace(attrs=with_places(freeze(call.attrs), sizes))
     return call, tuple(sizes)
@@ -51,14 +51,14 @@ def take_sizes(call: Call) -> tuple[Call, tuple[Any, ...]]:
 def run_call(
     execute: Execute, call: Call, tensors: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor, ...]:
-    """As `apply_call`, through the dispatcher."""
+    """Like `apply_call`, but through the dispatcher."""
     return execute(call._replace(attrs=freeze(call.attrs)), (), tensors)
 
 
 class Traced(Function):
-    """A call, or gradients: ``apply(execute, what, sizes, *tensors)`` returns a tuple.
+    """A call or its gradients; ``apply(execute, what, sizes, *tensors)`` returns a tuple.
 
-    `execute` runs it through the dispatcher.
+    `execute` runs `what` through the dispatcher.
     """
 
     @staticmethod
@@ -68,7 +68,7 @@ class Traced(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Save all tensors, and the results that the gradient reads."""
+        """Save all tensors and the results that the gradient reads."""
         ctx.execute, ctx.what, ctx.sizes, *values = inputs
         kept, ctx.kept = _find_kept(ctx.what, output)
         ctx.metas = [(t.shape, t.dtype, t.device) for t in output]
@@ -95,7 +95,7 @@ class Traced(Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: torch.Tensor | None) -> Any:
-        """Return tangents of the results: vector-Jacobian products are linear in the vector."""
+        """Return result tangents; vector-Jacobian products are linear in the vector."""
         values = ctx.saved_tensors[: ctx.n_args]
         moved = [(i, t) for i, t in enumerate(tangents[3:]) if t is not None]
         floats = [i for i, (_, dtype, _) in enumerate(ctx.metas) if dtype.is_floating_point]
@@ -110,14 +110,14 @@ class Traced(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        """Run element-wise operators on the whole batch, and others per example."""
+        """Run elementwise operators on the whole batch, and other operators per example."""
         execute, what, sizes, *values = args
         run = partial(Traced.apply, execute, what, sizes)
         return run_batch(run, what, values, in_dims[3:], info.batch_size)
 
 
 def record_traced(execute: Execute, *args: Any) -> tuple[torch.Tensor, ...]:
-    """As ``Traced.apply``, within the dispatcher: it handles the transforms of `torch.func`."""
+    """Like ``Traced.apply``, but inside the dispatcher, which handles `torch.func` transforms."""
     with enable_single_level_autograd_function():
         below = partial(_execute_below, execute)
         results: tuple[torch.Tensor, ...] = super(Function, Traced).apply(below, *args)
@@ -127,7 +127,7 @@ def record_traced(execute: Execute, *args: Any) -> tuple[torch.Tensor, ...]:
 def _execute_below(
     execute: Execute, what: What, sizes: Sequence[Any], values: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor, ...]:
-    """Record a call here so that outer transforms can record it too, which a Function forbids."""
+    """Execute a call so that outer transforms can record it too, which a Function prevents."""
     with (
         torch._C._AutoDispatchBelowAutograd(),
         torch.enable_grad(),
@@ -164,12 +164,12 @@ def _find_kept(what: What, results: Sequence[Any]) -> tuple[list[Any], tuple[str
         return [], ()
     recipe = recipe_of(ow.current_context().ops.get(what.type))
     if not set(recipe.outputs) <= set(what.returned):
-        return [], ()  # they are recomputed
+        return [], ()  # these results are recomputed
     return [results[what.returned.index(name)] for name in recipe.outputs], recipe.outputs
 
 
 def _find_stopped(what: What, results: Sequence[Any]) -> list[Any]:
-    """Return the results that have no gradient."""
+    """Return the results without a gradient."""
     ints = [r for r in results if not r.is_floating_point()]
     if not isinstance(what, Call) or len(results) != len(what.returned):
         return ints
@@ -179,14 +179,14 @@ def _find_stopped(what: What, results: Sequence[Any]) -> list[Any]:
 
 
 def _is_pointwise(what: What) -> bool:
-    """Whether all axes of the operator's inputs broadcast."""
+    """Return whether all axes of the operator inputs broadcast."""
     annexes = ow.current_context().annexes.entries("batches")
     tables = (annex.load() for annex in annexes if annex.subject.startswith("broadcast."))
     return isinstance(what, Call) and any(table.get(what.type) == 0 for table in tables)
 
 
 def _align(values: Sequence[torch.Tensor], dims: Sequence[int | None]) -> list[torch.Tensor]:
-    """Move the batch to the front and pad to equal rank so that tensors broadcast."""
+    """Move the batch axis to the front and insert axes so that the tensors broadcast."""
     rank = max(v.ndim - (d is not None) for v, d in zip(values, dims, strict=True))
     aligned = []
     for value, dim in zip(values, dims, strict=True):

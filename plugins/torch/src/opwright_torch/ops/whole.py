@@ -1,4 +1,4 @@
-"""Two operators with a text attribute: whole programs, and all gradients."""
+"""Two operators with a string attribute: one runs programs, the other all gradients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ is_transforming: Final = torch._C._are_functorch_transforms_active
 
 
 def run_program(values: list[torch.Tensor], program: str) -> Sequence[torch.Tensor]:
-    """Run a Program, given as a serialized `Whole`, as a functional PyTorch operator."""
+    """Run a Program, serialized as a `Whole`, as a functional PyTorch operator."""
     if not torch.compiler.is_compiling() and is_transforming():
         found: Sequence[torch.Tensor] = Traced.apply(execute, read(program), (), *values)
         return found
@@ -46,7 +46,7 @@ class _WholeKernels:
 
     @staticmethod
     def fake(values: list[torch.Tensor], program: str) -> list[torch.Tensor]:
-        """Return empty tensors with shapes from the shape rules, which may be symbolic."""
+        """Return empty tensors with the shapes of the shape rules, which can be symbolic."""
         whole: Any = read(program)
         known = dict(zip(whole.arguments, values, strict=True))
         described = read_program(whole)
@@ -84,7 +84,7 @@ class _WholeKernels:
 
 
 def _fake_by_numbers(whole: Whole, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return empty tensors for a program with control flow; sizes become guarded numbers."""
+    """Return empty tensors for a program with control flow; sizes become guarded integers."""
     metas = tuple(Meta(tuple(map(int, v.shape)), dtype_name(v.dtype)) for v in values)
     block = make_piece(whole, metas).block
     return [empty_like(block.var(name), torch.device("cpu")) for name in whole.results]
@@ -95,7 +95,7 @@ class _VjpKernels:
 
     @staticmethod
     def compute(values: list[torch.Tensor], sizes: list[int], call: str) -> list[torch.Tensor]:
-        """Run the gradients directly; a gradient is zeros if no result depends on the input."""
+        """Run the gradients directly; a gradient is zero if no result depends on the input."""
         what = with_sizes(read(call), sizes)
         results = run(ow.current_context(), what, values)
         pairs = zip(results, what.wanted, strict=True)
@@ -131,7 +131,7 @@ class _VjpKernels:
 
 
 def define_own() -> None:
-    """Define the operators of all programs and of all gradients; once in a process."""
+    """Define the operators for programs and for gradients, once per process."""
     library = libraries["opwright"] = Library("opwright", "FRAGMENT")
     library.define("_program(Tensor[] values, str program) -> Tensor[]")
     implement(library, WHOLE, _WholeKernels)

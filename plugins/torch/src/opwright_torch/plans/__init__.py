@@ -1,1 +1,1 @@
-"""Plans for captured graphs: inference, and training in one plan or two."""
+"""Plans for captured graphs: inference, and training in one or two plans."""

@@ -1,4 +1,4 @@
-"""From a captured graph to the Program of a plan, with its feeds, fetches and state."""
+"""Builds the Program of a plan from a captured graph, with its feeds, fetches and state."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from opwright_torch.translate import Translated, translate
 class Job(NamedTuple):
     """Size-independent properties of a graph or Program."""
 
-    draft: Callable[[Job, Mapping[Any, int]], Draft]  # writes the forward for sizes
+    draft: Callable[[Job, Mapping[Any, int]], Draft]  # writes the forward pass for given sizes
     kept: tuple[int, ...]  # inputs stored in the scope
     written: tuple[int, ...]  # kept inputs that the graph mutates
-    fed: tuple[int, ...]  # the other tensors
+    fed: tuple[int, ...]  # other tensors
     trained: tuple[int, ...]  # inputs with requested gradients
-    returned: tuple[int, ...]  # positions of returned values in the graph's flat list: results
+    returned: tuple[int, ...]  # positions of the results in the flat list of the graph
     differentiable: tuple[int, ...]  # differentiable results
-    loss: int  # the result whose gradients are computed with it, -1 for none
-    symbols: tuple[tuple[int, Any], ...] = ()  # inputs that are sizes, and their symbols
+    loss: int  # the result whose gradients are computed in the same plan, or -1
+    symbols: tuple[tuple[int, Any], ...] = ()  # indices of inputs that are sizes, and their symbols
     captured: Captured | None = None
     inputs: Sequence[Node] = ()
 
@@ -33,8 +33,8 @@ class Job(NamedTuple):
 def make_job(captured: Captured, given: Sequence[Any]) -> Job:
     """Return the roles of the inputs and results of a graph.
 
-    A graph with one scalar differentiable result, possibly with others that are rarely
-    differentiated, such as the scores of a loss, computes its gradients in the same plan.
+    A graph with one differentiable scalar result computes its gradients in the same plan, even if
+    it has other results that are rarely differentiated, such as the scores of a loss.
     """
     inputs = [node for node in captured.module.graph.nodes if node.op == "placeholder"]
     metas = [node.meta["val"] for node in inputs]
@@ -73,18 +73,18 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
 
 
 def results_of(captured: Captured, returned: Sequence[int]) -> list[Any]:
-    """Return the nodes at positions of the flat list."""
+    """Return the nodes at these positions of the flat list."""
     (output,) = (node for node in captured.module.graph.nodes if node.op == "output")
     return [output.args[0][position] for position in returned]
 
 
 class Draft(NamedTuple):
-    """A Program, and the feeds and results of its plan."""
+    """A Program with the feeds and results of its plan."""
 
     translated: Translated
-    feeds: list[str]  # of the fed inputs in order, then the step if there is one
+    feeds: list[str]  # of the fed inputs in order, then the step if the program reads it
     results: list[str]
-    state: list[tuple[str, str]]  # variables that are written, and their new values
+    state: list[tuple[str, str]]  # variables that are written, with the names of their new values
     is_random: bool
     strides: list[tuple[int, tuple[int, ...], tuple[int, ...]]]  # see `strides_of`
 
@@ -110,7 +110,7 @@ def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
     if is_random:
         feeds.append(vocabulary.STEP)
     results: list[str] = []
-    for position in job.returned:  # each has a separate gradient
+    for position in job.returned:  # each copy has its own gradient
         value = translated.outputs[position]
         is_new = value.name not in results
         results.append(value.name if is_new else copy_value(block, value))
@@ -124,13 +124,13 @@ def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
 
 
 def copy_value(block: ow.Block, value: ow.Variable) -> str:
-    """Append a copy of a value, and return its name."""
+    """Append a copy of a value and return its name."""
     (name,) = block.append_op(vocabulary.ASSIGN, {"x": value}, {}).output_names()
     return str(name)
 
 
 def write_state(block: ow.Block, state: Iterable[tuple[str, str]]) -> None:
-    """Append the writes of new values to variables of the scope."""
+    """Append the assignments of new values to variables of the scope."""
     for variable, value in state:
         block.append_op(vocabulary.ASSIGN, {"x": value}, {"out": variable})
 
@@ -138,10 +138,10 @@ def write_state(block: ow.Block, state: Iterable[tuple[str, str]]) -> None:
 def strides_of(
     results: Sequence[Node], sizes: Mapping[Any, int]
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
-    """Return index, shape and strides of results that are not contiguous in PyTorch.
+    """Return the index, shape and strides of results that are not contiguous in PyTorch.
 
-    An example is a transposed result. Results of ``expand``, whose elements share memory, become
-    contiguous.
+    An example is a transposed result. Results of ``expand``, whose elements overlap in memory,
+    become contiguous.
     """
     found = []
     for i, node in enumerate(results):

@@ -23,24 +23,24 @@ Results = Sequence[torch.Tensor]
 Options = Mapping[str, Any]
 
 OPTIONS: Final = ("passes", "fallback", "options", "deterministic", "lock")
-"""Supported arguments of `opwright.Network.compile`."""
+"""The supported arguments of `opwright.Network.compile`."""
 
 
 def check_options(who: str, options: Options | None) -> dict[str, Any]:
-    """Return arguments for `Network.compile`; SettingError for any not in `OPTIONS`."""
+    """Return arguments for `Network.compile`; SettingError for an argument not in `OPTIONS`."""
     given = dict(options or {})
     for name in given:
         if name not in OPTIONS:
             raise SettingError(
                 f"{who}: options must be among {', '.join(OPTIONS)}, got {name!r}"
-                f"{hint(name, OPTIONS)}; options of plugins are given in "
-                "options={'options': {'cpu.recompute': 0.1}}"
+                f"{hint(name, OPTIONS)}; pass options of plugins as "
+                f"options={'options': {'cpu.recompute': 0.1}}"
             )
     return given
 
 
 def pick(indices: Sequence[int]) -> Pick:
-    """Return a function that selects these items of a sequence."""
+    """Return a function that selects the items at these positions of a sequence."""
     if len(indices) > 1:
         return itemgetter(*indices)
     only = slice(indices[0], indices[0] + 1) if indices else slice(0)
@@ -48,7 +48,7 @@ def pick(indices: Sequence[int]) -> Pick:
 
 
 class Forward:
-    """Computes the results of a graph, and updates the buffers that it mutates.
+    """Computes the results of a graph and updates the buffers that it mutates.
 
     ``forward(args)`` maps the inputs of the graph to its results. Before a call, ``fits`` checks
     whether parameters, buffers and sizes are unchanged; ``adopt`` accepts new versions of the
@@ -92,7 +92,7 @@ class Forward:
         )
 
     def fits(self, args: tuple[Any, ...]) -> bool:
-        """Whether the kept tensors and the sizes are unchanged."""
+        """Return whether the kept tensors and the sizes are unchanged."""
         return (
             self._watch is not None
             and self._watch.is_same(args)
@@ -117,7 +117,7 @@ class Forward:
     def run(self, compiled: Any, args: tuple[Any, ...]) -> tuple[list[Any], torch.Tensor | None]:
         """Return the results of `compiled`, and the step.
 
-        The step of random operators is drawn from PyTorch's generator; None if there are none.
+        The step is drawn from PyTorch's generator; it is None without random operators.
         """
         step = None
         if self.draft.is_random:
@@ -132,7 +132,7 @@ class Forward:
         return values, step
 
     def samples(self) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
-        """Yield each compiled network with made-up feeds; written variables are restored."""
+        """Yield each compiled network with synthetic feeds; written variables are restored."""
         block = self.draft.program.global_block()
         names = dict.fromkeys(name for op in block.ops for name in op.output_names())
         written = [name for name in names if block.var(name).persistable]
@@ -153,7 +153,7 @@ class Forward:
 
     @property
     def bytes(self) -> int:
-        """Bytes held by the plans, including their workspace."""
+        """The number of bytes that the plans allocate, including their workspace."""
         return sum(map(_bytes_of, self.callables()))
 
     def callables(self) -> list[Any]:

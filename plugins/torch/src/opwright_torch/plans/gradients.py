@@ -1,4 +1,4 @@
-"""Shared parts of the two ways to differentiate a graph."""
+"""Functions shared by the two ways to differentiate a graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ keeps_graph: Final = torch._C._autograd._get_current_graph_task_keep_graph
 
 
 def direct_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """Return ``apply`` without its search for functorch wrappers.
+    """Return an ``apply`` that does not search for functorch wrappers.
 
     Transforms trace the model itself, so no wrapper reaches a compiled graph.
     """
@@ -33,14 +33,14 @@ def direct_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
 def run_once(
     differentiate: Callable[..., tuple[Any, ...]], ctx: Any, tangents: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """Compute gradients, which raise an error if they are differentiated again."""
+    """Compute gradients that raise an error if they are differentiated again."""
     if torch.is_grad_enabled():  # create_graph=True
         differentiate = once_differentiable(differentiate)
     return differentiate(ctx, *tangents)
 
 
 def mark_results(ctx: Any, results: Results, job: Job) -> None:
-    """Mark those results of a Function that have no gradient."""
+    """Mark the results of a Function that are not differentiable."""
     if len(job.differentiable) < len(results):
         fixed = [value for i, value in enumerate(results) if i not in job.differentiable]
         ctx.mark_non_differentiable(*fixed)
@@ -49,13 +49,13 @@ def mark_results(ctx: Any, results: Results, job: Job) -> None:
 def append_gradients(
     job: Job, draft: Draft, targets: Sequence[ow.Variable], grads: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[int | None]]:
-    """Append the backward; return the gradients to fetch, and each trained input's index in them.
+    """Append the backward pass; return the gradients to fetch, and the index of each trained input.
 
-    The index is None if no target depends on the input.
+    An index refers to the fetched gradients; it is None if no target depends on the input.
     """
     within = reached(draft, targets)
     parameters = [name for name in map(draft.name, job.trained) if name in within]
-    if not parameters:  # as if all targets were constants
+    if not parameters:  # no target depends on a trained input
         return [], [None] * len(job.trained)
     pairs = ow.append_backward(targets, parameters, grads=grads)
     found = {variable.name: grad.name for variable, grad in pairs}
@@ -66,7 +66,7 @@ def append_gradients(
 
 
 def reached(draft: Draft, targets: Sequence[ow.Variable]) -> set[str]:
-    """Return the variables from which a gradient can flow to a target."""
+    """Return the variables through which a target can be differentiated."""
     trained = draft.translated.trained
     names = set(trained.intersection(target.name for target in targets))
     for op in reversed(draft.program.global_block().ops):

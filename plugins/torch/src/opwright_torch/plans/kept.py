@@ -1,4 +1,4 @@
-"""Tensors of a model in the scope of plans, without copies."""
+"""Shares the tensors of a model with the scopes of plans, without copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _version_of: Final = attrgetter(VERSION)
 
 
 class OptimizerSteps:
-    """Counts the steps of all optimizers, since fused ones do not increase tensor versions."""
+    """Counts steps of all optimizers, since fused optimizers do not increment tensor versions."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -34,14 +34,14 @@ class OptimizerSteps:
 STEPS: Final = OptimizerSteps()
 _ALL: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
 _SHARED: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
-"""Tensors in shared scopes, where no call would notice changes."""
+"""Tensors in the scopes of callers, where no call checks for changes."""
 
 
 class Kept:
-    """Tensors by variable, in a scope that borrows their memory and detects changes.
+    """Tensors that a scope borrows as variables; changes to them are detected.
 
-    Tensors are referenced weakly: `forget` is called when one is deleted. Non-contiguous
-    tensors are copied after each change.
+    Tensors are referenced weakly, and `forget` is called when one of them is deleted.
+    Non-contiguous tensors are copied after each change.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ class Kept:
     tensors : sequence of torch.Tensor
         One for each variable.
     written : collection of int
-        Indices of tensors that plans write. Other changes of them are not detected, since no plan's
-        state depends on them.
+        Indices of tensors that plans write. Changes to them by other code are not detected, since
+        the state of plans does not depend on them.
     forget : callable
         Drops the plans.
     scope : Scope, optional
-        The caller's scope with the variables. Default: a new scope.
+        A scope of the caller that has the variables; by default a new scope.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class Kept:
         return scope
 
     def watch(self, args: tuple[Any, ...], positions: Sequence[int]) -> Watch:
-        """Return a check that these tensors, at `positions` of `args`, are unchanged."""
+        """Return a function that checks whether these tensors of `args` are unchanged."""
         return Watch(args, [positions[i] for i in self._watched], VERSION)
 
     def notice(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Notify the plans of tensors changed since the last time."""
+        """Notify the plans of tensors that changed since the last notification."""
         versions = self._read(tensors)
         if self.steps != STEPS.count:
             self.refresh()
@@ -104,7 +104,7 @@ class Kept:
         self.versions = versions
 
     def refresh(self) -> None:
-        """Notify the plans that every tensor may have changed."""
+        """Notify the plans that any tensor may have changed."""
         self.steps = STEPS.count
         self._bind_moved()
         self._touch(range(len(self._variables)))
@@ -112,9 +112,9 @@ class Kept:
     def check(
         self, tensors: Sequence[torch.Tensor], versions: Sequence[int], is_read: Sequence[bool]
     ) -> None:
-        """Raise PyTorch's error if a tensor to be read was changed.
+        """Raise PyTorch's error if a tensor that the backward reads was modified.
 
-        `versions` were read when the forward ran.
+        `versions` were recorded in the forward pass.
         """
         if versions is self.versions and self._read(tensors) == versions:
             return
@@ -135,7 +135,7 @@ class Kept:
             self._variables[i].set(alias.contiguous())
 
     def _bind_moved(self) -> None:
-        """Rebind variables to the current memory of their tensors, which ``.data =`` replaces."""
+        """Rebind variables to the memory of their tensors, which ``.data =`` can replace."""
         for i, weak in enumerate(self._weak):
             tensor = weak()
             if tensor is None or tensor.data_ptr() == self._pointers[i]:
@@ -153,16 +153,16 @@ class Kept:
         watched = [tensors[i] for i in self._watched]
         try:
             return list(map(_version_of, watched))
-        except RuntimeError:  # inference tensors have none
+        except RuntimeError:  # inference tensors have no version
             return [-1 if tensor.is_inference() else tensor._version for tensor in watched]
 
 
 def refresh(model: torch.nn.Module) -> None:
     """Make compiled plans reread the parameters and buffers of a model.
 
-    Plans notice every change that raises a tensor's version, and every step of an optimizer. Call
-    this after writes that PyTorch does not track: through ``.data``, through ``.numpy()``, or by
-    another library; and after assignments to ``.data``.
+    Plans detect every change that increments a tensor's version, and every optimizer step. Call
+    this function after writes that PyTorch does not track (through ``.data``, through ``.numpy()``,
+    or by another library) and after assignments to ``.data``.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def refresh(model: torch.nn.Module) -> None:
     Raises
     ------
     SettingError
-        For anything else.
+        If `model` is not a module.
     """
     if not isinstance(model, torch.nn.Module):
         raise SettingError(

@@ -1,4 +1,4 @@
-"""Trains in one plan, which computes a loss and its gradients together."""
+"""Training in one plan, which computes a loss and its gradients together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opwright_torch.plans.two_plans import TwoPlans
 
 
 class OnePlan(Forward):
-    """Computes the gradients of a scalar result together with it; backward only scales them."""
+    """Computes a scalar result together with its gradients; backward only scales these."""
 
     kind = "one plan"
 
@@ -39,7 +39,7 @@ class OnePlan(Forward):
         return results
 
     def run_two(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
-        """Return the gradients of other results as well, by rerunning the forward."""
+        """Return gradients that include other results, by rerunning the forward pass."""
         if self._two is None:
             captured: Any = self.job.captured
             captured = captured._replace(mutations=())

@@ -1,4 +1,4 @@
-"""The replacement of a graph in `torch.compile`: finds the plan for sizes and tensors."""
+"""Replaces a graph in `torch.compile`, and selects the plan for given sizes and tensors."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from opwright_torch.plans.two_plans import TwoPlans
 _LOGGER: Final = logging.getLogger("opwright_torch")
 
 MAX_BYTES: Final = 256 << 20
-"""Maximum bytes held by the plans of one graph, not counting the last used plan."""
+"""Maximum bytes allocated by the plans of one graph, excluding the last used plan."""
 
 MAX_OWNERS: Final = 64
-"""Maximum sets of parameters per graph, which equal layers share."""
+"""Maximum number of parameter sets per graph; identical layers share a graph."""
 
 
 class Region:
-    """One graph of a compiled model, callable with the graph's inputs.
+    """One graph of a compiled model, callable with the inputs of the graph.
 
     Parameters
     ----------
     captured : Captured
         The graph.
     job : Job
-        The roles of its inputs: kept, fed and differentiated.
+        The roles of its inputs: kept, fed or differentiated.
     options : mapping
         For `Network.compile`.
     kind : callable, optional
         Creates plans instead of `Forward`, `OnePlan` and `TwoPlans`.
     parent : Scope, optional
-        The scope with additional variables of such plans.
+        A scope with additional variables for such plans.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Region:
 
     @property
     def plans(self) -> list[Forward]:
-        """The plans, ordered by last use: the last used one is at the end."""
+        """The plans in order of last use, with the most recently used plan last."""
         return list(self._plans.values())
 
     def owned(self) -> set[int]:
@@ -89,7 +89,7 @@ class Region:
         return {identity for kept in self._owners.values() for identity in kept.ids}
 
     def _deliver(self, results: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        """Write the new values of mutated inputs, and return the graph's outputs."""
+        """Write the new values of mutated inputs, and return the outputs of the graph."""
         flat = dict(zip(self.job.returned, results))
         for mutation in self._fed_mutations:
             with torch.set_grad_enabled(mutation.requires_grad and torch.is_grad_enabled()):
@@ -141,7 +141,7 @@ class Region:
         return kept
 
     def _forget(self, key: tuple[int, ...]) -> None:
-        """Drop the plans of deleted tensors."""
+        """Drop the plans that use deleted tensors."""
         kept = self._owners.pop(key, None)
         for found in [k for k in self._plans if k[0] == id(kept)]:
             del self._plans[found]
@@ -149,7 +149,7 @@ class Region:
             self._last = None
 
     def _explain(self, error: OpwrightError, plan: Forward) -> None:
-        """Add the line of the model to an error of a kernel."""
+        """Add the source line of the model to a kernel error."""
         node = plan.find_node(error)
         trace = None if node is None else node.meta.get("stack_trace")
         if trace:
@@ -157,7 +157,7 @@ class Region:
 
 
 class Uncaptured:
-    """One graph that PyTorch runs, since it cannot be captured."""
+    """A graph that PyTorch runs because it cannot be captured."""
 
     def __init__(self, module: torch.fx.GraphModule, reason: str) -> None:
         self.reason = reason

@@ -1,4 +1,4 @@
-"""Trains in two plans: a forward, and a backward that reads the saved values."""
+"""Training in two plans: a forward plan, and a backward plan that reads saved values."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MAX_HANDINGS: Final = 64
 
 
 class Handing(NamedTuple):
-    """The forward plan's interface for the backward: sources of arguments, metas of results."""
+    """What the backward plan gets from the forward plan: argument sources and result metas."""
 
     second: Any
-    sources: tuple[Any, ...]  # a feed's name, or the position of a result
-    pick_feeds: Pick  # inputs of the graph that are saved
-    pick_results: Pick  # results that are saved
+    sources: tuple[Any, ...]  # the name of a feed, or the position of a result
+    pick_feeds: Pick  # selects the saved graph inputs
+    pick_results: Pick  # selects the saved results
     pick_arguments: (
-        Pick  # sources in saved inputs, saved results and the rest, in the order of `second`
+        Pick  # selects the arguments of `second` from saved inputs, saved results and the rest
     )
     likes: list[Like]  # of the differentiable results
 
@@ -75,7 +75,7 @@ class TwoPlans(Forward):
         return results
 
     def handing(self, second: Any, sources: tuple[Any, ...], values: Sequence[Any]) -> Handing:
-        """Return the sources of the second plan's arguments; the first plan returned `values`."""
+        """Return the argument sources of the second plan; the first plan returned `values`."""
         found = self._handings.get(id(sources))
         if found is None:
             names = dict(zip(self.draft.feeds, self.job.fed))
@@ -92,7 +92,7 @@ class TwoPlans(Forward):
         return found
 
     def differentiate(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
-        """Return the gradients of the trained inputs, by running both plans."""
+        """Return the gradients of the trained inputs by running both plans."""
         feeds = self._pick_fed(args)
         results, backward = self.cut(*feeds, step) if self.draft.is_random else self.cut(*feeds)
         return self.spread(backward(*self.fill(tangents, self._likes(results))))
@@ -101,7 +101,7 @@ class TwoPlans(Forward):
         return [(results[i].shape, results[i].dtype) for i in self.job.differentiable]
 
     def fill(self, given: Sequence[Any], likes: Sequence[Like]) -> list[torch.Tensor]:
-        """Return the tangents of all differentiable results, zeros for results without one."""
+        """Return the gradients of all differentiable results, with zeros for absent gradients."""
         pairs = zip((given[i] for i in self.job.differentiable), likes)
         return [
             torch.zeros(shape, dtype=dtype) if tangent is None else tangent.contiguous()
@@ -109,11 +109,11 @@ class TwoPlans(Forward):
         ]
 
     def check(self, tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
-        """Raise PyTorch's error if a value for the backward was changed since the forward."""
+        """Raise PyTorch's error if a value for the backward was modified since the forward."""
         self.kept.check(tensors, versions, self._is_read)
 
     def spread(self, grads: Sequence[Any]) -> list[Any]:
-        """Return a gradient for each trained input, None if the results do not depend on it."""
+        """Return a gradient for each trained input, or None if the results do not depend on it."""
         return [None if place is None else grads[place] for place in self.grad_places]
 
     def _samples(self, feeds: Sequence[Any]) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:

@@ -1,1 +1,1 @@
-"""PyTorch models as programs of opwright with parameters, which run without PyTorch."""
+"""Converts PyTorch models to opwright programs with parameters, which run without PyTorch."""

@@ -1,4 +1,4 @@
-"""Dynamic dimensions of a model's inputs, and the model's conditions on them."""
+"""Dynamic dimensions of model inputs, and the conditions that the model sets on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Dimensions:
     arguments : mapping
         Example inputs by the argument of ``forward``.
     dynamic : object
-        True, or ``dynamic_shapes`` of `torch.export`, also with strings.
+        True, or ``dynamic_shapes`` of `torch.export`, which can also contain strings.
     """
 
     def __init__(self, arguments: Mapping[str, Any], dynamic: Any) -> None:
@@ -63,22 +63,23 @@ class Dimensions:
         return {name: spelled.get(name, _each(v, None)) for name, v in arguments.items()}
 
     def conditions(self, shapes: Mapping[str, Any], graph: Graph) -> list[Any]:
-        """Return the conditions on sizes: given bounds, and guards of the model.
+        """Return the conditions on sizes: the given bounds and the guards of the model.
 
-        Guards of PyTorch's own code, such as for strides, are skipped, because they do not affect
-        results. Guards against a size of 1 are skipped, too: they rarely affect results.
+        Guards of PyTorch's own code, for example on strides, are skipped, because they do not
+        affect results. Guards against a size of 1 are skipped because they rarely affect results.
 
         Parameters
         ----------
         shapes : mapping
             The shapes of the feeds.
         graph : Graph
-            The captured one.
+            The captured graph.
 
         Raises
         ------
         SettingError
-            If the model converts a size to a float, which the graph stores for the example only.
+            If the model converts a size to a float, since the graph stores its value for the
+            example inputs.
         """
         symbols: dict[str, sympy.Expr] = {}
         found: list[Any] = []
@@ -93,8 +94,8 @@ class Dimensions:
             size = shapes[feed][axis]
             if isinstance(as_size(size), int):
                 raise SettingError(
-                    f"to_program: dimension {axis} of {feed} is {size} for this model, got "
-                    f"dynamic={name!r}; leave it out of dynamic="
+                    f"to_program: dimension {axis} of {feed} must be {size} for this "
+                    f"model, got dynamic={name!r}; remove it from dynamic="
                 )
             expr = size.node.expr
             if isinstance(name, str):
@@ -117,7 +118,7 @@ class Dimensions:
 
 
 def _each(value: Any, dim: Any) -> Any:
-    """Return one kind of dimension for every axis, in the structure of `torch.export`."""
+    """Return the same kind of dimension for every axis, in the structure of `torch.export`."""
     if isinstance(value, torch.Tensor):
         return None if dim is None else dict.fromkeys(range(value.ndim), dim)
     if isinstance(value, dict):
@@ -141,7 +142,7 @@ def _bounds(expr: sympy.Expr, dim: Any) -> Iterator[Any]:
 
 
 def _refuse_floats(env: Any, shapes: Mapping[str, Any], graph: Graph) -> None:
-    """Refuse floats computed from sizes, since the graph stores their values for the example."""
+    """Refuse floats computed from sizes, since the graph stores their values as constants."""
     for guard in env.guards:
         expr = guard.expr
         made = [part for part in sympy.preorder_traversal(expr) if isinstance(part, _FLOATS)]
@@ -163,7 +164,7 @@ def _refuse_floats(env: Any, shapes: Mapping[str, Any], graph: Graph) -> None:
 
 
 def _line(guard: Any, graph: Graph) -> str:
-    """Return the line of the model that converts a size to a number, or uses it."""
+    """Return the model's source line that converts a size to a number or uses the number."""
     place = guard.sloc.framework_loc
     if not _is_within(place):
         return (

@@ -1,4 +1,4 @@
-"""From a model to a captured graph, by `torch.export`."""
+"""Captures the graph of a model with `torch.export`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ aten = torch.ops.aten
 
 
 class Exported(NamedTuple):
-    """A captured graph with the names of its inputs and outputs."""
+    """A captured graph, with the names of its inputs and outputs."""
 
     captured: Captured
-    tensors: dict[int, tuple[str, torch.Tensor]]  # parameters, buffers, constants, by input
-    feeds: dict[int, str]  # the other inputs
-    results: list[str]  # of the captured outputs
-    state: dict[str, str]  # the tensor of each name in state_dict()
+    tensors: dict[int, tuple[str, torch.Tensor]]  # parameters, buffers and constants, by input
+    feeds: dict[int, str]  # other inputs
+    results: list[str]  # names of the captured outputs
+    state: dict[str, str]  # the tensor for each name in state_dict()
     conditions: list[Any]  # conditions on sizes
 
 
@@ -48,7 +48,7 @@ def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable:
         module = program.graph_module
         feeds = dict(_name_feeds(program, list(parameters)))
         for node in _placeholders(module):
-            if node.name not in tensors and node.name not in feeds:  # its value is in the graph
+            if node.name not in tensors and node.name not in feeds:  # stored in the graph
                 module.graph.erase_node(node)
         results = _own_results(program)
         _show_values(module)
@@ -85,8 +85,9 @@ def _check_named(given: Iterable[str], parameters: Iterable[str]) -> None:
     for name in given:
         if name not in parameters:
             raise SettingError(
-                "to_program: with dynamic=, example_inputs must be arguments that forward names, "
-                f"got {name!r}, which is one of **; there are {', '.join(parameters)}"
+                "to_program: with dynamic=, example_inputs must be named arguments of "
+                f"forward, got {name!r}, which belongs to **; there are "
+                f"{', '.join(parameters)}"
             )
 
 
@@ -95,7 +96,7 @@ def _placeholders(module: GraphModule) -> list[Node]:
 
 
 def _first_names(model: torch.nn.Module) -> dict[int, str]:
-    """Return the name of each parameter and buffer by identity; the first name if tied."""
+    """Return the name of each parameter and buffer by identity, and the first name if tied."""
     names: dict[int, str] = {}
     for owned in (model.named_parameters, model.named_buffers):
         for name, tensor in owned(remove_duplicate=False):
@@ -106,7 +107,7 @@ def _first_names(model: torch.nn.Module) -> dict[int, str]:
 def _take_tensors(
     program: ExportedProgram, model: torch.nn.Module, names: Mapping[int, str]
 ) -> dict[str, tuple[str, torch.Tensor]]:
-    """Return name and value of placeholders that are not fed; the first name if tied."""
+    """Return names and values of unfed placeholders; tied tensors get their first name."""
     signature = program.graph_signature
     nodes = {node.name: node for node in _placeholders(program.graph_module)}
     found: dict[str, tuple[str, torch.Tensor]] = {}
@@ -126,7 +127,7 @@ def _take_tensors(
 
 
 def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) -> torch.Tensor:
-    """Return the model's own tensor, whose identity reveals ties, or the program's constant."""
+    """Return the tensor of the model, whose identity reveals ties, or a constant of the program."""
     owner, _, name = target.rpartition(".")
     try:
         value = getattr(model.get_submodule(owner), name)
@@ -136,7 +137,7 @@ def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) 
 
 
 def _name_feeds(program: ExportedProgram, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the placeholder and the name of each fed tensor: an argument, and a path in it."""
+    """Yield the placeholder and name of each fed tensor; a name is an argument and a path in it."""
     inputs = [s for s in program.graph_signature.input_specs if s.target is None]
     placed = [s for s in inputs if s.kind.name == "USER_INPUT"]
     for path, given in zip(_paths(program.call_spec.in_spec), placed, strict=True):
@@ -144,8 +145,8 @@ def _name_feeds(program: ExportedProgram, arguments: Sequence[str]) -> Iterator[
             continue
         if not isinstance(given.arg, TensorArgument):
             raise SettingError(
-                f"to_program: example_inputs must be tensors, got {given.arg} for {path}; leave "
-                "numbers out of dynamic="
+                f"to_program: example_inputs must be tensors, got {given.arg} for {path}; "
+                "remove numbers from dynamic="
             )
         kind, *rest = map(key_text, path)
         first = (
@@ -169,7 +170,7 @@ def key_text(key: Any) -> str:
 
 
 def _own_results(program: ExportedProgram) -> list[str]:
-    """Copy each returned tensor so that none shares memory; return the names."""
+    """Copy returned tensors so that none of them share memory, and return their names."""
     graph = program.graph_module.graph
     paths = [
         ".".join(["output"] * (not _is_named(path)) + [*map(key_text, path)])
@@ -184,8 +185,8 @@ def _own_results(program: ExportedProgram) -> list[str]:
         if not isinstance(value, Node) or not isinstance(value.meta["val"], torch.Tensor):
             shown = value.meta["val"] if isinstance(value, Node) else value
             raise SettingError(
-                f"to_program: the model must return tensors, got {name}={shown!r}; leave it out of "
-                "the results of forward"
+                f"to_program: the model must return tensors, got {name}={shown!r}; remove "
+                "it from the results of forward"
             )
         with graph.inserting_before(output):
             copied = graph.call_function(aten.clone.default, (value,))
@@ -202,7 +203,7 @@ def _is_named(path: Sequence[Any]) -> bool:
 
 
 def _show_values(module: GraphModule) -> None:
-    """Set each node's example value as Dynamo does, including nested graphs."""
+    """Set the example value of each node as Dynamo does, also in nested graphs."""
     for part in module.modules():
         if isinstance(part, GraphModule):
             for node in part.graph.nodes:

@@ -1,4 +1,4 @@
-"""`to_program` and `to_state_dict`: PyTorch models as programs of opwright."""
+"""`to_program` and `to_state_dict`, which convert PyTorch models to opwright programs and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_torch.programs.exporting import Exported, export
 from opwright_torch.translate import Declined, Translated, translate
 
 NOTE: Final = "state_dict"
-"""The note of a program with the variable of each name in ``model.state_dict()``."""
+"""The program note that maps names in ``model.state_dict()`` to variables."""
 
 
 @suggest_arguments
@@ -27,25 +27,26 @@ def to_program(
     *,
     trainable: bool | None = None,
 ) -> LoadedProgram:
-    """Convert a PyTorch model to a program of opwright, with a copy of its parameters.
+    """Convert a PyTorch model to an opwright program with a copy of its parameters.
 
-    The program does not need PyTorch: it can be called, saved by ``save``, loaded by
-    `opwright.load`, and compiled for other devices in processes without it.
+    The program does not need PyTorch. In processes without PyTorch it can be called, saved by
+    ``save``, loaded by `opwright.load`, and compiled for other devices.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Captured in its current mode: ``model.eval()`` for inference. In training mode dropout is
-        active and batch normalization updates its statistics; calls of the result run inference in
-        either case.
+        It is captured in its current mode; call ``model.eval()`` for inference. In training mode,
+        dropout is active and batch normalization updates its statistics. Calls of the result run
+        inference in both cases.
     example_inputs : tuple or dict
-        Arguments of ``forward``, by position or by name. Tensors are fed by the argument's name, or
-        by their path in a list or dict, ``"states.0"``; other values become constants.
+        Arguments of ``forward``, by position or by name. Tensors are fed by argument name, or by
+        their path in a list or dict, such as ``"states.0"``. Other values become constants.
     dynamic : bool, dict, tuple or list, optional
-        The dimensions that differ between calls, as ``dynamic_shapes`` of `torch.export.export`,
-        for some of the inputs: ``{"x": {0: "batch", 1: Dim("n", max=512)}}``. A string is also
-        allowed: a dimension without bounds, equal in all places. True: every dimension that the
-        model does not fix. Default: none.
+        The dimensions that differ between calls, in the form of ``dynamic_shapes`` of
+        `torch.export.export`, for some of the inputs: ``{"x": {0: "batch", 1: Dim("n",
+        max=512)}}``. A string is a dimension without bounds; dimensions with the same string are
+        equal. True means every dimension that the model does not fix. By default all dimensions are
+        fixed.
     trainable : bool, optional
         Whether parameters that require gradients become trainable parameters of the program.
         Default: ``model.training``.
@@ -53,25 +54,26 @@ def to_program(
     Returns
     -------
     LoadedProgram
-        Its results are named by the keys of a dict or ``ModelOutput``, ``"output"`` for one tensor,
-        ``"output.0"`` for the first of several. An input that the model writes, such as a cache, is
-        written by plans compiled with it in ``writes``; its new value is a result, too. A result
-        with the name of an input has the suffix ``".new"``.
+        Its results are named after the keys of a dict or ``ModelOutput``. A single tensor is named
+        ``"output"``, and the first of several is named ``"output.0"``. An input that the model
+        writes, such as a cache, is written by plans that are compiled with it in ``writes``; its
+        new value is also a result. A result with the name of an input has the suffix ``".new"``.
 
     Raises
     ------
     OperatorNotFoundError
         For operators without a counterpart in opwright; the message lists all of them.
     SettingError
-        For inputs and results that are not tensors, and dimensions that the model fixes.
+        For inputs and results that are not tensors, and for dynamic dimensions that the model
+        fixes.
     Exception
         Errors of `torch.export.export`, if it cannot capture the model.
 
     Notes
     -----
-    A dimension is captured for sizes of at least 2. Size 1 runs the same graph, even if the model's
-    code would differ. Other conditions of the model are checked for each new shape: ``reshape``
-    fails if one is violated.
+    A dimension is captured for sizes of at least 2. Size 1 runs the same graph, even if the code of
+    the model would behave differently. Other conditions of the model are checked for each new
+    shape: ``reshape`` fails if a condition is violated.
     """
     if not isinstance(model, torch.nn.Module):
         raise SettingError(
@@ -110,7 +112,7 @@ def _translate(exported: Exported, is_trained: bool) -> Translated:
 
 
 def _finish(exported: Exported, translated: Translated) -> list[str]:
-    """Name the results, and append writes of mutated inputs; return the names of the results."""
+    """Name the results and append writes of mutated inputs; return the result names."""
     program = translated.program
     block = program.global_block()
     fetches = []
@@ -140,7 +142,7 @@ def _fill_scope(exported: Exported, translated: Translated) -> ow.Scope:
 
 
 def _refusal(declined: list[Declined]) -> str:
-    """Return one line per operator and reason, with the model's lines that use it."""
+    """Return one line per operator and reason, followed by the model lines that use it."""
     places: dict[str, dict[str, None]] = {}
     for node, reason in declined:
         lines = (node.meta.get("stack_trace") or "").rstrip().splitlines()
@@ -159,17 +161,17 @@ def to_state_dict(loaded: LoadedProgram) -> dict[str, torch.Tensor]:
     Parameters
     ----------
     loaded : LoadedProgram
-        May have been saved and loaded, or trained.
+        The program, which may have been saved and loaded, or trained.
 
     Returns
     -------
     dict of str to torch.Tensor
-        The names of ``model.state_dict()`` with copies of the values; tied parameters share one.
+        The names of ``model.state_dict()`` with copies of the values; tied parameters share a copy.
 
     Raises
     ------
     SettingError
-        For a program not created by `to_program`.
+        For a program that was not created by `to_program`.
     """
     names = getattr(loaded, "notes", {}).get(NOTE)
     if not isinstance(names, Mapping):

@@ -1,1 +1,1 @@
-"""Whole training steps: forward, backward and the update by PyTorch's optimizer, in one plan."""
+"""Training steps in one plan: forward, backward and the update of a PyTorch optimizer."""

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import opwright as ow
 
 Number = Any
-"""A float, or a Variable, float64 [1], for options that change between steps."""
+"""A float, or a float64 Variable [1] for an option that changes between steps."""
 
 
 class Item(NamedTuple):
-    """One parameter.
+    """One parameter with its gradient and optimizer state.
 
     Attributes
     ----------
     param, grad : Variable
     state : mapping of str to Variable
-        The optimizer's states, in the shape of the parameter.
+        The optimizer states, in the shape of the parameter.
     place : int
         Index of the parameter in vectors with one number per parameter.
     """
@@ -32,7 +32,7 @@ class Item(NamedTuple):
 
 @dataclass
 class Group:
-    """Parameters with their options, in the program that receives their updates.
+    """Parameters with shared options, in the program to which their updates are appended.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class Group:
     steps : Variable, optional
         float64 [n], the number of this step for each parameter.
     fresh : Variable, optional
-        float64 [n], 1 for a parameter without a state yet, else 0.
+        float64 [n], 1 for a parameter that does not have a state yet, otherwise 0.
     is_finite : Variable, optional
-        A bool: whether to update. Without it updates are unconditional.
+        A bool that enables the update; without it, updates are unconditional.
     """
 
     items: Sequence[Item]
@@ -68,19 +68,19 @@ class Group:
         return name in self.nonzero
 
     def is_fixed(self, *numbers: Number) -> bool:
-        """Whether an operator with these numbers as attributes may update parameters.
+        """Return whether an operator with these numbers as attributes can update parameters.
 
         Steps that may be skipped need the old values, which an operator would overwrite.
         """
         return self.is_finite is None and all(isinstance(number, float) for number in numbers)
 
     def pieces(self, vector: ow.Variable) -> Sequence[ow.Variable]:
-        """Return the elements of a vector, each [1]."""
+        """Return the elements of a vector as Variables of shape [1]."""
         (n,) = vector.shape or (1,)
         return [vector] if n == 1 else ow.ops.split(vector, axis=0, num=n)
 
     def cast(self, number: Number, item: Item) -> Number:
-        """Return a number in the dtype of a parameter, [] for a scalar parameter."""
+        """Return a number in the dtype of a parameter; its shape is [] for a scalar parameter."""
         if isinstance(number, float):
             return number
         is_scalar = not item.param.shape
@@ -92,7 +92,7 @@ class Group:
         return self._casts[key]
 
     def gradient(self, item: Item, decays: bool = True) -> ow.Variable:
-        """Return the gradient to minimize, including weight decay."""
+        """Return the gradient of the minimized objective, including weight decay."""
         grad = -item.grad if self.flags["maximize"] else item.grad
         if decays and self.has("weight_decay"):
             grad = grad + item.param * self.cast(self.number("weight_decay"), item)
@@ -107,13 +107,13 @@ class Group:
         states: Mapping[str, ow.Variable] | None = None,
         rate: ow.Variable | None = None,
     ) -> None:
-        """Append an optimizer of opwright-std, which writes parameter and states in place."""
+        """Append an opwright-std optimizer, which updates parameter and states in place."""
         rate = self.number("lr") if rate is None else rate
         inputs = {"param": item.param, "grad": grad, "learning_rate": rate, **(states or {})}
         item.param.block.append_op(op_type, inputs=inputs, attrs=attrs)
 
     def write(self, variable: ow.Variable, value: ow.Variable) -> None:
-        """Append the update of a parameter or state, unless the step is skipped."""
+        """Append the update of a parameter or state; it has no effect in a skipped step."""
         write(variable, value, self.is_finite)
 
 

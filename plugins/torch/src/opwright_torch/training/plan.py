@@ -1,4 +1,4 @@
-"""Runs a training step for given sizes: loss, gradients and update in one plan."""
+"""Runs a training step for given sizes, with loss, gradients and update in one plan."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _pointer_of: Final = torch.Tensor.data_ptr
 
 
 class StepPlan(Forward):
-    """Computes a loss, its gradients, and the optimizer's updates.
+    """Computes a loss, its gradients, and the optimizer updates.
 
-    With gradient accumulation there is a second plan for the steps before an update.
+    With gradient accumulation, a second plan runs the steps without an update.
     """
 
     kind = "training step"
@@ -47,7 +47,7 @@ class StepPlan(Forward):
         self._pick_updated = pick(list(self._inputs.values()))
 
     def _updated(self) -> dict[int, int]:
-        """Return the updated inputs of the graph, by their index in the optimizer."""
+        """Return the updated graph inputs, by their index in the optimizer."""
         loss = self.draft.program.global_block().var(self.draft.results[self.job.loss])
         names = reached(self.draft, [loss])
         places = self._trainer.state.places
@@ -59,8 +59,9 @@ class StepPlan(Forward):
         _check_layout(self._trainer.state.parameters[place] for place in updated)
         if not updated:
             raise SettingError(
-                "train_step: the loss must depend on a parameter of the optimizer, got none; pass "
-                "model.parameters() to the optimizer, and let some require gradients"
+                "train_step: the loss must depend on a parameter of the optimizer that "
+                "requires gradients, got none; pass model.parameters() to the optimizer, and "
+                "unfreeze some of them"
             )
         return dict(sorted(updated.items()))
 
@@ -69,7 +70,7 @@ class StepPlan(Forward):
         trainer = self._trainer
         trainer.check(self._pick_updated(args))
         pointers = list(map(_pointer_of, self._pick_written(args)))
-        if pointers != self._pointers:  # after ``parameter.data = x``, which nothing else detects
+        if pointers != self._pointers:  # ``parameter.data = x`` is only detected here
             self.kept.refresh()
             self._pointers = pointers
         if not self._is_current():
@@ -84,7 +85,7 @@ class StepPlan(Forward):
         return values
 
     def _is_current(self) -> bool:
-        """Whether the optimizer has the same tensors, and options that this plan supports."""
+        """Return whether the optimizer has the same tensors and options this plan supports."""
         state = self._trainer.state
         if self._signature is not state.signature or self._states is None:
             return False
@@ -117,7 +118,7 @@ class StepPlan(Forward):
         return self._compile(self.draft.results, updates.varying)
 
     def _rows(self, block: ow.Block) -> ow.Variable | None:
-        """Return the first tensor of the batch with an axis."""
+        """Return the first tensor of the batch that has an axis."""
         fed = [block.var(name) for name in self.draft.feeds[: len(self.job.fed)]]
         return next((variable for variable in fed if variable.shape), None)
 

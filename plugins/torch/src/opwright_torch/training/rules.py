@@ -1,7 +1,7 @@
-"""PyTorch's optimizers as rules: states per parameter, and updates as operators.
+"""Rules for PyTorch optimizers: the states per parameter, and the updates as operators.
 
 Each formula follows the class in ``torch.optim``: first the sign of ``maximize``, then weight
-decay. An operator of opwright-std replaces it if it computes the same.
+decay. An opwright-std operator replaces a formula if both compute the same result.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Rule(NamedTuple):
     Attributes
     ----------
     numbers : tuple of str
-        Numeric options; a plan reads those that change. ``beta1`` and ``beta2`` come from
+        Numeric options; a plan reads options that change. ``beta1`` and ``beta2`` come from
         ``betas``.
     flags : tuple of str
         Options that determine the operators of a plan.
     states : callable
-        Returns, for options, the optimizer's states in the shape of a parameter, with initial
-        values.
+        Returns the optimizer states in the shape of a parameter, with initial values, for given
+        options.
     counts : bool
-        Whether it counts steps.
+        Whether the optimizer counts steps.
     append : callable
         Appends the updates of a group to a program.
     """
@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 
 
 def find_rule(optimizer: torch.optim.Optimizer) -> Rule | None:
-    """Return the rule of an optimizer; None for classes without one, including subclasses."""
+    """Return the rule of an optimizer class, or None for other classes, including subclasses."""
     return RULES.get(type(optimizer))
 
 
@@ -71,7 +71,7 @@ def _momentum(group: Group) -> None:
             attrs = {"mu": mu, "nesterov": bool(nesterov)}
             group.update("momentum", item, group.gradient(item), attrs, states)
         return
-    if is_damped:  # the first gradient is not damped
+    if is_damped:  # dampening does not apply to the first gradient
         shares = group.pieces(1 - group.number("dampening") * (1 - group.fresh))
     for item in group.items:
         grad = group.gradient(item)

@@ -1,4 +1,4 @@
-"""The loss scale of a ``torch.amp.GradScaler``, read and updated by a plan."""
+"""The loss scale of a ``torch.amp.GradScaler``, which a plan reads and updates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPTIONS: Final = ("_growth_factor", "_backoff_factor", "_growth_interval")
 
 
 class Scaling:
-    """The tensors of a GradScaler in a scope that borrows them.
+    """The tensors of a GradScaler, borrowed by a scope.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Scaling:
             scope.var(name).borrow(options[i : i + 1])
 
     def read(self) -> None:
-        """Share the scaler's current tensors with the scope."""
+        """Share the current tensors of the scaler with the scope."""
         scaler = self._scaler
         if scaler._scale is None:
             scaler._lazy_init_scale_growth_tracker(torch.device("cpu"))
@@ -59,7 +59,7 @@ class Scaling:
         return scaled
 
     def unscale(self, grads: list[ow.Variable]) -> tuple[list[ow.Variable], ow.Variable]:
-        """Append the unscaled gradients; return them, and whether all are finite."""
+        """Append the unscaled gradients; return them, and whether all of them are finite."""
         wide = ow.ops.cast(grads[0].block.var(_FACTOR), dtype="float64")
         inverse = ow.ops.cast(ow.ops.reciprocal(wide), dtype="float32")
         parts = [ow.ops.all(ow.ops.isfinite(grad)) for grad in grads]
@@ -67,7 +67,7 @@ class Scaling:
         return [grad * ow.ops.cast(inverse, dtype=grad.dtype) for grad in grads], is_finite
 
     def append_change(self, is_finite: ow.Variable) -> None:
-        """Append the factor and the count of the next step."""
+        """Append the update of the scale factor and growth count for the next step."""
         factor, count, *options = map(is_finite.block.var, self.names)
         growth, backoff, interval = (ow.ops.reshape(option, shape=[]) for option in options)
         wide = ow.ops.cast(factor, dtype="float64")

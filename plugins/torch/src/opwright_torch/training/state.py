@@ -1,4 +1,4 @@
-"""States and options of a PyTorch optimizer as variables in a scope of plans."""
+"""States and options of a PyTorch optimizer as variables in a plan scope."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Signature = tuple[Any, ...]
 
 
 class State:
-    """The tensors of an optimizer in a scope that borrows them, and its options as numbers.
+    """The tensors of an optimizer, borrowed by a scope, and its options as numbers.
 
-    Plans read the learning rate, and any option after its first change; other options are constants
-    in plans.
+    Plans read the learning rate at each step, and any other option once it has changed; until then,
+    the option is a constant in plans.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ class State:
             self._change(values)
 
     def number_name(self, group: int, name: str) -> str:
-        """Return the variable of an option."""
+        """Return the variable name of an option."""
         return f"optimizer.{group}.{name}"
 
     def state_name(self, index: int, name: str) -> str:
-        """Return the variable of a parameter's optimizer state."""
+        """Return the variable name of an optimizer state of a parameter."""
         return f"optimizer.state.{index}.{name}"
 
     def fixed(self, group: int) -> dict[str, float]:
@@ -85,12 +85,12 @@ class State:
         return frozenset(name for name, value in pairs if value != 0)
 
     def tensors(self, wanted: Iterable[tuple[torch.Tensor, Any]]) -> tuple[torch.Tensor, ...]:
-        """Return the optimizer's states of parameters, each given with its selector."""
+        """Return the optimizer states of parameters that are given with their selectors."""
         states = self.optimizer.state
         return tuple(chain.from_iterable([pick(states[p]) for p, pick in wanted]))
 
     def picker(self, index: int) -> Any:
-        """Return a selector of a parameter's state tensors; None if there are none."""
+        """Return a selector of the state tensors of a parameter, or None if it has no state."""
         names = [*self.names_of(index), *[_STEP] * self.rule.counts]
         if len(names) == 1:
             (name,) = names
@@ -98,9 +98,9 @@ class State:
         return itemgetter(*names) if names else None
 
     def adopt(self, indices: Sequence[int]) -> None:
-        """Share the optimizer's states with the scope; create missing ones."""
+        """Share the optimizer states with the scope, and create missing states."""
         for index in indices:
-            if self.picker(index) is None:  # `state` is a defaultdict, which must not grow
+            if self.picker(index) is None:  # a lookup would add to this defaultdict
                 continue
             parameter = self.parameters[index]
             state = self.optimizer.state[parameter]
@@ -134,7 +134,7 @@ class State:
         return self._homes[index]
 
     def names_of(self, index: int) -> dict[str, float]:
-        """Return the optimizer's states in the shape of a parameter, with initial values."""
+        """Return the optimizer states in the shape of a parameter, with initial values."""
         return self.rule.states(self.optimizer.param_groups[self.group_of(index)])
 
     def _change(self, values: list[Any]) -> None:
@@ -163,7 +163,7 @@ class State:
             self.signature = signature
 
     def _lay_out(self, groups: Sequence[Options]) -> None:
-        """Create the vectors with one number per parameter, and per option of each group."""
+        """Create the vectors with one number per parameter, and the numbers per group option."""
         self.parameters = [p for group in groups for p in group["params"]]
         _check_parameters(self.parameters)
         self._homes = [g for g, group in enumerate(groups) for _ in group["params"]]
@@ -186,18 +186,18 @@ class State:
 
 
 def _check_options(groups: Iterable[Options]) -> None:
-    """Raise SettingError for options that have no meaning in a plan on the host."""
+    """Raise SettingError for options that do not apply to a plan on the host."""
     for group in groups:
         for name in _REFUSED:
             if group.get(name):
                 raise SettingError(
-                    f"train_step: {name} must be False, got {name}={group[name]!r}; it has no "
-                    "meaning inside a plan on the host: leave it out"
+                    f"train_step: {name} must be False, got {name}={group[name]!r}; omit "
+                    "it, since it does not apply to a plan on the host"
                 )
 
 
 def _check_parameters(parameters: Iterable[torch.Tensor]) -> None:
-    """Raise SettingError for parameters that no plan on the host updates."""
+    """Raise SettingError for parameters that a plan on the host cannot update."""
     for parameter in parameters:
         if parameter.device.type != "cpu" or not parameter.is_floating_point():
             raise SettingError(

@@ -1,4 +1,4 @@
-"""`train_step`: a PyTorch model, loss and optimizer as one function of a batch."""
+"""`train_step`, which turns a PyTorch model, loss and optimizer into one function of a batch."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ WORLD: Final = "world"
 """The group of all processes."""
 
 _NO_LOSS: Final = (
-    "train_step: the loss must be one number that depends on a parameter which requires gradients, "
-    "got none; return a mean or a sum, from a model without a loss as a tensor, or as the "
-    "attribute or the key 'loss', and unfreeze a parameter"
+    "train_step: the loss must be one number that depends on a parameter with "
+    "requires_grad, got none; return a mean or a sum (with loss=None as a tensor, or as "
+    "the attribute or key 'loss'), and unfreeze a parameter"
 )
 _NUMBERS: Final[Iterator[int]] = count()
 
 
 class TrainStep:
-    """The result of `train_step`: ``step(*batch)`` trains, and returns the loss.
+    """The result of `train_step`; ``step(*batch)`` trains on a batch and returns the loss.
 
     Attributes
     ----------
     optimizer : torch.optim.Optimizer
     trainer : Trainer
     compiled : callable
-        Computes a step, from `torch.compile`.
+        The result of `torch.compile` that computes a step.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class TrainStep:
         Parameters
         ----------
         *batch, **named
-            Arguments of the model; if there is a loss, the last positional one is the target.
+            Arguments of the model; if a loss is given, the last positional argument is the target.
         """
         if not torch.is_grad_enabled():
             if torch.is_inference_mode_enabled():
                 raise SettingError(
-                    "train_step: a step must not run within torch.inference_mode(), got a call of "
-                    "one; leave the block, or use torch.no_grad() there"
+                    "train_step: a step must not run within torch.inference_mode(), got "
+                    "such a call; leave the block, or use torch.no_grad() there"
                 )
             with torch.enable_grad():
                 return self(*batch, **named)
@@ -95,7 +95,7 @@ class TrainStep:
             raise
         if loss is None:
             raise SettingError(_NO_LOSS)
-        self.optimizer._opt_called = True  # schedulers check whether there was a step
+        self.optimizer._opt_called = True  # schedulers check whether a step was made
         return loss
 
     def _make_region(self, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Region:
@@ -130,8 +130,8 @@ def _check_graph(captured: Captured) -> None:
             given = node.kwargs.get("sparse", node.args[at] if at < len(node.args) else False)
             if given and node.meta["requires_grad"]:
                 raise SettingError(
-                    f"train_step: gradients must be dense, got {target} with sparse=True; leave "
-                    "sparse out"
+                    f"train_step: gradients must be dense, got {target} with sparse=True; "
+                    "omit sparse"
                 )
 
 
@@ -148,7 +148,7 @@ def train_step(
     data_parallel: bool | str = False,
     options: Mapping[str, Any] | None = None,
 ) -> TrainStep:
-    """Return a training step of a model of PyTorch: forward, backward and update in one plan.
+    """Return a training step of a PyTorch model, with forward, backward and update in one plan.
 
     ::
 
@@ -157,32 +157,34 @@ def train_step(
             loss = step(images, labels)
             scheduler.step()
 
-    Parameters, buffers and the tensors of the optimizer's state remain PyTorch's, and plans write
-    into them: both ``state_dict`` are current after each step, and the next step reads loaded
-    values. Options in ``optimizer.param_groups`` are read at each step. ``.grad`` is neither read
-    nor written.
+    Parameters, buffers and optimizer state remain PyTorch tensors, and plans write into them. Both
+    ``state_dict`` are therefore current after each step, and the next step reads loaded values.
+    Options in ``optimizer.param_groups`` are read at each step. ``.grad`` is neither read nor
+    written.
 
     Parameters
     ----------
     model : torch.nn.Module
-        On the host, its parameters contiguous, float. In one graph for `torch.compile`.
+        A model on the host, with contiguous float parameters, that `torch.compile` captures as one
+        graph.
     loss : callable or None
-        ``loss(model(*inputs), target)`` is called with ``step(*inputs, target)``. None: the model
-        returns its loss, as a tensor, as the attribute or as the key ``"loss"``.
+        ``step(*inputs, target)`` calls ``loss(model(*inputs), target)``. With None, the model
+        returns its loss as a tensor, or as the attribute or key ``"loss"``.
     optimizer : torch.optim.Optimizer
-        SGD, Adam, AdamW, RMSprop or Adagrad of ``torch.optim``, not a subclass; without hooks.
+        SGD, Adam, AdamW, RMSprop or Adagrad of ``torch.optim``; not a subclass, and without hooks.
     accumulate : int, at least 1
-        An update uses the mean gradient of this many steps.
+        The number of steps whose mean gradient an update uses.
     clip_norm : float, > 0, optional
-        Gradients are clipped as by ``torch.nn.utils.clip_grad_norm_`` over all updated parameters.
+        The gradients of all updated parameters are clipped as by
+        ``torch.nn.utils.clip_grad_norm_``.
     clip_value : float, > 0, optional
         Gradients are clipped as by ``torch.nn.utils.clip_grad_value_``.
     scaler : torch.amp.GradScaler, optional
         Scales the loss; its factor and skipped steps are part of the plan.
     data_parallel : bool or str
-        True or the name of a group of processes, by opwright-dist: gradients are averaged over
-        them, and batches must have equal shapes in each step. All processes call this, and start
-        with the parameters and buffers of the first.
+        True or the name of a process group of opwright-dist. Gradients are averaged over its
+        processes, and their batches must have equal shapes in each step. All processes call this
+        function, and start with the parameters and buffers of the first process.
     options : mapping, optional
         The arguments ``passes``, ``fallback``, ``options``, ``deterministic`` and ``lock`` of
         `opwright.Network.compile`.
@@ -190,9 +192,9 @@ def train_step(
     Raises
     ------
     SettingError
-        For arguments of another type or range, and for features that plans do not support.
+        For arguments with an invalid type or range, and for features that plans do not support.
     MissingRequirementError
-        If `data_parallel` is given, and no package connects processes.
+        If `data_parallel` is given and no installed package connects processes.
     """
     _check_model(model, loss)
     rule = _check_optimizer(optimizer)
@@ -213,7 +215,7 @@ def train_step(
 
 
 def _make_function(model: torch.nn.Module, loss: Loss | None) -> Callable[..., Any]:
-    """Return the function to compile, with its own code: Dynamo counts compilations by code."""
+    """Return a function with its own code object, by which Dynamo counts compilations."""
 
     def compute(*batch: Any, **named: Any) -> Any:
         if loss is None:
@@ -249,7 +251,7 @@ def _check_model(model: Any, loss: Any) -> None:
 
 
 def _check_optimizer(optimizer: Any) -> Rule:
-    """Return the rule of an optimizer; SettingError for an unsupported one."""
+    """Return the rule of an optimizer, or raise SettingError if it is unsupported."""
     rule = find_rule(optimizer)
     if rule is None:
         known = ", ".join(kind.__name__ for kind in RULES)
@@ -274,8 +276,8 @@ def _check_bound(name: str, value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise SettingError(
-            f"train_step: {name} must be a number above 0, got {value!r}; leave it out to disable "
-            f"clipping"
+            f"train_step: {name} must be a number above 0, got {value!r}; omit it to "
+            "disable clipping"
         )
     return float(value)
 

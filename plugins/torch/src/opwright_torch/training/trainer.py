@@ -1,4 +1,4 @@
-"""Shared state of all plans of one `train_step`: optimizer, loss scale, gradient sums."""
+"""State shared by all plans of one `train_step`: optimizer, loss scale, gradient sums."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Trainer:
     state : State
         The optimizer state.
     way : Way
-        Processing of gradients before an update.
+        How gradients are processed before an update.
     modules : sequence of torch.nn.Module
         The model, and the loss if it is a module.
 
     Attributes
     ----------
     builds : int
-        Number of plans made.
+        The number of plans that were built.
     parts : list of torch.nn.Module
-        All their submodules.
+        The modules and all their submodules.
     """
 
     builds = 0
@@ -52,7 +52,7 @@ class Trainer:
 
     @property
     def is_last(self) -> bool:
-        """Whether the next step updates parameters."""
+        """Return whether the next step updates parameters."""
         return self._done + 1 == self.way.accumulate
 
     def count(self) -> None:
@@ -60,7 +60,7 @@ class Trainer:
         self._done = (self._done + 1) % self.way.accumulate
 
     def read(self) -> None:
-        """Read changes of schedulers and scalers; refuse hooks, which plans do not call."""
+        """Read changes by schedulers and scalers; refuse hooks, which plans do not call."""
         if any(self._hooks):
             self._refuse_hooks()
         self.state.read()
@@ -68,12 +68,13 @@ class Trainer:
             self.way.scaling.read()
 
     def check(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Raise SettingError for hooks of parameters, whose gradients stay inside of a plan."""
+        """Raise SettingError for parameter hooks, since gradients exist only inside a plan."""
         if any(map(_hooks_of, parameters)) or any(map(_late_hooks_of, parameters)):
             (first, *_) = (p for p in parameters if _hooks_of(p) or _late_hooks_of(p))
             raise SettingError(
-                f"train_step: parameters must have no hooks, got one on {list(first.shape)}; "
-                "gradients stay inside the plan: remove the hook"
+                "train_step: parameters must not have hooks, got a hook on "
+                f"{list(first.shape)}; remove it, since gradients exist only inside the "
+                "plan"
             )
 
     def _refuse_hooks(self) -> None:
@@ -81,17 +82,17 @@ class Trainer:
             for name, part in module.named_modules():
                 if part._backward_hooks or part._backward_pre_hooks:
                     raise SettingError(
-                        "train_step: modules must have no backward hooks, got one on "
-                        f"{name or type(part).__name__!r}; gradients stay inside the plan: remove "
-                        "the hook"
+                        "train_step: modules must not have backward hooks, got a hook on "
+                        f"{name or type(part).__name__!r}; remove it, since gradients "
+                        "exist only inside the plan"
                     )
         raise SettingError(
-            "train_step: the optimizer must have no hooks of its step, got one; nothing calls "
-            "optimizer.step: do it after each step, and remove the hook"
+            "train_step: the optimizer must not have step hooks, got one; optimizer.step "
+            "is never called, so remove the hook and call its code after each step"
         )
 
     def lend_sums(self, indices: Iterable[int]) -> None:
-        """Add gradient sums to the scope, initially zeros."""
+        """Add gradient sums, initialized to zeros, to the scope."""
         if self.way.accumulate == 1:
             return
         for index in indices:

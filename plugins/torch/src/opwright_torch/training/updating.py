@@ -17,18 +17,18 @@ PROCESSES: Final = "opwright_nn.processes"
 
 
 class Way(NamedTuple):
-    """Processing of gradients before an update.
+    """How gradients are processed before an update.
 
     Attributes
     ----------
     accumulate : int
-        Number of steps to average.
+        The number of steps to average.
     clip_norm, clip_value : float or None
-        Bounds of the total norm and of each element.
+        The bounds of the total norm and of each element.
     scaling : Scaling or None
         The loss scaling.
     group : str
-        The processes over which they are averaged; "" for this one only.
+        The processes over which gradients are averaged; "" for this process only.
     """
 
     accumulate: int
@@ -44,7 +44,7 @@ def find_processes() -> Any:
     Raises
     ------
     MissingRequirementError
-        If no installed package does.
+        If no installed package connects processes.
     """
     found = sorted(scan(group=PROCESSES), key=lambda point: point.name)
     if not found:
@@ -56,22 +56,23 @@ def find_processes() -> Any:
 
 
 def sum_name(index: int) -> str:
-    """Return the variable that accumulates a parameter's gradient."""
+    """Return the name of the variable that accumulates the gradient of a parameter."""
     return f"optimizer.sum.{index}"
 
 
 class Updates:
-    """Writes the rest of a training step after a loss.
+    """Appends the rest of a training step after the loss.
 
     Parameters
     ----------
     loss : Variable
     parameters : mapping of int to Variable
-        The updated ones, by their index in the optimizer.
+        The updated parameters, by their index in the optimizer.
     state : State
     way : Way
     rows : Variable, optional
-        Its first dimension is the number of examples, equal in all processes.
+        A tensor whose first dimension is the number of examples, which must be equal in all
+        processes.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Updates:
         self._declared: list[str] = []
 
     def append(self, is_last: bool) -> None:
-        """Append all operators; before the last accumulated step, only the gradient sums."""
+        """Append all operators, or only the gradient sums for a step without an update."""
         way = self._way
         if way.scaling is not None:
             way.scaling.declare(self._block)
@@ -102,7 +103,7 @@ class Updates:
 
     @property
     def varying(self) -> list[str]:
-        """The variables in the scope, besides parameters, that the program reads."""
+        """The variables in the scope, other than parameters, that the program reads."""
         read = {name for op in self._block.ops for name in op.input_names()}
         return [name for name in self._declared if name in read]
 
@@ -166,7 +167,7 @@ class Updates:
             state.rule.append(Group(items, numbers, nonzero, flags, steps, fresh, is_finite))
 
     def _count_steps(self, is_finite: ow.Variable | None) -> tuple[Any, Any]:
-        """Append the step count; return it, and the parameters without a state."""
+        """Append the step count; return it, and which parameters do not have a state."""
         state = self._state
         groups = {state.group_of(index) for index in self._parameters}
         is_damped = any("dampening" in state.nonzero(group) for group in groups)
@@ -192,7 +193,7 @@ class Updates:
 
 
 def _clip_norm(grads: list[ow.Variable], bound: float) -> list[ow.Variable]:
-    """Append gradients times ``min(1, bound / (norm + 1e-6))``, with the total norm."""
+    """Append the gradients times ``min(1, bound / (norm + 1e-6))``; norm is the total norm."""
     dtypes = {grad.dtype for grad in grads}
     norms = [ow.ops.norm(grad) for grad in grads]
     if len(dtypes) > 1:

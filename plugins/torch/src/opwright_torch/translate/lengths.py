@@ -1,4 +1,4 @@
-"""Shapes of Variables during translation, with lengths unknown before a run."""
+"""Shapes of Variables during translation, including lengths that are unknown before a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def open_shape(shape: Sequence[Any]) -> list[int]:
 
 
 class Lengths:
-    """Tracks symbolic shapes of Variables, and writes the computation of a `Size`.
+    """Tracks symbolic shapes of Variables, and appends the operators that compute a `Size`.
 
     Parameters
     ----------
@@ -32,26 +32,28 @@ class Lengths:
     def __init__(self, block: ow.Block, op: Op) -> None:
         self._block, self._op = block, op
         self._shapes: dict[str, Sequence[Any]] = {}
-        self._places: dict[Any, tuple[ow.Variable, int]] = {}  # the axis that has a length
+        self._places: dict[Any, tuple[ow.Variable, int]] = {}  # the axis that has each length
         self._numbers: dict[Any, ow.Variable] = {}
 
     def shape(self, x: ow.Variable) -> list[Any]:
-        """Return a shape, with a `Size` for unknown lengths; ShapeError without a shape."""
+        """Return a shape, with a `Size` for unknown lengths; ShapeError if the shape is unknown."""
         shape = list(x.shape or ())
         if -1 not in shape:
             return shape
         known = self._shapes.get(x.name, ())
         if len(known) != len(shape):
-            raise ShapeError(f"the lengths of a result must follow from the inputs', got {x}")
+            raise ShapeError(
+                f"the lengths of a result must follow from the lengths of the inputs, got {x}"
+            )
         return [other if dim < 0 else dim for dim, other in zip(shape, known)]
 
     def set(self, x: ow.Variable, shape: Sequence[Any]) -> None:
-        """Record the shape of a Variable, including lengths unknown in the Program."""
+        """Record the shape of a Variable, including lengths that the Program does not know."""
         x.shape = open_shape(shape)
         self._shapes[x.name] = shape
 
     def take(self, x: ow.Variable, shape: list[Any]) -> bool:
-        """Return whether a result has a shape, and record it."""
+        """Return whether a result can have a shape, and record it."""
         given = list(x.shape or ())
         if -1 not in given and not has_size(shape):
             return given == shape
@@ -68,12 +70,12 @@ class Lengths:
                 self._places.setdefault(dim.expr, (x, axis))
 
     def number(self, size: Size) -> ow.Variable:
-        """Return the Variable of a size, int64 of shape []."""
+        """Return the Variable of a size, an int64 scalar."""
         return self._compute(size.expr, lambda: write_size(size.expr, self._op, self._find_symbol))
 
     def _compute(self, expr: Any, write: Callable[[], ow.Variable]) -> ow.Variable:
         held = self._numbers.get(expr)
-        if held is None or self._block.find_var(held.name) is not held:  # it may be undone
+        if held is None or self._block.find_var(held.name) is not held:  # can be rolled back
             held = self._numbers[expr] = write()
         return held
 
@@ -82,13 +84,13 @@ class Lengths:
 
     def _read(self, symbol: Any) -> ow.Variable:
         if symbol not in self._places:
-            raise ShapeError(f"a length must be the length of an input, got {symbol}")
+            raise ShapeError(f"a symbolic length must be the length of an input axis, got {symbol}")
         x, axis = self._places[symbol]
         cut = self._op("slice", self._op("shape", x), axes=[0], starts=[axis], ends=[axis + 1])
         return self._op("squeeze", cut, axis=[0])
 
     def append(self, proto: Any, inputs: Mapping[str, Any], attrs: dict[str, Any]) -> ow.Operator:
-        """Append an operator, possibly with sizes in attributes."""
+        """Append an operator whose attributes can contain sizes."""
         whole: Any = attrs.get("shape") if proto.type in ("reshape", "expand") else None
         if has_size(whole):
             attrs = {**attrs, "shape": shorten(proto.type, whole, self.shape(inputs["x"]))}
@@ -106,14 +108,14 @@ class Lengths:
             if not has_size(value):
                 continue
             if name not in proto.operands:
-                raise ShapeError(f"{proto.type}: {name} takes only numbers, got {value}")
+                raise ShapeError(f"{proto.type}: {name} must be a number, got {value}")
             items = value if isinstance(value, (list, tuple)) else [value]
             names = [self.number(v).name if isinstance(v, Size) else v for v in items]
             named[name] = names if isinstance(value, (list, tuple)) else names[0]
         return named
 
     def _infer(self, written: ow.Operator, attrs: Mapping[str, Any]) -> None:
-        """Record output shapes of an operator that are unknown in the Program."""
+        """Record the output shapes of an operator that the Program does not know."""
         metas = [self._block.var(name).meta for name in written.output_names()]
         if not any(meta is not None and -1 in meta.shape for meta in metas):
             return
@@ -131,7 +133,7 @@ class Lengths:
             )
             counts = tuple(map(len, outputs))
             inferred = definition.infer(inputs, {**written.attrs, **sizes}, counts)
-        except (OpwrightError, TypeError):  # a rule in C++ accepts only numbers
+        except (OpwrightError, TypeError):  # a shape rule in C++ accepts only numbers
             return
         for names, found in zip(outputs, inferred, strict=True):
             self._shapes.update({name: meta.shape for name, meta in zip(names, found)})
@@ -141,9 +143,9 @@ class Lengths:
         return Meta(tuple(self.shape(variable)), variable.dtype)
 
     def require(self, condition: Any) -> tuple[ow.Variable, ow.Variable]:
-        """Append a reshape of an input that fails if its lengths violate a condition.
+        """Append a reshape of an input that fails in a run if its lengths violate a condition.
 
-        Return the input, and the Variable that replaces it.
+        Return the input and the Variable that replaces it.
         """
         symbol = min(condition.free_symbols, key=str)
         x, axis = self._places[symbol]

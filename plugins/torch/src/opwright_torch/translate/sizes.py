@@ -1,4 +1,4 @@
-"""Sizes unknown before a run: arithmetic on PyTorch's symbols."""
+"""Sizes that are unknown before a run, as arithmetic on PyTorch's symbols."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from opwright.errors import ShapeError
 class Size:
     """A size given by a symbol of PyTorch.
 
-    Two sizes are equal only if they are for every value; `<` is an error if it depends on the
-    value. Decisions of a row are therefore valid for all values.
+    Two sizes are equal only if they are equal for all symbol values, and `<` raises an error if it
+    depends on these values. Decisions of a row are therefore valid for all values.
     """
 
     __slots__ = ("symbol",)
@@ -30,7 +30,7 @@ class Size:
 
     @property
     def expr(self) -> sympy.Expr:
-        """Return the expression in the symbols of shapes."""
+        """The expression in terms of shape symbols."""
         return sympy.expand(self.symbol.node.expr)
 
     def __repr__(self) -> str:
@@ -43,7 +43,7 @@ class Size:
         return self != 0
 
     def __index__(self) -> int:
-        raise ShapeError(f"a number must be known before a run, got the size {self}")
+        raise ShapeError(f"a number must be known before a run, got the symbolic size {self}")
 
     __int__ = __index__
 
@@ -99,7 +99,7 @@ class Size:
 
 def _bare(value: Any) -> Any:
     if not isinstance(value, (int, Size)):
-        raise ShapeError(f"sizes are integers, got {value!r}")
+        raise ShapeError(f"sizes must be integers, got {value!r}")
     return value.symbol if isinstance(value, Size) else value
 
 
@@ -124,7 +124,7 @@ def _decide(holds: Any, fails: Any) -> bool:
         return True
     if statically_known_true(fails):
         return False
-    raise ShapeError(f"it must be known before a run whether {holds}")
+    raise ShapeError(f"a condition must be known before a run, got {holds}")
 
 
 def has_size(value: Any) -> bool:
@@ -134,9 +134,9 @@ def has_size(value: Any) -> bool:
 
 
 def shorten(type: str, shape: Iterable[Any], like: Iterable[Any]) -> list[Any]:
-    """Return the `shape` of a reshape or an expand, with sizes of the input left for it to copy.
+    """Return `shape` with 0 or -1 for sizes that a reshape or expand copies from its input.
 
-    A reshape computes one of the remaining lengths itself, so no other computation is needed.
+    A reshape infers one of the remaining lengths, so no operators are needed to compute it.
     """
     old, new = list(like), list(shape)
     shift = len(new) - len(old) if type == "expand" else 0
@@ -179,7 +179,7 @@ _PAIRS: Final[dict[type, str]] = {
 
 
 def write_size(expr: sympy.Expr, op: Op, find: Callable[[sympy.Symbol], ow.Variable]) -> Any:
-    """Append the operators that compute a size; return its Variable, or a number.
+    """Append the operators that compute a size; return its Variable or a number.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def write_size(expr: sympy.Expr, op: Op, find: Callable[[sympy.Symbol], ow.Varia
         return reduce(lambda x, y: _pair(op, _FOLDS[kind], x, y), operands)
     if kind in _PAIRS:
         return _pair(op, _PAIRS[kind], *operands)
-    raise ShapeError(f"a size must be made by +, *, //, %, max and min, got {expr}")
+    raise ShapeError(f"a size must be computed with +, *, //, %, max and min, got {expr}")
 
 
 def _pair(op: Op, type: str, x: Any, y: Any) -> ow.Variable:

@@ -1,4 +1,4 @@
-"""The rows of all installed packages: how an ATen operator is written with opwright's."""
+"""The rows of all installed packages, which translate ATen operators to opwright operators."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Row = Callable[..., Any]
 TOPIC: Final = "torch"
 
 
-class Decline(Exception):  # noqa: N818  # it is caught by the translator and never reaches users
-    """Raised by a row, with the reason, for arguments without a counterpart in our operators."""
+class Decline(Exception):  # noqa: N818  # the translator catches it, so users never see it
+    """Raised by a row, with the reason, for arguments that opwright operators do not support."""
 
 
 class Rows(dict[str, Row]):
@@ -39,7 +39,8 @@ class Rows(dict[str, Row]):
 def find_row(operator: torch._ops.OpOverload) -> Row | None:
     """Return the row of an overload or of its name, or None if neither exists.
 
-    A row named ``opwright::`` is for all other operators of opwright, ``opwright_acme::swish`` too.
+    A row named ``opwright::`` is used for all other opwright operators, including
+    ``opwright_acme::swish``.
     """
     context = current_context()
     rows = _all_rows(context, context.epoch.now)
@@ -50,27 +51,27 @@ def find_row(operator: torch._ops.OpOverload) -> Row | None:
 
 @lru_cache(maxsize=4)
 def _all_rows(context: Context, epoch: int) -> dict[str, Row]:
-    """Merge all tables into one; among rows of one name, the package that sorts last wins.
+    """Merge all tables into one; if a name has several rows, the package that sorts last wins.
 
-    `epoch` changes when packages are installed, so the table is rebuilt.
+    `epoch` is part of the cache key: it changes when packages are installed.
     """
     tables = [entry.load() for entry in context.annexes.entries(TOPIC)]
     return dict(ChainMap(*reversed(tables)))
 
 
 def apply_row(row: Row | None, t: Translator, named: Mapping[str, Value]) -> Value:
-    """Call a row; it declines if it lacks an argument of this overload."""
+    """Call a row, or decline if it does not accept an argument of this overload."""
     if row is None:
-        raise Decline("no row of a table names it")
+        raise Decline("no table has a row for it")
     try:
         signature(row).bind(t, **named)
     except TypeError as reason:
-        raise Decline(f"its row takes other arguments: {reason}") from None
+        raise Decline(f"its row does not accept these arguments: {reason}") from None
     return row(t, **named)
 
 
 def bind(target: Any, arguments: tuple[Value, ...], named: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the arguments of an ATen operator by the names of its schema, defaults included."""
+    """Return the arguments of an ATen operator by schema name, including defaults."""
     bound: dict[str, Value] = {}
     for i, argument in enumerate(target._schema.arguments):
         if i < len(arguments) and not argument.kwarg_only:

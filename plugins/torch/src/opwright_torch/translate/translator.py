@@ -1,4 +1,4 @@
-"""Writes a graph of ATen operators into a Program, node by node."""
+"""Translates a graph of ATen operators to a Program, node by node."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Declined(NamedTuple):
 
 
 class Translated(NamedTuple):
-    """A Program, with the correspondence of its variables to the graph."""
+    """A Program, and how its variables correspond to the graph."""
 
     program: ow.Program
-    inputs: list[str | None]  # of each placeholder; None for a number
+    inputs: list[str | None]  # the variable of each placeholder; None for a number
     outputs: list[Value]
-    constants: dict[str, torch.Tensor]  # tensors that the graph holds, by variable
-    nodes: dict[str, Node]  # which node wrote a variable
+    constants: dict[str, torch.Tensor]  # constant tensors of the graph, by variable
+    nodes: dict[str, Node]  # the node that wrote each variable
     declined: list[Declined]
-    trained: frozenset[str]  # variables that gradients flow through
+    trained: frozenset[str]  # variables through which gradients flow
 
 
 def translate(
@@ -52,26 +52,26 @@ def translate(
     conditions: Iterable[Any] = (),
     alone: bool = False,
 ) -> Translated:
-    """Return the Program of a functional graph of ATen operators.
+    """Translate a functional graph of ATen operators to a Program.
 
     Parameters
     ----------
     graph : Graph
-        Its placeholders and nodes have a ``meta["val"]``: a FakeTensor, or a SymInt.
+        Its placeholders and nodes have a ``meta["val"]``: a FakeTensor or a SymInt.
     owner : object
-        Has the attributes that nodes of kind ``get_attr`` name.
+        The object with the attributes that ``get_attr`` nodes read.
     sizes : mapping of sympy.Symbol to int, optional
-        The symbols that shapes are written with. Others are unknown in the Program, which computes
-        values that depend on them as shape operands.
+        The known symbols of shapes. Other symbols are unknown in the Program, which computes values
+        that depend on them and uses them as shape operands.
     kept : iterable of int
-        The placeholders stored in the scope; the rest are fed.
+        The placeholders stored in the scope; other placeholders are fed.
     trainable : iterable of int
-        Which placeholders get gradients.
+        The placeholders that get gradients.
     conditions : iterable of sympy.Basic
-        The conditions on unknown sizes in a run.
+        The conditions on unknown sizes that a run checks.
     alone : bool
-        Whether the Program must work without PyTorch: declined operators have no replacement, and
-        must not be run then.
+        Whether the Program must work without PyTorch. Declined operators are then not replaced by
+        calls to PyTorch, and the Program must not be run if there are any.
     """
     translator = Translator(owner, sizes or {}, alone)
     return translator.run(graph, frozenset(kept), frozenset(trainable), list(conditions))
@@ -133,7 +133,7 @@ class Translator:
         return results[0] if n is None else tuple(results[:n])
 
     def writer(self, x: ow.Variable, *types: str) -> ow.Operator | None:
-        """Return the operator that wrote `x` if it has one of `types` and stops no gradient."""
+        """Return the operator that wrote `x` if it has one of `types` and passes gradients."""
         written = self._writers.get(x.name)
         if written is None or written.type not in types:
             return None
@@ -141,17 +141,17 @@ class Translator:
         return written if self.trains(*inputs) == self.trains(x) else None
 
     def trains(self, *values: Value) -> bool:
-        """Return whether a gradient can flow to one of some Variables."""
+        """Return whether a gradient can flow to any of these Variables."""
         return any(isinstance(v, ow.Variable) and v.name in self._trained for v in values)
 
     def stop(self, x: ow.Variable) -> ow.Variable:
-        """Return a result that a row has just written; no gradient flows through it from now on."""
+        """Stop the gradient of a result that a row has just written, and return it."""
         x.stop_gradient = True
         self._trained.discard(x.name)
         return x
 
     def full(self, value: Any, shape: Iterable[Any], dtype: str) -> Any:
-        """Return a constant."""
+        """Return a constant of a shape, filled with one number."""
         if isinstance(value, Size):
             size = self.cast(self._lengths.number(value), dtype)
             return self.op("expand", size, shape=list(shape)) if shape else size
@@ -159,11 +159,11 @@ class Translator:
         return self.op("fill", shape=list(shape), value=number, dtype=dtype)
 
     def cast(self, x: ow.Variable, dtype: str) -> Any:
-        """Return `x` in a dtype, or itself if it has that dtype."""
+        """Cast `x` to a dtype; return it unchanged if it has that dtype."""
         return x if x.dtype == dtype else self.op("cast", x, dtype=dtype)
 
     def promote(self, *values: Value, dtype: str | None = None) -> tuple[Any, ...]:
-        """Return operands in one dtype, by default the dtype of the node's result.
+        """Cast operands to one dtype, by default the result dtype of the node.
 
         Numbers become constants.
         """
@@ -184,20 +184,20 @@ class Translator:
         return dtype_name(torch.result_type(*pair))
 
     def meta(self, node: Node | None = None) -> Any:
-        """Return PyTorch's value of a node, this one by default: ``meta["val"]``."""
+        """Return ``meta["val"]`` of a node, by default of the current node."""
         return (node or self.node).meta.get("val")
 
     def dtype(self) -> str:
-        """Return the dtype of the node's first result."""
+        """Return the dtype of the first result of the node."""
         value = self.meta()
         return dtype_name((value[0] if isinstance(value, (tuple, list)) else value).dtype)
 
     def size(self, value: Any) -> Any:
-        """Return a size as a number; as a `Size` if it is not known before a run."""
+        """Return a size as a number, or as a `Size` if it is unknown before a run."""
         return as_size(value, self._sizes)
 
     def shape(self, x: ow.Variable | None = None) -> list[Any]:
-        """Return the shape of a Variable, by default of the node's result; see `size`."""
+        """Return the shape of a Variable, by default of the result of the node; see `size`."""
         if x is None:
             return [self.size(dim) for dim in self.meta().shape]
         return self._lengths.shape(x)
@@ -257,12 +257,12 @@ class Translator:
         return variable.name
 
     def _require(self, condition: Any) -> None:
-        """Make the Program fail in a run if sizes do not fulfil a condition."""
+        """Make the Program fail in a run if sizes violate a condition."""
         x, checked = self._lengths.require(condition)
         self._env.update({node: checked for node, v in self._env.items() if v is x})
 
     def _stand_in(self, declined: Deferred) -> Any:
-        """Return Variables without a writer, so their readers are translated."""
+        """Return Variables without a writer, so the operators that read them can be translated."""
         leaves = tree_leaves(declined.meta)
         if any(isinstance(leaf, torch.Tensor) and leaf.dtype not in NAMES for leaf in leaves):
             return declined
@@ -311,15 +311,15 @@ class Translator:
         target: Any = node.target
         arguments, named = self._read(node.args), self._read(node.kwargs)
         if isinstance(target, torch._ops.HigherOrderOperator):
-            raise Decline("no row of a table names it")
+            raise Decline("no table has a row for it")
         if isinstance(self.meta(), (int, torch.SymInt)):
             return self.size(self.meta())
         if not isinstance(target, torch._ops.OpOverload):
-            return target(*arguments, **named)  # arithmetic of sizes, getitem
-        if not target._schema.returns:  # an assertion, which tracing has checked
+            return target(*arguments, **named)  # size arithmetic, getitem
+        if not target._schema.returns:  # an assertion that was checked during tracing
             return None
         if has_deferred((arguments, named)):
-            raise Decline("it reads what PyTorch alone holds, such as complex numbers")
+            raise Decline("its argument exists only in PyTorch, such as complex numbers")
         try:
             with ow.transaction():
                 result = apply_row(find_row(target), self, bind(target, arguments, named))
@@ -329,11 +329,11 @@ class Translator:
             return self._write_pieces(node, reason)
 
     def _write_pieces(self, node: Node, reason: Exception) -> Value:
-        """Write the operators of a composite; raise `reason` if it is not one."""
+        """Translate the decomposition of a composite operator; raise `reason` if there is none."""
         try:
             opened = open_composite(node)
-        except Exception as error:  # a kernel of PyTorch's may raise anything
-            raise Decline(f"{reason}; its pieces: {error}") from error
+        except Exception as error:  # PyTorch kernels can raise any exception
+            raise Decline(f"{reason}; its decomposition: {error}") from error
         if opened is None:
             raise reason
         owner, self._owner = self._owner, opened.module
@@ -349,18 +349,18 @@ class Translator:
                 else:
                     self._env[piece] = self._evaluate(piece)
         except (Decline, OpwrightError) as error:
-            raise Decline(f"{reason}; its piece {self.node.target}: {error}") from None
+            raise Decline(f"{reason}; its decomposition has {self.node.target}: {error}") from None
         finally:
             self._owner, self.node = owner, node
 
     def _stopped(self, value: Value) -> Value:
-        """Return the result of a node where the gradient stops, copied if gradients flow to it."""
+        """Return a result at which the gradient stops, copied if a gradient can flow to it."""
         if isinstance(value, (tuple, list)):
             return type(value)(self._stopped(item) for item in value)
         return self.stop(self.op("assign", value)) if self.trains(value) else value
 
     def _check(self, result: Value) -> None:
-        """Decline a result whose shapes and dtypes differ from PyTorch's."""
+        """Decline a result whose shapes or dtypes differ from PyTorch's."""
         expected = self.meta()
         is_one = not isinstance(expected, (tuple, list))
         for tensor, variable in [(expected, result)] if is_one else zip(expected, result):
@@ -370,12 +370,12 @@ class Translator:
             dtype = dtype_name(tensor.dtype)
             if variable.dtype != dtype or not self._lengths.take(variable, shape):
                 raise Decline(
-                    f"its row gives {variable.dtype} {list(variable.shape or ())}, PyTorch "
-                    f"{dtype} {shape}"
+                    f"its row returns {variable.dtype} {list(variable.shape or ())}, but "
+                    f"PyTorch returns {dtype} {shape}"
                 )
 
     def _read(self, value: Any) -> Any:
-        """Return an argument of a node with Variables for nodes, and numbers for sizes."""
+        """Return an argument of a node, with Variables for nodes and numbers for sizes."""
         if isinstance(value, Node):
             return self._read(self._env[value])
         if isinstance(value, (tuple, list)):
@@ -385,7 +385,7 @@ class Translator:
         return self.size(value) if isinstance(value, torch.SymInt) else value
 
     def mark(self, inputs: Iterable[Value], outputs: Iterable[str]) -> None:
-        """Record the outputs of an operator through which a gradient can flow."""
+        """Record the outputs of an operator if a gradient can flow through them."""
         names = [name for name in outputs if self.block.var(name).dtype in FLOATS]
         read = [v for value in inputs for v in (value if isinstance(value, list) else [value])]
         if self.trains(*read):

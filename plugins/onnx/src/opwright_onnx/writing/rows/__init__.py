@@ -1,1 +1,1 @@
-"""How operators of opwright are written with ONNX's operators, by subject."""
+"""Translations of opwright operators to ONNX operators, by area."""

@@ -48,7 +48,7 @@ def cond(w: Writer, op: Op) -> Any:
 
 
 def _typed(w: Writer, op: Op, slot: str, names: Sequence[str]) -> list[str]:
-    """Return outputs, with the dtypes of the operator's outputs."""
+    """Cast outputs to the output dtypes of the operator."""
     for name, variable in zip(names, op.outputs.get(slot, ())):
         w.dtypes[name] = str(w.var(variable).dtype)
     return list(names)

@@ -1,4 +1,4 @@
-"""Operators on single elements."""
+"""Rows of elementwise operators."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def floor_divide(w: Writer, op: Op) -> Any:
 
 
 def _by_whole(w: Writer, y: str, write: Callable[[str], str]) -> str:
-    """Emit an integer division that returns 0 for divisor 0, which may crash a runtime."""
+    """Emit an integer division that returns 0 for divisor 0, which can crash a runtime."""
     if y in w.arrays and w.arrays[y].all():
         return write(y)
     # Uses sums and products, since ONNX Runtime lacks Where for narrow integers.
@@ -179,7 +179,7 @@ def clip(w: Writer, op: Op) -> Any:
     if dtype not in FLOATS:
         least, most = np.iinfo(numpy_dtype(dtype)).min, np.iinfo(numpy_dtype(dtype)).max
         if high < least or low > most:
-            raise DeclinedError("its bounds must be numbers of its dtype")
+            raise DeclinedError("the interval from min to max must overlap the range of the dtype")
         low = least if low <= least else math.ceil(low)
         high = most if high >= most else math.floor(high)
     lower = "" if low == -math.inf else w.number(low, x)
@@ -217,7 +217,7 @@ def shift(w: Writer, op: Op) -> Any:
     direction = "LEFT" if op.type == "left_shift" else "RIGHT"
     if dtype.startswith("uint"):
         return w.node("BitShift", x, y, direction=direction)
-    # The bits of a negative signed integer are inverted before and after the shift.
+    # Negative signed integers are bitwise inverted before and after the shift.
     is_below = w.node("Less", x, w.number(0, x))
     bits = w.node("Where", is_below, w.node("BitwiseNot", x), x) if direction == "RIGHT" else x
     bits, y = w.cast(bits, f"u{dtype}"), w.cast(y, f"u{dtype}")
@@ -232,8 +232,8 @@ def log1p(w: Writer, op: Op) -> Any:
     x = w.input(op, "x")
     one = w.number(1, x)
     more = w.node("Add", x, one)
-    # The rounding error of adding 1 is corrected, unless x is too small to change 1, or too large
-    # to be changed by it.
+    # Correct the rounding error of 1 + x, unless x is too small to change 1 or too large to be
+    # changed by it.
     ratio = w.node("Div", x, w.node("Sub", more, one))
     logarithm = w.node("Log", more)
     small = w.node("Where", w.node("Equal", more, one), x, w.node("Mul", logarithm, ratio))
@@ -268,7 +268,7 @@ def running(w: Writer, op: Op) -> Any:
 
 
 def _running_product(w: Writer, op: Op, x: str) -> Any:
-    """Emit a running product as a scan, for opsets that have no CumProd."""
+    """Emit a cumulative product as a Scan, for opsets without CumProd."""
     dtype, rank = w.dtype(op, "out"), len(w.shape(op))
     if not rank:
         raise DeclinedError("x must have an axis")

@@ -1,4 +1,4 @@
-"""Operators that read and write elements at positions."""
+"""Rows of operators that read and write elements at positions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def multiplex(w: Writer, op: Op) -> Any:
 def scatter(w: Writer, op: Op) -> Any:
     shape, places = w.known_shape(op), w.known_shape(op, "index")
     if not shape or places != w.known_shape(op, "updates"):
-        raise DeclinedError("index and updates must have one shape")
+        raise DeclinedError("index and updates must have the same shape")
     axis = op.attrs["axis"] % len(shape)
     if any(p > n for i, (n, p) in enumerate(zip(shape, places, strict=True)) if i != axis):
         raise DeclinedError("index must not be longer than x")

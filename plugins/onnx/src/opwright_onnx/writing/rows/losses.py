@@ -1,4 +1,4 @@
-"""Losses element by element, and other formulas of a few operators."""
+"""Rows of elementwise losses, and of other operators that are formulas of a few nodes."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def nan_to_num(w: Writer, op: Op) -> Any:
     least, most = op.attrs["neginf"], op.attrs["posinf"]
     info = np.finfo(w.dtype(op)) if w.dtype(op) in ("float16", "float32", "float64") else None
     if info is None:
-        raise DeclinedError("it must have a dtype of NumPy")
+        raise DeclinedError("x must be float16, float32 or float64")
     low = w.number(max(float(info.min), least), x)
     high = w.number(min(float(info.max), most), x)
     finite = w.node("Where", w.node("IsNaN", x), w.number(op.attrs["nan"], x), x)
@@ -128,7 +128,7 @@ def rotary(w: Writer, op: Op) -> Any:
     x, shape, half = w.input(op, "x"), w.shape(op), w.shape(op, "cos")[1]
     rank, size = len(shape), shape[-1]
     if half < 0 or size < 0:
-        raise DeclinedError("the size of its heads must be known")
+        raise DeclinedError("the head size must be known")
     tables = [_rows_of(w, op, slot, rank) for slot in ("cos", "sin")]
     last = w.ints([-1])
     if op.attrs["interleaved"]:
@@ -151,7 +151,7 @@ def rotary(w: Writer, op: Op) -> Any:
 
 
 def _rows_of(w: Writer, op: Op, slot: str, rank: int) -> str:
-    """Return the rows of a table that belong to the positions, [t, half] or [n, ..., t, half]."""
+    """Gather the table rows at the positions, [t, half] or [n, ..., t, half]."""
     table, index = w.input(op, slot), w.input(op, "index")
     if not index:
         count = w.node("Shape", w.input(op, "x"), start=rank - 2, end=rank - 1)

@@ -1,4 +1,4 @@
-"""Normalizations, and transforms of signals."""
+"""Rows of normalizations, Fourier transforms and attention."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_HEADS: int = 2**16
 
 
 def factors(w: Writer, op: Op, sizes: Any) -> tuple[str, str]:
-    """Return scale and bias, 1 and 0 of known sizes if they are absent."""
+    """Return scale and bias; absent inputs are replaced by ones and zeros of a known size."""
     found = []
     for slot, value in (("scale", 1), ("bias", 0)):
         if not op.inputs.get(slot) and min(sizes, default=1) < 0:
@@ -54,7 +54,9 @@ def layer_norm(w: Writer, op: Op) -> Any:
 @ROWS.row("group_norm")
 def group_norm(w: Writer, op: Op) -> Any:
     if w.opset < 21 or w.wants(op, "mean") or w.wants(op, "inv_std"):
-        raise DeclinedError("GroupNormalization of ONNX has a scale for each channel from 21 on")
+        raise DeclinedError(
+            "GroupNormalization of ONNX has a scale for each channel only from opset 21 on"
+        )
     attrs: dict[str, Any] = {"num_groups": op.attrs["groups"], "epsilon": op.attrs["epsilon"]}
     names = factors(w, op, w.shape(op)[1:2])
     return w.node("GroupNormalization", w.input(op, "x"), *names, **attrs)
@@ -101,8 +103,8 @@ def inverse_real(w: Writer, op: Op) -> Any:
     place = axis - 1 if axis < 0 else axis
     half = w.shape(op)[place]
     if half != length // 2 + 1:
-        raise DeclinedError("x must have n // 2 + 1 numbers, as rfft returns them")
-    # The other half is the conjugates in reverse order; the transform of both halves is real.
+        raise DeclinedError("x must have n // 2 + 1 elements, as returned by rfft")
+    # The other half is the conjugate in reverse order; the transform of both halves is real.
     cut = [w.ints([i]) for i in ((length - 1) // 2, 0, place, -1)]
     signs = w.cast(w.const([1.0, -1.0]), w.dtype(op))
     rest = w.node("Mul", w.node("Slice", x, *cut), signs)
@@ -117,17 +119,19 @@ def attention(w: Writer, op: Op) -> Any:
     shape, others, dtype = w.shape(op, "q"), w.shape(op, "k"), w.dtype(op, "q")
     plain = {"softcap": 0.0, "window": (), "from_end": False}
     if any(op.attrs[name] != value for name, value in plain.items()):
-        raise DeclinedError("its body has softcap and windows")
+        raise DeclinedError("only the body of the operator supports softcap and windows")
     rank, scale = len(shape), op.attrs.get("scale")
     if rank > 2 and shape[-3] != others[-3]:
         if min(shape[-3], others[-3]) < 1:
             raise DeclinedError("the numbers of heads must be known")
         if shape[-3] > MAX_HEADS:
-            raise DeclinedError(f"it must have at most {MAX_HEADS} heads, got {shape[-3]}")
+            raise DeclinedError(
+                f"the operator must have at most {MAX_HEADS} heads, got {shape[-3]}"
+            )
         index = w.ints(np.arange(shape[-3]) // (shape[-3] // others[-3]))
         k, v = (w.node("Gather", x, index, axis=rank - 3) for x in (k, v))
     if scale is None and shape[-1] < 0:
-        raise DeclinedError("the size of its heads must be known")
+        raise DeclinedError("the head size must be known")
     factor = 1 / max(shape[-1], 1) ** 0.5 if scale is None else scale
     turned = w.node("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2])
     scores = w.node("Mul", w.node("MatMul", q, turned), w.const(factor, dtype))
@@ -152,7 +156,7 @@ def attention(w: Writer, op: Op) -> Any:
 
 def _check_blocks(w: Writer, op: Op) -> None:
     if op.attrs["block_size"] and w.opset < 21:
-        raise DeclinedError("scales of blocks are there from opset 21 on")
+        raise DeclinedError("ONNX supports block scales only from opset 21 on")
 
 
 @ROWS.row("quantize")

@@ -1,4 +1,4 @@
-"""Recurrent layers, whose gates ONNX orders differently."""
+"""Rows of recurrent layers; ONNX orders their gates differently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright_onnx.writing.writer import Op, Writer
 ROWS = Rows()
 
 _GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
-"""Which of our gates are ONNX's first, second, ...: of i, f, c, o its i, o, f, c."""
+"""The opwright index of each ONNX gate; ONNX orders LSTM gates i, o, f, c."""
 
 
 @ROWS.row("lstm", "gru", "rnn", "general_lstm")
@@ -37,11 +37,11 @@ def recurrent(w: Writer, op: Op) -> Any:
 
 
 def _layer(w: Writer, op: Op, kind: str, x: str, part: slice) -> list[str]:
-    """Return out [t, n, directions * size] and the last states [directions, n, size] of a layer."""
+    """Emit a layer; return [t, n, directions * size] and last states [directions, n, size]."""
     count = part.stop - part.start
     size = w.shape(op, "weight_hh")[1]
     if size < 0:
-        raise DeclinedError("the size of its state must be known")
+        raise DeclinedError("the state size must be known")
     order = _GATES[kind]
     weights = [
         _packed(w, w.inputs(op, slot)[part], order, size) for slot in ("weight_ih", "weight_hh")
@@ -58,7 +58,7 @@ def _layer(w: Writer, op: Op, kind: str, x: str, part: slice) -> list[str]:
     if kind == "lstm" and "c0" in op.inputs and "h0" not in op.inputs:
         starts.insert(0, "")
     peephole = ""
-    if op.inputs.get("peephole"):  # ours are of i, f and o
+    if op.inputs.get("peephole"):  # opwright orders the peepholes i, f, o
         starts += [""] * (2 - len(starts))
         peephole = _packed(w, w.inputs(op, "peephole")[part], (0, 2, 1), size)
     attrs: dict[str, Any] = {"hidden_size": size, "clip": op.attrs.get("clip") or None}
@@ -75,7 +75,7 @@ def _layer(w: Writer, op: Op, kind: str, x: str, part: slice) -> list[str]:
 
 
 def _packed(w: Writer, names: list[str], order: tuple[int, ...], size: int) -> str:
-    """Return matrices or biases, one for each direction, with gates in ONNX's order."""
+    """Pack the matrices or biases of all directions, with the gates in ONNX's order."""
     found = []
     for name in names:
         gates = [

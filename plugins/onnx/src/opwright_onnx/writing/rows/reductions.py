@@ -1,4 +1,4 @@
-"""Operators that reduce axes, sort elements or search for them."""
+"""Rows of operators that reduce axes, sort elements or search for them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NAMES = {
     "logsumexp": "ReduceLogSumExp",
 }
 _NARROW = ("int16", "uint16", "bool")
-"""Reductions of opwright that ONNX's do not support."""
+"""Dtypes that opwright reductions support and ONNX reductions do not."""
 
 
 def reduce(w: Writer, op: Op, name: str, x: str) -> str:
-    """Reduce the axes of an operator; all of them if it names none."""
+    """Reduce the axes of an operator; without axes, reduce all of them."""
     axes = w.known(op, "axis")
     keeps = int(op.attrs["keepdims"])
     return str(w.node(name, x, w.ints(axes) if axes else "", keepdims=keeps))
@@ -55,7 +55,7 @@ def variance(w: Writer, op: Op) -> Any:
     sizes = [shape[axis] for axis in axes or range(len(shape))]
     count = math.prod(sizes)
     if min(sizes, default=1) < 0 or count <= op.attrs["correction"]:
-        raise DeclinedError("the number of elements must be known, and above the correction")
+        raise DeclinedError("the number of elements must be known, and greater than the correction")
     return w.node("Mul", found, w.number(count / (count - op.attrs["correction"]), found))
 
 
@@ -132,7 +132,7 @@ def eye(w: Writer, op: Op) -> Any:
     rows = w.known_number(op, "n_rows")
     columns = op.attrs.get("n_cols")
     if rows * (columns or rows) > 2**20:
-        raise DeclinedError("it must have at most a million elements")
+        raise DeclinedError("the matrix must have at most 2**20 elements")
     return w.const(np.eye(rows, columns, op.attrs["k"]), op.attrs["dtype"])
 
 
@@ -165,7 +165,7 @@ def matmul(w: Writer, op: Op) -> Any:
 def gemm(w: Writer, op: Op) -> Any:
     names = [w.input(op, slot) for slot in ("a", "b", "c")]
     if w.dtype(op, "a") not in FLOATS:
-        raise DeclinedError("it must be a product of floats")
+        raise DeclinedError("the factors must be floats")
     flags: dict[str, Any] = {
         "transA": int(op.attrs["transpose_a"]),
         "transB": int(op.attrs["transpose_b"]),

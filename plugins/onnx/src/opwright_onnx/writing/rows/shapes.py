@@ -1,4 +1,4 @@
-"""Operators that move or make elements."""
+"""Rows of operators that move or create elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = Rows()
 
 MAX_COUNTED: int = 2**20
 MAX_WRITTEN: int = 1024
-"""The largest constant, in elements, that is written as a tensor instead of operators."""
+"""The maximum element count of a constant that is written as a tensor instead of operators."""
 
 
 @ROWS.row("cast", "cast_like")
@@ -81,7 +81,7 @@ def flatten(w: Writer, op: Op) -> Any:
     rank = len(w.shape(op))
     first, last = first % max(rank, 1), last % max(rank, 1)
     if rank == 0 or last < first:
-        raise DeclinedError("it must join some axes")
+        raise DeclinedError("the operator must join at least one axis")
     shape = w.shape(op, "out")
     if sum(size < 0 for size in shape) <= 1 and 0 not in shape:
         return w.node("Reshape", x, w.ints(shape))
@@ -158,11 +158,11 @@ def roll(w: Writer, op: Op) -> Any:
     axes, shifts = list(op.attrs["axis"]), op.attrs["shift"]
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
     if not axes:
-        raise DeclinedError("its axes must be named")
+        raise DeclinedError("the axes must be given")
     for axis, shift in zip(axes, shifts, strict=True):
         size = shape[axis]
         if size < 1:
-            raise DeclinedError("the lengths of its axes must be known")
+            raise DeclinedError("the lengths of the axes must be known")
         cut, place = w.ints([-shift % size]), w.ints([axis])
         back = w.node("Slice", x, cut, w.ints([size]), place)
         front = w.node("Slice", x, w.ints([0]), cut, place)
@@ -190,7 +190,7 @@ def pad(w: Writer, op: Op) -> Any:
     if not widths:
         return x
     if mode != "constant" and any(isinstance(n, int) and n < 0 for n in widths):
-        raise DeclinedError(f"it must not crop with mode {mode}")
+        raise DeclinedError(f"paddings must not be negative with mode {mode}")
     extra = [w.number(op.attrs["value"], x)] if mode == "constant" and op.attrs["value"] else []
     return w.node("Pad", x, w.vector(widths[::2] + widths[1::2]), *extra, mode=mode)
 
@@ -238,7 +238,7 @@ def arange(w: Writer, op: Op) -> Any:
         if (stop - start) / step <= MAX_WRITTEN:
             return w.const(np.arange(start, stop, step), dtype)
     if not dtype.startswith("int"):
-        raise DeclinedError("its bounds must be integers where a run computes them")
+        raise DeclinedError("bounds computed at run time must be integers")
     numbers = [
         w.cast(w.node("Reshape", b, w.ints([])), dtype) if isinstance(b, str) else w.const(b, dtype)
         for b in bounds

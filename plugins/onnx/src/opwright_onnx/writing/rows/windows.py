@@ -1,4 +1,4 @@
-"""Convolutions, poolings and other windows over images."""
+"""Rows of convolutions, pooling and other operators with windows over images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = Rows()
 
 
 def in_channels_first(w: Writer, op: Op, write: Any) -> Any:
-    """Emit an operator on [n, channels, ...], for any order of axes."""
+    """Emit an operator that needs [n, channels, ...], with transposes for other axis orders."""
     x, layout = w.input(op, "x"), str(op.attrs.get("data_format", "NC"))
     if layout.startswith("NC"):
         return write(x)
@@ -25,7 +25,7 @@ def in_channels_first(w: Writer, op: Op, write: Any) -> Any:
 
 
 def read_windows(op: Op, count: int) -> dict[str, Any]:
-    """Return kernel_shape, strides, dilations, pads and group in ONNX's form."""
+    """Convert the attributes to kernel_shape, strides, dilations, pads and group of ONNX."""
     pads = list(op.attrs["paddings"])
     if min(pads, default=0) < 0:
         raise DeclinedError(f"paddings must be at least 0, got {pads}")
@@ -38,7 +38,7 @@ def read_windows(op: Op, count: int) -> dict[str, Any]:
     if "groups" in op.attrs:
         found["group"] = op.attrs["groups"]
     if len(found["strides"]) != count:
-        raise DeclinedError(f"strides must have {count} numbers, one for each axis")
+        raise DeclinedError(f"strides must have {count} values, one for each axis")
     return found
 
 
@@ -58,7 +58,7 @@ def conv_transpose(w: Writer, op: Op) -> Any:
 
 
 def _rounding(w: Writer, op: Op) -> int:
-    """Return ceil_mode: 0 if both have the same number of windows, which old opsets miscount."""
+    """Return ceil_mode, or 0 if it does not change the window count, which old opsets miscount."""
     if not op.attrs["ceil_mode"]:
         return 0
     rank = len(op.attrs["kernel"])
@@ -84,7 +84,7 @@ def max_pool(w: Writer, op: Op) -> Any:
 
     def both(x: str) -> Any:
         out, index = w.node("MaxPool", x, outputs=2, **attrs)
-        area = w.node("ReduceProd", w.node("Shape", x, start=2), keepdims=0)  # of one channel
+        area = w.node("ReduceProd", w.node("Shape", x, start=2), keepdims=0)  # per channel
         return out, w.node("Mod", index, area)
 
     return in_channels_first(w, op, both)
@@ -114,7 +114,7 @@ def lp_pool(w: Writer, op: Op) -> Any:
 @ROWS.row(*(f"adaptive_{kind}_pool{rank}d" for kind in ("avg", "max") for rank in (2, 3)))
 def global_pool(w: Writer, op: Op) -> Any:
     if set(op.attrs["output_size"]) != {1} or w.wants(op, "index"):
-        raise DeclinedError("it must make one element of each image")
+        raise DeclinedError("output_size must be 1, and index must not be read")
     name = "GlobalAveragePool" if "avg" in op.type else "GlobalMaxPool"
     return in_channels_first(w, op, lambda x: w.node(name, x))
 
@@ -178,7 +178,9 @@ def resize(w: Writer, op: Op) -> Any:
         return w.node("Resize", w.input(op, "x"), roi, "", w.vector(sizes), **attrs)
     lengths = [int(shape[axis] * scale) for axis, scale in zip(axes, scales)]
     if -1 in [shape[axis] for axis in axes] or (not is_crop and lengths != sizes):
-        raise DeclinedError("its lengths must follow from its scales")
+        raise DeclinedError(
+            "x must have known sizes, and output_size must be these times scales, rounded down"
+        )
     return w.node("Resize", w.input(op, "x"), roi, w.const(scales, "float32"), **attrs)
 
 
@@ -191,7 +193,7 @@ def interpolate(w: Writer, op: Op) -> Any:
         attrs["nearest_mode"] = "floor"
     sizes = w.items(op, "output_size")
 
-    def write(x: str) -> Any:  # not of some axes: ONNX Runtime moves a Transpose over these wrongly
+    def write(x: str) -> Any:  # all axes, since ONNX Runtime moves a Transpose wrongly
         whole = w.vector([w.node("Shape", x, end=2), *sizes])
         return w.node("Resize", x, "", "", whole, **attrs)
 
