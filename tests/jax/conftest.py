@@ -1,4 +1,4 @@
-"""Fixtures of the tests of opwright inside JAX; without JAX they are skipped."""
+"""Fixtures for the tests of opwright inside JAX, which are skipped without JAX."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Functions of JAX and opwright on images: convolutions, pooling, other sizes.
 
-A row has our function, JAX's, and the arrays to which both are differentiated.
+A row has our function, the JAX function, and their arguments, which have gradients.
 """
 
 from __future__ import annotations

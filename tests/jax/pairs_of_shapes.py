@@ -1,6 +1,6 @@
 """Functions of JAX and opwright on signals, indices, matrices, layers and losses.
 
-A row has our function, JAX's, and the arrays to which both are differentiated.
+A row has our function, the JAX function, and their arguments, which have gradients.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def group_norm(x: Any, scale: Any, bias: Any) -> Any:
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
-    """Attend to the past, as jax.nn does it, with the heads in axis 1."""
+    """Compute causal attention with jax.nn, with the heads in axis 1."""
     swapped = [jnp.swapaxes(a, 1, 2) for a in (q, k, v)]
     return jnp.swapaxes(nn.dot_product_attention(*swapped, is_causal=True), 1, 2)
 

@@ -18,14 +18,14 @@ from opwright_jax import ops
 
 
 class Sample(NamedTuple):
-    """A call: arrays in order, with the slot of each."""
+    """A call, with its arrays in order and the slot of each array."""
 
     case: Case
     slots: tuple[str, ...]
     arrays: tuple[Any, ...]
 
     def call(self, module: Any, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """Call the operator of a module such as `opwright.ops` on arrays in their places."""
+        """Call the operator in a module such as `opwright.ops` on these arrays."""
         inputs: dict[str, Any] = {}
         for slot, array in zip(self.slots, arrays, strict=True):
             if self.case.is_list(slot):
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
         return self.call(ops, arrays)
 
     def losses(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """Return the results without state, such as running statistics, which has no gradient."""
+        """Return the results except state such as running statistics, which has no gradient."""
         results = self.run(*arrays)
         definition = definition_of(self.case)
         proto, rule = definition.proto, definition.gradient
@@ -51,13 +51,13 @@ class Sample(NamedTuple):
         return [r for r, slot in zip(results, slots, strict=True) if slot.name in graded]
 
     def graded(self) -> list[int]:
-        """Return the places of arrays that have a gradient."""
+        """Return the indices of the arrays that have a gradient."""
         graded = graded_slots(self.case, self.case.make_inputs("float64"))
         pairs = enumerate(zip(self.slots, self.arrays, strict=True))
         return [i for i, (s, a) in pairs if s in graded and jnp.issubdtype(a.dtype, jnp.floating)]
 
     def scalar(self) -> tuple[Callable[..., Any], list[Any]]:
-        """Return a weighted sum of float results as a function of graded arrays, and the arrays."""
+        """Return a weighted sum of float results as a function, and its graded arguments."""
         places = self.graded()
 
         def total(*values: Any) -> Any:
@@ -95,7 +95,7 @@ def make_sample(case: Case, dtype: str) -> Sample:
 
 
 def is_static(case: Case) -> bool:
-    """Whether the shapes of the results do not depend on values."""
+    """Return whether the shapes of the results are independent of values."""
     definition = definition_of(case)
     return not definition.proto.dynamic_output and not definition.proto.has_blocks
 
@@ -107,7 +107,7 @@ def callable_cases() -> list[Case]:
 
 
 def copies(value: Any, n: int) -> Any:
-    """Return `n` examples that differ, if they are floats."""
+    """Return a batch of `n` examples, which differ if they are floats."""
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return jnp.stack([value] * n)
     return jnp.stack([value * (1 + i / 64) for i in range(n)])

@@ -75,7 +75,7 @@ def test_training_in_jax_changes_only_the_parameters(loaded: Any) -> None:
     assert forward(trained, X)[0][:, 0].mean() > 0.8 > forward(parameters, X)[0][:, 0].mean()
 
 
-def test_containers_are_nested_as_feeds_and_fetches_are() -> None:
+def test_containers_are_nested_like_feeds_and_fetches() -> None:
     program = ow.Program()
     block = program.global_block()
     for name in ("image", "states.0", "states.1"):
@@ -95,7 +95,7 @@ def test_containers_are_nested_as_feeds_and_fetches_are() -> None:
         run({}, {"image": a, "states": b})
 
 
-def test_nested_dicts_may_replace_names_with_dots() -> None:
+def test_nested_dicts_can_replace_names_with_dots() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [None, 2], "float32", is_data=True)

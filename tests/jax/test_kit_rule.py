@@ -20,7 +20,7 @@ def test_standard_operators_pass(op_type: str) -> None:
     assert (result.state, result.findings) == ("passed", ())
 
 
-def test_an_operator_whose_shapes_follow_from_values_is_skipped_with_the_reason() -> None:
+def test_an_operator_with_data_dependent_shapes_is_skipped_with_the_reason() -> None:
     (result,) = check_package("opwright-std", subject="nonzero", rules=["jax"]).results
     assert result.state == "skipped"
     assert "results must have shapes that are known before a run" in result.reason

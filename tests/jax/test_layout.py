@@ -1,4 +1,4 @@
-"""The structs of the handler have the layout of the installed JAX's interface."""
+"""The structs of the handler have the layout of the interface of the installed JAX."""
 
 from __future__ import annotations
 

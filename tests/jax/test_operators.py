@@ -27,7 +27,7 @@ it."""
 
 
 def largest_cases() -> list[Case]:
-    """Return the largest case of each operator, with several results only if attributes decide."""
+    """Return the largest case of each operator whose number of results attributes determine."""
     names = {case.op for case in callable_cases()}
     listed = [cases for op, cases in graded_cases().items() if op in names]
     return [next((c for c in cases if c.attrs or not c.outputs), cases[0]) for cases in listed]
@@ -36,8 +36,8 @@ def largest_cases() -> list[Case]:
 def check_gradient(f: Any, values: list[Any]) -> None:
     """Compare the gradient along a random direction with extrapolated central differences.
 
-    The steps h and h / 2 cancel the error of h squared. The better of two
-    steps counts, since a kink or the end of a domain may be within the larger one.
+    Combining the steps h and h / 2 cancels the error term in h squared. The better of two values
+    of h counts, since a kink or the end of a domain can lie within the larger step.
     """
     gradients = jax.grad(f, tuple(range(len(values))))(*values)
     rng = np.random.default_rng(0)
@@ -97,7 +97,7 @@ Nothing leads from zeros to an argument: JAX gets zeros again, which is right, a
 
 
 @over([case for case in once_cases() if case.op in FLAT])
-def test_the_gradient_of_a_gradient_of_zeros_is_zero(case: Case) -> None:
+def test_the_gradient_of_a_zero_gradient_is_zero(case: Case) -> None:
     total, values = make_sample(case, "float64").scalar()
     first = jax.grad(total)
     assert not np.any(jax.grad(lambda *given: first(*given).sum())(*values))

@@ -1,4 +1,4 @@
-"""A package without code for JAX works there unchanged."""
+"""A package without code for JAX works in JAX unchanged."""
 
 from __future__ import annotations
 

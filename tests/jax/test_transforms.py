@@ -92,7 +92,7 @@ def test_a_mesh_computes_on_shards_or_gathers_with_one_warning(axes: str) -> Non
     jax.jit(ops.gelu)(sharded)
 
 
-def test_numbers_and_weak_types_follow_the_other_arrays() -> None:
+def test_numbers_and_weak_types_take_the_dtype_of_other_arrays() -> None:
     half = X.astype(jnp.bfloat16)
     assert ops.add(half, 2).dtype == jnp.bfloat16
     assert ops.add(half, jnp.asarray(2.0)).dtype == jnp.bfloat16
@@ -144,14 +144,14 @@ def test_mistakes_raise_our_errors(call: Any, error: Any, match: str) -> None:
         call()
 
 
-def test_a_failure_in_a_run_raises_our_message_and_the_process_survives() -> None:
+def test_an_error_at_run_time_is_raised_and_the_process_continues() -> None:
     run = jax.jit(lambda x, i: ops.gather(x, i, axis=0))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"gather.*\b99\b"):
         run(X, jnp.asarray([99])).block_until_ready()
     np.testing.assert_array_equal(run(X, jnp.asarray([1])), X[1:2])
 
 
-def test_four_threads_call_480_times() -> None:
+def test_four_threads_can_call_operators_concurrently() -> None:
     calls = [
         jax.jit(ops.softmax),
         jax.jit(ops.gelu),
@@ -204,7 +204,7 @@ def test_an_exported_function_runs_in_another_process(tmp_path: Path) -> None:
     run_child("export", str(tmp_path / "f"))
 
 
-def test_a_fresh_process_uses_the_compile_cache(tmp_path: Path) -> None:
+def test_a_new_process_uses_the_compile_cache(tmp_path: Path) -> None:
     run_child("cache", str(tmp_path))
     assert "hits 0" not in run_child("cache", str(tmp_path))
 
@@ -263,7 +263,7 @@ def test_images_with_two_batch_axes_are_one_call(name: str) -> None:
         np.testing.assert_allclose(jax.jit(jax.vmap(f))(given), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_examples_that_share_or_sum_nothing_over_a_batch_run_without_a_loop() -> None:
+def test_vmap_of_a_convolution_and_of_its_weight_gradient_matches_a_loop() -> None:
     x, weights = images(4, 3, 2, 5, 6), images(4, 3, 2, 3, 3)
 
     def gradient(x: Any, w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of ONNX models; without onnx they are skipped."""
+"""Fixtures for the tests of ONNX models, which are skipped without onnx."""
 
 from __future__ import annotations
 

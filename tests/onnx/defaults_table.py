@@ -1,4 +1,4 @@
-"""Writes the defaults of attributes that the schemas of ONNX have, for loads without onnx itself.
+"""Writes the attribute defaults in the ONNX schemas, so that models load without onnx.
 
 ``defaults_table.py`` writes the file; test_pages.py checks that it is current.
 """
@@ -32,7 +32,7 @@ DEFAULTS: Final[dict[str, tuple[tuple[int, dict[str, Any]], ...]]] = {{
 
 
 def render() -> str:
-    """Return the table: for each operator its defaults since each opset that changed them."""
+    """Return the table: for each operator, its defaults from each opset that changed them."""
     found: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
     for schema in defs.get_all_schemas_with_history():
         if not schema.domain:

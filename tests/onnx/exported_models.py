@@ -1,10 +1,11 @@
-"""Exports models of PyTorch by both of its exporters, and compares opwright's results for them.
+"""Exports PyTorch models with both PyTorch exporters, and checks the results of opwright.
 
-``exported_models.py`` tries all models, ``exported_models.py 'resnet*' bert`` the named ones, with
-``--exporter old`` or ``new`` by one of the two. A model has random weights. It passes if the
-result is as close to float64 as PyTorch's own in float32, at the batch size of its export and, if
-that is not fixed, at another size. It needs torch, torchvision, timm, transformers, onnx
-and onnxscript; ONNX Runtime, if installed, shows which side causes a difference.
+``exported_models.py`` checks all models, and ``exported_models.py 'resnet*' bert`` only the named
+models; ``--exporter old`` or ``new`` selects one exporter. Models have random weights. A model
+passes if its result is as close to float64 as PyTorch's own result in float32, at the batch size of
+its export and, if that is not fixed, at another size. The script needs torch, torchvision, timm,
+transformers, onnx and onnxscript. If ONNX Runtime is installed, it shows which side causes a
+difference.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ FLOOR = 3e-6
 
 
 class Flat(torch.nn.Module):
-    """A model of positional tensors that returns a tuple of tensors."""
+    """Wraps a model so that it takes positional tensors and returns a tuple of tensors."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the tensors of the model's result."""
+        """Return the tensors in the result of the model."""
         return tuple(find_tensors(self.model(*inputs)))
 
 
@@ -59,7 +60,7 @@ def find_tensors(result: Any) -> list[torch.Tensor]:
 
 
 def randomize(model: torch.nn.Module) -> None:
-    """Set weights that begin as zeros, or as tiny scales, to larger values."""
+    """Replace weights that are initialized to zeros or tiny scales with larger values."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point() and parameter.abs().max() < 1e-3:
@@ -100,7 +101,7 @@ def compute(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> list[np.n
 
 
 def compute_wide(model: torch.nn.Module, inputs: Sequence[Any]) -> list[np.ndarray] | None:
-    """Return PyTorch's results in float64, None for a model that names float32."""
+    """Return PyTorch's results in float64, or None for a model that requires float32."""
     wide = [x.double() if x.is_floating_point() else x for x in inputs]
     try:
         return compute(copy.deepcopy(model).double(), wide)
@@ -111,11 +112,11 @@ def compute_wide(model: torch.nn.Module, inputs: Sequence[Any]) -> list[np.ndarr
 def find_error(results: Sequence[Any], expected: Sequence[Any]) -> float:
     """Return the largest difference, relative to the largest value of its output."""
     if len(results) != len(expected):
-        raise ValueError(f"{len(results)} outputs in the place of {len(expected)}")
+        raise ValueError(f"{len(results)} outputs instead of {len(expected)}")
     errors = [0.0]
     for ours, theirs in zip(results, expected, strict=True):
         if ours.shape != theirs.shape:
-            raise ValueError(f"shape {ours.shape} in the place of {theirs.shape}")
+            raise ValueError(f"shape {ours.shape} instead of {theirs.shape}")
         a, b = ours.astype(np.float64), theirs.astype(np.float64)
         if not np.array_equal(np.isfinite(a), np.isfinite(b)):
             return float("inf")
@@ -137,7 +138,7 @@ def run_peer(path: Path, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def compare(program: Any, path: Path, model: torch.nn.Module, inputs: Sequence[Any]) -> str:
-    """Return the error, "" if our result is accurate, and whether ONNX Runtime differs."""
+    """Return "" if our result is accurate; otherwise its error and the error of ONNX Runtime."""
     expected, wide = compute(model, inputs), compute_wide(model, inputs)
     reference = expected if wide is None else wide
     arrays = {f"x{i}": x.numpy() for i, x in enumerate(inputs)}
@@ -159,7 +160,7 @@ def compare(program: Any, path: Path, model: torch.nn.Module, inputs: Sequence[A
 
 
 def try_model(name: str, case: Case, exporter: str, folder: Path) -> tuple[str, str]:
-    """Export one model and run it; return the outcome and a remark."""
+    """Export one model and run it; return the outcome and a comment."""
     torch.manual_seed(0)
     path = folder / f"{name}.{exporter}.onnx"
     began = time.monotonic()
@@ -185,7 +186,7 @@ def try_model(name: str, case: Case, exporter: str, folder: Path) -> tuple[str, 
 
 
 def main() -> int:
-    """Try the models that the command line names."""
+    """Check the models that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=["*"], help="names or patterns")
     parser.add_argument("--exporter", choices=("old", "new"), help="one of the two")

@@ -1,4 +1,4 @@
-"""Models of torchvision, timm and transformers with random weights, the smallest of each family."""
+"""The smallest model of each family in torchvision, timm and transformers, with random weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import transformers  # noqa: E402
 
 
 class Case(NamedTuple):
-    """A model: its builder, and the maker of its inputs for a batch size."""
+    """Functions that build a model, and its inputs for a batch size."""
 
     build: Callable[[], torch.nn.Module]
     make_inputs: Callable[[int], tuple[torch.Tensor, ...]]
@@ -50,7 +50,7 @@ def make_video(batch: int) -> tuple[torch.Tensor, ...]:
 
 
 def make_pairs(batch: int) -> tuple[torch.Tensor, ...]:
-    """Return two frames each."""
+    """Return two images for each example."""
     return (*make_images(batch, 128), *make_images(batch, 128))
 
 
@@ -81,7 +81,7 @@ class Positional(torch.nn.Module):
         self.model, self.names = model, names
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """Return the model's result."""
+        """Return the result of the model."""
         return self.model(**dict(zip(self.names, inputs, strict=True)), return_dict=False)
 
 

@@ -1,4 +1,4 @@
-"""The node cases of onnx, run by our backend and compared as onnx's own runner compares."""
+"""The node cases of onnx, run by our backend and compared like in the runner of onnx."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _READERS: Final[dict[str, tuple[Any, Callable[[Any], Any]]]] = {
 
 
 def load_stored_cases(kind: str) -> dict[str, Any]:
-    """Return the cases of a kind that onnx stores in files, by name."""
+    """Return the cases of one kind that onnx stores in files, by name."""
     return {case.name: _read_case(case) for case in load_model_tests(kind=kind)}
 
 
@@ -77,12 +77,12 @@ def _read_data(folder: Path, side: str, entries: list[ValueInfoProto]) -> list[A
 
 
 def find_reason(name: str) -> str | None:
-    """Return why a case is refused, None if it passes."""
+    """Return why a case is refused, or None if it passes."""
     return next((why for pattern, why in REFUSED.items() if re.search(pattern, name)), None)
 
 
 def run_case(case: Any) -> None:
-    """Run a case; AssertionError if a result, a shape or a dtype differs."""
+    """Run a case; raise AssertionError if a value, a shape or a dtype differs."""
     prepared = OpwrightBackend.prepare(case.model, "CPU")
     for given, expected in case.data_sets:
         outputs = prepared.run([_normalize_tensor(item) for item in given])
@@ -96,5 +96,5 @@ def run_case(case: Any) -> None:
 
 
 def _as_lists(ours: Any, theirs: Any) -> tuple[Any, Any]:
-    """Return the tensors of one output: onnx's runner confuses scalars in a sequence."""
+    """Return one output as lists, because the runner of onnx confuses scalars in a sequence."""
     return (ours, theirs) if isinstance(theirs, list) else ([ours], [theirs])

@@ -1,6 +1,6 @@
 """Writes which operators of ONNX are supported, and which node cases are refused and why.
 
-``operators_page.py`` writes it; test_pages.py checks that it is current.
+``onnx_page.py`` writes the lists; test_pages.py checks that it is current.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ different batch size."""
 
 
 def render() -> str:
-    """Return the end of the page."""
+    """Return the generated end of the page."""
     rows, written, bodies, missing = _rows(), [], [], []
     for schema in sorted(_newest(), key=lambda s: (s.domain, s.name)):
         key = f"{schema.domain}::{schema.name}" if schema.domain else schema.name

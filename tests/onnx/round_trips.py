@@ -1,4 +1,4 @@
-"""Cases of onnx, loaded and rewritten: for ONNX Runtime, and in our own domains."""
+"""Cases of onnx that are loaded and written back, for ONNX Runtime and in our own domains."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def load_case(case: Any) -> tuple[ow.LoadedProgram, dict[str, Any], list[Any]]:
 
 
 def write(program: ow.LoadedProgram, opset: int = USUAL_OPSET, **named: Any) -> Any:
-    """Return the writer of a program, and the complete model, which onnx has checked."""
+    """Write a program; return the writer, and the complete model after a check by onnx."""
     writer, model = write_model(program, opset, **named)
     model.graph.initializer.extend(make_tensor(*pair) for pair in writer.arrays.items())
     onnx.checker.check_model(model, full_check=True)
@@ -61,7 +61,7 @@ def write(program: ow.LoadedProgram, opset: int = USUAL_OPSET, **named: Any) -> 
 
 
 def run_again(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
-    """Return opwright's results for a model that it has written."""
+    """Return the results of opwright for a model that opwright wrote."""
     program = opwright_onnx.load(model)
     kept = {spec.name for spec in program.feeds}
     results = program({name: value for name, value in fed.items() if name in kept})
@@ -69,7 +69,7 @@ def run_again(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
 
 
 def run_elsewhere(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
-    """Return ONNX Runtime's results; NotImplementedError if it lacks a dtype."""
+    """Return the results of ONNX Runtime; raise NotImplementedError if it lacks a dtype."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
@@ -124,7 +124,7 @@ def _carry(model: ModelProto) -> ModelProto:
 
 
 def assert_close(case: Any, ours: list[Any], theirs: list[Any]) -> None:
-    """Compare results of a case: 16-bit ones may round differently."""
+    """Compare the results of a case, with higher tolerances for 16-bit floats."""
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs):
         assert (mine.dtype, mine.shape) == (other.dtype, other.shape)
@@ -139,7 +139,7 @@ def assert_close(case: Any, ours: list[Any], theirs: list[Any]) -> None:
 
 
 def assert_same(ours: list[Any], again: list[Any]) -> None:
-    """Compare results bit by bit."""
+    """Compare results bitwise."""
     for mine, other in zip(ours, again, strict=True):
         assert (mine.dtype, mine.shape) == (other.dtype, other.shape)
         assert mine.tobytes() == other.tobytes()

@@ -11,7 +11,7 @@ import opwright_onnx
 from c_programs import compile_runner, run_bundle
 
 
-def test_a_bundle_of_a_model_run_from_c_is_bitwise_identical(tmp_path: Path) -> None:
+def test_a_bundle_of_a_model_gives_bitwise_identical_results_in_c(tmp_path: Path) -> None:
     loaded = opwright_onnx.load(make_perceptron()[0])
     loaded.bundle(tmp_path / "model.owb", batch=(1, 8))
     runner = compile_runner(tmp_path)

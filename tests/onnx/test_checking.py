@@ -1,4 +1,4 @@
-"""`opwright check` tests rows of ONNX both ways; one row translates a third-party operator."""
+"""`opwright check` tests rows of ONNX in both directions, also for third-party operators."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sloped(x: Any, out: Any, *, slope: float) -> None:
 
 @pytest.fixture
 def context() -> Iterator[ow.Context]:
-    """A Context with an operator of a third party."""
+    """Yield a context with an operator of a third party."""
     with ow.context_guard(ow.Context.discover()) as made:
         made.ops.add("acme.sloped", SLOPED, ACME)
         made.kernels.add(
@@ -55,7 +55,7 @@ def context() -> Iterator[ow.Context]:
 
 
 def find_faults(context: ow.Context, rows: dict[str, Any]) -> list[str]:
-    """Return the rule's findings for a package with these rows."""
+    """Return the findings of the rule for a package with these rows."""
     context.annexes.add("onnx", "rows.zz", rows, ACME)
     source = Source("acme", "opwright_acme.plugin", "opwright-acme", "1.0", "", 0)
     record = PluginRecord(source, annexes=(AnnexRegistration("onnx", "rows.zz", "a:b"),))

@@ -1,4 +1,4 @@
-"""``opwright onnx``, and `run`, `graph` and `lock` of a file that this package reads."""
+"""``opwright onnx``, and the commands `run`, `graph` and `lock` on ONNX files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A perceptron as model.onnx in the current folder, and its weights."""
+    """Write a perceptron to model.onnx in the working directory; return its weights."""
     monkeypatch.chdir(tmp_path)
     model, found = make_perceptron()
     onnx.save(model, "model.onnx")
@@ -88,7 +88,7 @@ def test_the_folder_of_a_written_model_must_exist(weights: dict[str, Any]) -> No
     assert "None" not in done.stderr
 
 
-def test_a_model_is_run_for_the_arrays_of_files(weights: dict[str, Any]) -> None:
+def test_a_model_is_run_on_arrays_from_files(weights: dict[str, Any]) -> None:
     x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
     np.save("x.npy", x)
     done = command("run", "model.onnx", "--input", "input.1=x.npy", "--output", "out.npz")
@@ -99,7 +99,7 @@ def test_a_model_is_run_for_the_arrays_of_files(weights: dict[str, Any]) -> None
         np.testing.assert_allclose(results["scores"], run_perceptron(weights, x), rtol=1e-5)
 
 
-def test_an_input_that_decides_a_shape_is_not_a_feed_of_the_program(
+def test_an_input_that_determines_shapes_is_not_a_feed_of_the_program(
     weights: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = [node("ReduceSum", ["x", "axes"], ["total"], keepdims=0)]

@@ -129,7 +129,7 @@ def test_a_tensor_with_contradictory_fields_is_refused(weight: TensorProto, rule
         opwright_onnx.load(model)
 
 
-def test_an_opset_that_no_onnx_has_is_refused() -> None:
+def test_an_opset_that_does_not_exist_is_refused() -> None:
     model = make_model([node("Neg", ["x"], ["y"])], [tensor("x", [1])], [tensor("y", [1])])
     for version in (0, 2**40):
         model.opset_import[0].version = version
@@ -142,12 +142,12 @@ KEPT = sorted((FUZZ / "corpus" / "onnx_files").glob("*.json"))
 
 @pytest.fixture
 def fuzzer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    """The target of the fuzzer for files of ONNX, and the reader of its stored cases."""
+    """The fuzzing target for ONNX files, and the reader of its stored cases."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.syspath_prepend(str(FUZZ))
     before = set(sys.modules)
     yield importlib.import_module("targets.onnx_files"), importlib.import_module("recorded")
-    for name in set(sys.modules) - before:  # other tests have modules of equal names
+    for name in set(sys.modules) - before:  # other tests have modules with the same names
         if str(FUZZ) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
 

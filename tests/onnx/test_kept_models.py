@@ -57,7 +57,7 @@ IO = (("x", 64), ("y", 32))
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_a_second_process_needs_no_protobuf_if_the_file_has_everything(
+def test_a_second_process_does_not_use_protobuf_without_external_data(
     external: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
@@ -74,7 +74,7 @@ def test_a_second_process_needs_no_protobuf_if_the_file_has_everything(
     assert {first[2], second[2], third[2]} == {"False"}
 
 
-def test_the_first_process_imports_no_modules_that_other_models_need(
+def test_the_first_process_does_not_import_modules_that_only_other_models_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_KEEP_PLANS", "0")

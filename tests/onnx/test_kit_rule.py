@@ -1,4 +1,4 @@
-"""The rule ``onnx`` of the kit: a written and loaded operator computes the same."""
+"""The rule ``onnx`` of the kit: an operator computes the same after saving and loading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opwright_onnx.load`: its result is called, trained and saved."""
+"""`opwright_onnx.load` returns a program that can be called, trained and saved."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_external_data_is_read_from_a_file_next_to_the_model(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("location", ["../data", "/etc/passwd", "", "missing", "."])
-def test_external_data_never_leaves_the_folder_of_the_model(tmp_path: Path, location: str) -> None:
+def test_external_data_outside_the_folder_is_refused(tmp_path: Path, location: str) -> None:
     (tmp_path / "data").write_bytes(bytes(64))
     folder = tmp_path / "model"
     folder.mkdir()
@@ -207,7 +207,7 @@ def test_the_error_names_an_operator_without_counterpart_and_its_node() -> None:
         opwright_onnx.load(model)
 
 
-def test_a_function_of_the_model_is_written_out() -> None:
+def test_a_function_of_the_model_is_inlined() -> None:
     double = helper.make_function(
         "acme", "Scale", ["a"], ["b"],
         [
@@ -302,7 +302,7 @@ def test_statistics_that_are_also_a_bias_become_a_separate_variable(trainable: b
     np.testing.assert_allclose(opwright_onnx.load(model, trainable=trainable)(x)[0], expected)
 
 
-def test_parameters_of_a_trained_model_are_in_writable_memory() -> None:
+def test_parameters_of_a_trainable_model_are_in_writable_memory() -> None:
     model, weights = make_perceptron()
     weights = {name: array.copy() for name, array in weights.items()}
     loaded = opwright_onnx.load(model, trainable=True)
@@ -318,7 +318,7 @@ def test_parameters_of_a_trained_model_are_in_writable_memory() -> None:
     np.testing.assert_allclose(loaded.scope.var("w2").numpy(), moved, rtol=1e-5, atol=1e-6)
 
 
-def test_slopes_of_channels_broadcast_from_the_last_axis() -> None:
+def test_prelu_slopes_broadcast_from_the_last_axis() -> None:
     slopes = {"slope": np.array([[1.0], [2.0], [3.0]], np.float32)}
     nodes = [node("PRelu", ["x", "slope"], ["y"])]
     loaded = opwright_onnx.load(
@@ -341,7 +341,7 @@ def test_the_error_names_a_wrong_argument(given: dict[str, Any], text: str) -> N
         opwright_onnx.load(model, **given)
 
 
-def test_a_model_is_a_path_bytes_or_a_message() -> None:
+def test_a_model_must_be_a_path_bytes_or_a_message() -> None:
     with pytest.raises(AttributeTypeError, match="load: model must be a path, bytes or a ModelP"):
         opwright_onnx.load(3)
 
@@ -367,7 +367,7 @@ def test_a_resize_to_computed_sizes_keeps_batch_and_lengths_open(count: int) -> 
         loaded(x, np.zeros((count + 1, 3, 4, 2), np.float32))
 
 
-def test_a_constant_of_an_open_shape_may_be_boolean() -> None:
+def test_a_constant_of_dynamic_shape_can_be_boolean() -> None:
     value = helper.make_tensor("value", TensorProto.BOOL, [1], [True])
     nodes = [node("Shape", ["x"], ["s"]), node("ConstantOfShape", ["s"], ["y"], value=value)]
     outputs = [tensor("y", None, TensorProto.BOOL)]
@@ -390,7 +390,7 @@ def test_a_clip_at_0_and_6_is_fused_with_the_preceding_layer() -> None:
 
 
 @pytest.mark.parametrize("noop", [0, 1])
-def test_fed_axes_that_are_declared_empty_need_no_values(noop: int) -> None:
+def test_axes_inputs_that_are_declared_empty_do_not_need_a_feed(noop: int) -> None:
     inputs = [tensor("x", ["n", 3]), tensor("axes", [0], TensorProto.INT64)]
     reduced = node("ReduceSum", ["x", "axes"], ["y"], noop_with_empty_axes=noop)
     loaded = opwright_onnx.load(make_model([reduced], inputs, [tensor("y", None)]))

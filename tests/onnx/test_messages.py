@@ -31,14 +31,14 @@ def test_a_model_that_is_read_and_written_matches_protobuf(name: str) -> None:
     assert again.opset_import == CASES[name].model.opset_import
 
 
-def test_numbers_of_dtypes_and_kinds_match_onnx() -> None:
+def test_the_enums_of_dtypes_and_attribute_types_match_onnx() -> None:
     kinds = AttributeProto.AttributeType.items()
     assert {kind.name: kind.value for kind in AttributeType} == dict(kinds)
     known = {element.name: element.value for element in DataType}
     assert dict(TensorProto.DataType.items()).items() <= known.items()
 
 
-def test_a_tensor_of_packed_numbers_is_read() -> None:
+def test_a_tensor_with_packed_values_is_read() -> None:
     for numbers in (np.array([1.5, -2], np.float32), np.array([-3, 2**40], np.int64)):
         tensor = helper.make_tensor(
             "c", helper.np_dtype_to_tensor_dtype(numbers.dtype), [2], numbers

@@ -1,4 +1,4 @@
-"""The node cases of onnx: unless refused by name, they have the results expected by onnx."""
+"""The node cases of onnx have the expected results, unless they are listed as refused."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_a_case_has_the_results_expected_by_onnx(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_a_case_of_a_file_has_the_results_expected_by_onnx(name: str) -> None:
+def test_a_case_stored_in_files_has_the_results_expected_by_onnx(name: str) -> None:
     run_case(STORED[name])
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_case_that_is_listed_as_refused_does_not_pass(name: str) -> None:
+def test_a_case_listed_as_refused_does_not_pass(name: str) -> None:
     with pytest.raises((OpwrightError, AssertionError), match="."):
         run_case(CASES[name])
 

@@ -1,4 +1,4 @@
-"""The pages about ONNX print their stated output, and list the rows of the tables."""
+"""Code blocks on pages about ONNX print the output shown there, and the tables are current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opwright_onnx.save`: other runtimes read its files, and `load` reads all of them."""
+"""`opwright_onnx.save` writes files for other runtimes, and `load` can read all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SQUARE = np.array([[4, 2], [2, 3]], np.float32)
 
 
 def make_program() -> tuple[ow.Program, ow.Scope, ow.Variable]:
-    """Return a layer with a loss and its gradient; the result is the layer's."""
+    """Return a program of a layer, a loss and its gradient, and the output of the layer."""
     program, scope = ow.Program(), ow.Scope()
     block = program.global_block()
     block.create_var("x", [None, 4], is_data=True)
@@ -97,14 +97,16 @@ def test_an_operator_without_a_counterpart_is_a_node_of_our_domain(tmp_path: Pat
     np.testing.assert_array_equal(found, ow.ops.cholesky(SQUARE))
 
 
-def test_only_onnx_refuses_operators_without_a_counterpart_by_name(tmp_path: Path) -> None:
+def test_only_onnx_refuses_operators_without_a_counterpart(tmp_path: Path) -> None:
     path = tmp_path / "own.onnx"
     with pytest.raises(UnsupportedError, match="only_onnx, got cholesky"):
         opwright_onnx.save(path, make_unary("cholesky", [2, 2]), ow.Scope(), "y", only_onnx=True)
     assert not path.exists()
 
 
-def test_attributes_not_representable_in_float32_survive_a_round_trip(tmp_path: Path) -> None:
+def test_attributes_not_representable_in_float32_are_preserved_by_a_round_trip(
+    tmp_path: Path,
+) -> None:
     program = make_unary("polygamma", [2, 2], n=1)
     block = program.global_block()
     block.append_op("clip_by_norm", {"x": "y"}, {"out": "z"}, {"max_norm": 0.1})
@@ -113,7 +115,7 @@ def test_attributes_not_representable_in_float32_survive_a_round_trip(tmp_path: 
     assert [op.attrs for op in ops] == [op.attrs for op in block.ops]
 
 
-def test_a_composite_is_written_by_its_body(tmp_path: Path) -> None:
+def test_a_composite_is_written_as_its_body(tmp_path: Path) -> None:
     x = np.array([[0.5, -2.5, 40.0]], np.float32)
     path = tmp_path / "body.onnx"
     report = opwright_onnx.save(path, make_unary("sinc", [None, 3]), ow.Scope(), "y")
@@ -173,7 +175,7 @@ def test_an_opset_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         opwright_onnx.save(tmp_path / "old.onnx", program, scope, prob, opset=9)
 
 
-def test_a_result_must_be_named(tmp_path: Path) -> None:
+def test_save_without_fetches_is_refused(tmp_path: Path) -> None:
     program, scope, _ = make_program()
     with pytest.raises(AttributeValueError, match="fetch must name at least one result"):
         opwright_onnx.save(tmp_path / "none.onnx", program, scope)

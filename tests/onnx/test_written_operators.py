@@ -1,4 +1,4 @@
-"""One case of every operator, written to ONNX, has the same results."""
+"""One case of every operator has the same results after it was written to ONNX."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CASES = {case.op: case for case in first_cases() if EVERY or is_one_in(3, case.o
 
 
 def make(case: Any) -> tuple[ow.LoadedProgram, dict[str, Any]] | None:
-    """Return a program of one operator, and its feeds; None if it has no results."""
+    """Return a program of one operator and its feeds, or None if it has no results."""
     dtype = "float32" if "float32" in case.dtypes else case.dtypes[0]
     program, feeds, named = ow.Program(), {}, {}
     block = program.global_block()

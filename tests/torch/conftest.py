@@ -1,4 +1,4 @@
-"""Fixtures of the tests of opwright inside PyTorch; without PyTorch they are skipped."""
+"""Fixtures for the tests of opwright inside PyTorch, which are skipped without PyTorch."""
 
 from __future__ import annotations
 

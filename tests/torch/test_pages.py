@@ -1,4 +1,4 @@
-"""The pages about PyTorch print their stated output."""
+"""The code blocks on pages about PyTorch print the output shown there."""
 
 from __future__ import annotations
 

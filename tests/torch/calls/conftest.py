@@ -1,4 +1,4 @@
-"""Makes the plans of the row tests importable for tests of calls."""
+"""Makes the module `plans` of the row tests importable for the tests of calls."""
 
 import sys
 from pathlib import Path

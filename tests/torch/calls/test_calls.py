@@ -1,4 +1,4 @@
-"""Operators without a counterpart are computed by PyTorch inside a plan, with its gradient."""
+"""PyTorch computes operators without a counterpart, and their gradients, inside a plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def drawn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> tor
 
 
 def check(function: Function, *tensors: torch.Tensor) -> Counter[str]:
-    """Compare values and gradients with PyTorch's; return the types of the operators."""
+    """Compare values and gradients with PyTorch; count the operators by type."""
     found = translated(function, tensors)
     types = Counter(op.type for op in found.program.global_block().ops)
     truth = with_torch(function, tensors)
@@ -36,14 +36,14 @@ def check(function: Function, *tensors: torch.Tensor) -> Counter[str]:
 
 
 def text_of(name: str, arguments: list[Any], inputs: list[Any], results: list[Any]) -> str:
-    """Return the text of one call with one result."""
+    """Return the call string for one call with one result."""
     return json.dumps(
         {"inputs": inputs, "calls": [[name, arguments, {}]], "taken": [[0]], "results": results}
     )
 
 
 def program_of(text: str, *inputs: tuple[str, list[int]]) -> tuple[ow.Block, list[str], str]:
-    """Return a block with one call of PyTorch, its inputs and its output."""
+    """Return a block with one call of PyTorch, the input names and the output name."""
     block = ow.Program().global_block()
     names = [f"x{i}" for i in range(len(inputs))]
     for name, (dtype, shape) in zip(names, inputs):
@@ -54,7 +54,7 @@ def program_of(text: str, *inputs: tuple[str, list[int]]) -> tuple[ow.Block, lis
 
 @pytest.fixture
 def _acme() -> Iterator[None]:
-    """Register a user's custom operators with PyTorch."""
+    """Register custom operators with PyTorch, as a user would."""
     library = torch.library.Library("acme", "DEF")
     library.define("halves(Tensor[] xs) -> Tensor[]")
     library.define("fail(Tensor x) -> Tensor")
@@ -82,7 +82,7 @@ def test_complex_numbers_stay_inside_one_call() -> None:
     assert types["torch.call"] == 2, "rfft with abs, and irfft"
 
 
-def test_parts_of_a_complex_result_are_taken_inside_the_call() -> None:
+def test_parts_of_a_complex_result_are_computed_inside_the_call() -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         values, vectors = torch.linalg.eig(x)
         return values.abs(), vectors.abs()
@@ -132,7 +132,7 @@ def test_lists_of_tensors_are_accepted_and_returned() -> None:
 
 
 @pytest.mark.usefixtures("_acme")
-def test_an_error_of_pytorch_names_the_operator() -> None:
+def test_an_error_in_pytorch_names_the_operator() -> None:
     found = translated(torch.ops.acme.fail, [drawn(3).detach()])
     with pytest.raises(
         KernelError, match=r"torch.call\[cpu\].*acme.fail.*ValueError: no such luck"
@@ -165,7 +165,7 @@ def test_a_second_derivative_is_refused() -> None:
     assert any(op.type == "torch.call_grad" for op in block.ops)
 
 
-def test_random_numbers_depend_on_the_step_and_not_on_pytorchs_generator() -> None:
+def test_random_numbers_depend_on_the_step_and_not_on_the_generator_of_pytorch() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.rrelu(x, 0.1, 0.9, training=True)
 
@@ -249,7 +249,7 @@ def test_outputs_are_written_in_place_from_the_second_call_on() -> None:
         np.testing.assert_allclose(call(x)[0], np.exp(x), rtol=1e-6)
 
 
-def test_autocast_around_a_plan_does_not_cast_inside_of_it() -> None:
+def test_autocast_around_a_plan_does_not_cast_inside_the_plan() -> None:
     text = text_of(
         "aten.mm.default",
         [{"input": 0}, {"input": 0}],
@@ -263,8 +263,8 @@ def test_autocast_around_a_plan_does_not_cast_inside_of_it() -> None:
         np.testing.assert_array_equal(call(x)[0], x @ x)
 
 
-def test_plans_with_threads_alternate_with_pytorchs_threads() -> None:
-    """Each has its own thread pool, and neither waits for the other inside a call."""
+def test_plans_and_pytorch_with_threads_can_alternate() -> None:
+    """Plans and PyTorch have separate thread pools, and neither pool waits for the other."""
     code = (
         "import torch, numpy as np, opwright as ow\n"
         "from opwright_torch.translate import translate\n"
@@ -296,7 +296,7 @@ def test_a_higher_order_operator_is_a_call_with_a_gradient() -> None:
         torch.testing.assert_close(grad, truth)
 
 
-def test_random_calls_are_reproducible_with_pytorchs_seed() -> None:
+def test_random_calls_are_reproducible_with_the_seed_of_pytorch() -> None:
     compiled = torch.compile(
         lambda x: torch.nn.functional.rrelu(x, training=True), backend="opwright"
     )
@@ -309,7 +309,7 @@ def test_random_calls_are_reproducible_with_pytorchs_seed() -> None:
 
 
 def test_unread_results_are_not_requested() -> None:
-    """PyTorch's fake tensors have shapes for these that its kernel does not return."""
+    """For unread results, PyTorch's fake tensors have other shapes than its kernel returns."""
     weight, ids = drawn(5, 3), torch.tensor([0, 2, 2, 4])
 
     def function(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Compares a model with its captured graphs, which PyTorch runs."""
+"""Compares a model with its captured graphs, which are run by PyTorch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Check = Callable[..., list[Any]]
 
 @pytest.fixture
 def check() -> Check:
-    """Return a function that compares values, gradients, buffers and inputs, and returns graphs.
+    """Return a function that compares a model with its captured graphs, and returns the graphs.
 
     ``check(model, *inputs, dynamic=None, steps=1, grad=True)`` runs the model twice: unchanged, and
-    compiled by a backend that captures each graph and runs the captured one node by node. The
-    tensors of all results are summed for the gradients.
+    compiled by a backend that captures each graph and runs the captured graph node by node. It
+    compares results, inputs, buffers and gradients; a sum over all result tensors is the loss.
     """
     import torch
 
@@ -77,7 +77,7 @@ def _compare(ours: Any, expected: Any) -> None:
 
 
 def _backend(captures: list[Any]) -> Callable[..., Any]:
-    """Return a backend that runs captured graphs by PyTorch, and appends them to a list."""
+    """Return a backend that runs captured graphs in PyTorch, and appends them to a list."""
     import torch
 
     from opwright_torch.capture import capture, size_values

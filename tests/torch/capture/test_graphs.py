@@ -1,4 +1,4 @@
-"""Captured graphs are functional and short, and describe everything that consumers need."""
+"""Captured graphs are functional, minimal, and annotated with all that consumers need."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Function(nn.Module):
 
 
 def graph_of(check: Any, function: Any, *inputs: Any, layer: Any = None, **options: Any) -> Any:
-    """Return the captured graph of a function, which is compared as well."""
+    """Return the captured graph of a function, after comparing it with the function."""
     (captured,) = check(Function(function, layer), *inputs, **options)
     return captured.module.graph
 
 
 def targets(graph: Any) -> list[Any]:
-    """Return the calls of a graph, without getitem of tuples."""
+    """Return the call targets of a graph, except getitem."""
     nodes = [node for node in graph.nodes if node.op == "call_function"]
     return [node.target for node in nodes if isinstance(node.target, torch._ops.OpOverload)]
 
@@ -76,7 +76,7 @@ def test_every_node_has_a_value_and_a_gradient_flag(check: Any) -> None:
             assert "test_graphs.py" in node.meta["stack_trace"]
 
 
-def test_placeholders_have_the_names_of_dynamo(check: Any) -> None:
+def test_placeholders_keep_the_names_given_by_dynamo(check: Any) -> None:
     graph = graph_of(check, lambda f, x: f(x), torch.randn(3, 4))
     names = [node.name for node in graph.nodes if node.op == "placeholder"]
     assert [name for name in names if "layer_parameters_weight" in name]
@@ -93,7 +93,7 @@ def test_detach_is_kept_if_it_stops_a_gradient(check: Any) -> None:
     assert not detach.meta["requires_grad"]
 
 
-def test_no_node_requires_gradients_under_no_grad(check: Any) -> None:
+def test_nodes_do_not_require_gradients_under_no_grad(check: Any) -> None:
     with torch.no_grad():
         nodes = graph_of(check, lambda f, x: f(x).detach().view_as(x) * 2, torch.randn(3, 4)).nodes
     assert [node.target for node in nodes if node.op == "call_function"] == [
@@ -103,7 +103,7 @@ def test_no_node_requires_gradients_under_no_grad(check: Any) -> None:
     assert not any(node.meta["requires_grad"] for node in nodes if node.op == "call_function")
 
 
-def test_a_node_that_depends_on_no_input_is_a_constant(check: Any) -> None:
+def test_a_node_that_does_not_depend_on_inputs_is_a_constant(check: Any) -> None:
     def function(f: Any, x: Any) -> Any:
         mask = x.new_zeros(4, 4)
         for count, rows in enumerate((slice(0, 2), slice(2, -1), slice(-1, None))):
@@ -132,7 +132,7 @@ def test_an_unused_node_is_removed(check: Any) -> None:
     assert targets(graph_of(check, function, torch.randn(3, 4))) == [aten.mul.Tensor]
 
 
-def test_a_float_that_varies_stays_a_tensor(check: Any) -> None:
+def test_a_varying_float_stays_a_tensor(check: Any) -> None:
     def function(f: Any, x: Any, scale: float) -> Any:
         return F.layer_norm(x, (4,)) * scale
 

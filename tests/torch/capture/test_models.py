@@ -1,4 +1,4 @@
-"""A captured graph matches the model: values, gradients, buffers, inputs."""
+"""A captured graph matches its model in values, gradients, buffers and inputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Model(nn.Module):
 
 
 class Doubled(torch.autograd.Function):
-    """Clamps, with a backward that differs from the gradient."""
+    """Clamps its input; its backward is not the true gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

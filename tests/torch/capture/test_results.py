@@ -1,4 +1,4 @@
-"""The caller gets the same results and changes as from PyTorch."""
+"""The caller receives the same results and sees the same mutations as with PyTorch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Function(nn.Module):
 
 
 def replay(function: Any, *inputs: Any, check: Any, **options: Any) -> tuple[Any, Any]:
-    """Return the result of a compiled function with its captured graph, after the comparison."""
+    """Compare a function with its captured graph; return the graph and the model."""
     model = Function(function)
     (captured,) = check(model, *inputs, **options)
     return captured, model
@@ -40,7 +40,7 @@ def test_a_view_of_an_input_shares_its_memory(check: Any) -> None:
     torch.testing.assert_close(made, x[1:, ::2].T)
 
 
-def test_a_view_of_an_input_has_the_sizes_of_the_call(check: Any) -> None:
+def test_a_view_of_an_input_uses_the_sizes_of_each_call(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         return x * w, x[1:, ::2].T
 
@@ -60,7 +60,7 @@ def test_gradients_flow_through_views_of_inputs(check: Any) -> None:
     replay(function, torch.randn(3, 4, requires_grad=True), check=check)
 
 
-def test_a_detached_input_requires_no_gradient(check: Any) -> None:
+def test_a_detached_input_does_not_require_a_gradient(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         return x.detach(), x * w
 
@@ -101,7 +101,7 @@ def test_gradients_flow_to_a_changed_input(check: Any) -> None:
     assert mutation.requires_grad
 
 
-def test_an_input_that_becomes_another_input_is_a_copy(check: Any) -> None:
+def test_copying_an_input_into_another_input_makes_a_copy(check: Any) -> None:
     def function(w: Any, x: Any, y: Any) -> Any:
         x.copy_(y)
         return x * w
@@ -109,7 +109,7 @@ def test_an_input_that_becomes_another_input_is_a_copy(check: Any) -> None:
     replay(function, torch.randn(3, 4), torch.randn(3, 4), check=check)
 
 
-def test_an_input_set_to_a_value_of_a_different_shape_is_broadcast_and_cast(check: Any) -> None:
+def test_a_value_copied_into_an_input_is_broadcast_and_cast(check: Any) -> None:
     def function(w: Any, x: Any, y: Any) -> Any:
         x.copy_(y)
         return x * w
@@ -124,7 +124,7 @@ def test_constants_and_sizes_are_outputs(check: Any) -> None:
     replay(function, torch.randn(3, 4), check=check, dynamic=True)
 
 
-def test_a_changed_input_is_refused_if_another_shares_its_memory(check: Any) -> None:
+def test_a_changed_input_is_refused_if_another_input_shares_its_memory(check: Any) -> None:
     def function(w: Any, x: Any, y: Any) -> Any:
         x.add_(1)
         return x[0] * y

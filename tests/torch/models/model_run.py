@@ -1,4 +1,4 @@
-"""Runs third-party models in plans, and prints errors of the plans and of PyTorch from float64.
+"""Runs third-party models in plans, and prints the errors of plans and PyTorch against float64.
 
 ``python tests/torch/models/model_run.py 'torchvision.*' --optimizer sgd``
 """
@@ -52,7 +52,7 @@ def try_model(entry: Entry, optimizer: str | None, is_training: bool, seed: int 
 def find_excess(
     entry: Entry, optimizer: str | None, is_training: bool, first: Errors, most: float = MOST
 ) -> dict[str, tuple[float, float]]:
-    """Return the tensors with too large errors in the first draw, unless kinks explain them."""
+    """Return the tensors with too large errors in the first draw, unless kinks explain these."""
     excess = first.excess(most)
     if not (excess and is_training):
         return excess

@@ -1,4 +1,4 @@
-"""Third-party models: the smallest of each family, small enough for a test."""
+"""Third-party models: the smallest of each family, reduced to a size for tests."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _timm(name: str, **options: Any) -> nn.Module:
 
 
 def _without_dropout(model: nn.Module) -> nn.Module:
-    """Set all probabilities of dropout to 0, and zero weights to random numbers."""
+    """Set all dropout probabilities to 0, and replace zero weights with random numbers."""
     for module in model.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
             module.p = 0.0
@@ -265,7 +265,7 @@ def _transformers() -> Iterator[Entry]:
 
 
 class _Logits(nn.Module):
-    """A model of transformers, reduced to its predictions."""
+    """Wraps a model of transformers so that it returns only its predictions."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -273,7 +273,7 @@ class _Logits(nn.Module):
         self.is_pair = model.config.is_encoder_decoder
 
     def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        """Return logits; `y` has the tokens of the decoder."""
+        """Return the logits; `y` contains the decoder tokens."""
         given = {"decoder_input_ids": y} if self.is_pair else {}
         logits: Tensor = self.model(x, **given).logits
         return logits

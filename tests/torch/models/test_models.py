@@ -1,4 +1,4 @@
-"""Models of torchvision, timm and transformers in plans, compared with float64 and PyTorch."""
+"""Models of torchvision, timm and transformers in plans are as accurate as in PyTorch."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ as for other models; the gradients of the third, after kinks of relus, are not."
 
 
 def sample(share: int) -> list[str]:
-    """Return the models of torchvision and transformers, and one in `share` of timm's."""
+    """Return all models of torchvision and transformers, and one in `share` models of timm."""
     return [n for n in entries() if not n.startswith("timm") or is_one_in(share, n)]
 
 
 @pytest.fixture(scope="module")
 def plain() -> dict[str, bool]:
-    """Whether a model ran without PyTorch, by the names of all that ran."""
+    """Map the name of each model that ran to whether it ran without PyTorch operators."""
     return {}
 
 
@@ -60,7 +60,7 @@ def test_families_of_torchvision_run_in_one_plan(plain: dict[str, bool]) -> None
 
 
 def check(name: str, optimizer: str | None, is_training: bool) -> bool:
-    """Check the errors of a model; return whether it ran without PyTorch."""
+    """Check the errors of a model; return whether it ran without PyTorch operators."""
     entry = entries()[name]
     outcome = try_model(entry, optimizer, is_training)
     most = (LOOSE | JUMPS if is_training else LOOSE).get(name, MOST)

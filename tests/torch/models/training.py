@@ -1,6 +1,6 @@
 """Outputs, gradients and optimizer steps of a model, eager or compiled, compared with float64.
 
-The error of a compiled model may be four times PyTorch's own in float32.
+The error of a compiled model can be up to four times that of PyTorch in float32.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ def _loss(outputs: list[Tensor]) -> Tensor:
 
 
 class Errors(NamedTuple):
-    """The distances of two runs from the truth, relative to its norm, by tensor."""
+    """The distances of two runs from the float64 run, relative to its norm, by tensor."""
 
     ours: dict[str, float]
     theirs: dict[str, float]
 
     def excess(self, most: float = MOST) -> dict[str, tuple[float, float]]:
-        """Return the tensors with errors of more than a multiple of PyTorch's own."""
+        """Return the tensors whose error exceeds `most` times the error of PyTorch."""
         return {
             name: (ours, self.theirs[name])
             for name, ours in self.ours.items()
@@ -99,11 +99,11 @@ class Errors(NamedTuple):
 
 
 def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
-    """Return whether kinks cause the excessive errors, from the errors of several draws of a model.
+    """Return whether kinks explain the excessive errors, given the errors of several draws.
 
-    Where rounding moves an element across the kink of a relu or a maximum, gradients jump,
-    PyTorch's in float32 included. Then some draws have no such jump, and PyTorch's gradients jump
-    as far.
+    If rounding moves an element across the kink of a relu or a maximum, its gradient jumps, also in
+    PyTorch in float32. Kinks are the explanation if some draw has no excessive error, and
+    the errors of PyTorch in some draws are as large.
     """
     worst = {name: max(d.theirs[name] for d in draws) for name in draws[0].theirs}
     return any(not d.excess(most) for d in draws) and not any(
@@ -134,10 +134,10 @@ def _distances(found: Results, truth: Results) -> dict[str, float]:
 
 
 def _typical(truth: Results) -> float:
-    """Return the typical element size: the median over all parameters and buffers.
+    """Return the typical magnitude of an element: the median over all parameters and buffers.
 
     A tensor that is zero except for rounding, such as a bias before a batch norm or the mean of
-    normalized values, is as accurate as the other tensors; its own norm is meaningless.
+    normalized values, is measured relative to this magnitude, since its own norm is meaningless.
     """
     state = [value for name, value in truth.items() if not name.startswith(("call ", "gradients "))]
     sizes = [v.square().mean().sqrt().item() for v in state if v.is_floating_point() and v.numel()]

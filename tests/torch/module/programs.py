@@ -11,7 +11,7 @@ import opwright_nn
 
 
 def classifier(p: float = 0.0) -> tuple[opwright_nn.Model, ow.Variable, ow.Variable]:
-    """Return a model of images, its scores, and its loss."""
+    """Return an image classifier, its scores, and its loss."""
     model = opwright_nn.Model()
     pixels = model.input("pixels", [None, 1, 6, 6])
     label = model.input("label", [None, 1], dtype="int64")
@@ -24,7 +24,7 @@ def classifier(p: float = 0.0) -> tuple[opwright_nn.Model, ow.Variable, ow.Varia
 
 
 class Twin(nn.Module):
-    """The classifier in PyTorch, with copies of a module's parameters."""
+    """The same classifier in PyTorch, with copies of the parameters of a module."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A Program as a module under PyTorch's compiler, its transforms, and in several processes."""
+"""A Program as a module under the PyTorch compiler, under transforms and in processes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_exported_module_supports_different_batch_sizes(tmp_path: Path) -> No
     torch.testing.assert_close(served(images(3)), module(images(3)))
 
 
-def test_the_operator_of_programs_passes_pytorchs_checks() -> None:
+def test_the_operator_of_programs_passes_the_checks_of_pytorch() -> None:
     module = scores_module()
     form = module._forms[True]
     given = [images(), *module._tensors]

@@ -92,7 +92,7 @@ def test_several_results_are_differentiated_together() -> None:
     assert_same_gradients(module, twin)
 
 
-def test_a_metric_returned_with_the_scores_needs_no_gradient() -> None:
+def test_a_metric_returned_with_the_scores_has_no_gradient() -> None:
     model, scores, _ = classifier()
     accuracy = model.accuracy(scores, "label")
     module = opwright_torch.Module(model.program, model.scope, [scores, accuracy])
@@ -141,7 +141,7 @@ def test_updates_of_the_program_are_omitted() -> None:
     assert module.fc_0_w_param.grad is not None
 
 
-def test_a_loaded_state_belongs_to_the_program() -> None:
+def test_a_loaded_state_dict_updates_the_program() -> None:
     model, scores, _ = classifier()
     loaded = ow.LoadedProgram(model.program, model.scope, [scores.name])
     module, other = opwright_torch.Module(loaded), scores_module()
@@ -206,7 +206,7 @@ def test_a_report_lists_operators_computed_by_pytorch() -> None:
     assert "fft_rfft" in call.operator
 
 
-def test_a_module_has_the_options_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_uses_the_options_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     model, scores, _ = classifier()
     options = {"cpu.recompute": 0.5}
     loaded = ow.LoadedProgram(model.program, model.scope, [scores.name], options=options)

@@ -1,4 +1,4 @@
-"""Runs the operators that rows write one by one, as functions of ``opwright_torch.ops``."""
+"""Runs the operators that rows emit one by one, as functions of ``opwright_torch.ops``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_torch.plans.building import draft
 def run_eagerly(sample: Sample) -> tuple[list[Any], set[str]] | None:
     """Return the results of a sample and the operators that computed them.
 
-    None if PyTorch computes a part of it, or if it draws numbers or changes its inputs.
+    Return None if PyTorch computes part of the sample, or if it is random or mutates its inputs.
     """
     region = compile_sample(sample)
     drafted = draft(region.job, {})

@@ -35,7 +35,7 @@ def _by_triangle(x: Any) -> Any:
 
 
 def _names() -> dict[str, Any]:
-    """Return the objects that the expressions call by short names."""
+    """Return the namespace of the expressions."""
     return {
         "ops": ow.ops,
         "ow": ow,

@@ -1,4 +1,4 @@
-"""Judges ``opwright.ops`` by PyTorch's samples of its operators, through the adapters.
+"""Checks ``opwright.ops`` with PyTorch's own samples of its operators, through the adapters.
 
 It compares values of eager calls in every dtype, of the same calls on non-contiguous tensors, and
 gradients of programs, with OpInfo's tolerances.
@@ -34,18 +34,18 @@ MOST_ELEMENTS: Final = 200_000
 
 
 class DiffersError(Exception):
-    """Raised if opwright chooses otherwise, as in docs/differences.md."""
+    """Raised if opwright differs intentionally, as listed in docs/differences.md."""
 
 
 class Task(NamedTuple):
-    """A call of PyTorch, and of opwright."""
+    """One call, made both in PyTorch and in opwright."""
 
     entry: Any
     adapter: Adapter
     leaves: list[Any]
     spec: Any
     dtype: torch.dtype
-    reference: Any = None  # the sample as NumPy's arrays
+    reference: Any = None  # the sample as NumPy arrays
 
     def arguments(self, leaves: list[Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         given, args, kwargs = tree_unflatten(leaves, self.spec)
@@ -106,7 +106,7 @@ def tolerance_of(entry: Any, dtype: torch.dtype) -> tuple[float, float]:
 
 
 def judge(task: Task, phase: str) -> Outcome:
-    """Return the outcome of a sample; ``left out`` if PyTorch itself has no answer."""
+    """Return the outcome of a sample; it is ``left out`` if PyTorch itself fails."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -170,7 +170,7 @@ def _detached(leaf: Any) -> Any:
 
 
 def flat_tensors(results: Any) -> Tensors:
-    """Return results as tensors of PyTorch; if no input is a tensor they are arrays."""
+    """Convert results to PyTorch tensors; without tensor inputs, operators return arrays."""
     return [
         leaf if is_tensor(leaf) else _as_tensor(np.asarray(leaf))
         for leaf in tree_flatten(results)[0]
@@ -184,7 +184,7 @@ def _as_tensor(array: Any) -> torch.Tensor:
 
 
 def in_float64(task: Task) -> Tensors:
-    """Return PyTorch's result for the same numbers in float64."""
+    """Return the results of PyTorch for the same numbers in float64."""
 
     def widened(leaf: Any) -> Any:
         if is_tensor(leaf):
@@ -202,7 +202,7 @@ def compare(
     truth: torch.Tensor,
     exact: Callable[[], torch.Tensor],
 ) -> None:
-    """Raise WrongError if a result is neither PyTorch's in its dtype nor in float64."""
+    """Raise WrongError unless a result matches PyTorch in its dtype or in float64."""
     truth = truth.detach()
     if task.reference is not None:  # NumPy has its own dtypes
         result = result.to(truth.dtype)
@@ -228,7 +228,7 @@ def _is_nearer(
 ) -> bool:
     """Return whether a result equals the float64 result if PyTorch's result has lost precision.
 
-    It may be slightly farther: sums of large terms have different errors in a different order.
+    It can be slightly less accurate, since rounding errors depend on the order of summation.
     """
     if not result.is_floating_point() or result.dtype == torch.float64:
         return False
@@ -243,7 +243,7 @@ def _is_nearer(
 
 
 def check_gradients(task: Task, copies: list[Any], truths: Tensors) -> None:
-    """Compare gradients with PyTorch's, or with a formula that chooses as opwright does."""
+    """Compare gradients with PyTorch, or with a formula where opwright differs intentionally."""
     name = task.entry.name
     try:
         compare_losses(task, copies, truths)
@@ -300,7 +300,7 @@ def compare_gradients(
 def differentiate(
     task: Task, places: list[int], weights: Tensors, chosen: Sequence[int]
 ) -> Tensors:
-    """Return the gradients of a program that the adapter writes, by some of its inputs."""
+    """Return the gradients of a program that the adapter builds, for some of its inputs."""
     feeds: dict[str, Any] = {}
     leaves, wanted = list(task.leaves), []
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):

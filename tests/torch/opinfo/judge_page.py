@@ -1,6 +1,6 @@
 """Writes docs/differences.md: intended differences, and the number of passing samples by name.
 
-``python tests/torch/opinfo/judge_page.py`` runs all samples on two processes, for some minutes.
+``python tests/torch/opinfo/judge_page.py`` runs all samples in two processes; this takes minutes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Counts = dict[str, dict[str, Counter[str]]]
 
 
 def group_of(row: dict[str, Any]) -> str:
-    """Return the column of the page that counts a row of the judge."""
+    """Return the column of the page in which a row of the judge is counted."""
     special = {"non-contiguous": "not contiguous", "references": "NumPy"}
     if row["phase"] != "values":
         return special.get(row["phase"], row["phase"])
@@ -36,7 +36,7 @@ def group_of(row: dict[str, Any]) -> str:
 
 
 def run_all(processes: int = 2) -> list[dict[str, Any]]:
-    """Return the rows of the judge over all names, in parts that are separate processes."""
+    """Return the rows of the judge for all names, computed in several processes."""
     script = Path(__file__).parent / "judge_run.py"
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{part}.json" for part in range(PARTS)]

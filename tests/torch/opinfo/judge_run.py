@@ -1,4 +1,4 @@
-"""Runs the judge over operators and prints a table.
+"""Runs the judge on operators and prints a table.
 
 ``python tests/torch/opinfo/judge_run.py add 'linalg.*' --dtype float32 --phase values``
 """

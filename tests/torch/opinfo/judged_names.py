@@ -1,4 +1,4 @@
-"""The names of OpInfo that have no adapter, with the reason."""
+"""The names in OpInfo without an adapter, with the reasons."""
 
 from __future__ import annotations
 

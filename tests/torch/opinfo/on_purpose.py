@@ -42,7 +42,7 @@ def _is_end(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 
 
 def _is_least(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """Mark elements where PyTorch returns about the smallest integer, in place of -inf."""
+    """Mark elements for which PyTorch returns about the smallest integer instead of -inf."""
     if truth.is_floating_point():
         return torch.zeros_like(truth, dtype=torch.bool)
     return truth <= torch.iinfo(truth.dtype).min + 8
@@ -113,7 +113,7 @@ def _masked_log_softmax(
 def _ctc_loss(
     x: torch.Tensor, label: torch.Tensor, x_lengths: Any, lengths: Any, **given: Any
 ) -> torch.Tensor:
-    """PyTorch subtracts the term that a preceding log_softmax would add; add it."""
+    """Add the term that PyTorch subtracts because a preceding log_softmax would add it."""
     reduction = given.pop("reduction", "mean")
     losses = torch.nn.functional.ctc_loss(x, label, x_lengths, lengths, reduction="none", **given)
     counts = torch.arange(len(x))[:, None] < torch.as_tensor(x_lengths).reshape(1, -1)

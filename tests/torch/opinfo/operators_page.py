@@ -1,4 +1,4 @@
-"""The lists of docs/pytorch_operators.md: which operators of PyTorch run in plans.
+"""Writes the lists in docs/pytorch_operators.md of PyTorch operators that run in plans.
 
 ``operators_page.py`` writes it; test_operators_page.py checks that it is current.
 """
@@ -23,7 +23,7 @@ MOST: Final = 2
 
 
 def try_all() -> dict[str, list[Outcome]]:
-    """Return the outcomes of samples of each operator, with gradients if PyTorch has them."""
+    """Return the sample outcomes of each operator, with gradients if PyTorch supports them."""
     return {full_name(entry): _try(entry) for entry in entries()}
 
 
@@ -35,7 +35,7 @@ def _try(entry: Any) -> list[Outcome]:
 
 
 def render(tried: dict[str, list[Outcome]]) -> str:
-    """Return the page with the lists of tried operators."""
+    """Return the page with the lists of tested operators."""
     kinds = {name: {outcome.kind for outcome in found} for name, found in tried.items() if found}
     whole = [name for name, found in kinds.items() if found == {"ours"}]
     partly = [name for name, found in kinds.items() if "ours" in found and found != {"ours"}]

@@ -1,4 +1,4 @@
-"""PyTorch's own list of its operators with samples, without operators that no plan can have."""
+"""OpInfo, PyTorch's list of operators with samples, without those that plans cannot contain."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def excluded(entry: Any) -> str | None:
 
 
 def full_name(entry: Any) -> str:
-    """Return the name with the variant's: ``std_mean.unbiased``."""
+    """Return the name of an entry with its variant, such as ``std_mean.unbiased``."""
     name, variant = str(entry.name), str(entry.variant_test_name)
     return f"{name}.{variant}" if variant else name
 
 
 def entries(patterns: tuple[str, ...] = ("*",)) -> list[Any]:
-    """Return the entries whose names fit one of the patterns, by name."""
+    """Return the entries whose names match one of the patterns, by name."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     kept = [

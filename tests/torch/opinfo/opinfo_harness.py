@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A function of tensors, and its tensors."""
+    """A function of tensors, and the tensors to call it with."""
 
     function: Callable[..., tuple[torch.Tensor, ...]]
     tensors: Tensors
@@ -58,10 +58,10 @@ class RefusedError(Exception):
 
 
 def draw(entry: Any, dtype: torch.dtype, most: int | None, gradient: bool) -> Iterator[Sample]:
-    """Yield the first samples of an entry, `most` of them."""
+    """Yield the first `most` samples of an entry."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Exhausted, since garbage collection of an unfinished generator may be traced.
+        # A list, since the garbage collection of an unfinished generator could be traced.
         samples = list(entry.sample_inputs("cpu", dtype, requires_grad=gradient))
     for sample in samples[:most]:
         yield _as_sample(entry, sample)
@@ -120,7 +120,7 @@ def copy_all(tensors: Tensors) -> Tensors:
 
 
 def _is_random(region: Any) -> bool:
-    """Return whether a plan or PyTorch draws random numbers."""
+    """Return whether the plan, or PyTorch within it, draws random numbers."""
     (plan,) = region.plans
     targets = [d.node.target for d in plan.draft.translated.declined]
     tag = torch.Tag.nondeterministic_seeded
@@ -128,7 +128,7 @@ def _is_random(region: Any) -> bool:
 
 
 def compile_sample(sample: Sample) -> Any:
-    """Return the backend's plan of a sample; RefusedError if PyTorch cannot trace it."""
+    """Compile a sample with the backend; raise RefusedError if PyTorch cannot trace it."""
     graph = Graph()
     mode = FakeTensorMode()
     fakes = [mode.from_tensor(tensor) for tensor in sample.tensors]
@@ -159,7 +159,7 @@ def _run(region: Any, tensors: Tensors) -> Tensors:
 
 
 def compare(sample: Sample, results: Tensors, expected: Sequence[Any], random: bool) -> None:
-    """Raise WrongError if results differ from PyTorch's."""
+    """Raise WrongError if results differ from those of PyTorch."""
     for i, (result, truth) in enumerate(zip(results, expected, strict=True)):
         unknown = random or i == sample.undetermined
         check_one(f"output {i}", result.detach(), truth.detach(), unknown, sample.tolerance)
@@ -168,7 +168,7 @@ def compare(sample: Sample, results: Tensors, expected: Sequence[Any], random: b
 def check_gradients(
     sample: Sample, copies: Tensors, expected: Sequence[Any], results: Tensors
 ) -> None:
-    """Compare the gradients of our tensors with the gradients of their copies in PyTorch."""
+    """Compare the gradients of our tensors with those of their copies in PyTorch."""
     wanted = [tensor for tensor in sample.tensors if tensor.requires_grad]
     theirs = [tensor for tensor in copies if tensor.requires_grad]
     places = [i for i, result in enumerate(expected) if result.requires_grad]
@@ -205,7 +205,7 @@ def _differentiate(targets: Tensors, wanted: Tensors, weights: Tensors) -> Any:
 def check_one(
     label: str, result: torch.Tensor, truth: torch.Tensor, random: bool, tolerance: float
 ) -> None:
-    """Raise WrongError if a result differs from PyTorch's."""
+    """Raise WrongError if a result differs from that of PyTorch."""
     if (result.dtype, result.shape) != (truth.dtype, truth.shape):
         raise WrongError(
             f"{label}: {result.dtype} {list(result.shape)} instead of {truth.dtype} "

@@ -52,7 +52,7 @@ def _show(entry: Any, dtype: torch.dtype, given: argparse.Namespace) -> Counter[
 
 
 def outcomes_of(entry: Any, dtype: torch.dtype, most: int | None, gradient: bool) -> list[Outcome]:
-    """Return the outcomes of the first samples of an operator; none if it lacks the dtype."""
+    """Return the outcomes of the first samples of an operator, if it supports the dtype."""
     if dtype not in entry.supported_dtypes("cpu"):
         return []
     if gradient and not entry.supports_autograd:

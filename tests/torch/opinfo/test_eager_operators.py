@@ -1,4 +1,4 @@
-"""``opwright_torch.ops`` agrees with PyTorch on its own samples, row by row."""
+"""``opwright_torch.ops`` agrees with PyTorch on PyTorch's own samples."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ import opwright as ow
 from opwright_torch import ops
 
 STEP: Final = [3]
-"""The step of random operators, which would draw one otherwise."""
+"""The step of random operators, which would otherwise draw a step."""
 
 
 class Sample(NamedTuple):
-    """A call: tensors by slot, lists of them for duplicable slots."""
+    """A call, with a tensor for each slot, or a list of tensors for a duplicable slot."""
 
     case: Case
     inputs: dict[str, Any]
@@ -71,6 +71,6 @@ def callable_cases() -> list[Case]:
 
 
 def over_operators(cases: Iterable[Case], left_out: dict[str, str] | None = None) -> Any:
-    """Parametrize a test over cases, without operators that have a reason."""
+    """Parametrize a test over the cases of all operators except those excluded with a reason."""
     reasons = left_out or {}
     return pytest.mark.parametrize("case", [c for c in cases if c.op not in reasons], ids=str)

@@ -1,4 +1,4 @@
-"""Calls of `opwright_torch.ops`: immediate, recorded, or through the dispatcher; and errors."""
+"""Calls of `opwright_torch.ops`: eager, recorded by autograd, or dispatched; and errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_strided_and_negated_inputs_are_read_correctly():
     torch.testing.assert_close(ops.exp(x.T[:, 1:]), torch.exp(x.T[:, 1:]))
 
 
-def test_tangents_may_be_strided():
+def test_tangents_can_be_strided():
     x = recorded()
     ops.tanh(x).sum().backward()  # an expanded scalar
     y = recorded()
@@ -58,7 +58,7 @@ def test_tangents_may_be_strided():
     torch.testing.assert_close(x.grad, y.grad)
 
 
-def test_numbers_get_the_dtype_of_the_tensor():
+def test_numbers_take_the_dtype_of_the_tensor():
     x = recorded(X.double())
     out = ops.multiply(x, 2.5)
     assert out.dtype == torch.float64
@@ -109,7 +109,7 @@ def test_random_operators_are_reproducible_with_manual_seed(draw: str):
     assert not torch.equal(*first)
 
 
-def test_dropout_draws_nothing_outside_of_training():
+def test_dropout_does_not_draw_random_numbers_outside_training():
     torch.manual_seed(7)
     state = torch.get_rng_state()
     assert torch.equal(ops.dropout(X), X)
@@ -134,7 +134,7 @@ def test_an_input_changed_before_the_backward_pass_is_detected():
         out.sum().backward()
 
 
-def test_a_second_backward_pass_needs_retain_graph():
+def test_a_second_backward_pass_requires_retain_graph():
     x = recorded()
     loss = ops.sum(ops.square(x))
     loss.backward(retain_graph=True)
@@ -168,7 +168,7 @@ def test_an_operator_without_a_gradient_is_reported_in_the_backward_pass():
         out.sum().backward()
 
 
-def test_operators_with_blocks_are_only_for_programs():
+def test_operators_with_blocks_can_be_used_only_in_programs():
     with pytest.raises(OperatorNotFoundError, match="write an if or a loop in Python"):
         ops.cond  # noqa: B018
     assert not hasattr(ops, "while_loop")
@@ -199,12 +199,12 @@ def test_a_gradient_is_computed_in_the_context_of_its_call():
     x = recorded()
     with ow.context_guard(context.with_pins({"square": "numpy"})):
         out = ops.square(x)
-    with ow.context_guard(ow.Context()):  # without a single operator
+    with ow.context_guard(ow.Context()):  # without any operators
         out.sum().backward()
     torch.testing.assert_close(x.grad, 2 * X)
 
 
-def test_the_gradient_of_a_number_is_none():
+def test_a_number_as_an_input_has_no_gradient():
     x = recorded()
     out = ops.where(x > 0, x, 0.5)
     out.sum().backward()

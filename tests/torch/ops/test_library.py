@@ -1,4 +1,4 @@
-"""``torch.ops.opwright.NAME``: PyTorch's own checks, its compiler, exports and transforms."""
+"""``torch.ops.opwright.NAME`` passes opcheck, and can be compiled, exported and transformed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _forgets_graphs() -> Iterator[None]:
 
 
 def bind(sample: Sample) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a case for the dispatcher, floats with gradients.
+    """Return the arguments of a case for the dispatcher, with gradients for floats.
 
-    NaN is replaced by 0: for opcheck it differs from itself.
+    NaN is replaced by 0, since opcheck treats NaN as different from itself.
     """
     definition = ow.current_context().ops.get(sample.case.op)
     slots = definition.proto.inputs
@@ -56,7 +56,7 @@ def listed(value: Any) -> Any:
 
 
 @over_operators(callable_cases())
-def test_pytorch_finds_no_fault(case: Case) -> None:
+def test_every_operator_passes_opcheck(case: Case) -> None:
     sample = make_sample(case, case.dtypes[-1])
     inputs, attrs = bind(sample)
     overload = find_overloads(ow.current_context().ops.get(case.op)).main
@@ -90,7 +90,7 @@ over_pairs = pytest.mark.parametrize("name", PAIRS)
 
 
 def with_gradient(function: Any, x: torch.Tensor) -> list[torch.Tensor]:
-    """Return a result, and its gradient by a weighted sum."""
+    """Return a result, and the gradient of its weighted sum."""
     given = x.clone().requires_grad_()
     result = function(given)
     weights = torch.linspace(0.5, 1.5, result.numel(), dtype=result.dtype).reshape(result.shape)
@@ -209,7 +209,7 @@ def test_a_prefix_is_a_namespace_of_pytorch():
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
-def test_the_kind_of_operator_determines_casts_of_autocast(is_compiled: bool):
+def test_autocast_casts_according_to_the_kind_of_operator(is_compiled: bool):
     x, w = X.float(), W.float()
 
     def call() -> list[torch.dtype]:
@@ -243,7 +243,7 @@ def test_every_operator_is_defined_on_request() -> None:
     assert all(torch._C._jit_get_schemas_for_operator(torch_name(t)) for t in types)
 
 
-def test_threads_may_use_an_operator_for_the_first_time_at_the_same_time() -> None:
+def test_several_threads_can_use_an_operator_first_at_the_same_time() -> None:
     program = """
 import threading, torch
 from opwright_torch import ops
@@ -281,7 +281,7 @@ def test_modules_of_the_package_are_not_operators() -> None:
 
 
 @pytest.mark.parametrize("returns", [["out"], ["mean", "inv_std"], ["out", "inv_std"]])
-def test_pytorch_finds_no_fault_in_outputs_by_name(returns: list[str]) -> None:
+def test_outputs_chosen_by_name_pass_opcheck(returns: list[str]) -> None:
     overload = find_overloads(ow.current_context().ops.get("layer_norm")).returns
     inputs = [X.clone().requires_grad_() if "out" in returns else X, None, None]
     torch.library.opcheck(overload, tuple(inputs), {"returns": returns})

@@ -1,4 +1,4 @@
-"""Operators of other packages in PyTorch: a namespace of their prefix, autograd and tracing."""
+"""Operators of other packages in PyTorch: namespaces by prefix, autograd and tracing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add(context: Any, op_type: str, attr: str = "beta") -> None:
 
 @pytest.fixture
 def register() -> Iterator[Callable[..., None]]:
-    """A function that adds an operator to a Context of all plugins."""
+    """Yield a function that adds an operator to a context with all plugins."""
     with ow.context_guard(ow.Context.discover()) as context:
         yield partial(add, context)
 
@@ -53,7 +53,7 @@ def truth(x: torch.Tensor) -> torch.Tensor:
     return x * torch.sigmoid(2 * x)
 
 
-def test_a_prefix_is_a_namespace_on_both_sides(register: Callable[..., None]) -> None:
+def test_a_prefix_is_a_namespace_in_both_libraries(register: Callable[..., None]) -> None:
     register("acme_a.swish")
     x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
     ops.acme_a.swish(x, beta=2.0).sum().backward()
@@ -78,7 +78,7 @@ def test_the_compiler_traces_one_operator(register: Callable[..., None]) -> None
     assert "opwright_acme_b.swish.default" in targets
 
 
-def test_a_name_is_one_operator_in_a_process(register: Callable[..., None]) -> None:
+def test_a_name_cannot_have_two_operators_in_a_process(register: Callable[..., None]) -> None:
     register("acme_c.swish")
     ops.acme_c.swish(X)
     with ow.context_guard(ow.Context.discover()) as context:

@@ -1,4 +1,4 @@
-"""A compiled model matches the model: values, views, state, containers, sizes."""
+"""A compiled model matches the original: values, views, state, containers, sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compiled(model: Any, **options: Any) -> Any:
 
 
 def assert_same(found: Any, expected: Any) -> None:
-    """Compare values, dtypes, strides and whether gradients flow, in any container."""
+    """Compare values, dtypes, strides and `requires_grad` of results in any container."""
     if isinstance(expected, torch.Tensor):
         assert found.dtype == expected.dtype
         assert found.stride() == expected.stride()
@@ -90,7 +90,7 @@ def test_a_model_made_in_inference_mode_runs() -> None:
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
-def test_many_batch_sizes_are_one_graph(training: bool) -> None:
+def test_many_batch_sizes_share_one_graph(training: bool) -> None:
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
     fast = compiled(model, dynamic=True, fullgraph=True)
     with torch.set_grad_enabled(training):
@@ -109,7 +109,7 @@ def test_a_smaller_last_batch_needs_no_separate_graph() -> None:
     assert len(find_graphs(fast)) <= 2
 
 
-def test_plans_of_many_sizes_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_plans_for_many_sizes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opwright_torch.plans.region.MAX_BYTES", 100_000)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
     fast = compiled(model, dynamic=True)
@@ -170,7 +170,7 @@ def test_gradients_flow_through_views_of_outputs() -> None:
         torch.testing.assert_close(*grads)
 
 
-def test_inputs_are_changed_as_pytorch_changes_them() -> None:
+def test_inputs_are_changed_as_in_pytorch() -> None:
     def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.add_(1)
         y[:, 0] = x[:, 1] * 2
@@ -366,7 +366,7 @@ def test_a_report_of_an_uncompiled_model_raises() -> None:
         opwright_torch.report(Tower())
 
 
-def test_graphs_of_a_model_that_breaks_are_found() -> None:
+def test_all_graphs_of_a_model_with_a_graph_break_are_found() -> None:
     def broken(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
         torch._dynamo.graph_break()
@@ -377,7 +377,7 @@ def test_graphs_of_a_model_that_breaks_are_found() -> None:
     assert len(find_graphs(fast)) == 2
 
 
-def test_a_model_without_parameters_reports_no_graph_of_another_model() -> None:
+def test_a_model_without_parameters_does_not_report_graphs_of_other_models() -> None:
     other = compiled(nn.Sequential(nn.Linear(6, 6)))
     fast = compiled(nn.Sequential(nn.ReLU()))
     x = torch.randn(2, 6)

@@ -1,4 +1,4 @@
-"""Begin and end of gradients in a compiled function, compared with PyTorch."""
+"""Where gradients start and stop in a compiled function, compared with PyTorch."""
 
 from __future__ import annotations
 

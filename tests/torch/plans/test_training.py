@@ -120,7 +120,7 @@ class Scored(nn.Module):
 
 
 @pytest.mark.parametrize("use", ["loss", "scores", "both"])
-def test_a_loss_returned_with_its_scores_may_be_differentiated_with_them(use: str) -> None:
+def test_a_loss_and_scores_returned_together_can_both_be_differentiated(use: str) -> None:
     model = Scored()
     twin = copy.deepcopy(model)
     fast = compiled(model)
@@ -146,14 +146,14 @@ class TestBackward:
         fast = compiled(model)
         return model, lambda *args: loss_of(fast, *args)
 
-    def test_a_second_backward_needs_retain_graph(self, in_one: bool) -> None:
+    def test_a_second_backward_requires_retain_graph(self, in_one: bool) -> None:
         _, run = self.make(in_one)
         loss = run(*batch())
         loss.backward()
         with pytest.raises(RuntimeError, match="backward through the graph a second time"):
             loss.backward()
 
-    def test_retained_graphs_compute_the_same_again(self, in_one: bool) -> None:
+    def test_a_retained_graph_computes_the_same_gradients_twice(self, in_one: bool) -> None:
         model, run = self.make(in_one)
         loss = run(*batch())
         loss.backward(retain_graph=True)
@@ -194,7 +194,7 @@ class TestBackward:
         assert_same_gradients(model, twin)
 
 
-def test_a_parameter_changed_before_the_backward_pass_raises_pytorchs_error() -> None:
+def test_a_parameter_changed_before_the_backward_pass_raises_as_in_pytorch() -> None:
     model = network()
     fast = compiled(model)
     out = fast(batch()[0])
@@ -204,7 +204,7 @@ def test_a_parameter_changed_before_the_backward_pass_raises_pytorchs_error() ->
         out.sum().backward()
 
 
-def test_a_bias_that_no_gradient_reads_may_change_before_the_backward_pass() -> None:
+def test_a_bias_that_no_gradient_reads_can_change_before_the_backward_pass() -> None:
     model = network()
     out = compiled(model)(batch()[0])
     with torch.no_grad():
@@ -212,7 +212,7 @@ def test_a_bias_that_no_gradient_reads_may_change_before_the_backward_pass() -> 
     out.sum().backward()
 
 
-def test_an_output_that_the_backward_pass_reads_must_not_change() -> None:
+def test_changing_an_output_that_the_backward_pass_reads_raises() -> None:
     class Sigmoid(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -228,7 +228,7 @@ def test_an_output_that_the_backward_pass_reads_must_not_change() -> None:
         out.sum().backward()
 
 
-def test_tangents_may_have_any_strides() -> None:
+def test_tangents_can_have_any_strides() -> None:
     model = network()
     twin = copy.deepcopy(model)
     tangent = torch.randn(4, 5).t()

@@ -1,4 +1,4 @@
-"""Programs of models of torchvision and transformers predict as PyTorch, in other shapes too."""
+"""Programs of torchvision and transformers models predict like PyTorch, also in new shapes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STEPS: Final = {"swin_t": (32, 32)}
 
 
 def names() -> list[str]:
-    """Return the smallest of each family of torchvision, and the models of transformers."""
+    """Return the smallest model of each torchvision family, and the models of transformers."""
     families = [f"torchvision.{name}" for name in (*TORCHVISION, *VIDEO)]
     return families + [name for name in entries() if name.startswith("transformers.")]
 
 
 def calibrated(entry: Entry) -> nn.Module:
-    """Return a model for predictions, with the statistics of some inputs."""
+    """Return a model in evaluation mode, with running statistics from some inputs."""
     torch.manual_seed(3)
     model = entry.build().train()
     for module in model.modules():
@@ -47,7 +47,7 @@ def calibrated(entry: Entry) -> nn.Module:
 
 
 def others(entry: Entry, batch: int) -> tuple[torch.Tensor, ...]:
-    """Return inputs with a different length, or a different size if the model accepts it."""
+    """Return inputs with a different length, or with a different size if the model allows it."""
     inputs = entry.inputs(batch)
     if entry.name in ONE_SIZE:
         return inputs

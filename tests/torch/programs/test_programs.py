@@ -1,4 +1,4 @@
-"""A model becomes a program with its parameters, which predicts the same, and back."""
+"""A model becomes a program that predicts the same, and its parameters can be loaded back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Tied(nn.Module):
 
 
 class Images(nn.Module):
-    """A small U-Net: sizes go down, up, and meet again."""
+    """A small U-Net, which halves sizes, doubles them, and joins equal sizes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Images(nn.Module):
 
 
 class Windows(nn.Module):
-    """Numbers computed from lengths: positions, pads, products."""
+    """A model that computes positions, paddings and factors from lengths."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         batch, length, width = x.shape
@@ -85,7 +85,7 @@ def test_calls_match_the_model() -> None:
     assert distance(model, program, torch.randn(4, 6)) < NEAR
 
 
-def test_a_saved_program_runs_where_pytorch_is_never_imported(tmp_path: Path) -> None:
+def test_a_saved_program_runs_without_importing_pytorch(tmp_path: Path) -> None:
     model = build(Images)
     program = opwright_torch.to_program(model, (torch.randn(2, 3, 16, 16),), dynamic=True)
     program.save(tmp_path / "model")
@@ -121,7 +121,7 @@ class Patches(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [Images, Patches])
-def test_a_bundle_of_a_model_run_from_c_is_bitwise_identical(
+def test_a_bundle_of_a_model_gives_bitwise_identical_results_in_c(
     kind: type[nn.Module], tmp_path: Path
 ) -> None:
     program = opwright_torch.to_program(
@@ -257,7 +257,7 @@ def test_a_model_in_training_mode_is_trained_here_and_then_in_pytorch(tmp_path: 
     assert distance(model.eval(), loaded, torch.randn(9, 6), torch.randn(9, 6)) < NEAR
 
 
-def test_parameters_that_need_no_gradient_are_not_trained() -> None:
+def test_parameters_without_requires_grad_are_not_trained() -> None:
     model = build(Tied, training=True)
     model.first.requires_grad_(False)
     program = opwright_torch.to_program(model, (torch.randn(4, 6),))
@@ -290,7 +290,7 @@ class Deciding(nn.Module):
         return x * 2 if x.shape[0] >= 3 else x
 
 
-def test_a_decision_by_a_size_is_checked_in_each_shape() -> None:
+def test_a_branch_on_a_size_is_checked_for_each_shape() -> None:
     program = opwright_torch.to_program(Deciding(), (torch.randn(4, 2),), {"x": {0: "batch"}})
     np.testing.assert_array_equal(program(np.ones((3, 2), np.float32))[0], np.full((3, 2), 2))
     with pytest.raises(ShapeError, match="reshape: shape must have as many elements") as caught:
@@ -323,7 +323,7 @@ FLOATS_OF_SIZES = {
 
 
 @pytest.mark.parametrize("use", FLOATS_OF_SIZES.values(), ids=FLOATS_OF_SIZES)
-def test_a_float_of_an_open_size_is_refused_with_its_line(use: Any) -> None:
+def test_a_float_computed_from_a_dynamic_size_is_refused_with_its_line(use: Any) -> None:
     class Uses(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return use(x)
@@ -333,12 +333,12 @@ def test_a_float_of_an_open_size_is_refused_with_its_line(use: Any) -> None:
         opwright_torch.to_program(Uses(), (torch.randn(5, 2),), {"x": {0: "batch"}})
 
 
-def test_dynamic_names_inputs() -> None:
+def test_dynamic_must_name_inputs() -> None:
     with pytest.raises(SettingError, match="to_program: dynamic must name inputs.*got 'y'"):
         opwright_torch.to_program(build(Tied), (torch.randn(4, 6),), {"y": {0: "batch"}})
 
 
-def test_open_sizes_together_with_inputs_that_forward_does_not_name_are_refused() -> None:
+def test_dynamic_sizes_with_inputs_passed_as_kwargs_are_refused() -> None:
     class Takes(nn.Module):
         def forward(self, x: Tensor, **others: Tensor) -> Tensor:
             return x + others["y"]
@@ -348,12 +348,12 @@ def test_open_sizes_together_with_inputs_that_forward_does_not_name_are_refused(
         opwright_torch.to_program(Takes(), given, {"x": {0: "batch"}})
 
 
-def test_inputs_are_a_tuple_or_a_dict() -> None:
+def test_example_inputs_must_be_a_tuple_or_a_dict() -> None:
     with pytest.raises(SettingError, match="to_program: example_inputs must be a tuple"):
         opwright_torch.to_program(build(Tied), torch.randn(4, 6))
 
 
-def test_results_are_tensors() -> None:
+def test_a_model_must_return_tensors() -> None:
     class Number(nn.Module):
         def forward(self, x: Tensor) -> tuple[Tensor, int]:
             return x + 1, 5
@@ -362,12 +362,12 @@ def test_results_are_tensors() -> None:
         opwright_torch.to_program(Number(), (torch.randn(4),))
 
 
-def test_only_programs_of_models_have_a_state_dict() -> None:
+def test_to_state_dict_refuses_programs_that_are_not_from_models() -> None:
     with pytest.raises(SettingError, match="to_state_dict: must be given a program of"):
         opwright_torch.to_state_dict(ow.LoadedProgram(ow.Program(), None, []))
 
 
-def test_a_model_is_a_module() -> None:
+def test_a_model_must_be_a_module() -> None:
     with pytest.raises(SettingError, match=r"to_program: model must be a torch\.nn\.Module"):
         opwright_torch.to_program(lambda x: x, (torch.randn(4),))  # type: ignore[arg-type]
 

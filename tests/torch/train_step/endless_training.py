@@ -16,7 +16,7 @@ CHECKPOINT = "checkpoint.pt"
 
 
 def train(folder: Path, last: float = float("inf")) -> list[torch.Tensor]:
-    """Train from the checkpoint in a folder, if there is one; return parameters and states."""
+    """Train, from the checkpoint in a folder if it exists; return parameters and states."""
     torch.set_num_threads(1)
     torch.manual_seed(3)
     model = nn.Sequential(

@@ -1,4 +1,4 @@
-"""A training step names and refuses unsupported features."""
+"""A training step refuses unsupported features by name."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_options_without_a_meaning_in_a_plan_are_refused(option: str) -> None:
         step_of(model, optimizer)
 
 
-def test_options_are_checked_in_groups_that_are_added_and_changed_too() -> None:
+def test_options_are_also_checked_after_a_change() -> None:
     model = network()
     optimizer = sgd(model)
     step = step_of(model, optimizer)
@@ -134,7 +134,7 @@ def test_non_contiguous_parameters_are_refused() -> None:
     step(torch.zeros(2, 2, 3, 3), torch.zeros(2, dtype=torch.int64))
 
 
-def test_a_loss_that_trains_nothing_is_refused() -> None:
+def test_a_loss_that_does_not_train_any_parameter_is_refused() -> None:
     model = network()
     optimizer = sgd(model)
     model.requires_grad_(False)
@@ -209,7 +209,7 @@ def test_the_error_names_a_state_of_a_different_model() -> None:
         step(*batch(0))
 
 
-def test_a_batch_of_wrong_shapes_raises_pytorchs_error_and_the_next_step_works() -> None:
+def test_a_batch_of_wrong_shapes_raises_as_in_pytorch_and_the_next_step_works() -> None:
     model = network()
     step = step_of(model, sgd(model))
     step(*batch(0))

@@ -1,4 +1,4 @@
-"""Models of all kinds are trained in one plan as PyTorch trains them."""
+"""Models of all kinds train in one plan as they do in PyTorch."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Output(NamedTuple):
 
 
 @pytest.mark.parametrize("form", ["tensor", "attribute", "key"])
-def test_a_model_may_return_its_own_loss(form: str) -> None:
+def test_a_model_can_return_its_own_loss(form: str) -> None:
     class Whole(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -128,7 +128,7 @@ def test_a_loss_with_parameters_is_trained_with_the_model() -> None:
     assert float(loss.log_scale.detach()) != before
 
 
-def test_steps_of_several_batches_are_updates_by_their_mean() -> None:
+def test_a_step_of_several_batches_updates_by_their_mean_gradient() -> None:
     model, twin = network(), network()
     optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in (model, twin)]
     step = step_of(model, optimizers[0], accumulate=3, clip_norm=0.1)
@@ -161,7 +161,7 @@ def test_training_and_evaluation_modes_are_respected() -> None:
     assert not torch.equal(model[1].running_mean, before)
 
 
-def test_a_step_trains_within_no_grad_too() -> None:
+def test_a_step_also_trains_within_no_grad() -> None:
     model = network()
     before = model[0].weight.detach().clone()
     step = step_of(model, torch.optim.SGD(model.parameters(), lr=0.1))

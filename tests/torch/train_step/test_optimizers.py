@@ -1,4 +1,4 @@
-"""Every optimizer, with every option, updates like PyTorch's class of its name."""
+"""Every optimizer, with every option, updates like the PyTorch class of the same name."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ SCHEDULES: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_schedulers_are_followed_without_a_plan_for_each_step(name: str) -> None:
+def test_schedulers_do_not_require_a_plan_for_each_step(name: str) -> None:
     make, schedule = SCHEDULES[name]
 
     def follow(optimizer: torch.optim.Optimizer) -> Any:
@@ -110,7 +110,7 @@ VARIED = {
 
 
 @pytest.mark.parametrize("name", VARIED)
-def test_every_number_may_change_in_each_step_with_one_more_plan(name: str) -> None:
+def test_all_numeric_options_can_change_in_each_step_with_one_more_plan(name: str) -> None:
     options = VARIED[name]
 
     def follow(optimizer: torch.optim.Optimizer) -> Any:
@@ -127,7 +127,7 @@ def test_every_number_may_change_in_each_step_with_one_more_plan(name: str) -> N
 
 
 @pytest.mark.parametrize("name", VARIED)
-def test_options_may_become_0_and_nonzero_again(name: str) -> None:
+def test_options_can_become_0_and_nonzero_again(name: str) -> None:
     options = [
         o for o in VARIED[name] if o in ("weight_decay", "momentum", "lr_decay", "dampening")
     ]
@@ -149,7 +149,7 @@ def test_options_may_become_0_and_nonzero_again(name: str) -> None:
     check(make, batches(), follow)
 
 
-def test_flags_may_change_between_steps() -> None:
+def test_flags_can_change_between_steps() -> None:
     def follow(optimizer: torch.optim.Optimizer) -> Any:
         (group,) = optimizer.param_groups
 

@@ -1,4 +1,4 @@
-"""Several processes train one model, over the MPI of the wheel."""
+"""Several processes train one model, with the MPI library in the wheel."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def eager_scaled(
 
 @pytest.mark.parametrize("bound", [None, 0.1])
 @pytest.mark.parametrize("name", MAKERS)
-def test_steps_with_infinite_gradients_are_skipped_as_by_the_scaler(name: str, bound: Any) -> None:
+def test_steps_with_infinite_gradients_are_skipped_as_in_pytorch(name: str, bound: Any) -> None:
     model, twin = network(), network()
     optimizers = [MAKERS[name](m.parameters()) for m in (model, twin)]
     scalers = scaler_of(growth_factor=4.0), scaler_of(growth_factor=4.0)
@@ -98,7 +98,7 @@ def test_a_loaded_scaler_continues() -> None:
     assert fresh.state_dict() == after
 
 
-def test_a_scaler_that_is_not_enabled_scales_nothing() -> None:
+def test_a_disabled_scaler_does_not_scale() -> None:
     model = network()
     scaler = torch.amp.GradScaler("cpu", enabled=False)
     step = step_of(model, torch.optim.SGD(model.parameters(), lr=0.1), scaler=scaler)

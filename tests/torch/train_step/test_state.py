@@ -1,4 +1,4 @@
-"""A training step reads and writes the `state_dict` of model, optimizer and scaler."""
+"""A training step reads and writes the states of the model, the optimizer and the scaler."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_training_run_resumed_after_a_kill_is_bitwise_identical(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_steps_of_plans_and_of_pytorch_may_alternate(name: str) -> None:
+def test_steps_in_plans_and_in_pytorch_can_alternate(name: str) -> None:
     data = batches()
     results = []
     for dtype in (torch.float32, torch.float64):
@@ -104,7 +104,7 @@ def test_steps_of_plans_and_of_pytorch_may_alternate(name: str) -> None:
     assert_as_exact(values(model, optimizer), *results)
 
 
-def test_states_that_are_loaded_between_steps_are_read() -> None:
+def test_states_loaded_between_steps_are_used() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     step = step_of(model, optimizer)
@@ -122,7 +122,7 @@ def test_states_that_are_loaded_between_steps_are_read() -> None:
     assert step.trainer.builds == 1
 
 
-def test_a_state_that_is_changed_in_place_or_cleared_is_read() -> None:
+def test_states_changed_in_place_or_cleared_are_used() -> None:
     model, twin = network(), network()
     optimizers = [torch.optim.Adam(m.parameters(), lr=0.01) for m in (model, twin)]
     step = step_of(model, optimizers[0])
@@ -151,7 +151,7 @@ def test_step_counts_are_separate_tensors() -> None:
     assert first["step"].shape == ()
 
 
-def test_a_group_may_be_added_between_steps() -> None:
+def test_a_parameter_group_can_be_added_between_steps() -> None:
     results = []
     for is_ours in (True, False):
         torch.manual_seed(4)
@@ -171,7 +171,7 @@ def test_a_group_may_be_added_between_steps() -> None:
     torch.testing.assert_close(*results)
 
 
-def test_another_plan_of_the_model_reads_the_updates_of_a_step() -> None:
+def test_another_plan_of_the_model_sees_the_updates_of_a_step() -> None:
     model = network()
     fast = torch.compile(model, backend="opwright")
     step = step_of(model, torch.optim.SGD(model.parameters(), lr=0.5))

@@ -39,7 +39,7 @@ def eager(
     after: Callable[[int], object] = lambda _: None,
     clip: Callable[[Any], object] = lambda _: None,
 ) -> None:
-    """Train with a usual loop in PyTorch."""
+    """Train with an ordinary loop in PyTorch."""
     dtype = next(model.parameters()).dtype
     for i, (x, y) in enumerate(data):
         optimizer.zero_grad()
@@ -54,7 +54,7 @@ def step_of(model: nn.Module, optimizer: torch.optim.Optimizer, **how: Any) -> A
 
 
 def values(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """Return parameters and the optimizer's state, in one order."""
+    """Return the parameters and the optimizer state, in a fixed order."""
     states = optimizer.state_dict()["state"]
     kept = [value for _, state in sorted(states.items()) for _, value in sorted(state.items())]
     return [*(p.detach() for p in model.parameters()), *(v for v in kept if v is not None)]
@@ -68,7 +68,7 @@ def kept_names(optimizer: torch.optim.Optimizer) -> dict[int, list[str]]:
 def assert_as_exact(
     found: Sequence[torch.Tensor], single: Sequence[torch.Tensor], double: Sequence[torch.Tensor]
 ) -> None:
-    """Assert that errors from float64 are at most four times PyTorch's own."""
+    """Assert that errors against float64 are at most four times those of PyTorch."""
     assert len(found) == len(single) == len(double)
     for own, theirs in zip(found, single, strict=True):
         assert (own.shape, own.dtype) == (theirs.shape, theirs.dtype)
@@ -94,7 +94,7 @@ def check(
     model: nn.Module | None = None,
     **how: Any,
 ) -> Any:
-    """Train a model three times; return our step."""
+    """Train a model in all three ways and compare them; return our step."""
     ours = network() if model is None else model
     twins = copy.deepcopy(ours), copy.deepcopy(ours).double()
     results, keys = [], []

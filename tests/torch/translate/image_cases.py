@@ -1,4 +1,4 @@
-"""Functions of PyTorch on images, and on bags of rows, for tables of tests."""
+"""PyTorch functions of images and of embedding bags, as test cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of networks with inputs: products, convolutions, norms, losses, pooling."""
+"""PyTorch network functions with inputs: products, convolutions, norms, losses, pooling."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def translated(function: Function, tensors: Tensors, mode: str = "fake") -> Translated:
-    """Return the Program of a function; tensors that require gradients get them."""
+    """Translate a function to a program, with gradients for tensors that require them."""
 
     def flat(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return as_tuple(function(*given))
@@ -52,13 +52,13 @@ def sizes_of(traced: torch.fx.GraphModule, tensors: Tensors) -> dict[Any, int]:
 
 
 def weights_of(outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return weights of outputs: a plain sum would hide errors of gradients."""
+    """Return weights for outputs, since a plain sum would hide errors in gradients."""
     generator = torch.Generator().manual_seed(5)
     return [torch.rand(o.shape, generator=generator).to(o.dtype) + 0.5 for o in outputs]
 
 
 def with_plan(found: Translated, tensors: Tensors, truth: Results) -> Results:
-    """Return outputs and gradients, of one plan."""
+    """Return outputs and gradients, computed in one plan."""
     block = found.program.global_block()
     pairs = list(zip(found.inputs, tensors))
     fed = {name: t for name, t in pairs if not t.requires_grad}
@@ -89,7 +89,7 @@ def with_plan(found: Translated, tensors: Tensors, truth: Results) -> Results:
 
 
 def with_torch(function: Function, tensors: Tensors) -> Results:
-    """Return outputs and gradients of PyTorch."""
+    """Return outputs and gradients, computed by PyTorch."""
     outputs = list(as_tuple(function(*tensors)))
     trained = [t for t in tensors if t.requires_grad]
     targets = [o for o in outputs if o.requires_grad]

@@ -1,4 +1,4 @@
-"""Functions of PyTorch with inputs, for tables of tests."""
+"""PyTorch functions with inputs, as test cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row agrees with PyTorch: values, dtypes and gradients, of one plan."""
+"""Every row, run in one plan, agrees with PyTorch in values, dtypes and gradients."""
 
 from __future__ import annotations
 

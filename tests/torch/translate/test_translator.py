@@ -63,7 +63,7 @@ def test_a_result_of_a_wrong_shape_or_dtype_is_declined(
     assert re.search(reason, translated(torch.relu, [X]).declined[0].reason)
 
 
-def test_a_row_without_an_argument_of_the_overload_is_declined(rows: Rows) -> None:
+def test_a_row_that_lacks_an_argument_of_the_overload_is_declined(rows: Rows) -> None:
     rows["aten::relu"] = lambda t, x: x
     assert (
         "its row does not accept these arguments" in translated(torch.relu, [X]).declined[0].reason
@@ -85,13 +85,13 @@ def test_the_row_of_an_overload_takes_precedence_over_the_row_of_its_name(rows: 
     assert [op.type for op in found.program.global_block().ops] == ["tanh"]
 
 
-def test_an_operator_has_one_row_in_a_package() -> None:
+def test_a_package_cannot_have_two_rows_for_an_operator() -> None:
     tables = [entry.load() for entry in ow.current_context().annexes.entries("torch")]
     counts = Counter(name for table in tables for name in table)
     assert [name for name, count in counts.items() if count > 1] == []
 
 
-def test_rows_of_a_package_that_comes_later_are_used() -> None:
+def test_rows_of_a_package_added_later_are_used() -> None:
     context = ow.Context.discover()
     with ow.context_guard(context):
         assert translated(torch.special.bessel_j0, [X]).declined
@@ -127,7 +127,7 @@ def test_no_gradient_flows_through_detached_nodes() -> None:
     torch.testing.assert_close(results.gradients, truth.gradients)
 
 
-def test_sizes_that_are_symbols_become_numbers() -> None:
+def test_symbolic_sizes_become_numbers() -> None:
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         n, m = x.shape
         wide = x.view(m, n)[: n // 2].expand(3, -1, -1)
@@ -154,7 +154,7 @@ def test_views_that_stop_gradients_are_not_skipped() -> None:
 
 
 @pytest.mark.parametrize("is_selected", [False, True])
-def test_queries_keys_and_values_come_from_one_split(is_selected: bool) -> None:
+def test_queries_keys_and_values_are_computed_by_one_split(is_selected: bool) -> None:
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         parts = x.reshape(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
         return [parts[0], parts[1], parts[2]] if is_selected else list(parts.unbind(0))

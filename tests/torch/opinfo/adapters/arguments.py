@@ -57,17 +57,17 @@ def is_integer(x: Any) -> bool:
 
 
 def cast(x: Any, dtype: str | None) -> Any:
-    """Return x in a dtype; unchanged for None."""
+    """Cast x to a dtype, or return it unchanged for None."""
     return x if dtype in (None, dtype_of(x)) else ops.cast(x, dtype=dtype)
 
 
 def floating(x: Any) -> Any:
-    """Return integers and bools as float32, the default dtype of PyTorch."""
+    """Cast integers and bools to float32, the default dtype of PyTorch."""
     return x if is_float(x) else ops.cast(x, dtype="float32")
 
 
 def whole(x: Any) -> Any:
-    """Return integers and bools as int64, PyTorch's dtype of their sums."""
+    """Cast integers and bools to int64, in which PyTorch sums them."""
     return x if is_float(x) else cast(x, "int64")
 
 
@@ -76,7 +76,7 @@ def as_bool(x: Any) -> Any:
 
 
 def axes_of(dim: Any) -> list[int]:
-    """Return the axes that a `dim` names; none for all."""
+    """Return the axes that `dim` names; an empty list means all."""
     if dim is None:
         return []
     return [dim] if isinstance(dim, int) else list(dim)
@@ -92,13 +92,13 @@ def many(x: Any) -> list[Any]:
 
 
 def repeated(x: Any, n: int) -> list[Any]:
-    """Return a list of n; a number is repeated."""
+    """Return a list of n elements; a single value is repeated."""
     listed = many(x)
     return listed * n if len(listed) == 1 else listed
 
 
 def sizes_of(*sizes: Any) -> list[int]:
-    """Return sizes given separately, or as one list."""
+    """Return sizes that are given separately or as one list."""
     return [int(size) for size in (many(sizes[0]) if len(sizes) == 1 else sizes)]
 
 
@@ -123,7 +123,7 @@ def _combine(higher: torch.dtype, lower: torch.dtype) -> torch.dtype:
 
 
 def promoted(*values: Any, floats: bool = False) -> list[Any]:
-    """Return tensors in their common dtype, numbers unchanged."""
+    """Cast tensors to their common dtype; numbers stay unchanged."""
     dtype = result_dtype(*values)
     if floats and dtype not in FLOATS:
         dtype = "float32"
@@ -139,12 +139,12 @@ def scalar(value: Any, dtype: str, like: Any = None) -> Any:
 
 
 def as_value(value: Any, dtype: str) -> float:
-    """Return a number as an attribute: a bool is 1 or 0."""
+    """Convert a number to an attribute value; for dtype bool it is 1 or 0."""
     return float(bool(value)) if dtype == "bool" else float(value)
 
 
 def in_float32(function: Adapter) -> Adapter:
-    """Return a function that computes 16-bit floats in float32, like PyTorch internally."""
+    """Make a function compute 16-bit floats in float32, as PyTorch does internally."""
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         given = [x for x in (*args, *kwargs.values()) if hasattr(x, "dtype")]
@@ -164,12 +164,12 @@ def is_narrow(x: Any) -> bool:
 
 
 def filled(x: Any, value: Any, dtype: str | None = None) -> Any:
-    """Return a tensor of one number in the shape of x."""
+    """Return a tensor in the shape of x, filled with one number."""
     return cast(ops.fill_like(x, value=as_value(value, dtype_of(x))), dtype)
 
 
 def size_along(x: Any, axes: Sequence[int]) -> int:
-    """Return the product of the axis lengths; without axes, of all axes."""
+    """Return the product of the lengths of `axes`, or of all axes if it is empty."""
     shape = shape_of(x)
     return math.prod(shape[axis] for axis in axes) if axes else math.prod(shape)
 
@@ -179,7 +179,7 @@ def flat(x: Any) -> Any:
 
 
 def reshaped(x: Any, shape: Sequence[int]) -> Any:
-    """Return x in another shape, in which 0 does not copy the length of an axis."""
+    """Reshape x, where a 0 in `shape` is a length of 0 and does not copy the length of an axis."""
     if 0 not in shape:
         return ops.reshape(x, shape=list(shape))
     others = [axis for axis, n in enumerate(shape) if n]

@@ -1,4 +1,4 @@
-"""Adapters of attention, by scores or by several heads."""
+"""Adapters of scaled dot-product attention and multi-head attention."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def heads(
     out_bias: Any,
     **given: Any,
 ) -> Any:
-    """Return attention of several heads over [length, batch, channels], and its weights."""
+    """Return multi-head attention over [length, batch, channels], and its weights."""
     if dropout_p and given.get("training", True):
         raise RandomError("the generator's numbers")
     if rank_of(query) == 2:
@@ -93,7 +93,7 @@ def heads(
 def _projected(
     inputs: tuple[Any, ...], in_weight: Any, in_bias: Any, given: dict[str, Any]
 ) -> list[Any]:
-    """Return queries, keys and values, each by its own rows of one weight or by its own weight."""
+    """Project queries, keys and values by rows of one weight, or by separate weights."""
     if given.get("use_separate_proj_weight"):
         weights = [given[f"{name}_proj_weight"] for name in "qkv"]
     else:
@@ -103,7 +103,7 @@ def _projected(
 
 
 def _whole_mask(given: dict[str, Any], q: Any, added: int) -> Any:
-    """Return the mask of queries by keys, with the mask of keys; added keys are visible."""
+    """Combine the mask [queries, keys] with the mask of keys; added keys are visible."""
     mask, padding = given.get("attn_mask"), given.get("key_padding_mask")
     dtype = dtype_of(q)
 
@@ -127,7 +127,7 @@ def _whole_mask(given: dict[str, Any], q: Any, added: int) -> Any:
 
 
 def _seen(hidden: Any, dtype: str) -> Any:
-    """Return a mask of PyTorch's multi-head attention as -inf at masked positions, 0 elsewhere."""
+    """Convert a mask of nn.MultiheadAttention to -inf at masked positions, and 0 elsewhere."""
     zeros = ops.fill(shape=shape_of(hidden), dtype=dtype)
     return ops.where(hidden, -math.inf, zeros)
 

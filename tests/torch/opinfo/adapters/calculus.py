@@ -1,4 +1,4 @@
-"""Adapters of differences of neighbors, and of areas below lines."""
+"""Adapters of numerical differentiation and integration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1)
 
 
 def areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
-    """Return twice the areas of trapezoids, for integers in their dtype, like PyTorch."""
+    """Return twice the areas of trapezoids; integers keep their dtype, as in PyTorch."""
     axis = axis_of(y, dim)
     n = shape_of(y)[axis]
     if n == 0:
@@ -57,7 +57,7 @@ def areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
 
 
 def gradient(x: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> list[Any]:
-    """Return differences of neighbors over their distance, one-sided at the ends."""
+    """Return the central differences of neighbors, which are one-sided at the ends."""
     axes = list(range(rank_of(x))) if dim is None else [axis_of(x, a) for a in axes_of(dim)]
     x = floating(x)
     listed = [spacing] * len(axes) if spacing is None or is_number(spacing) else list(spacing)

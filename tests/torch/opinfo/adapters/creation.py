@@ -1,4 +1,4 @@
-"""Adapters of operators that make tensors only from numbers."""
+"""Adapters of operators that create tensors from numbers alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def arange(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
     numbers.update(zip(names, args))
     is_whole = all(isinstance(number, int) for number in numbers.values())
     chosen = name_of(dtype) or ("int64" if is_whole else "float32")
-    # For int64, PyTorch truncates the arguments to integers before it counts.
+    # For int64, PyTorch truncates the arguments to integers before it computes the length.
     start, stop, step = (
         float(int(numbers[place]) if chosen == "int64" else numbers[place])
         for place in ("start", "end", "step")

@@ -1,4 +1,4 @@
-"""Adapters of rows of tables."""
+"""Adapters of embedding lookups."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def embedding(
 
 
 def shortened(rows: Any, most: float, p: float) -> Any:
-    """Return rows that are no longer than a limit, as PyTorch makes them in place."""
+    """Limit the norm of the rows that are looked up, which PyTorch does in place."""
     length = ops.norm(rows, p=p, axis=[-1], keepdims=True)
     factor = ops.divide(most, ops.scale(length, bias=1e-7))
     return ops.multiply(rows, ops.where(ops.greater(length, most), factor, 1.0))

@@ -34,14 +34,14 @@ REDUCTIONS.update({"amax": "max", "amin": "min", "mean": "mean"})
 
 
 def cut_to(x: Any, shape: list[int], kept: int | None = None) -> Any:
-    """Return the part of x that a smaller shape covers, with one axis complete."""
+    """Return the part of x that a smaller shape covers, with the full length along one axis."""
     axes = [a for a, n in enumerate(shape) if a != kept and n != shape_of(x)[a]]
     ends = [shape[axis] for axis in axes]
     return ops.slice(x, axes=axes, starts=[0] * len(axes), ends=ends) if axes else x
 
 
 def as_line(x: Any) -> Any:
-    """Return a scalar as a line of one element."""
+    """Reshape a scalar to a vector of one element."""
     return x if rank_of(x) else ops.reshape(x, shape=[1])
 
 
@@ -107,7 +107,7 @@ def index_reduce(
 
 
 def widened(index: Any, like: Any, axis: int) -> Any:
-    """Return a line of positions in the shape of the placed values."""
+    """Broadcast a vector of positions to the shape of the values to place."""
     if not rank_of(like):
         return ops.reshape(index, shape=[])
     shape = [1] * rank_of(like)
@@ -133,7 +133,7 @@ def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 def along(op: str, x: Any, dim: int, index: Any, *updates: Any, **attrs: Any) -> Any:
-    """Call an operator of positions along an axis; a scalar is a line of one element."""
+    """Call an operator that takes positions along an axis; a scalar becomes a vector."""
     attrs["axis"] = axis_of(x, dim)
     out = getattr(ops, op)(as_line(x), as_line(index), *updates, **attrs)
     return out if rank_of(x) else ops.reshape(out, shape=[])
@@ -160,7 +160,7 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
 
 
 def get_item(x: Any, key: Any) -> Any:
-    """Return x[key] of slices, positions and tensors of positions."""
+    """Return x[key], where key contains slices, positions and tensors of positions."""
     keys = list(key) if isinstance(key, tuple) else [key]
     if any(isinstance(item, torch.Tensor) and item.dtype == torch.bool for item in keys):
         return by_masks(x, keys)

@@ -1,4 +1,4 @@
-"""Adapters of products, solutions and factors of matrices."""
+"""Adapters of matrix products, linear solvers and factorizations."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def tensordot(x: Any, y: Any, dims: Any = 2) -> Any:
 
 
 def contracted(x: Any, y: Any, first: list[int], second: list[int]) -> Any:
-    """Return the sum of products over pairs of axes, as one product of matrices."""
+    """Contract pairs of axes by one matrix product."""
     for a, b in zip(first, second):  # an axis of 1 broadcasts to any length
         if shape_of(x)[a] > 1 and shape_of(y)[b] == 1:
             x = ops.sum(x, axis=[a], keepdims=True)
@@ -143,7 +143,7 @@ def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
 
 
 def batched(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return stacks of matrices with the same axes before the last two."""
+    """Broadcast stacks of matrices to the same batch axes."""
     lead = list(torch.broadcast_shapes(shape_of(x)[:-2], shape_of(y)[:-2]))
     return tuple(ops.expand(v, shape=[*lead, *shape_of(v)[-2:]]) for v in (x, y))
 

@@ -89,7 +89,7 @@ def norm(
 
 
 def along(op: str, before: Callable[[Any], Any] = same) -> Adapter:
-    """Return a function of lines, such as softmax."""
+    """Return a function along an axis, such as softmax."""
 
     def apply(x: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
         x = cast(x, name_of(dtype))

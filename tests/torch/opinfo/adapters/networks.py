@@ -30,7 +30,7 @@ def activation(op: str) -> Adapter:
 
 
 def with_alpha(op: str, ours: str, theirs: str, default: float) -> Adapter:
-    """Return an activation with one number."""
+    """Return an activation with one numeric parameter."""
 
     def apply(x: Any, *args: Any, **kwargs: Any) -> Any:
         value = args[0] if args else kwargs.get(theirs, default)
@@ -40,7 +40,7 @@ def with_alpha(op: str, ours: str, theirs: str, default: float) -> Adapter:
 
 
 def limit_of(x: Any, number: float) -> float:
-    """Return a number without its fraction, as PyTorch uses it with integers."""
+    """Truncate a number, as PyTorch does if the tensor is an integer tensor."""
     return float(number) if is_float(x) else int(number)
 
 
@@ -117,7 +117,7 @@ def given_only(**values: Any) -> dict[str, Any]:
 
 
 def in_batch(x: Any, rank: int, function: Callable[[Any], Any]) -> Any:
-    """Call a function of a batch of images; a single image is a batch of 1."""
+    """Call a function of an image batch; a single image becomes a batch of 1."""
     if rank_of(x) == rank + 2:
         return function(x)
     results = function(ops.unsqueeze(x, axis=[0]))

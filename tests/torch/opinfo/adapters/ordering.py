@@ -1,4 +1,4 @@
-"""Adapters of sorting, and of elements by rank."""
+"""Adapters of sorting and of order statistics."""
 
 from __future__ import annotations
 

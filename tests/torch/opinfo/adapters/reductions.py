@@ -72,7 +72,7 @@ def position(op: str) -> Adapter:
 
 
 def with_index(op: str) -> Adapter:
-    """Return `max` or `min` along an axis with the positions."""
+    """Return `max` or `min` along an axis, with the positions."""
 
     def apply(x: Any, dim: int, keepdim: bool = False) -> Any:
         values = getattr(ops, op)(x, axis=[dim], keepdims=keepdim)
@@ -82,7 +82,7 @@ def with_index(op: str) -> Adapter:
 
 
 def extreme_of_any(op: str) -> Adapter:
-    """Return `max` or `min` with the arguments of all its variants."""
+    """Return an adapter of all variants of `max` or `min`."""
     along, alone = with_index(op), extreme(op)
 
     def apply(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -97,7 +97,7 @@ def extreme_of_any(op: str) -> Adapter:
 
 
 def spread(op: str) -> Adapter:
-    """Return `std` or `var`: `unbiased` may be in the position of `dim`."""
+    """Return `std` or `var`; `unbiased` can take the position of `dim`."""
 
     def apply(
         x: Any,
@@ -230,7 +230,7 @@ def cov(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = No
     if rank_of(x) < 2:
         x = ops.reshape(x, shape=[1, -1])
     n = shape_of(x)[1]
-    # PyTorch adds them up in their own dtype.
+    # PyTorch sums the weights in their own dtype.
     given = [w for w in (fweights, aweights) if w is not None]
     weights = [cast(w, result_dtype(*given)) for w in given]
     if not weights:

@@ -168,8 +168,8 @@ def linalg_diagonal(x: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
 def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     shape = shape_of(x)
     rank, n, m = len(shape) + 1, shape[-1], shape[-1] + abs(offset)
-    # A matrix whose row i holds x[i] in column i: x followed by zeros, read in lines of another
-    # length.
+    # Row i must have x[i] in column i. Each element is padded with m zeros, and the result is then
+    # read in rows of m elements.
     wide = reshaped(x, [*shape, 1])
     wide = ops.pad(wide, paddings=[0, 0] * len(shape) + [0, m])
     lines = reshaped(wide, [*shape[:-1], n * (m + 1)])
@@ -261,7 +261,7 @@ def as_strided(
 
 
 def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
-    """Return the positions that a view has in memory: a constant that depends only on shapes."""
+    """Return the memory positions of the elements of a view, as a constant."""
     count = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else 0
     return torch.as_strided(torch.arange(max(count, offset)), size, stride, offset).contiguous()
 
