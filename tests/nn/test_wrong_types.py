@@ -97,7 +97,7 @@ def test_the_class_axis_must_be_an_axis_of_the_scores(block, axis):
 
 @pytest.mark.parametrize("name", [["img"], {}, np.zeros(2), None], ids=repr)
 def test_the_name_of_an_input_to_fill_must_be_a_string(model, name):
-    with pytest.raises(FeedError, match="^Model.fill: the name must be one of an input"):
+    with pytest.raises(FeedError, match="^Model.fill: the name must be the name of an input"):
         model[0].fill(name, model[1][0])
 
 
@@ -156,7 +156,7 @@ def test_a_path_must_be_valid_for_a_file(path, rule):
 
 
 def test_the_folder_of_tensorboard_must_be_a_path():
-    with pytest.raises(AttributeTypeError, match="^TensorBoard: folder must be a str or a path, got"):
+    with pytest.raises(AttributeTypeError, match="^TensorBoard: folder must be a str or a path"):
         nn.TensorBoard(None)
 
 

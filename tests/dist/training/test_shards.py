@@ -202,7 +202,7 @@ def test_a_custom_clip_without_support_for_parts_is_refused(two: dist.Engine) ->
         def append(self, pairs):  # type: ignore[no-untyped-def]
             return list(pairs)
 
-    with pytest.raises(ProgramError, match="Own: append_to_shards must clip parts"):
+    with pytest.raises(ProgramError, match="Own: append_to_shards must clip gradient shards"):
         build(True, lambda: nn.optimizer.SGD(0.1, clip=Own()))
 
 

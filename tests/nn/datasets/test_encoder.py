@@ -249,7 +249,7 @@ def test_a_damaged_state_is_refused(table, encoder):
             AttributeValueError,
             "must not be named 'features'",
         ),
-        (lambda e, t: TableEncoder(missing="NA"), AttributeTypeError, "a list of texts"),
+        (lambda e, t: TableEncoder(missing="NA"), AttributeTypeError, "a list of strings"),
     ],
 )
 def test_the_error_describes_an_invalid_table(call, error, rule, table, encoder):

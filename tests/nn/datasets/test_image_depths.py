@@ -116,7 +116,7 @@ def test_values_outside_the_levels_are_clipped(tmp_path):
     np.testing.assert_allclose(gray, np.clip((BYTES - 51.0) / 153, 0, 1), atol=1e-6)
     for levels, error, rule in (
         ((3, 3), AttributeValueError, "must differ"),
-        (255, AttributeTypeError, "numbers of black and white, got 255"),
+        (255, AttributeTypeError, "values of black and white, got 255"),
     ):
         with pytest.raises(error, match=rule):
             image_folder.decode(path, levels=levels)

@@ -188,7 +188,7 @@ def test_a_generator_is_shuffled_and_continues():
 @pytest.mark.parametrize(("count", "got"), [(9, "more"), (11, "only 10")])
 def test_a_generator_of_a_different_length_is_refused(count, got):
     loader = nn.load_batches(lambda: (np.float32(i) for i in range(10)), 4, samples=count)
-    with pytest.raises(LoadError, match=f"samples={count} of them in each epoch, got {got}"):
+    with pytest.raises(LoadError, match=f"samples={count} samples in each epoch, got {got}"):
         list(loader)
 
 
@@ -198,7 +198,7 @@ def test_a_generator_of_a_different_length_is_refused(count, got):
         ([1], {"mapp": abs}, AttributeTypeError, "did you mean 'map'"),
         ([1], {"map": abs, "num_workers": 1}, AttributeTypeError, "did you mean 'workers'"),
         ([1], {"map": 3}, AttributeTypeError, "map must be a function"),
-        ([1], {"map": lambda item, other: item}, AttributeTypeError, "name the second one rng"),
+        ([1], {"map": lambda item, other: item}, AttributeTypeError, "name the second argument"),
         ("abc", {"map": abs}, AttributeTypeError, "a sequence of items .* got str"),
         (iter([1]), {"map": abs}, AttributeTypeError, "a sequence of items .* got list_iterator"),
         ((np.zeros(2),), {"workers": 1}, AttributeValueError, "workers=1 for data without map"),
@@ -207,7 +207,7 @@ def test_a_generator_of_a_different_length_is_refused(count, got):
         ([1], {"map": abs, "samples": 1}, AttributeValueError, "got samples=1"),
         ([1], {"map": abs, "workers": -1}, AttributeValueError, "workers must be"),
         ([1], {"map": abs, "ahead": 0}, AttributeValueError, "ahead must be"),
-        ([1], {"map": abs, "timeout": 3}, AttributeValueError, "timeout=3 for workers=0"),
+        ([1], {"map": abs, "timeout": 3}, AttributeValueError, "timeout=3 with workers=0"),
         ([1], {"map": abs, "workers": 1, "timeout": 0}, AttributeValueError, "timeout must be"),
     ],
 )

@@ -78,7 +78,7 @@ def test_lists_of_floats_become_float32_and_arrays_keep_their_dtype():
         ([[0.5]], {"value": "0"}, AttributeValueError, "that float32 holds, got '0'"),
         ([[1e300]], {}, AttributeValueError, r"range of float32, got \[1e\+300\] for sequence 0"),
         ([[None]], {}, AttributeTypeError, r"got \[None\] for sequence 0"),
-        ([[[1], [1, 2]]], {}, AttributeTypeError, "numbers with an axis of time, got"),
+        ([[[1], [1, 2]]], {}, AttributeTypeError, "numbers with a time axis, got"),
         ([[1]], {"length": 0}, AttributeValueError, "pad: length must be"),
         ([[1]], {"length": 2**31}, AttributeValueError, "pad: length must be an int in"),
         ([[1]], {"maxlen": 2}, AttributeTypeError, "got 'maxlen'.*'length'"),

@@ -107,7 +107,7 @@ def test_csv_options_for_other_formats_are_supported(tmp_path):
         (CSV + "1,1e40,x\n", {}, "got '1e40' in line 6"),
         (CSV + "1_0,1,x\n", {}, "got '1_0' in line 6"),
         (CSV + "1,,x\n", {}, "got '' in line 6"),
-        (CSV + '1,2,"x\n', {}, "whole quoted values, got .* in line 6"),
+        (CSV + '1,2,"x\n', {}, "quoted values of a CSV file must be complete, got .* in line 6"),
         (CSV, {"target": "numbers"}, "got 'rose, red' in line 2, column 'kind'"),
         (CSV, {"classes": ["rose, red", "tulips"]}, "'tulip' in line 4; did you mean 'tulips'"),
         (CSV, {"max_bytes": 10}, "at most 10 bytes"),
@@ -219,7 +219,7 @@ def test_damaged_images_are_refused(folder):
 def test_a_folder_with_a_wrong_layout_is_refused(folder):
     stray = folder / "cat" / "notes.txt"
     stray.write_text("x")
-    with pytest.raises(FormatError, match="may only have images .* got 'notes.txt'; move"):
+    with pytest.raises(FormatError, match="must contain only images .* got 'notes.txt'; move"):
         image_folder.find(folder)
     stray.unlink()
     (folder / "empty").mkdir()

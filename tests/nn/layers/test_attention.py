@@ -156,7 +156,7 @@ def test_rotary_products_depend_on_the_distance(interleaved):
         (
             lambda x: layers.attention(x, 2, param_attr=nn.ParamAttr("w")),
             AttributeValueError,
-            "param_attr must have no name",
+            "param_attr must not have a name",
         ),
         (
             lambda x: layers.transformer_encoder_block(x, 2, dropout=1.0),
@@ -176,7 +176,7 @@ def test_rotary_products_depend_on_the_distance(interleaved):
         (
             lambda x: layers.learned_positions(layers.data("z", [None, 9, 4]), 8),
             ShapeError,
-            "at most max_length=8 times",
+            "at most max_length=8 time steps",
         ),
         (lambda x: layers.sinusoidal_positions(x, 1.0), AttributeValueError, "base must be"),
         (

@@ -134,7 +134,7 @@ def test_a_layer_that_is_applied_twice_shares_its_parameters(programs):
     assert [p.name for p in programs[0].parameters()] == ["head_w_param", "head_b_param"]
     assert (first.name, second.name) == ("head_out", "head_out_0")
     assert layers.relu(make_x(), name="top").name == "top_out_0"
-    with pytest.raises(ShapeError, match=r"'head_w_param' must be .*; layers of one name share"):
+    with pytest.raises(ShapeError, match=r"'head_w_param' must be .*; layers with the same name"):
         layers.fc(make_x(), 6, name="head")
 
 

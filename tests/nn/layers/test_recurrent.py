@@ -108,7 +108,7 @@ def test_a_saved_recurrent_model_continues_bitwise_identically(tmp_path):
         ({"batch_first": None}, AttributeTypeError, "batch_first must be True or False"),
         ({"h0": 0}, AttributeTypeError, "h0 must be a variable"),
         ({"lengths": [3]}, AttributeTypeError, "lengths must be a variable"),
-        ({"param_attr": nn.ParamAttr("w")}, AttributeValueError, "param_attr must have no name"),
+        ({"param_attr": nn.ParamAttr("w")}, AttributeValueError, "param_attr must not have a name"),
         (
             {"bias": False, "bias_attr": nn.initializer.Constant()},
             AttributeValueError,

@@ -228,11 +228,11 @@ def test_nan_is_never_a_high_score(dtype):
     assert nn.metrics.accuracy(scores, [1, 0]) == 0.5
     assert nn.metrics.accuracy(scores, [1, 1]) == 0.5
     for kind in ("Precision", "Recall"):
-        with pytest.raises(AttributeValueError, match=r"an order, got nan in row 1; look for"):
+        with pytest.raises(AttributeValueError, match=r"must not be NaN, .*, got nan in row 1"):
             getattr(nn.metrics, kind)().update(scores, [1, 0])
-        with pytest.raises(AttributeValueError, match=r"an order, got nan in row 1; look for"):
+        with pytest.raises(AttributeValueError, match=r"must not be NaN, .*, got nan in row 1"):
             getattr(nn.metrics, kind)().update(scores[:, 0], [1, 0])
-    with pytest.raises(AttributeValueError, match=r"^metrics\.AUC: .* got nan in row 1; look for"):
+    with pytest.raises(AttributeValueError, match=r"^metrics\.AUC: .* got nan in row 1; find"):
         nn.metrics.AUC().update(scores[:, 0], [1, 0])
 
 

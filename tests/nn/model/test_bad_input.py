@@ -39,7 +39,7 @@ LABELS = np.ones((6, 1), np.int64)
         (
             lambda m: m.fill(3, IMAGES),
             FeedError,
-            "Model.fill: the name must be one of an input",
+            "Model.fill: the name must be the name of an input",
         ),
         (
             lambda m: m.fill("img", IMAGES.astype("f8")),
@@ -105,13 +105,13 @@ LABELS = np.ones((6, 1), np.int64)
         (
             lambda m: m.initialize_parameters(fc_0_b_param=IMAGES[0, :5]),
             FeedError,
-            "must be one of an input that a layer reads, got 'fc_0_b_param'",
+            "must be the name of an input that a layer reads, got 'fc_0_b_param'",
         ),
         (lambda m: m.optimize(0.1), AttributeTypeError, "optimizer must be an Optimizer, got 0.1"),
         (lambda m: m.optimize("sdg"), AttributeValueError, "did you mean 'sgd'"),
         (lambda m: m.fc_layer(3, 5), AttributeTypeError, "fc: input must be a variable or"),
         (lambda m: m.fc_layer("new", 0), AttributeValueError, "size must be an int of at least 1"),
-        (lambda m: m.mean(None), AttributeTypeError, "mean: input must be a variable or the name"),
+        (lambda m: m.mean(None), AttributeTypeError, "mean: input must be a variable or a var"),
         (lambda m: m.concat("img"), AttributeTypeError, "concat: input must be a list"),
         (lambda m: m.cross_entropy("img", 3), AttributeTypeError, "label must be a variable or"),
         (lambda m: m.input(""), AttributeValueError, "data: name must be a string"),
@@ -131,7 +131,7 @@ def test_an_optimizer_requires_backward_first(tiny):
     model, _ = tiny.make(optimize=False)
     with pytest.raises(ProgramError, match=r"call model.backward\(loss\) first"):
         model.sgd(0.1)
-    with pytest.raises(ProgramError, match="there must be an optimizer, got none yet"):
+    with pytest.raises(ProgramError, match="the model must have an optimizer, got none"):
         model.set_learning_rate(0.1)
 
 

@@ -163,7 +163,7 @@ def test_a_pattern_without_a_match_changes_nothing():
         model.freeze(["backbone_*", "tail_*"])
     assert str(model.program) == text
     assert all(parameter.trainable for parameter in model.parameters)
-    with pytest.raises(AttributeTypeError, match="Model.freeze: there must be a list"):
+    with pytest.raises(AttributeTypeError, match="Model.freeze: parameters must be a list"):
         model.freeze(3)
 
 

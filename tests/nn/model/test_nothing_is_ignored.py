@@ -44,7 +44,7 @@ def test_only_the_named_parameters_are_trained(tiny, built, make, by_name):
         (
             lambda m: m.optimize(optimizer.SGD(0.1), nonsense=3),
             AttributeValueError,
-            "attributes go with the type of an optimizer, got 'nonsense' beside SGD",
+            "attributes require an optimizer type, got 'nonsense' for an object SGD",
         ),
         (
             lambda m: m.optimize("sgd", learning_rat=3),
@@ -84,7 +84,7 @@ def test_an_ineffective_argument_of_an_optimizer_is_refused(built, everything, c
 def test_a_second_optimizer_is_refused(tiny, built, everything):
     built.sgd(0.1)
     before = everything(built.program), everything(built.startup_program)
-    with pytest.raises(ProgramError, match="a model has one optimizer, got Adam beside SGD"):
+    with pytest.raises(ProgramError, match="a model has one optimizer, got Adam after SGD"):
         built.adam(0.1)
     assert (everything(built.program), everything(built.startup_program)) == before
     assert isinstance(built.optimizer, optimizer.SGD)

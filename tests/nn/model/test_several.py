@@ -124,7 +124,7 @@ def test_the_learning_rate_can_be_read():
     assert model.learning_rate == 0.1
     model.set_learning_rate(0.025)
     assert model.learning_rate == 0.025
-    with pytest.raises(ProgramError, match="Model.learning_rate: there must be an optimizer"):
+    with pytest.raises(ProgramError, match="Model.learning_rate: the model must have an optimizer"):
         _ = nn.Model().learning_rate
 
 

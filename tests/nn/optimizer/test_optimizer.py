@@ -249,7 +249,7 @@ def test_minimize_without_a_parameter_to_train_is_refused_and_changes_nothing(pr
 def test_an_optimizer_refuses_a_second_program():
     sgd = optimizer.SGD(RATE)
     build(lambda: sgd)
-    with pytest.raises(ProgramError, match="SGD: an optimizer serves one program"):
+    with pytest.raises(ProgramError, match="SGD: an optimizer belongs to one program"):
         build(lambda: sgd)
 
 

@@ -156,7 +156,7 @@ def test_a_sum_with_a_dense_gradient_is_dense() -> None:
     assert {"embedding_grad", "adam"} <= mixed.types()
     for name, value in dense.states().items():
         np.testing.assert_array_equal(mixed.states()[name], value)
-    with pytest.raises(ProgramError, match="which is dense; fetch it as it is"):
+    with pytest.raises(ProgramError, match="which is dense; fetch it directly"):
         nn.get_sparse_rows(mixed.gradient)
 
 

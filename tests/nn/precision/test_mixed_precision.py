@@ -283,7 +283,7 @@ def test_invalid_options_are_refused():
         nn.mixed_precision("bfloat16", float32="softmax")
     with pytest.raises(errors.AttributeValueError, match="in one list, got 'add'"):
         nn.mixed_precision("bfloat16", float32=["add"], reduced=["add"])
-    with pytest.raises(errors.AttributeValueError, match="loss_scale must be"):
+    with pytest.raises(errors.AttributeValueError, match="loss_scale requires a 16-bit dtype"):
         nn.mixed_precision("float32", loss_scale=2.0)
     with pytest.raises(errors.AttributeTypeError, match="Model: mixed_precision must be"):
         nn.Model(mixed_precision=16)

@@ -101,7 +101,7 @@ def test_the_error_asks_for_a_missing_loss_or_optimizer(tmp_path):
         ProgramError, match="must have its parameters to be called, trained or saved"
     ):
         nn.train(ow.load_program(tmp_path), DATA, 1, loss=loss, optimizer=adam)
-    with pytest.raises(AttributeValueError, match="loss is for a loaded program, .*beside a Model"):
+    with pytest.raises(AttributeValueError, match="loss applies only to a loaded .*with a Model"):
         nn.train(nn.Model(), DATA, 1, loss="x")
     nn.train(loaded, DATA, 1, loss=loss, optimizer=adam, progress=False)
     with pytest.raises(ProgramError, match="got one beside those that it has; omit it"):

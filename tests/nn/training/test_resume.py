@@ -266,7 +266,7 @@ def test_different_data_is_refused_and_the_model_unchanged(small, train, tmp_pat
             resume="latest",
         )
     assert not any(other.scope.var(p.name).is_set for p in other.parameters)
-    with pytest.raises(AttributeValueError, match="of the kind that was saved, arrays or nn.batch"):
+    with pytest.raises(AttributeValueError, match="of the saved kind, arrays or nn.batch"):
         train(
             other,
             list(nn.batches(small.data, 4)),

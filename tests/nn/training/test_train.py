@@ -253,7 +253,7 @@ def test_metric_names_must_be_distinct(small, train):
         (lambda d: {"x": d[0]}, FeedError, "a batch must have every input, got none for 'y'"),
         (lambda d: [], ShapeError, "at least one array"),
         (lambda d: lambda: iter(()), AttributeValueError, "at least one batch, got none"),
-        (lambda d: iter([d]), AttributeTypeError, "got an iterator, which gives them once"),
+        (lambda d: iter([d]), AttributeTypeError, "got an iterator, which yields them once"),
     ],
 )
 def test_the_error_describes_data_that_does_not_match(small, train, make, error, rule):
@@ -263,7 +263,7 @@ def test_the_error_describes_data_that_does_not_match(small, train, make, error,
 
 def test_arguments_for_arrays_are_refused_with_batches(small, train):
     batches = nn.batches(small.data, size=4)
-    with pytest.raises(AttributeValueError, match="batch_size belongs to data of arrays"):
+    with pytest.raises(AttributeValueError, match="batch_size applies only to arrays"):
         train(small.make()[0], batches, 1, batch_size=4)
 
 

@@ -108,7 +108,7 @@ def check_name(who: str, value: object) -> str | None:
 
 
 def check_choice(who: str, name: str, value: object, choices: Collection[str]) -> str:
-    """Check that `value` is one of `choices`, and return it; the message suggests the nearest."""
+    """Check that `value` is one of `choices`, and return it; the error suggests a similar one."""
     rule = f"one of {', '.join(map(repr, choices))}"
     if not isinstance(value, str):
         _raise_type(who, name, rule, value, f"write {name}={min(choices)!r}, for example")

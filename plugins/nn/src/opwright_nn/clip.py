@@ -36,12 +36,12 @@ class GradientClip(abc.ABC):
         Raises
         ------
         ProgramError
-            The class does not support it: it also needs a method with this name.
+            The class does not support sharded gradients; it must override this method.
         """
         raise ProgramError(
-            f"{type(self).__name__}: append_to_shards must clip parts of gradients for group "
-            f"{group!r}, got no such method; define it, or pass shard_optimizer=False to "
-            "DataParallel"
+            f"{type(self).__name__}: append_to_shards must clip gradient shards for group "
+            f"{group!r}, got a class without this method; define it, or pass "
+            "shard_optimizer=False to DataParallel"
         )
 
 
@@ -77,7 +77,7 @@ class ClipByValue(GradientClip):
 
 
 class ClipByNorm(GradientClip):
-    """Each gradient g becomes ``g * max_norm / max(|g|, max_norm)``, ``|g|`` its norm.
+    """Each gradient g becomes ``g * max_norm / max(|g|, max_norm)``, where ``|g|`` is its norm.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _SHOWN: Final = 60
 
 @contextlib.contextmanager
 def reading(file: object, fix: str) -> Iterator[None]:
-    """Within a with block, begin the messages of rules with a file, and end them with a fix."""
+    """In a with block, prefix the messages of rules with a file, and append a fix."""
     try:
         yield
     except FormatError as error:
@@ -31,7 +31,7 @@ def reading(file: object, fix: str) -> Iterator[None]:
 
 
 def refuse(where: str, rule: str, value: object) -> NoReturn:
-    """Raise FormatError: a field must be something else."""
+    """Raise FormatError with the rule that a value violates."""
     raise FormatError(f"{where} must be {rule}, got {_show(value)}")
 
 

@@ -1,6 +1,6 @@
 """Names of classes and methods in Keras and PyTorch, for which errors suggest our names.
 
-None of these names can be used; the error for one of them suggests the right name.
+These names cannot be used; the error for such a name suggests the right name.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Initializer(abc.ABC):
         attrs |= {"shape": list(shape), "dtype": variable.dtype}
         inputs: dict[str, Any] = {}
         if self.random:
-            # No step: each run of the startup program must compute the same values.
+            # Without a step, since each run of the startup program must compute the same values.
             inputs["step"] = None
             attrs["stream"] = stream
         block.append_op(op_type, inputs=inputs, outputs={"out": variable}, attrs=attrs)

@@ -31,7 +31,7 @@ Pair = tuple[ow.Variable, ow.Variable]
 
 
 class Processes(Protocol):
-    """The interface of a package that connects processes. Groups have names; "world" is all."""
+    """The interface of a package that connects processes; group "world" contains all of them."""
 
     def rank(self, group: str) -> int:
         """Return the rank of this process in a group, or -1 if it is not a member."""
@@ -43,7 +43,7 @@ class Processes(Protocol):
         """Return the values of all processes of a group, in the order of ranks."""
 
     def run_on_root(self, function: Callable[[], object], group: str | Sequence[str]) -> None:
-        """Call a function in the first process of groups; the rest wait, or raise its error."""
+        """Call a function in the first process of groups; the others wait, or raise its error."""
 
     def data_parallel(
         self,
@@ -63,7 +63,7 @@ class Processes(Protocol):
     def broadcast_state(
         self, program: ow.Program, scope: ow.Scope | None, group: str, *, device: str = "cpu"
     ) -> None:
-        """Broadcast the persistable variables of the first process to all."""
+        """Broadcast the persistable variables of the first process to all processes."""
 
     def whole_program(self, program: ow.Program) -> ow.Program:
         """Return a program with the variables of a single process."""
@@ -171,8 +171,8 @@ def find_team(who: str, group: str) -> Team:
     team = Team(cast(Processes, import_object(found[0].target)), group)
     if team.rank < 0:
         raise ProgramError(
-            f"{who}: this process must belong to the group, got {group!r}, which it is no member "
-            "of; run another program in it, or name another group"
+            f"{who}: this process must belong to the group, got {group!r}, of which it is not a "
+            "member; run another program in this process, or choose another group"
         )
     return team
 

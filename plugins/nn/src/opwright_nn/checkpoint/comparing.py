@@ -154,7 +154,7 @@ def compare_operators(program: ow.Program, saved: ow.Program) -> list[str]:
 
 
 def _describe(op: ow.Operator) -> dict[str, str]:
-    """Return a description of an operator as strings by name; equal operators have equal ones."""
+    """Return an operator as strings by name, which are equal for equal operators."""
     return {
         "type": op.type,
         **{f"input {slot}": str(list(names)) for slot, names in op.inputs.items() if names},

@@ -1,4 +1,4 @@
-"""Reads saved training runs: the newest generation, or the newest one that is not damaged."""
+"""Reads saved training runs: the newest generation that is not damaged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NUMBER: Final = re.compile(r"[0-9]{8,15}")
 class Saved(NamedTuple):
     """A saved program, a scope with its variables, and the notes that were saved with it.
 
-    `path` is the file that it was read from, for messages.
+    `path` is the file from which it was read, for messages.
     """
 
     program: ow.Program

@@ -50,7 +50,7 @@ def save(
     learning rate, ``@step`` of random numbers), its seed, and `state`. They are written next to
     earlier checkpoints, synced to the disk, and renamed: a process that is killed at any moment
     leaves complete checkpoints. Files have checksums. All processes that train together call it,
-    and the first one writes.
+    and the first process writes.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ def save(
     program : Program
         The training step.
     scope : Scope, optional
-        Holds the persistable variables; the default scope by default.
+        The scope of the persistable variables; by default the default scope.
     fetch : iterable of Variable or str
         The results, for programs that load it.
     state : mapping, optional
-        Other data of the script, of JSON types: ``{"data": batches.position}``.
+        Other data of the script, with JSON types: ``{"data": batches.position}``.
     notes : mapping, optional
         Additional notes for `opwright.save`.
     keep : int, at least 1
@@ -93,16 +93,16 @@ def resume(
     """Set the variables from the newest complete checkpoint, and return its `state`.
 
     All processes that train together call it, and read the same folder. Their number may differ
-    from the number that saved.
+    from the number of processes that saved.
 
     Parameters
     ----------
     path : str or PathLike
         The folder.
     program : Program
-        Built like the saved one, with the same operators and variables. It gets the saved seed.
+        A program with the operators and variables of the saved program. It gets the saved seed.
     scope : Scope, optional
-        Gets the variables; the default scope by default.
+        The scope that receives the variables; by default the default scope.
 
     Returns
     -------

@@ -23,8 +23,8 @@ _COUNTER: Final = "num_batches_tracked"
 class transposed(NamedTuple):  # noqa: N801 - used like a function
     """Marks a tensor whose axes are in the reverse order: ``transposed("0.weight")``.
 
-    PyTorch's ``nn.Linear`` keeps [out, in], ``fc`` [in, out]. Convolutions of both have the same
-    layout.
+    PyTorch's ``nn.Linear`` stores [out, in], and ``fc`` stores [in, out]. Convolution weights have
+    the same layout in both.
     """
 
     name: str
@@ -57,11 +57,11 @@ def load_weights(
     path : str or PathLike
         The file.
     program : Program
-        Holds the variables.
+        The program of the variables.
     scope : Scope
-        Gets their values: ``model.scope``.
+        The scope that receives the values, such as ``model.scope``.
     names : mapping of str to str or transposed
-        The name of a variable to the name of its tensor in the file.
+        Maps the name of a variable to the name of its tensor in the file.
     strict : bool
         True requires a tensor for each parameter of the program, and a variable for each tensor
         except those named ``num_batches_tracked``, which are only counters of PyTorch.
@@ -69,8 +69,8 @@ def load_weights(
     Raises
     ------
     ProgramError
-        A name is unknown or missing, a shape or dtype differs; nothing is changed. A tensor of a
-        narrower float dtype is converted, which is exact.
+        A name is unknown or missing, or a shape or dtype differs; nothing is changed. A tensor of
+        a narrower float dtype is not an error; it is converted exactly.
     """
     who = "checkpoint.load_weights"
     checks.check_instance(who, "program", program, ow.Program, required=True)

@@ -1,4 +1,4 @@
-"""Data sets that do not need a network, and file readers.
+"""Data sets that are available offline, and file readers.
 
 `digits` and `karate_club` ship with the package, `scikit` has the data sets of scikit-learn,
 `generators`, `sentences` and `ratings` make data; `idx`, `cifar`, `csv`, `text`, `image_folder` and

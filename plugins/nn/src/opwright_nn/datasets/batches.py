@@ -23,8 +23,8 @@ Batch = TypeVar("Batch", Arrays, NamedArrays)
 class Batches(Iterator[Batch], Generic[Batch]):
     """The iterator that `batches` returns; it can continue from any position.
 
-    A loop that begins after the end continues with the next epochs, each in its own order. ``len``
-    is the number of batches in an epoch, at any position.
+    A loop that begins after the end continues with the next epochs, each in a different order.
+    ``len`` is the number of batches in an epoch, at any position.
     """
 
     def __init__(
@@ -155,13 +155,13 @@ class Batches(Iterator[Batch], Generic[Batch]):
 
     @arguments.suggest
     def restore(self, position: object) -> None:
-        """Continue from a `position` of this run or an earlier one; ``epochs`` may differ.
+        """Continue from a `position` of this or an earlier run; ``epochs`` may differ.
 
         Raises
         ------
         AttributeTypeError, AttributeValueError
-            It is not a position, or one of different batches: with another size, seed or shape of
-            the data, or another order because of another release of NumPy.
+            It is not a position, or comes from different batches: with a different size, seed or
+            data shape, or in a different order due to a different release of NumPy.
         """
         who = "batches.restore"
         if not isinstance(position, Mapping) or position.keys() != POSITION_FIELDS.keys():
@@ -178,7 +178,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         ]
         if differences:
             raise AttributeValueError(
-                f"{who}: position must be of batches with the same arguments, got "
+                f"{who}: position must come from batches with the same arguments, got "
                 f"{', '.join(differences)}; create them as before"
             )
         first = epoch * len(self._starts) + batch
@@ -363,7 +363,7 @@ def _check_data(data: object) -> tuple[tuple[str, ...] | None, Arrays]:
     if isinstance(data, np.ndarray | str | bytes) or not isinstance(data, Sequence):
         raise AttributeTypeError(
             "batches: data must be a tuple, list or dict of arrays, got "
-            f"{type(data).__name__}; pass a single array as (array,), a data set of your own to "
+            f"{type(data).__name__}; pass a single array as (array,), and your own data set to "
             "nn.load_batches"
         )
     arrays = tuple([_as_array(i, array) for i, array in enumerate(data)])
@@ -385,5 +385,5 @@ def _as_array(number: int, values: Any) -> npt.NDArray[Any]:
         return array
     raise AttributeTypeError(
         f"batches: data must be arrays, with rows of one shape, got {repr(values)[:100]} as array "
-        f"{number}; pad its rows with nn.datasets.pad, or give load_batches items"
+        f"{number}; pad its rows with nn.datasets.pad, or pass items to load_batches"
     )

@@ -41,7 +41,7 @@ def read_table(who: str, table: Any, missing: Sequence[str]) -> dict[str, Cells]
     elif isinstance(table, Sequence) and not isinstance(table, str | bytes):
         if not all(isinstance(row, Mapping) for row in table):
             raise AttributeTypeError(
-                f"{who}: rows of a table must be dicts by the names of columns, got "
+                f"{who}: rows of a table must be dicts with column names as keys, got "
                 f"{type(next(r for r in table if not isinstance(r, Mapping))).__name__}; pass "
                 "[{'age': 31, 'city': 'Paris'}], for example"
             )
@@ -88,7 +88,7 @@ def _read_cell(value: Any, missing: frozenset[str]) -> Any:
 
 
 def to_text(cell: Any) -> str:
-    """Return a cell as text; an integer has no point, as missing cells turn ints into floats."""
+    """Return a cell as a string; integers lose '.0', since missing cells turn ints into floats."""
     return str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell)
 
 

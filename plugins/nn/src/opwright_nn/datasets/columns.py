@@ -45,7 +45,7 @@ class Column(NamedTuple):
     words : list of str
         The categories in order, or the words of texts, most frequent first.
     length : int
-        How many words of a text are kept.
+        The number of words of a text that are kept.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Column(NamedTuple):
     length: int = 0
 
     def features(self) -> list[str]:
-        """Return the names of its features; none for a text."""
+        """Return the feature names of the column; a text column has none."""
         parts = {
             "number": [""],
             "category": [f"={word}" for word in self.words],
@@ -70,7 +70,7 @@ class Column(NamedTuple):
         return [self.name + part for part in (*parts, *missing)]
 
     def encode(self, who: str, cells: Cells) -> Floats:
-        """Return float32 [n, features]: missing values become 0, the mean of the rest."""
+        """Return float32 [n, features]; missing numbers become 0, the mean of the scaled column."""
         if self.kind == "category":
             numbers = {word: index for index, word in enumerate(self.words)}
             columns = np.zeros((len(cells), len(self.words)), np.float32)
@@ -90,7 +90,7 @@ class Column(NamedTuple):
         return np.concatenate(parts, axis=1)
 
     def encode_text(self, cells: Cells) -> npt.NDArray[np.int64]:
-        """Return the numbers of words, int64 [n, length]."""
+        """Return the word numbers of each cell, int64 [n, length]."""
         rows = [_split(cell) for cell in cells]
         return Vocabulary.from_words(self.words).encode(rows, self.length)
 
@@ -144,9 +144,9 @@ def find_kind(who: str, name: str, cells: Cells, max_categories: int) -> str:
     n_texts = len(set(map(to_text, present)))
     if n_texts > max_categories:
         raise AttributeValueError(
-            f"{who}: a column of texts must have at most max_categories={max_categories} different "
-            f"ones, got {n_texts} in {name!r}; pass columns={{{name!r}: 'text'}} for words, "
-            "'skip', 'category', or 'date %d.%m.%Y' for dates of such a form"
+            f"{who}: a column of strings must have at most max_categories={max_categories} "
+            f"distinct values, got {n_texts} in {name!r}; pass columns={{{name!r}: 'text'}} for "
+            "words, 'skip', 'category', or 'date %d.%m.%Y' for dates in this format"
         )
     return "category"
 

@@ -95,7 +95,7 @@ def read(
     for line, value in zip(lines, labels):
         if value not in indices:
             raise FormatError(
-                f"{name}: labels must be of classes, got {value!r} in line "
+                f"{name}: labels must be among the classes, got {value!r} in line "
                 f"{line}{hint(value, known, 'classes')}"
             )
     targets = np.array([indices[value] for value in labels], np.int64).reshape(-1, 1)
@@ -175,7 +175,7 @@ def _iterate_rows(name: str, content: str, delimiter: str) -> Iterator[tuple[int
                 yield reader.line_num, row
     except csv.Error as error:
         raise FormatError(
-            f"{name}: a CSV file must have whole quoted values, got {error} in line "
+            f"{name}: quoted values of a CSV file must be complete, got {error} in line "
             f"{reader.line_num}; close the quote, or fetch the file again"
         ) from None
 

@@ -77,7 +77,7 @@ class TableEncoder:
         self._target = None if target is None else checks.check_str(who, "target", target)
         self._kinds = _check_kinds(who, columns or {})
         if isinstance(missing, str):
-            raise AttributeTypeError(f"{who}: missing must be a list of texts, got {missing!r}")
+            raise AttributeTypeError(f"{who}: missing must be a list of strings, got {missing!r}")
         self._missing = [str(text) for text in missing]
         self._max = checks.check_int(who, "max_categories", max_categories, at_least=1)
         self._columns: dict[str, Column] = {}
@@ -205,7 +205,7 @@ def _encode_target(who: str, column: Column, cells: Mapping[str, Cells]) -> npt.
         shown = ", ".join(map(str, missing[:_MISSING_SHOWN]))
         raise FormatError(
             f"{who}: the target {column.name!r} must have a value in every row, got none in "
-            f"{len(missing)}, such as {shown}; leave these rows out"
+            f"{len(missing)}, such as {shown}; remove these rows"
         )
     if column.kind == "number":
         return np.array(read_numbers(who, column.name, values), np.float32).reshape(-1, 1)

@@ -88,7 +88,7 @@ def find(folder: str | os.PathLike[str]) -> Listing:
         for file in files:
             if file.suffix.lower() not in SUFFIXES or not file.is_file():
                 raise FormatError(
-                    f"{file}: a class may only have images ({', '.join(SUFFIXES)}), got "
+                    f"{file}: a class folder must contain only images ({', '.join(SUFFIXES)}), got "
                     f"{file.name!r}; move it elsewhere"
                 )
         if not files:
@@ -182,13 +182,13 @@ def decode(
 def _check_levels(who: str, levels: Any) -> tuple[np.float32, np.float32]:
     if isinstance(levels, str) or not isinstance(levels, Sequence) or len(levels) != 2:
         raise AttributeTypeError(
-            f"{who}: levels must be the numbers of black and white, got {levels!r}; write "
+            f"{who}: levels must be the values of black and white, got {levels!r}; write "
             "levels=(0, 65535), for example"
         )
     black, white = (checks.check_float(who, f"levels[{i}]", levels[i]) for i in range(2))
     if black == white:
         raise AttributeValueError(
-            f"{who}: levels must differ, got {levels!r}; write the numbers of black and white"
+            f"{who}: levels must differ, got {levels!r}; write the values of black and white"
         )
     return np.float32(black), np.float32(white)
 
@@ -263,8 +263,8 @@ def _find_levels(
         found = f"{numbers.min():g} to {numbers.max():g}" if numbers.size else "no pixel"
     kind = "32-bit or signed integers" if mode[0] == "I" else "floats"
     raise FormatError(
-        f"{name}: an image must have 8 bits a channel, or be grayscale of up to 16 or of floats in "
-        f"[0, 1], got {kind}, {found}; pass levels=(black, white)"
+        f"{name}: an image must have 8 bits per channel, or be grayscale with up to 16 bits or "
+        f"with floats in [0, 1], got {kind}, {found}; pass levels=(black, white)"
     )
 
 

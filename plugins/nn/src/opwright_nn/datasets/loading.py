@@ -27,7 +27,7 @@ _MAX_TIMEOUT_S: Final = 2_000_000.0
 
 
 def is_plain(items: object) -> bool:
-    """Return whether reading an item is cheap, which is not assumed of a user's class."""
+    """Return whether reading an item is cheap; a user-defined class is assumed to be expensive."""
     return isinstance(items, list | tuple | range | np.ndarray)
 
 
@@ -38,7 +38,7 @@ def take(item: Any) -> Any:
 
 @dataclasses.dataclass
 class Decoder:
-    """Makes batch k of items, counted over all epochs; each worker has a copy."""
+    """Makes batch k of items, where k counts over all epochs; each worker has a copy."""
 
     items: Sequence[Any]
     function: Map
@@ -179,8 +179,8 @@ class Stream(Batches[Any]):
 
     def _raise_number(self, got: str) -> NoReturn:
         raise LoadError(
-            f"{_WHO}: data must give samples={len(self._arrays[0])} of them in each epoch, got "
-            f"{got}; pass their number"
+            f"{_WHO}: data must yield samples={len(self._arrays[0])} samples in each epoch, got "
+            f"{got}; pass their actual number"
         )
 
     def _shuffle(self, epoch: int, samples: Iterator[Any]) -> Iterator[Any]:
@@ -298,8 +298,8 @@ def _check_ahead(workers: Any, ahead: Any, timeout: Any) -> tuple[int, int, floa
         timeout = checks.check_float(_WHO, "timeout", timeout, above=0.0, at_most=_MAX_TIMEOUT_S)
         if not workers:
             raise AttributeValueError(
-                f"{_WHO}: timeout is for workers, got timeout={timeout:g} for workers=0, which "
-                "decode in this process; leave one of them out"
+                f"{_WHO}: timeout requires worker processes, got timeout={timeout:g} with "
+                "workers=0; omit one of them"
             )
     return workers, ahead, timeout
 
@@ -308,17 +308,17 @@ def _check_source(data: Any, map: Any, samples: Any, workers: int) -> None:
     """Raise if data, map, samples and workers do not fit together."""
     if callable(data) is (samples is None):
         raise AttributeValueError(
-            f"{_WHO}: samples must be given for a function as data, and only then, got "
-            f"samples={samples!r}; pass how many samples it gives in an epoch"
+            f"{_WHO}: samples must be given if data is a function, and only then, got "
+            f"samples={samples!r}; pass the number of samples that it yields in an epoch"
         )
     if workers and (map is None or callable(data)):
         raise AttributeValueError(
-            f"{_WHO}: workers decode a sequence of items by map, got workers={workers} for "
-            f"{'a function' if callable(data) else 'data without map'}; leave workers out"
+            f"{_WHO}: workers require a sequence of items and map, got workers={workers} for "
+            f"{'a function' if callable(data) else 'data without map'}; omit workers"
         )
     if map is not None and not callable(data) and not _is_sequence(data):
         raise AttributeTypeError(
-            f"{_WHO}: data must be a sequence of items where map is given, got "
+            f"{_WHO}: data must be a sequence of items if map is given, got "
             f"{type(data).__name__}; pass a list of paths, for example"
         )
 

@@ -84,9 +84,9 @@ def _as_array(number: int, sequence: object) -> npt.NDArray[Any]:
     array = checks.find_array(sequence)
     if array is None or array.ndim == 0 or array.dtype.kind not in "biuf":
         raise AttributeTypeError(
-            f"pad: each sequence must be numbers with an axis of time, got "
-            f"{repr(sequence)[:_MAX_SHOWN]} for sequence {number}; number the words first, for "
-            "example"
+            f"pad: each sequence must be numbers with a time axis, got "
+            f"{repr(sequence)[:_MAX_SHOWN]} for sequence {number}; convert words to numbers first, "
+            "for example"
         )
     if array.dtype != np.float64 or isinstance(sequence, np.ndarray):
         return array
@@ -107,13 +107,13 @@ def _fill(value: object, dtype: np.dtype[Any]) -> Any:
         filled = _to_float(fill, dtype) if dtype.kind == "f" else _to_whole(fill, dtype)
     if filled is None:
         raise AttributeValueError(
-            f"pad: value must be a number that {dtype} holds, got {value!r}; choose another one"
+            f"pad: value must be representable in {dtype}, got {value!r}; choose another value"
         )
     return filled
 
 
 def _to_float(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Return the nearest numbers of a float dtype; None if a finite one is out of range."""
+    """Return the nearest numbers of a float dtype; None if a finite number is out of range."""
     with np.errstate(over="ignore"):
         nearest = numbers.astype(dtype)
     return nearest if (np.isfinite(nearest) == np.isfinite(numbers)).all() else None

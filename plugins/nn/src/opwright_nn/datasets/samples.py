@@ -1,4 +1,4 @@
-"""Makes samples by users' functions, and batches from samples: arrays, tuples or dicts of them."""
+"""Makes samples with user functions, and batches from samples: arrays, tuples or dicts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Map(NamedTuple):
         """Return the result; its stream depends only on seed, epoch and number."""
         if self.seed is None:
             return self.function(item)
-        # With spawn_key, as (seed, epoch, 0) has the stream of (seed, epoch), which shuffles.
+        # spawn_key, since (seed, epoch, 0) would have the stream of (seed, epoch), which shuffles.
         sequence = np.random.SeedSequence((self.seed, epoch), spawn_key=number)
         return self.function(item, rng=np.random.Generator(np.random.PCG64(sequence)))
 
@@ -52,8 +52,8 @@ def check_map(who: str, name: str, function: Any, seed: int) -> Map:
     required = [item.name for item in parameters if item.default is item.empty and item.kind < 2]
     if len(required) > 1 and required[1:] != ["rng"]:
         raise AttributeTypeError(
-            f"{who}: {name} must take one argument, or a second one rng, a random stream, "
-            f"got the arguments {', '.join(required)}; name the second one rng"
+            f"{who}: {name} must take one argument, or also a random stream named rng, got the "
+            f"arguments {', '.join(required)}; name the second argument rng"
         )
     draws = any(item.name == "rng" for item in parameters)
     return Map(function, seed if draws else None)

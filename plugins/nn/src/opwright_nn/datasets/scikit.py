@@ -88,7 +88,7 @@ def _load_sklearn() -> Any:
         import sklearn.datasets
     except ImportError as error:
         raise MissingRequirementError(
-            f"scikit.load: scikit-learn must be installed, which has the data, got {error}; run: "
-            "pip install scikit-learn"
+            f"scikit.load: scikit-learn, which contains the data, must be installed, got {error}; "
+            "run: pip install scikit-learn"
         ) from None
     return sklearn.datasets

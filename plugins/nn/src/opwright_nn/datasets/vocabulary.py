@@ -88,9 +88,7 @@ class Vocabulary(Sequence[str]):
         return isinstance(word, str) and word in self._numbers
 
     def number(self, word: str) -> int:
-        """Return the number of a word, the number of unknown words if it is not in the
-        vocabulary.
-        """
+        """Return the number of a word, or 1 if it is not in the vocabulary."""
         if not isinstance(word, str):
             raise AttributeTypeError(
                 f"Vocabulary.number: word must be a str, got {word!r} ({type(word).__name__}); "
@@ -101,7 +99,7 @@ class Vocabulary(Sequence[str]):
     def encode(
         self, sequences: Iterable[Sequence[str]], length: int | None = None
     ) -> npt.NDArray[np.int64]:
-        """Return the numbers of sequences.
+        """Return the word numbers of sequences as one array.
 
         Parameters
         ----------

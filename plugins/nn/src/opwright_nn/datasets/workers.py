@@ -35,14 +35,14 @@ class LoadError(OpwrightError, RuntimeError):
 
 
 class Request(NamedTuple):
-    """A batch for a worker to make, and its number among all requests to the team."""
+    """A request to a worker: the arguments of the batch, and its number among all requests."""
 
     ticket: int
     arguments: tuple[Any, ...]
 
 
 class Team:
-    """Processes that make batches, which start at first use and end with this object.
+    """Processes that make batches; they start at first use and are stopped with this object.
 
     Several iterators may share them: each receives its own batches.
 
@@ -81,7 +81,7 @@ class Team:
         _end(self._workers, self._owner)
 
     def iterate(self, first: int, end: int, *more: Any) -> Iterator[Any]:
-        """Yield ``make(first, *more)`` to ``make(end - 1, *more)``.
+        """Yield the results of ``make(first, *more)`` to ``make(end - 1, *more)``.
 
         Closing an iterator leaves the processes to other iterators.
         """
@@ -120,7 +120,7 @@ class Team:
             raise LoadError(
                 f"{_WHO}: a worker must return a batch within timeout={self._timeout:g} seconds, "
                 f"got nothing from process {worker.pid} for {self._describe(*request.arguments)}; "
-                "see what map does with these items, or pass a larger timeout"
+                "check what map does with these items, or pass a larger timeout"
             ) from None
         except BaseException:  # Ctrl-C may leave a part of a reply unread
             self._discard(worker)
@@ -144,7 +144,7 @@ class _Worker:
     def __init__(self, payload: bytes) -> None:
         import multiprocessing  # 12 ms to import
 
-        # Not with fork: a lock that another thread holds then would stay locked in the child.
+        # fork is not used: a lock held by another thread would stay locked in the child.
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         self.connection, other = context.Pipe()
@@ -178,7 +178,7 @@ class _Worker:
             self._forgotten.add(request.ticket)
 
     def take(self, request: Request, timeout: float | None) -> tuple[Any, Any]:
-        """Return the batch of a request, or why there is none; TimeoutError, LoadError."""
+        """Return the reply to a request: a batch or an error; raise TimeoutError or LoadError."""
         while request.ticket not in self._replies:
             try:
                 if timeout is not None and not self.connection.poll(timeout):
@@ -200,13 +200,13 @@ class _Worker:
             self.exitcode = self.process.exitcode
         raise LoadError(
             f"{_WHO}: worker processes must stay alive, got process {self.pid} ended with exit "
-            f"code {self.exitcode} (a negative one is a signal); see whether memory ran out, and "
+            f"code {self.exitcode} (negative for a signal); check whether memory ran out, and "
             "call load_batches under if __name__ == '__main__' in a script"
         ) from None
 
 
 def _end(workers: list[_Worker], owner: int) -> None:
-    """End processes, unless this process is a fork of their parent."""
+    """Stop processes, unless this process is a fork of their parent."""
     if os.getpid() != owner:
         return
     ending = [worker for worker in workers if not worker.connection.closed]
@@ -234,7 +234,7 @@ def _pickle(make: Callable[..., Any]) -> bytes:
 
 
 def _work(payload: bytes, connection: Connection) -> None:
-    """Answer each request, until the other end closes."""
+    """Answer requests until the other end of the connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that iterates
     # A batch is sent while the next one is made, as a connection buffers less than a batch.
     replies: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
@@ -283,7 +283,7 @@ def _receive(connection: Connection) -> tuple[int, Any]:
     ticket, packed, sizes = connection.recv()
     buffers = []
     for size in sizes:
-        # Not a bytearray of that size, which would be filled with zeros first.
+        # np.empty, because a bytearray of that size would be filled with zeros first.
         view = np.empty(size, np.uint8).data
         buffers.append(view)
         while view:

@@ -72,12 +72,12 @@ def find_nan(
     Parameters
     ----------
     model : Model, Network or Program
-        Computes the step, including updates. The body of control flow counts as its
-        operator.
+        The model or program of the step, including updates. A body of control flow counts as
+        part of its operator.
     feeds : mapping of str to array, optional
         The inputs; for a Model by default those set by `fill`.
     scope : Scope, optional
-        Holds the parameters of a Network or Program; default: the default scope.
+        The scope of the parameters of a Network or Program; by default the default scope.
     device : str, optional
         The device to run on; by default the Model's, or "cpu".
 

@@ -59,7 +59,7 @@ class LayerSummary:
 class Summary:
     """The layers of a network: ``print(nn.summary(model))``.
 
-    A number is None if a shape is unknown; sums skip these, and `is_complete` is False.
+    A number is None if a shape is unknown; sums skip such numbers, and `is_complete` is False.
 
     Attributes
     ----------
@@ -278,5 +278,5 @@ def _count_text(n: int) -> str:
 
 
 def _scaled(n: int, units: Iterable[tuple[int, str]]) -> str:
-    """Return a number with its unit, the first that it reaches, if any."""
+    """Return a number in the first unit that it reaches, or "" if it reaches none."""
     return next((f"{n / unit:,.1f} {name}" for unit, name in units if n >= unit), "")

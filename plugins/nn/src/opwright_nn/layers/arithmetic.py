@@ -1,4 +1,4 @@
-"""Arithmetic of two variables, by name; the symbols of variables append the same operators."""
+"""Arithmetic of two variables as functions; ``x + y`` and so on append the same operators."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from opwright_nn.layers.layer import append_layer
 
 
 def add(input: Input, y: Input, name: str | None = None) -> ow.Variable:
-    """Append ``x + y`` of shapes that broadcast."""
+    """Append ``x + y``, with broadcasting."""
     return append_layer("add", {"x": input, "y": y}, {}, name)
 
 
 def subtract(input: Input, y: Input, name: str | None = None) -> ow.Variable:
-    """Append ``x - y`` of shapes that broadcast."""
+    """Append ``x - y``, with broadcasting."""
     return append_layer("subtract", {"x": input, "y": y}, {}, name)
 
 
 def multiply(input: Input, y: Input, name: str | None = None) -> ow.Variable:
-    """Append ``x * y`` of shapes that broadcast, element by element."""
+    """Append ``x * y``, element by element, with broadcasting."""
     return append_layer("multiply", {"x": input, "y": y}, {}, name)
 
 
 def divide(input: Input, y: Input, name: str | None = None) -> ow.Variable:
-    """Append ``x / y`` of shapes that broadcast."""
+    """Append ``x / y``, with broadcasting."""
     return append_layer("divide", {"x": input, "y": y}, {}, name)
 
 

@@ -57,7 +57,7 @@ def attention(
         For the weight and bias of the projection of x to queries, keys and values side by side,
         ``<name>_qkv_w_param``, [columns, 3 * columns], with a memory ``<name>_q_w_param`` and
         ``<name>_kv_w_param``; and of the projection back, ``<name>_w_param``. Each is used for
-        several parameters, so it must have no name. By default as in `layers.fc`.
+        several parameters, so it must not have a name. By default as in `layers.fc`.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _projection_options(bias: object, param_attr: object, bias_attr: object) -> 
         attr = check_param_attr("attention", name, value, unless)
         if attr.name is not None:
             raise AttributeValueError(
-                f"attention: {name} must have no name, as it applies to several parameters, got "
+                f"attention: {name} must not have a name, as it applies to several parameters, got "
                 f"{attr.name!r}; name the layer: name={attr.name!r}"
             )
     return {"bias": with_bias} | given

@@ -362,7 +362,7 @@ def _reduce(
     if options.weights is not None:
         counts = ow.ops.multiply(counts, options.class_weights())
     total = ow.ops.sum(ow.ops.nll(counts, label, ignore_index=ignored, axis=options.axis))
-    # If no row counts, 0 / 0 would be NaN.
+    # If all rows are ignored, 0 / 0 would be NaN.
     divisor = total + ow.ops.cast(total <= 0.0, dtype=total.dtype)
     inputs = {"x": ow.ops.sum(loss), "y": divisor}
     return operators.append(layer.block, "divide", inputs, name=layer.out)

@@ -77,6 +77,6 @@ def find_input(who: str, argument: str, value: object, dtype: str = "float32") -
         variable = ow.default_main_program().current_block().find_var(value)
         return data(value, None, dtype) if variable is None else variable
     raise AttributeTypeError(
-        f"{who}: {argument} must be a variable or the name of one, got {value!r} "
+        f"{who}: {argument} must be a variable or a variable name, got {value!r} "
         f'({type(value).__name__}); write {argument}="img" or the result of a layer'
     )

@@ -18,7 +18,7 @@ Carry = ow.Variable | tuple[ow.Variable, ...]
 
 
 class _Given(NamedTuple):
-    """Variables in the form in which they were given: one, or several."""
+    """One or several variables, in the form in which they were given."""
 
     variables: tuple[ow.Variable, ...]
     is_single: bool

@@ -124,7 +124,7 @@ def rotary_embedding(
     attrs = {"interleaved": checks.check_bool(who, "interleaved", interleaved)}
     if columns % 2:
         raise AttributeValueError(
-            f"{who}: input must have an even number of columns, got {x!r}; its columns turn in "
+            f"{who}: input must have an even number of columns, got {x!r}; columns are rotated in "
             "pairs"
         )
     layer = begin(who, name)
@@ -140,7 +140,7 @@ def rotary_embedding(
 
 
 def _positions(layer: Layer, x: ow.Variable) -> ow.Variable:
-    """Append 0, 1, 2 and so on as float32 [1, time], for the run's number of time steps."""
+    """Append the positions 0, 1, 2, … of the time steps of a run, float32 [1, time]."""
     attrs = {"axes": [0, 2], "starts": [0, 0], "ends": [1, 1]}
     column = operators.append(layer.block, "slice", {"x": x}, attrs, name=layer.part("column"))
     row = ow.ops.squeeze(column, axis=[2])
@@ -153,6 +153,6 @@ def _check_time(who: str, x: ow.Variable, max_length: int) -> None:
     time = (x.shape or (-1, -1))[1]
     if time > max_length:
         raise ShapeError(
-            f"{who}: input must have at most max_length={max_length} times, got {x!r}; increase "
-            "max_length"
+            f"{who}: input must have at most max_length={max_length} time steps, got {x!r}; "
+            "increase max_length"
         )

@@ -238,7 +238,7 @@ def _append(
 def _make_parameters(
     who: str, layer: str, gates: int, x: ow.Variable, options: _Options
 ) -> dict[str, list[ow.Variable]]:
-    """Return the parameters by slot, the first layer's first."""
+    """Return the parameters by slot, beginning with the first layer."""
     size = checks.check_int(who, "size", options.size, at_least=1)
     num_layers = checks.check_int(who, "num_layers", options.num_layers, at_least=1)
     directions = 1 + checks.check_bool(who, "bidirectional", options.bidirectional)
@@ -263,7 +263,7 @@ def _check_attr(who: str, name: str, value: object, unless: str = "") -> ParamAt
     attr = check_param_attr(who, name, value, unless)
     if attr.name is not None:
         raise AttributeValueError(
-            f"{who}: {name} must have no name, as it applies to several parameters, got "
+            f"{who}: {name} must not have a name, as it applies to several parameters, got "
             f"{attr.name!r}; name the layer: name={attr.name!r}"
         )
     return attr

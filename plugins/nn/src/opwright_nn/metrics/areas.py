@@ -46,7 +46,7 @@ class _Area(Metric):
         width = self._scores[0].shape[1] if self._scores else rows.shape[1]
         if rows.shape[1] != width:
             raise ShapeError(
-                f"{self._who}: batches must have {width} scores a row, as the first one, got "
+                f"{self._who}: batches must have {width} scores per row, like the first batch, got "
                 f"{rows.shape[1]}; call reset between data of different kinds"
             )
         refuse_nan(self._who, rows)
@@ -79,7 +79,7 @@ class _Area(Metric):
 
 
 class AUC(_Area):
-    """The area under the curve of true over false positives (ROC), exactly.
+    """The exact area under the curve of true over false positives (ROC).
 
     It is the probability that a row of the class has a higher score for it than a row of another
     class, where ties count half. All scores are stored unchanged until `reset`.

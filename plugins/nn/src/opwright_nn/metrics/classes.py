@@ -297,7 +297,7 @@ class ConfusionMatrix(_Counts):
         return [ClassScores(*line) for line in zip(names, *columns, strict=False)]
 
     def result(self) -> float:
-        """Return the fraction of rows that are predicted as their class."""
+        """Return the fraction of rows that are predicted correctly."""
         n_rows = self._true.sum()
         return float(self._right.sum() / n_rows) if n_rows else math.nan
 

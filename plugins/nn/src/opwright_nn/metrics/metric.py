@@ -25,7 +25,7 @@ class Metric(abc.ABC):
     refuse it.
 
     ``update`` adds the arrays of a batch, ``result`` returns the number for all batches since the
-    last ``reset``. It is not part of a program: no plan changes.
+    last ``reset``. It is not part of a program, so plans do not change.
 
     Parameters
     ----------

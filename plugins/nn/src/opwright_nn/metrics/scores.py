@@ -16,8 +16,8 @@ def refuse_nan(who: str, scores: npt.NDArray[Any]) -> None:
     bad = np.argwhere(np.isnan(scores))
     if len(bad):
         raise AttributeValueError(
-            f"{who}: scores must be numbers that have an order, got nan in row {bad[0][0]}; look "
-            "for where it comes from with nn.find_nan"
+            f"{who}: scores must not be NaN, since they are ordered, got nan in row {bad[0][0]}; "
+            "find its origin with nn.find_nan"
         )
 
 

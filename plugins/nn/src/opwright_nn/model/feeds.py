@@ -35,7 +35,7 @@ def find_fillable(
             f"network computes{hint('', inputs, 'inputs')}"
         )
     raise FeedError(
-        f"{who}: the name must be one of an input that a layer reads, "
+        f"{who}: the name must be the name of an input that a layer reads, "
         f"got {name!r}{hint(str(name), inputs, 'inputs')}"
     )
 

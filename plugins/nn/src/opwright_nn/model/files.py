@@ -60,7 +60,7 @@ class ModelFiles(LayerMethods):
         path : str or PathLike
             The folder; see `opwright.save` for its files, also after a crash.
         batches : Batches, optional
-            The iterator used for training. `resume` continues after its last batch: call `save`
+            The iterator used for training. `resume` continues after its last batch, so call `save`
             when the step with that batch is done.
         keep : int, at least 1
             The number of saves that the folder keeps, including this one.
@@ -85,9 +85,9 @@ class ModelFiles(LayerMethods):
     ) -> None:
         """Write only the computation of `predict`: for `opwright.load`, without the model's code.
 
-        The program has no loss, gradients or updates, and the files no states of an optimizer: its
-        feeds are the inputs that `outputs` depend on. ``opwright lock`` and ``opwright graph`` show
-        it as served. `save` writes everything that training needs.
+        The program does not contain the loss, gradients or updates, and the files do not contain
+        optimizer states. Its feeds are the inputs on which `outputs` depend. ``opwright lock`` and
+        ``opwright graph`` show it as it is served. `save` writes everything that training needs.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class ModelFiles(LayerMethods):
         saved = read_saved(path)
         if only is not None or not checks.check_bool(who, "strict", strict):
             return self._load_part(who, path, saved, only, strict)
-        # The learning rate of this script is used, not the saved one.
+        # The learning rate of this script is used, not the saved rate.
         ignored = () if self.optimizer is None else (self.optimizer.learning_rate.name,)
         whole = whole_program(who, self.program)
         values = fitting_values(who, path, whole, saved, ignored)
@@ -285,7 +285,7 @@ class ModelFiles(LayerMethods):
         self._startup.note_loaded({name: array.shape for name, array in values.items()})
 
     def _list_differences(self, program: ow.Program, saved: Saved) -> list[str]:
-        """Return the differences because of which training would continue differently."""
+        """Return the differences that would change how training continues."""
         optimizer = self.optimizer
         if optimizer is None or op_types(program) != op_types(saved.program):
             return []  # another model, or one without an optimizer

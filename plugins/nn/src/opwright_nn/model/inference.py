@@ -17,11 +17,11 @@ def inference_program(
 ) -> ow.Program:
     """Return a new program that computes `targets` for prediction.
 
-    It lacks losses, gradients, updates and everything else that the targets do not need, and
-    operators with an attribute ``training``, such as dropout and batch_norm, have it false.
+    Losses, gradients, updates and everything else that the targets do not need are removed. The
+    attribute ``training`` of operators such as dropout and batch_norm becomes false.
 
     It does not write persistable variables except the count of runs, and only if an operator still
-    draws random numbers. Parameters and states have their values from before an update everywhere,
+    draws random numbers. Parameters and states have their values before an update everywhere,
     even as targets.
 
     Parameters

@@ -60,7 +60,7 @@ class LayerMethod(Generic[F]):
 
 
 class LayerMethods(ModelPrograms):
-    """A `Model` with a method for each layer function; see there."""
+    """A `Model` with a method for each layer function; see `Model`."""
 
     @arguments.suggest
     def accuracy(

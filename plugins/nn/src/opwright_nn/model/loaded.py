@@ -43,7 +43,7 @@ def make_model(
         )
     if not isinstance(loss, ow.Variable | str):
         raise AttributeTypeError(
-            f"{who}: loss must be a variable or the name of one, got {loss!r}; write "
+            f"{who}: loss must be a variable or a variable name, got {loss!r}; write "
             "loss='mean_0_out', for example"
         )
     name = loss if isinstance(loss, str) else loss.name

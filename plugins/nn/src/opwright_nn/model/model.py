@@ -250,7 +250,7 @@ class Model(ModelTraining):
     def predict(self, variable: Input | Sequence[Input], /, **feeds: Any) -> Array | list[Array]:
         """Compute variables for inference, without loss, updates or dropout.
 
-        `scope` does not change, and parameters and states have their values in it. Gradients are
+        `scope` does not change; parameters and states are read from it. Gradients are
         computed only if `variable` is a gradient or depends on one; random numbers are drawn as
         in the next step.
 
@@ -284,7 +284,7 @@ class Model(ModelTraining):
         return values[0] if is_single else values
 
     def _compile_and_run(self, keep: bool, fetch: Iterable[Input] | None) -> list[Array]:
-        # The first step, and the first step after each change of the program.
+        # Runs in the first step, and in the first step after each change of the program.
         chosen = None if fetch is None else self._get_names("Model.run", "fetch", fetch)
         fetches = self._fetches() if chosen is None else list(chosen)
         if not fetches:

@@ -119,6 +119,6 @@ class Predictor:
         return " and ".join(map(repr, self.names))
 
     def _step(self) -> npt.NDArray[np.generic]:
-        """The count of runs: random numbers are drawn as in the next step."""
+        """Return the count of runs, so that random numbers are drawn as in the next step."""
         step = self._scope.find_var(STEP)
         return step.numpy() if step is not None and step.is_set else np.zeros(1, np.int64)

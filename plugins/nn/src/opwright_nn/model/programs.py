@@ -15,7 +15,7 @@ from opwright_nn.precision import MixedPrecision
 
 
 class ModelPrograms:
-    """The part of a `Model` that layers append to; see there.
+    """The part of a `Model` to which layers append; see `Model`.
 
     Attributes
     ----------

@@ -146,8 +146,8 @@ class Startup:
             if not shapes_match(parameter.shape, shape):
                 raise ShapeError(
                     f"{who}: {parameter.name!r} must have shape {format_shape(parameter.shape)}, "
-                    f"got {format_shape(shape)} in the scope, as of another model; give the "
-                    "layer another name, or the model a scope of its own"
+                    f"got {format_shape(shape)} in the scope, as from another model; rename the "
+                    "layer, or give the model a separate scope"
                 )
 
     def write(self, who: str, name: str, array: Any) -> None:

@@ -146,7 +146,7 @@ class TrainedParameters:
         for name in names:
             if name not in by_name:
                 raise ProgramError(
-                    f"{who}: parameters must have gradients by model.backward, got "
+                    f"{who}: parameters must have gradients from model.backward, got "
                     f"{name!r}{hint(str(name), by_name, 'parameters')}"
                 )
         return [by_name[name] for name in dict.fromkeys(names)]
@@ -188,7 +188,7 @@ def match_names(who: str, patterns: object, known: Sequence[str]) -> list[str]:
     items = [patterns] if isinstance(patterns, ow.Variable | str) else patterns
     if not isinstance(items, Iterable):
         raise AttributeTypeError(
-            f"{who}: there must be a list of variables, names or patterns, got {patterns!r} "
+            f"{who}: parameters must be a list of variables, names or patterns, got {patterns!r} "
             f"({type(patterns).__name__}); write ['backbone_*'], for example"
         )
     matches: list[str] = []

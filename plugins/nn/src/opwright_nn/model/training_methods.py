@@ -29,7 +29,7 @@ Names = Iterable[ow.Variable | str] | ow.Variable | str
 
 
 class ModelTraining(ModelFiles):
-    """The part of a `Model` that trains; see there."""
+    """The part of a `Model` that trains; see `Model`."""
 
     param_grads: list[Pair]
     _trained: TrainedParameters
@@ -56,7 +56,7 @@ class ModelTraining(ModelFiles):
         """
         if self._loss is not None:
             raise ProgramError(
-                f"Model.backward: a model has one loss, got a second one beside {self._loss!r}; "
+                f"Model.backward: a model has one loss, got a second loss after {self._loss!r}; "
                 "pass a list of both losses"
             )
         with self._building():
@@ -96,20 +96,20 @@ class ModelTraining(ModelFiles):
             optimizer = make_optimizer(optimizer, attrs)
         elif attrs:
             raise AttributeValueError(
-                f"{who}: attributes go with the type of an optimizer, got {next(iter(attrs))!r} "
-                f"beside {type(optimizer).__name__}; pass them to its class"
+                f"{who}: attributes require an optimizer type, got {next(iter(attrs))!r} for an "
+                f"object {type(optimizer).__name__}; pass them to its class"
             )
         checks.check_instance(who, "optimizer", optimizer, Optimizer, required=True)
         if self._loss is None:
             raise ProgramError(
-                f"{who}: the gradients must exist, got no backward yet; call "
+                f"{who}: the gradients must exist, got a model without them; call "
                 "model.backward(loss) first"
             )
         if self.optimizer is not None:
             raise ProgramError(
-                f"{who}: a model has one optimizer, got {type(optimizer).__name__} beside "
-                f"{type(self.optimizer).__name__}; set_learning_rate changes its rate, another one "
-                "needs another model"
+                f"{who}: a model has one optimizer, got {type(optimizer).__name__} after "
+                f"{type(self.optimizer).__name__}; change its rate with set_learning_rate, or "
+                "build another model"
             )
         pairs = self._trained.choose(who, self.param_grads, parameters)
         with self._building():
@@ -292,8 +292,8 @@ class ModelTraining(ModelFiles):
     def _require_optimizer(self, who: str) -> Optimizer:
         if self.optimizer is None:
             raise ProgramError(
-                f"{who}: there must be an optimizer, got none yet; call model.sgd() or another one "
-                "first"
+                f"{who}: the model must have an optimizer, got none; call a method such as "
+                "model.sgd() first"
             )
         return self.optimizer
 
@@ -313,8 +313,8 @@ class ModelTraining(ModelFiles):
         factors = [1.0] * len(losses) if weights is None else list(weights)
         if not losses or len(factors) != len(losses):
             raise AttributeValueError(
-                f"{who}: there must be losses, and a weight for each, got {len(losses)} losses "
-                f"and {len(factors)} weights"
+                f"{who}: loss must be a nonempty list with a weight for each loss, got "
+                f"{len(losses)} losses and {len(factors)} weights"
             )
         numbers = [checks.check_float(who, f"weights[{i}]", f) for i, f in enumerate(factors)]
         parts = [x if f == 1.0 else x * f for x, f in zip(losses, numbers, strict=True)]

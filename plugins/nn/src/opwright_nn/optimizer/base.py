@@ -250,7 +250,7 @@ class Optimizer:
         if not isinstance(scope, ow.Scope):
             raise AttributeTypeError(
                 f"{self._who}: scope must be a Scope, got {scope!r} ({type(scope).__name__}); "
-                "pass the one that the training step runs on"
+                "pass the scope on which the training step runs"
             )
         rate = checks.check_float(self._who, "learning rate", value, at_least=0.0)
         variable = scope.find_var(self.learning_rate.name)

@@ -69,8 +69,8 @@ def make_learning_rate(optimizer: Any) -> ow.Variable:
             _append_schedule(who, optimizer.schedule, variable)
     elif variable.block.program is not program:
         raise ProgramError(
-            f"{who}: an optimizer serves one program, got a second one; make another optimizer for "
-            "it"
+            f"{who}: an optimizer belongs to one program, got a second program; create another "
+            "optimizer for it"
         )
     return variable
 

@@ -1,9 +1,9 @@
 """Loss scaling: keeps gradients in the range of float16, and skips steps on overflow.
 
-The loss is multiplied by a factor, its gradients are divided by it. If a gradient is not finite,
-the updates keep the old values and the factor is halved; after many steps without such an overflow
-it is doubled. All of it is operators and variables of the program, so checkpoints contain it.
-Micikevicius et al., Mixed Precision Training, 2018.
+The loss is multiplied by a factor, and its gradients are divided by it. If a gradient is not
+finite, the updates keep the old values and the factor is halved; after many steps without such an
+overflow it is doubled. Loss scaling consists of operators and variables of the program, so
+checkpoints contain its state. Micikevicius et al., Mixed Precision Training, 2018.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def has_loss_scale(gradients: Iterable[ow.Variable]) -> bool:
 
 
 def _find_loss_scales(gradients: Sequence[ow.Variable]) -> list[LossScale]:
-    """Return the operators that scale the losses of gradients, on which these depend."""
+    """Return the operators that scale the losses from which gradients are computed."""
     if not gradients:
         return []
     block = gradients[0].block

@@ -53,7 +53,7 @@ def make_optimizer(type: str, attrs: Mapping[str, Any] | None = None) -> Optimiz
     for name in attrs or {}:
         if name not in known:
             raise AttributeValueError(
-                f"optimize: {type} must get attributes that it has, "
+                f"optimize: attrs must be attributes of {type}, "
                 f"got {name!r}{hint(str(name), known, 'attributes')}"
             )
     return optimizer(**(attrs or {}))

@@ -22,8 +22,8 @@ def check_pairs(who: str, pairs: Sequence[Pair]) -> None:
     for _, gradient in pairs:
         if gradient.block.program is not program:
             raise ProgramError(
-                f"{who}: gradients must be of the default main program, got {gradient!r} of "
-                "another; call it within `with model:`, or within "
+                f"{who}: gradients must belong to the default main program, got {gradient!r} of "
+                "another program; call it within `with model:`, or within "
                 "opwright.program_guard(main, startup)"
             )
     for parameter, _ in pairs:

@@ -216,7 +216,7 @@ class Ftrl(ProximalGD):
     """Follow the regularized leader: sparse parameters of linear models.
 
     McMahan et al., Ad Click Prediction: a View from the Trenches, 2013. A parameter is determined
-    only by its gradients: the first step replaces its initial value.
+    only by its gradients, so the first step replaces its initial value.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ class Ftrl(ProximalGD):
     initial_squares: float = within(0.1, at_least=0.0)
 
     def __post_init__(self) -> None:
-        """Check the arguments; a rate of 0 would divide by 0."""
+        """Check the arguments; a rate of 0 would cause a division by 0."""
         super().__post_init__()
         checks.check_float("Ftrl", "learning_rate", self.initial_learning_rate, above=0.0)
 

@@ -20,7 +20,7 @@ _SUM = "add_n"
 
 @arguments.suggest
 class SparseRows(NamedTuple):
-    """A gradient as rows and values, a pair of them for each lookup in the table.
+    """A gradient as rows and values, with one pair for each lookup in the table.
 
     The gradient is 0 except for ``gradient[rows[i][j]] += values[i][j]``.
 
@@ -64,7 +64,7 @@ def get_sparse_rows(gradient: ow.Variable) -> SparseRows:
     if rows is None:
         raise ProgramError(
             f"get_sparse_rows: the gradient must belong to a table that only embedding reads, "
-            f"each time with sparse=True, got {gradient!r}, which is dense; fetch it as it is"
+            f"each time with sparse=True, got {gradient!r}, which is dense; fetch it directly"
         )
     return rows
 

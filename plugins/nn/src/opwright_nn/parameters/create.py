@@ -121,8 +121,8 @@ def _check_sizes(shape: object) -> tuple[int | Dimension, ...]:
 def _check_size(i: int, size: object) -> int:
     if size is None or size == -1:
         raise AttributeValueError(
-            f"{_WHO}: shape[{i}] must be a size, got {size!r}; write nn.dim(x, axis) for one that "
-            "follows from an input"
+            f"{_WHO}: shape[{i}] must be a size, got {size!r}; write nn.dim(x, axis) for the size "
+            "of an input"
         )
     return checks.check_int(_WHO, f"shape[{i}]", size, at_least=0)
 

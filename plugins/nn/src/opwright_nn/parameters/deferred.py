@@ -102,8 +102,8 @@ class Deferred:
             self._variables = remaining
 
     def _infer(self, program: ow.Program, partly: bool) -> list[DeferredVariable]:
-        # A parameter of a layer can depend on the output of another layer: most programs need one
-        # round, and none needs more rounds than it has layers.
+        # A parameter of a layer can depend on the output of another layer. Most programs need one
+        # round, and no program needs more rounds than it has layers.
         remaining = list(self._variables)
         program.infer_shapes()
         while remaining:

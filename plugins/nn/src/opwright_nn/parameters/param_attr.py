@@ -50,7 +50,7 @@ ParamLike: TypeAlias = ParamAttr | Initializer
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
-    """Return `value` as a ParamAttr; None means defaults, an initializer defaults besides it.
+    """Return `value`, None for all defaults or only an initializer, as a ParamAttr.
 
     `unless` is the argument that removes the parameter, ``"bias=False"``.
     """
@@ -59,7 +59,7 @@ def check_param_attr(who: str, name: str, value: object, unless: str = "") -> Pa
     if unless:
         raise AttributeValueError(
             f"{who}: {name} must be left out with {unless}, got {value!r}; the layer "
-            "has no such parameter then"
+            "does not have this parameter"
         )
     if isinstance(value, Initializer):
         return ParamAttr(initializer=value)

@@ -110,15 +110,15 @@ def _initialize(who: str, variable: ow.Variable, rule: ShapeRule, initializer: I
 def _share(who: str, old: ow.Variable, shape: Shape, attr: ParamAttr) -> ow.Variable:
     if not old.is_parameter:
         raise ProgramError(
-            f"{who}: the name must be new or one of a parameter, got {old.name!r}, which is "
-            "another variable; give the layer another name"
+            f"{who}: the name must be new or belong to a parameter, got {old.name!r}, which is "
+            "another variable; rename the layer"
         )
     known = old.shape or ()
     if not shapes_match(known, shape):
         raise ShapeError(
             f"{who}: the shared parameter {old.name!r} must be {format_shape(shape)}, "
-            f"got {format_shape(known)}; layers of one name share their parameters, so give one of "
-            "another shape another name"
+            f"got {format_shape(known)}; layers with the same name share parameters, so rename a "
+            "layer with a different shape"
         )
     _check_shared(who, old, attr)
     return old

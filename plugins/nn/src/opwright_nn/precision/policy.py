@@ -251,8 +251,7 @@ def _check_loss_scale(dtype: str, value: float | None) -> float | None:
         return 65536.0 if dtype == "float16" else None
     if dtype == _WIDE:
         raise AttributeValueError(
-            f"{_WHO}: loss_scale must be of a policy in 16 bits, got {value!r} with float32; leave "
-            "it out"
+            f"{_WHO}: loss_scale requires a 16-bit dtype, got {value!r} with float32; omit it"
         )
     return checks.check_float(_WHO, "loss_scale", value, above=0.0)
 

@@ -49,8 +49,9 @@ class Callback:
         """Act after the last step, also after Ctrl-C."""
 
     def finish(self, training: Training) -> None:
-        """Set values for the caller that are in no checkpoint: called after the `end` of all
-        callbacks, not after Ctrl-C.
+        """Set values for the caller that checkpoints do not contain; not called after Ctrl-C.
+
+        It is called after the `end` of all callbacks.
         """
 
     def state(self) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class Checkpoint(Callback):
         if saved is not None and _STATE not in saved.state:
             raise ProgramError(
                 f"train: {self.folder} must hold checkpoints of nn.train, got one without the "
-                "state of a training; resume it with the code that saved it"
+                "state of a training run; resume it with the code that saved it"
             )
         return saved
 

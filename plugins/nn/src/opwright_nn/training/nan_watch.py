@@ -139,8 +139,8 @@ def _program_of(training: Training) -> ow.Program:
     if program is None or training.is_shared:
         got = "a step" if program is None else "one of several processes"
         raise ProgramError(
-            f"NanWatch: the training must have a Model in one process, whose steps can be "
-            f"repeated, got {got}; call nn.find_nan with the batch"
+            f"NanWatch: steps must be repeatable, which requires a Model in a single process, got "
+            f"{got}; call nn.find_nan with the batch"
         )
     return program
 

@@ -63,8 +63,8 @@ def find_learning_rate(
         search = nn.find_learning_rate(model, (x, y))
         model.learning_rate = search.best
 
-    The model does not change. The search ends when the loss is not finite, or four times the lowest
-    one. Smith, Cyclical Learning Rates for Training Neural Networks, 2017, section 3.3.
+    The model does not change. The search ends when the loss is not finite, or exceeds four times
+    the lowest loss. Smith, Cyclical Learning Rates for Training Neural Networks, 2017, section 3.3.
 
     Parameters
     ----------

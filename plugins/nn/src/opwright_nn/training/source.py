@@ -75,8 +75,8 @@ class Source:
             kinds = ("arrays or nn.batches", "other data")
             saved, own = kinds if position is not None else kinds[::-1]
             raise AttributeValueError(
-                f"{self._who}: data must be of the kind that was saved, {saved}, got {own}; pass "
-                "the same"
+                f"{self._who}: data must be of the saved kind, {saved}, got {own}; pass the same "
+                "kind"
             )
         if position is not None:
             self._data.restore(position)
@@ -97,9 +97,9 @@ class Source:
         return map(self._name, data)
 
     def epoch(self, done: int) -> Iterator[Feeds]:
-        """Return the batches of the current epoch after the first `done` ones."""
+        """Return the batches of the current epoch after the first `done` batches."""
         if isinstance(self._data, Batches):
-            # With __next__, since a loop would begin further epochs after the last one.
+            # Calls __next__, since a for loop would begin further epochs after the last epoch.
             left = self._data.per_epoch - done
             return map(self._name, islice(iter(self._data.__next__, None), left))
         return map(self._name, islice(self._iterate(), done, None))
@@ -200,21 +200,21 @@ def make_source(
         name = next(iter(given))
         name = "batch_size" if name == "size" else name
         raise AttributeValueError(
-            f"{who}: {name} belongs to data of arrays, got it beside {type(data).__name__}; pass "
-            "it to the function that makes the batches"
+            f"{who}: {name} applies only to arrays, got it with {type(data).__name__}; pass it to "
+            "the function that makes the batches"
         )
     if isinstance(data, Batches):
         return Source(who, data.repeat(epochs), names, convert)
     if not callable(data) and not isinstance(data, Iterable):
         raise AttributeTypeError(
             f"{who}: data must be arrays, nn.batches, an iterable of batches or a function that "
-            f"returns one, got {data!r} ({type(data).__name__}); pass (images, labels), or of a "
-            "data set of your own nn.load_batches(data, 32)"
+            f"returns one, got {data!r} ({type(data).__name__}); pass (images, labels), or "
+            "nn.load_batches(data, 32) for your own data set"
         )
     if isinstance(data, Iterator) and epochs > 1:
         raise AttributeTypeError(
-            f"{who}: data must give its batches in each of {epochs} epochs, got an iterator, which "
-            "gives them once; pass the function that makes it"
+            f"{who}: data must yield its batches in each of {epochs} epochs, got an iterator, "
+            "which yields them once; pass the function that makes it"
         )
     return Source(who, data, names, convert)
 

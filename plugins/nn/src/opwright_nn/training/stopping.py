@@ -110,7 +110,7 @@ class EarlyStopping(_Watching):
 class Plateau(_Watching):
     """Multiply the learning rate by `factor` when a number has not improved for some epochs.
 
-    The rate is the variable of the optimizer, which later steps read: no plan is lowered again.
+    The rate is the variable of the optimizer, which later steps read, so plans are not rebuilt.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ P = ParamSpec("P")
 
 
 def _take_one_argument_of_data(function: Callable[P, History]) -> Callable[P, History]:
-    """Return the function; passing two separate arrays, as in other frameworks, is explained."""
+    """Make a function explain its argument if two arrays are passed, as in other frameworks."""
 
     @functools.wraps(function)
     def checked(*args: P.args, **options: P.kwargs) -> History:
@@ -174,8 +174,8 @@ def _as_model(
     for name, value in (("loss", loss), ("optimizer", optimizer)):
         if value is not None:
             raise AttributeValueError(
-                f"train: {name} is for a loaded program, got {value!r} beside a "
-                f"{type(model).__name__}; call model.minimize(loss, optimizer) before"
+                f"train: {name} applies only to a loaded program, got {value!r} with a "
+                f"{type(model).__name__}; call model.minimize(loss, optimizer) first"
             )
     return model
 

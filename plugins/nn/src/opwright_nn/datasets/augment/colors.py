@@ -41,7 +41,7 @@ def color_jitter(
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         Images of 1 or 3 channels.
     rng : numpy.random.Generator
-        Draws for each image; the order is the same for all images.
+        The generator, which draws for each image; the order is the same for all images.
     brightness, contrast, saturation : float, at least 0
         Factors are uniform in [max(0, 1 - x), 1 + x].
     hue : float in [0, 0.5]

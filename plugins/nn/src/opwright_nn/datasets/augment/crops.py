@@ -40,11 +40,11 @@ def random_crop(
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         The images.
     rng : numpy.random.Generator
-        Draws for each image.
+        The generator, which draws for each image.
     size : int or two ints, at least 1
         Height and width of the crops.
     padding : int, at least 0
-        Pixels that are first added on all sides.
+        The number of pixels that are first added on all sides.
     fill : float
         The value of these pixels.
 
@@ -100,7 +100,7 @@ def random_resized_crop(
     scale : two floats in (0, 1]
         The smallest and the largest fraction of the area.
     ratio : two floats, above 0
-        The smallest and the largest ratio of width to height, whose logarithm is uniform. If no
+        The smallest and the largest ratio of width to height, drawn log-uniformly. If no
         crop fits in ten tries, the largest crop in the center is taken.
 
     Returns

@@ -1,4 +1,4 @@
-"""Reads images and random streams of augmentation, and returns results in the images' dtype."""
+"""Checks images and random streams of augmentation, and converts results to the images' dtype."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_images(who: str, images: object, channels: tuple[int, ...] = ()) -> Im
     if channels and batch.shape[1] not in channels:
         raise ShapeError(
             f"{who}: images must have {' or '.join(map(str, channels))} channels, got shape "
-            f"{list(array.shape)}; transpose those that have them last"
+            f"{list(array.shape)}; transpose images whose channels are last"
         )
     return batch
 

@@ -34,7 +34,7 @@ def cutout(
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         The images.
     rng : numpy.random.Generator
-        Draws for each image.
+        The generator, which draws for each image.
     size : int or two ints, at least 1
         Height and width of the rectangle, which may be partly outside the image.
     p : float in [0, 1]
@@ -76,7 +76,7 @@ def mixup(
     alpha: float = 0.2,
     classes: int | None = None,
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.float32]]:
-    """Return ``s * a + (1 - s) * b``, where b are the images a in another order; also for labels.
+    """Return ``s * a + (1 - s) * b`` of images a and labels, where b is a in another order.
 
     Losses accept the labels with ``soft_label=True``.
 
@@ -87,7 +87,7 @@ def mixup(
     labels : array
         Classes, int [n] or [n, 1]; or distributions, float [n, classes].
     rng : numpy.random.Generator
-        Draws the order, and one weight s for the batch.
+        The generator, which draws the order and one weight s for the batch.
     alpha : float, above 0
         The parameter of the distribution Beta(alpha, alpha) of s.
     classes : int, at least 1

@@ -42,7 +42,7 @@ def random_horizontal_flip(images: Images, rng: np.random.Generator, *, p: float
 
 @arguments.suggest
 def random_vertical_flip(images: Images, rng: np.random.Generator, *, p: float = 0.5) -> Images:
-    """As `random_horizontal_flip`, top to bottom."""
+    """Return images, each mirrored top to bottom with probability p."""
     return _flip("augment.random_vertical_flip", images, rng, p, -2)
 
 
@@ -81,7 +81,7 @@ def random_rotation(
 
 @arguments.suggest
 def rotate(images: Images, angles: float | npt.ArrayLike, *, fill: float = 0.0) -> Images:
-    """Return images rotated counter-clockwise about their centers, bilinear, of the same size.
+    """Return images of the same size, rotated counter-clockwise with bilinear interpolation.
 
     Parameters
     ----------
