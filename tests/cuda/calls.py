@@ -18,7 +18,7 @@ def call(
     device: str = "cuda",
     **attrs: Any,
 ) -> list[Any]:
-    """Return an operator's outputs in the order of their slots.
+    """Run an operator and return its outputs in slot order.
 
     Parameters
     ----------

@@ -67,14 +67,14 @@ def words(dtypes: set[str]) -> str:
 
 
 def wrap_paragraphs(text: str) -> str:
-    """Return the text at the width of pages, without changes of its headings and tables."""
+    """Wrap the paragraphs at the width of pages; headings and tables are unchanged."""
     parts = text.split("\n\n")
     words = [p if p.startswith(("#", "|")) else fill(p, 120, break_on_hyphens=False) for p in parts]
     return "\n\n".join(words)
 
 
 def render() -> str:
-    """Return the page's text."""
+    """Return the text of the page."""
     rows: dict[str, tuple[set[str], set[str]]] = {}
     for op_type, dtype, library, _ in samples():
         dtypes, libraries = rows.setdefault(op_type, (set(), set()))

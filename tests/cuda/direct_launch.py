@@ -24,7 +24,7 @@ FAULT_BYTES: Final = 16
 
 
 class Memory:
-    """Device memory of exactly `n_bytes` bytes; a null pointer for 0."""
+    """A device allocation of exactly `n_bytes` bytes, or a null pointer if 0."""
 
     def __init__(self, driver: ctypes.CDLL, n_bytes: int) -> None:
         self._driver = driver
@@ -45,7 +45,7 @@ class Memory:
 
 
 class Launcher:
-    """Calls the emulated driver as the native launcher does."""
+    """Calls the emulated driver in the same way as the native launcher."""
 
     def __init__(self) -> None:
         self._driver = ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"])
@@ -150,7 +150,7 @@ class Launcher:
 
 
 def prepare(sample: Sample, called: Call, metas: Mapping[str, Sequence[Meta]]) -> Any:
-    """Prepare the kernel; return the record of its launches."""
+    """Prepare the kernel of a sample; return the record of its launches."""
     context, definition = ow.current_context(), _definition(sample)
     entry = next(
         e

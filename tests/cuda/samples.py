@@ -1,4 +1,4 @@
-"""Samples: small inputs for every CUDA kernel in every dtype, and NumPy's results."""
+"""Provides small inputs for every CUDA kernel in every dtype, and the results of NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_DRAWN = 12
 
 
 class Sample(NamedTuple):
-    """A registered kernel in one dtype, and the index of the kit's sample for plan-only kernels."""
+    """A kernel in one dtype; for plan-only kernels, also the index of the sample in the kit."""
 
     op_type: str
     dtype: str
@@ -108,7 +108,7 @@ def one_of_each() -> list[Sample]:
 
 
 def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
-    """Return NumPy's dtypes, and the narrow floats if the operator has float32 and bfloat16."""
+    """Return the NumPy dtypes, and narrow floats if the operator has float32 and bfloat16."""
     if "*" in known:
         return [dtype for dtype in DTYPES if dtype not in NARROW_DTYPES]
     definition = ow.current_context().ops.get(op_type)
@@ -125,7 +125,7 @@ def case_of(op_type: str) -> Case:
 
 
 def converted(array: Array, dtype: str) -> Array:
-    """Cast an array; scale floats before rounding to integers so that fewer become equal."""
+    """Cast an array; floats are scaled before rounding to integers to reduce duplicates."""
     if dtype == "bool":
         return array > 0
     if np.issubdtype(numpy_dtype(dtype), np.integer) and array.dtype.kind == "f":
@@ -188,14 +188,14 @@ def plan_calls() -> Iterator[tuple[Sample, Call]]:
 
 
 def _base_of(case: Case, dtype: str) -> str:
-    """Return the dtype of a case's arrays before conversion."""
+    """Return the dtype of the arrays of a case before conversion."""
     if dtype in NARROW and "float32" in case.dtypes:
         return "float32"
     return case.dtypes[-1]
 
 
 def counts_of(case: Case) -> dict[str, int]:
-    """Return the number of a case's variables in each output slot."""
+    """Return the number of variables of a case in each output slot."""
     outputs = ow.current_context().ops.get(case.op).proto.outputs
     absent = {
         slot.name for slot in outputs if slot.optional and not case.inputs.get(slot.aliases or "")
@@ -208,7 +208,7 @@ def counts_of(case: Case) -> dict[str, int]:
 
 @cache
 def _gradient_call(op_type: str, dtype: str) -> tuple[Arrays, dict[str, int]]:
-    """Return a gradient operator's inputs (inputs, outputs, random gradients) and output counts."""
+    """Return the inputs of a gradient operator, with random gradients, and its output counts."""
     case, derived = case_of(op_type), ow.current_context().ops.get(op_type)
     arrays = case.make_inputs(dtype)
     outputs = run_case(case, arrays, Target("cpu", None))
@@ -260,7 +260,7 @@ def run_network(sample: Sample, called: Call) -> dict[str, list[Array]]:
 
 
 def expected(sample: Sample, called: Call) -> dict[str, list[Array]]:
-    """Return the NumPy kernel's results, computed in float32 if NumPy lacks the float type."""
+    """Return the results of the NumPy kernel, in float32 if NumPy does not have the float type."""
     context = ow.current_context()
     entries = context.kernels.entries(sample.op_type)
     wide = "float32" if sample.dtype in NARROW else sample.dtype

@@ -41,13 +41,13 @@ def test_every_standard_operator_has_a_kernel_in_every_dtype_or_a_dated_reason()
 
 
 @pytest.mark.parametrize("op_type", NOT_THERE)
-def test_every_reason_has_a_date_and_concerns_a_missing_operator(op_type: str) -> None:
+def test_every_reason_has_a_date_and_refers_to_a_missing_kernel(op_type: str) -> None:
     assert op_type in standard_kernels()
     assert op_type in missing()
     assert re.search(r" \(\d{4}-\d\d-\d\d\)$", NOT_THERE[op_type])
 
 
-def test_the_table_in_the_documentation_is_current() -> None:
+def test_the_table_in_the_documentation_is_up_to_date() -> None:
     assert PAGE.read_text() == render(), "python tests/cuda/coverage_page.py writes it"
 
 

@@ -1,4 +1,4 @@
-"""Loops on a GPU with array elements, carried values and conditions match the CPU's."""
+"""Loops on a GPU with array elements, carried values and conditions match the CPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cuda_kernels
 
 
 def compare(run: Callable[..., Any], program: Any, fetch: list[str], values: Any) -> None:
-    """Compare a program's results on the GPU and the CPU."""
+    """Compare the results of a program on the GPU and on the CPU."""
     wanted = run(program, fetch, values)
     found = run(program, fetch, values, device="cuda")
     for a, b in zip(found, wanted, strict=True):
@@ -58,7 +58,7 @@ def test_nested_control_flow_and_its_gradients_match_the_cpu(
     compare(nested.run, pruned, [loss, gradient.name], used)
 
 
-def test_prints_and_assertions_run_on_the_host_if_they_may(capfd: Any) -> None:
+def test_prints_and_assertions_run_on_the_host_with_a_fallback(capfd: Any) -> None:
     program = watching.watched_program()
     options = {"device": "cuda", "fallback": "cpu"}
     assert watching.run(program, ["last"], [1.0, 2.5], **options)[0].tolist() == [3.5]

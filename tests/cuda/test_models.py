@@ -91,7 +91,7 @@ def test_the_graph_is_rerecorded_if_a_variable_is_replaced_on_the_device() -> No
     scope.var("w").set(x)
     call = network.compile(feed=["x"], fetch=["w"], device="cuda", scope=scope)
     results = [call(x=x)[0] for _ in range(3)]
-    # Change the size and change it back; the memory differs each time.
+    # Change the size and restore it; the variable has different memory each time.
     scope.var("w").set(np.ones((2, 6), np.float32))
     results += [call(x=x)[0] for _ in range(3)]
     scope.var("w").set(10 * x)

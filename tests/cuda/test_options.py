@@ -15,7 +15,7 @@ from opwright_cuda.options import ALLOW_TF32, ALLOW_VARYING, TUNE
 
 
 @pytest.mark.cuda_kernels
-def test_tensor_cores_multiply_single_precision_only_on_request(gpu: Any) -> None:
+def test_float32_products_use_tensor_cores_only_on_request(gpu: Any) -> None:
     given = feeds(1 + 2.0**-20)
     with offered(gpu, 5, 6):
         for allowed, factor in ((False, 1 + 2.0**-20), (True, 1.0)):
@@ -25,7 +25,7 @@ def test_tensor_cores_multiply_single_precision_only_on_request(gpu: Any) -> Non
 
 
 @pytest.mark.cuda_kernels
-def test_equal_layers_of_one_process_follow_their_own_compile_options(
+def test_equal_networks_with_different_options_do_not_share_kernels(
     gpu: Any,
 ) -> None:
     given = feeds(1 + 2.0**-20)

@@ -49,7 +49,7 @@ def train(model: nn.Model, batches: list[Batch]) -> list[float]:
 
 
 def parameters_of(model: nn.Model) -> dict[str, Any]:
-    """Return copies of a model's parameters by name."""
+    """Return copies of the parameters of a model by name."""
     return {p.name: model.scope.find_var(p.name).numpy() for p in model.parameters}
 
 
@@ -85,6 +85,6 @@ class ConvolutionStep:
 
 
 def assert_same_losses(ours: list[float], reference: list[float], relative: float) -> None:
-    """Compare two runs and check that the loss falls, since constant losses would prove nothing."""
+    """Compare the losses of two runs; they must decrease, since constant losses prove nothing."""
     assert reference[-1] < reference[0]
     np.testing.assert_allclose(ours, reference, rtol=relative)

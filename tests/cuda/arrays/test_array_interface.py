@@ -23,7 +23,7 @@ X = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
 
 
 class Placed:
-    """A stand-in for a third-party array; keywords replace entries of its interface."""
+    """A minimal third-party array; keyword arguments replace entries of its interface."""
 
     def __init__(
         self, array: Any, device: str = "cuda", *, read_only: bool = False, **changed: Any
@@ -50,7 +50,7 @@ def double(device: str = "cuda", **options: Any) -> tuple[ow.Network, Any]:
     return network, network.compile(["x"], ["out"], device=device, scope=scope, **options)
 
 
-def test_arrays_with_the_interface_are_fed_and_share_one_graph() -> None:
+def test_feeds_with_the_interface_share_one_graph() -> None:
     network, call = double()
     for turn in range(4):
         np.testing.assert_array_equal(call(x=Placed(turn * X))[0], 2 * turn * X)
@@ -70,7 +70,7 @@ def test_operators_and_variables_accept_arrays_with_the_interface() -> None:
 
 
 class Slice(Placed):
-    """A slice of an array along its first axis; it may begin at any address."""
+    """A slice of an array along its first axis, which can begin at any address."""
 
     def __init__(self, array: Any, begin: int) -> None:
         super().__init__(array)
@@ -80,7 +80,7 @@ class Slice(Placed):
 
 
 @pytest.mark.parametrize("begin", [1, 2, 3, 4, 8])
-def test_a_part_of_an_array_may_begin_at_an_unaligned_address(begin: int) -> None:
+def test_a_slice_of_an_array_can_begin_at_an_unaligned_address(begin: int) -> None:
     x = np.arange(9001, dtype=np.float32)
     doubled = ow.ops.add(Slice(x, begin), Slice(x, begin))
     np.testing.assert_array_equal(doubled.numpy(), 2 * x[begin:])
@@ -91,7 +91,7 @@ def test_a_part_of_an_array_may_begin_at_an_unaligned_address(begin: int) -> Non
     assert network.placement().graph_refusal == ""
 
 
-def test_images_that_begin_between_vectors_are_pooled() -> None:
+def test_unaligned_images_are_pooled_correctly() -> None:
     x = np.arange(6 * 4 * 6 * 4, dtype=np.float32).reshape(-1, 4)
     images = np.concatenate([np.zeros((1, 1), np.float32), x.reshape(-1, 1)])
     given = Slice(images, 1)
@@ -101,7 +101,7 @@ def test_images_that_begin_between_vectors_are_pooled() -> None:
     np.testing.assert_array_equal(pooled.numpy(), right)
 
 
-def test_a_model_is_fed_arrays_with_the_interface() -> None:
+def test_a_model_accepts_arrays_with_the_interface() -> None:
     model = nn.Model(device="cuda")
     out = model.fc_layer(input="x", size=4)
     model.initialize_parameters(seed=1, x=X)
@@ -124,9 +124,9 @@ def test_a_computed_tensor_reports_its_device() -> None:
     )
 
 
-def test_the_array_interface_is_returned_after_all_pending_work(gpu: Any) -> None:
+def test_reading_the_array_interface_waits_for_all_pending_work(gpu: Any) -> None:
     if gpu is None:
-        pytest.skip("only the emulator's memory is read here")
+        pytest.skip("this test reads memory of the emulator")
     _, call = double(fetch_device=True)
     for turn in range(1, 4):
         (out,) = call(x=turn * X)
@@ -162,12 +162,12 @@ def test_every_dtype_with_a_type_string_can_be_exchanged(dtype: str) -> None:
     ],
     ids=str,
 )
-def test_compact_arrays_are_read_for_every_valid_description(changed: dict[str, Any]) -> None:
+def test_contiguous_arrays_are_read_for_every_valid_description(changed: dict[str, Any]) -> None:
     out = double()[1](x=Placed(X, **changed))[0]
     np.testing.assert_array_equal(out.ravel(), 2 * X.ravel())
 
 
-def test_an_array_without_elements_has_a_null_pointer() -> None:
+def test_an_empty_array_has_a_null_pointer() -> None:
     x = Placed(np.zeros((0, 3), np.float32), stream=1)
     assert x.description["data"] == (0, False)
     assert double()[1](x=x)[0].shape == (0, 3)
@@ -228,7 +228,7 @@ def test_feeding_a_network_on_the_host_raises_an_error_that_names_the_device() -
 
 def test_the_address_identifies_the_second_gpu(gpu: Any) -> None:
     if gpu is None:
-        pytest.skip("only the emulator's number of GPUs can be set")
+        pytest.skip("the number of GPUs can be set only in the emulator")
     gpu.set("devices", 2)
     try:
         x = Placed(X, "cuda:1")
@@ -244,14 +244,16 @@ def test_the_address_identifies_the_second_gpu(gpu: Any) -> None:
 def foreign_stream(gpu: Any) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p]]:
     """Provide the emulated driver and a stream of a third-party library."""
     if gpu is None:
-        pytest.skip("on a GPU CuPy's streams are awaited: tests/cuda/on_gpu")
+        pytest.skip("tests/cuda/on_gpu tests streams of CuPy on a GPU")
     driver, stream = ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"]), ctypes.c_void_p()
     assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
     yield driver, stream
     driver.cuStreamDestroy_v2(stream)
 
 
-def test_our_stream_waits_for_the_stream_that_computes_an_array(foreign_stream: Any) -> None:
+def test_the_stream_of_opwright_waits_for_the_stream_that_computes_an_array(
+    foreign_stream: Any,
+) -> None:
     driver, stream = foreign_stream
     call = double()[1]
     for turn in range(1, 4):

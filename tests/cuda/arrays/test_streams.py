@@ -1,4 +1,4 @@
-"""Arrays with DLPack's exchange API are read and written in the order of their library's stream."""
+"""Arrays with the DLPack exchange API are read and written in stream order."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _api = _Api(
 
 
 class Exchanged:
-    """An array with PyTorch's interface; `stream` is its library's stream, None the default."""
+    """An array with the interface of PyTorch; `stream` is the stream of its library or None."""
 
     __dlpack_c_exchange_api__ = _new_capsule(ctypes.addressof(_api), _NAME, None)
     stream: int | None = None
@@ -82,9 +82,9 @@ class Exchanged:
 
 @pytest.fixture
 def driver(gpu: Any) -> ctypes.CDLL:
-    """Yield the emulated driver, which executes enqueued work only on synchronization."""
+    """Return the emulated driver, which executes enqueued work only on synchronization."""
     if gpu is None:
-        pytest.skip("on a GPU the streams of CuPy and PyTorch are awaited: tests/cuda/on_gpu")
+        pytest.skip("tests/cuda/on_gpu tests streams of CuPy and PyTorch on a GPU")
     return ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"])
 
 
@@ -138,7 +138,7 @@ def test_a_fetch_is_written_into_an_array_of_the_library(driver: Any, stream: in
         np.testing.assert_array_equal(np.reshape(there, X.shape), 2 * turn * X)
 
 
-def test_a_feed_is_written_on_the_gpu_by_one_graph(driver: Any, stream: int | None) -> None:
+def test_a_graph_writes_a_feed_on_the_gpu(driver: Any, stream: int | None) -> None:
     network = ow.Network([ow.Operator("add", x="mean", y="x", out="mean")])
     call = network.compile(["mean", "x"], [], "cuda", ow.Scope(), writes=["mean"])
     means = [Exchanged(0 * X), Exchanged(0 * X)]

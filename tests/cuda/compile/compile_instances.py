@@ -1,7 +1,7 @@
 """Compiles kernel instances with NVRTC in a separate process, since NVRTC has a global lock.
 
 ``compile_instances.py JOBS [LIBRARY]`` reads pickled (source, expressions, architecture) and prints
-NVRTC's version, then the failures. LIBRARY is an NVRTC to use instead of the installed one.
+the NVRTC version, then the failures. LIBRARY is an NVRTC to use instead of the installed one.
 
 The compiler stores thread-local arrays with dynamic indices and spilled registers in local memory;
 a kernel that needs local memory counts as a failure, too. Only CUDA's own sine and tangent may use

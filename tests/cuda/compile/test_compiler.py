@@ -29,13 +29,13 @@ def instances(n: int) -> list[Instance]:
 
 
 def compile_some(compiler: Compiler, n: int, n_at_once: int) -> dict[str, Any]:
-    """Compile n expressions; return the outcome of each."""
+    """Compile n expressions; return the outcome of each by expression."""
     outcomes = compile_all(compiler, instances(n), n_at_once, lambda *_: None)
     return {instance.expression: outcome for instance, outcome in outcomes.items()}
 
 
 class Fake:
-    """Compiles by calling a function; records its threads and the number of extra compilers."""
+    """A compiler that calls a function; it records threads and counts additional compilers."""
 
     version = "fake 1"
 
@@ -98,7 +98,7 @@ def test_a_single_compiler_uses_the_calling_thread_in_order() -> None:
 
 
 @pytest.mark.parametrize("n_at_once", [1, 3])
-def test_an_error_concerns_only_its_instance_and_the_others_complete(n_at_once: int) -> None:
+def test_an_error_affects_only_its_instance_and_the_others_complete(n_at_once: int) -> None:
     def fail(expression: str) -> None:
         if expression in {"f<1>", "f<4>"}:
             raise KernelError(f"cannot compile {expression}")
@@ -111,7 +111,7 @@ def test_an_error_concerns_only_its_instance_and_the_others_complete(n_at_once: 
             assert outcome == Image(expression.encode(), (expression,))
 
 
-def test_each_image_is_kept_as_soon_as_it_is_compiled() -> None:
+def test_each_image_is_saved_as_soon_as_it_is_compiled() -> None:
     kept = []
 
     def fail(expression: str) -> None:
@@ -123,7 +123,7 @@ def test_each_image_is_kept_as_soon_as_it_is_compiled() -> None:
     assert kept == instances(2)
 
 
-def test_an_interrupt_stops_the_other_compilers_and_starts_no_instance() -> None:
+def test_an_interrupt_stops_the_other_compilers_before_their_next_instance() -> None:
     stopped = threading.Event()
 
     class Interrupted(Fake):
@@ -152,7 +152,7 @@ def test_an_interrupt_stops_the_other_compilers_and_starts_no_instance() -> None
 
 
 class Lost(Fake):
-    """A compiler whose processes cannot be started; it fails at once or at the first instance."""
+    """A compiler whose process cannot be started, immediately or at its first instance."""
 
     def __init__(self, at_once: bool) -> None:
         super().__init__()
@@ -171,7 +171,9 @@ class _Gone(Fake):
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_if_no_process_can_be_started_one_compiler_works_with_a_warning(at_once: bool) -> None:
+def test_a_warning_is_issued_and_one_compiler_is_used_if_no_process_can_be_started(
+    at_once: bool,
+) -> None:
     fake = Lost(at_once)
     with pytest.warns(
         RuntimeWarning, match=r"sequentially, since no additional compiler .*: no room"
@@ -185,7 +187,7 @@ def test_if_no_process_can_be_started_one_compiler_works_with_a_warning(at_once:
 
 
 def children() -> set[str]:
-    """Return the child processes that this process has not waited for."""
+    """Return the ids of the child processes of this process, including zombies."""
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
@@ -247,7 +249,7 @@ def test_a_different_nvrtc_version_in_the_child_is_refused() -> None:
         beside.compile(SOURCE, ["f<1>"], "sm_90")
 
 
-def test_a_compiler_process_imports_neither_opwright_nor_numpy() -> None:
+def test_a_compiler_process_does_not_import_opwright_or_numpy() -> None:
     script = (
         "import sys; from opwright_cuda.compile import nvrtc_program; "
         "from cuda.bindings import nvrtc; "
@@ -268,7 +270,7 @@ os._exit(1)
 
 
 def test_a_killed_process_leaves_no_compiler_running() -> None:
-    # Both processes write errors to one pipe, which ends only after the second process has exited.
+    # Both processes write errors to one pipe, so the call returns only after both have exited.
     command = [sys.executable, "-c", PARENT]
     answer = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
     assert (answer.returncode, answer.stderr) == (1, b"")

@@ -1,8 +1,8 @@
 """NVRTC compiles the kernels for three architectures, in two releases.
 
-Compiling an instance takes a tenth of a second, and the emulator's compiler compiles all of them.
-So these tests compile one instance of each template, a different one for each architecture and
-release, so types vary. Passes append the source of fused chains to elementwise.cu; each such
+Compiling an instance takes a tenth of a second, and the emulator compiles all instances anyway.
+These tests therefore compile only one instance of each template, and vary its types between
+architectures and releases. Passes append the source of fused chains to elementwise.cu; each such
 source is compiled once. Only `make test-all` runs these tests. OPWRIGHT_TEST_EVERY_INSTANCE=1
 compiles all instances for all architectures, which takes a quarter of an hour.
 """
@@ -72,10 +72,10 @@ def table_calls() -> Iterator[tuple[Sample, Call]]:
 
 @pytest.fixture(scope="module")
 def wanted(gpu: object, emulator_folder: Path) -> dict[Source, list[str]]:
-    """Return all instances, by source."""
+    """Return the expressions of all kernel instances by source."""
     collector = Collector(HostCompiler(emulator_folder))
     before = replace_toolchain(collector)
-    # The tests of the operator table have compiled all its cases if they run in this session.
+    # If the tests of the operator table run in this session, they have compiled all its cases.
     known = {source.name for source in wanted_by_tests}
     for sample, call in () if known >= FILES - NOT_IN_TABLE else table_calls():
         try:
@@ -164,7 +164,7 @@ def test_the_oldest_nvrtc_compiles_every_template(
     ],
 )
 @pytest.mark.parametrize("library", [None, OLDEST], ids=["newest", "oldest"])
-def test_exponentials_of_long_lines_of_doubles_stay_in_registers(
+def test_kernels_for_long_lines_of_doubles_do_not_spill_registers(
     library: Path | None, file: str, kernels: list[str], tmp_path: Path
 ) -> None:
     """Compile kernels for long lines, which the operator table does not contain."""
@@ -197,5 +197,5 @@ def test_gpu_specific_mistakes_are_detected_without_a_gpu() -> None:
         Nvrtc().compile(Source("large.cu", text), ["f"], "sm_90")
 
 
-def test_denormals_are_not_flushed_and_functions_are_not_approximate() -> None:
+def test_compiler_options_do_not_flush_denormals_or_use_fast_math() -> None:
     assert not any("ftz" in option or "fast" in option for option in OPTIONS)

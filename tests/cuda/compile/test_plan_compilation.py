@@ -1,4 +1,4 @@
-"""Exactly the kernels of a plan are compiled, together at the end of lowering.
+"""Only the kernels of a plan are compiled, all together at the end of lowering.
 
 The compiler is fake: it returns the image of an empty kernel for every instance.
 """
@@ -29,7 +29,7 @@ NOTHING = Source("nothing.cu", '#include "shim.h"\n__global__ void nothing() {}'
 
 
 class Fake:
-    """Counts instances; returns the same image for each after calling the test's action."""
+    """A compiler that records instances, calls `before`, and always returns the same image."""
 
     version = "fake 1"
 
@@ -52,9 +52,9 @@ class Fake:
 def fake(
     gpu: object, emulator_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Fake]:
-    """Provide the process's compiler, with an image cache and two threads."""
+    """Provide a fake compiler with an image cache, and set the number of threads to 2."""
     if gpu is None:
-        pytest.skip("a GPU runs what is compiled")
+        pytest.skip("a GPU cannot run the images of the fake compiler")
     made = Fake(HostCompiler(emulator_folder).compile(NOTHING, ["nothing"], "sm_90"))
     monkeypatch.setattr(native, "parameter_sizes", lambda handle: None)
     before = replace_toolchain(Toolchain(made, ImageCache(tmp_path)))
@@ -67,13 +67,13 @@ def fake(
 
 
 def start_anew(fake: Fake, folder: Path) -> None:
-    """Drop everything but the disk cache, as in a new process."""
+    """Drop all caches except the disk cache, as in a new process."""
     replace_toolchain(Toolchain(fake, ImageCache(folder)))
     ow.current_context().prepared.clear()
 
 
 def run(*types: str, passes: Sequence[str] = ()) -> Any:
-    """Run a chain of operators."""
+    """Run a chain of operators of the given types."""
     block = ow.Program().global_block()
     block.create_var("x", (4,), "float32")
     name = "x"
@@ -111,19 +111,21 @@ def test_another_process_loads_the_instances_from_disk(fake: Fake, tmp_path: Pat
     assert len(fake.compiled) == 4
 
 
-def test_fused_operators_are_compiled_and_replaced_operators_are_not(fake: Fake) -> None:
+def test_fused_operators_are_compiled_instead_of_the_operators_that_they_replace(
+    fake: Fake,
+) -> None:
     run("relu", "sigmoid", "tanh", passes=["fuse_elementwise"])
     assert len(fake.compiled) == 1
 
 
-def test_nothing_is_compiled_for_an_invalid_plan(fake: Fake) -> None:
+def test_kernels_of_an_invalid_plan_are_not_compiled(fake: Fake) -> None:
     with pytest.raises(LookupError, match="nonzero"):
         run("relu", "nonzero")
     assert fake.compiled == []
 
 
 @pytest.mark.parametrize("wrong", ["Sigmoid", "Exp"])
-def test_an_error_in_one_instance_names_its_operator_and_the_rest_is_kept(
+def test_an_error_in_one_instance_names_its_operator_and_keeps_the_other_images(
     fake: Fake, wrong: str, tmp_path: Path
 ) -> None:
     def fail(expression: str) -> None:
@@ -148,7 +150,7 @@ def test_an_error_in_one_instance_names_its_operator_and_the_rest_is_kept(
     assert len(fake.compiled) == 4 + 2
 
 
-def test_an_interrupt_leaves_no_thread_file_or_plan(fake: Fake, tmp_path: Path) -> None:
+def test_an_interrupt_leaves_no_thread_temporary_file_or_plan(fake: Fake, tmp_path: Path) -> None:
     main, interrupted = threading.current_thread(), threading.Event()
 
     def interrupt(expression: str) -> None:

@@ -1,4 +1,4 @@
-"""Compiled kernels are cached on disk atomically, and nothing depends on the cache."""
+"""Compiled kernels are cached on disk atomically; a damaged or missing cache is harmless."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CountingCompiler:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Replace the driver's loader; return the list of its arguments."""
+    """Replace the module loader of the driver; return the list of its arguments."""
     given: list[tuple[str, ...]] = []
 
     def load(image: bytes, names: Sequence[str]) -> list[int]:
@@ -105,7 +105,7 @@ def test_a_kernel_is_compiled_once_and_then_loaded_from_memory_or_disk(
     assert sorted(loaded) == sorted([("symbol of f<double>",), ("symbol of f<float>",)] * 2)
 
 
-def test_images_on_disk_are_used_for_any_subset_of_their_instances(
+def test_cached_images_are_used_for_any_subset_of_the_instances(
     tmp_path: Path, loaded: Any
 ) -> None:
     compiler = CountingCompiler()
@@ -127,7 +127,7 @@ class FailingCompiler(CountingCompiler):
         return image
 
 
-def test_a_failing_instance_leaves_the_others_on_disk(tmp_path: Path, loaded: Any) -> None:
+def test_instances_compiled_before_a_failure_stay_in_the_cache(tmp_path: Path, loaded: Any) -> None:
     compiler = FailingCompiler()
     for _ in range(2):
         with pytest.raises(KernelError, match="cannot compile bad"):
@@ -136,7 +136,7 @@ def test_a_failing_instance_leaves_the_others_on_disk(tmp_path: Path, loaded: An
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_failed_deferred_compilation_is_raised_once_on_request(loaded: Any) -> None:
+def test_the_error_of_a_deferred_compilation_is_raised_once_on_request(loaded: Any) -> None:
     compiler = FailingCompiler()
     tools = Toolchain(compiler)
     tools.compile([[Instance(source(), "bad", "sm_90")], [Instance(source(), "f", "sm_90")]])
@@ -149,9 +149,9 @@ def test_a_failed_deferred_compilation_is_raised_once_on_request(loaded: Any) ->
     assert len(compiler.calls) == 3
 
 
-def test_a_child_does_not_wait_for_a_thread_that_was_compiling_at_the_fork(loaded: Any) -> None:
+def test_a_forked_child_does_not_wait_for_a_compilation_in_the_parent(loaded: Any) -> None:
     tools = Toolchain(CountingCompiler())
-    with tools._lock:  # as if another thread of the parent held it
+    with tools._lock:  # as if another thread of the parent held the lock
         tools.renew_lock()
         assert tools.find(source(), ["f"], "sm_90")
 
@@ -168,7 +168,7 @@ def test_a_child_does_not_wait_for_a_thread_that_was_compiling_at_the_fork(loade
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_everything_that_affects_the_code_is_part_of_the_key(
+def test_every_input_of_the_compiler_is_part_of_the_cache_key(
     tmp_path: Path, loaded: Any, other: dict[str, Any]
 ) -> None:
     compiler = CountingCompiler()

@@ -1,8 +1,8 @@
-"""Queries the real cuDNN for the engines of our convolutions, on GPUs that need not exist.
+"""Queries the real cuDNN for engines of convolutions, on GPUs that need not exist.
 
 ``cudnn_engines.py FOLDER`` prints JSON with the chosen engine of each graph of each convolution, or
-the reason why there is none. FOLDER receives a stand-in for the driver library, of which cuDNN
-needs only the name.
+the reason why there is none. A replacement of the driver library is written to FOLDER; cuDNN needs
+only its name.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ LAYERS: Final = {"lenet": LENET, "resnet18": RESNET18, "awkward": AWKWARD}
 
 
 def describe(gpu: str) -> str:
-    """Return a GPU's description in cuDNN's format."""
+    """Return the description of a GPU in the cuDNN format."""
     return json.dumps({**COMMON, **GPUS[gpu], "deviceName": gpu})
 
 
@@ -112,7 +112,7 @@ class Recorder(LaunchPlan):
 
 
 def graphs_of(layer: Layer, dtype: str, data_format: str) -> Iterator[tuple[str, OperationGraph]]:
-    """Yield the graphs of a convolution's kernels: without and with a bias, and gradients.
+    """Yield the graphs of a convolution without and with a bias, and of its gradients.
 
     The kernels themselves build the graphs, so these are the graphs that networks use.
     """
@@ -148,7 +148,7 @@ def graphs_of(layer: Layer, dtype: str, data_format: str) -> Iterator[tuple[str,
 
 
 def ask(tf32: bool) -> Iterator[dict[str, Any]]:
-    """Yield cuDNN's answer for every graph."""
+    """Yield the answer of cuDNN for every graph."""
     choice = EngineChoice(allows_tf32=tf32)
     for gpu in GPUS:
         properties = describe(gpu)
@@ -178,7 +178,7 @@ SYMBOLS: Final = (
 
 
 def stand_in_for_the_driver(folder: Path) -> None:
-    """If there is no driver, load a library of the same name whose functions all fail."""
+    """If there is no driver, load a library of the same name in which all functions fail."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,4 +1,4 @@
-"""Convolution with cuDNN: graph records, refusals and results.
+"""Tests the graph records, refusals and results of convolutions with cuDNN.
 
 Without a GPU, the emulator replaces the library. It checks descriptors as strictly as cuDNN and
 computes their operations; test_cudnn_engines.py tests the library itself.
@@ -68,7 +68,7 @@ def check(
     options: Mapping[str, bool] | None = None,
     **attrs: Any,
 ) -> list[Any]:
-    """Compare cuDNN's results with NumPy's; return NumPy's."""
+    """Compare the results of cuDNN with NumPy; return those of NumPy."""
     narrow = {slot: array.astype(dtype_to_numpy(dtype)) for slot, array in inputs.items()}
     with pinned("cudnn", options):
         made = call(op_type, narrow, outputs, **attrs)
@@ -204,18 +204,18 @@ def offered(gpu: Any, *engines: int) -> Iterator[None]:
 
 
 @pytest.mark.cuda_kernels
-def test_a_gradient_with_a_deferred_compilation_of_its_sums_is_planned_once(
+def test_a_gradient_is_planned_once_even_if_a_compilation_is_deferred(
     gpu: Any, emulator_folder: Path
 ) -> None:
     if gpu is None:
         pytest.skip("the emulator counts plans")
-    # No other test uses this size, since a graph that an earlier plan still holds would be reused.
+    # No other test uses this size; a graph held by a plan of another test would be reused.
     given = {"x": whole((1, 2, 5, 13)), "weight": whole((3, 2, 2, 2)), "bias": whole((3,))}
     given["out_grad"] = whole((1, 3, 4, 12))
     before = gpu.count("cudnn_plans")
     tools = replace_toolchain(None)
     try:
-        # The toolchain's cache is empty, so the compilation of the sums is deferred.
+        # The cache of the toolchain is empty, so compiling the sum kernels is deferred.
         replace_toolchain(Toolchain(HostCompiler(emulator_folder)))
         with offered(gpu, TENSOR_CORES):
             check("conv2d_grad", given, "x_grad weight_grad bias_grad", "float16")
@@ -236,7 +236,7 @@ def test_a_gradient_with_a_deferred_compilation_of_its_sums_is_planned_once(
         (5, "engine 5 is less exact"),
     ],
 )
-def test_our_own_kernel_is_used_if_no_engine_is_good_enough(
+def test_the_kernel_of_opwright_is_used_if_cudnn_has_no_suitable_engine(
     gpu: Any, engine: int, reason: str
 ) -> None:
     n = 10 + engine  # number of filters, which no earlier graph has
@@ -260,7 +260,7 @@ def test_fallback_engines_are_tried_last(gpu: Any) -> None:
 @pytest.mark.parametrize(
     ("x", "weight"), [((0, 3, 8, 8), (4, 3, 3, 3)), ((2, 0, 8, 8), (4, 0, 3, 3))], ids=str
 )
-def test_empty_sums_are_0(x: Any, weight: Any) -> None:
+def test_convolutions_with_empty_sums_return_0(x: Any, weight: Any) -> None:
     given = {"x": whole(x), "weight": whole(weight)}
     (out,) = check("conv2d", given, "out", "float32")
     assert not np.any(out)
@@ -278,7 +278,7 @@ def test_a_convolution_without_channels_returns_the_bias(data_format: str) -> No
 
 
 @pytest.mark.cuda_kernels
-def test_without_cudnn_our_own_kernel_is_used_and_placement_names_the_package(
+def test_without_cudnn_the_kernel_of_opwright_is_used_and_the_placement_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reason = f"cuDNN cannot be loaded; {INSTALL}"
@@ -357,7 +357,7 @@ def test_a_damaged_record_is_refused(at: int | None, number: int, reason: str) -
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("data_format", FORMATS)
-def test_axes_are_described_by_strides_and_a_bias_is_added_in_the_graph(
+def test_the_record_describes_axes_by_strides_and_contains_the_bias_addition(
     data_format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []

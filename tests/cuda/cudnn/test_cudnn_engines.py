@@ -1,4 +1,4 @@
-"""The real cuDNN accepts our kernels' graphs for A100, H100 and B200, which need not exist.
+"""The real cuDNN accepts the graphs of opwright for A100, H100 and B200, which need not exist.
 
 The tests need the wheels of cuDNN and cuBLAS (one gigabyte), which are not installed in CI: ``pip
 install "opwright-cuda[cudnn]"``.
@@ -44,11 +44,13 @@ def test_every_convolution_has_an_engine_on_every_gpu(answers: list[dict[str, An
     assert [answer for answer in answers if "refused" in answer] == []
 
 
-def test_no_engine_is_nondeterministic_or_loses_precision(answers: list[dict[str, Any]]) -> None:
+def test_chosen_engines_are_deterministic_and_preserve_precision(
+    answers: list[dict[str, Any]],
+) -> None:
     assert [answer for answer in answers if answer["notes"] & (DOWN | LOW | VARIES)] == []
 
 
-def test_tensor_cores_multiply_single_precision_only_as_tf32(
+def test_float32_convolutions_use_tensor_cores_only_with_tf32(
     answers: list[dict[str, Any]],
 ) -> None:
     for gpu in GPUS:
@@ -57,7 +59,7 @@ def test_tensor_cores_multiply_single_precision_only_as_tf32(
         assert any(a["notes"] & TENSOR_CORES for a in single if a["tf32"])
 
 
-def test_half_precision_of_resnet_is_multiplied_by_tensor_cores_with_few_exceptions(
+def test_half_precision_convolutions_of_resnet_use_tensor_cores_with_few_exceptions(
     answers: list[dict[str, Any]],
 ) -> None:
     wide = [

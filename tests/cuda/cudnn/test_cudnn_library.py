@@ -1,4 +1,4 @@
-"""A missing or unsuitable cuDNN is reported and does not abort; each test starts a process."""
+"""A missing or unsuitable cuDNN raises an error instead of aborting; each test starts a process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CUDA = "size_t cudnnGetCudartVersion() { return %d; }"
         (VERSION + CUDA % 13000, "got {library} without cudnnGetErrorString"),
     ],
 )
-def test_the_error_of_an_unsuitable_library_describes_it(
+def test_the_error_for_an_unsuitable_library_describes_the_library(
     machine: Machine,  # noqa: F811
     tmp_path: Path,
     source: str,
@@ -68,12 +68,12 @@ def test_the_error_of_an_unsuitable_library_describes_it(
     assert ADVICE in said
 
 
-def test_a_library_that_does_not_start_reports_its_own_message(machine: Machine) -> None:  # noqa: F811
+def test_the_error_for_a_library_that_fails_to_start_contains_its_message(machine: Machine) -> None:  # noqa: F811
     said = refusal(machine, "driver.set('cudnn_starts', 0)")
     assert "cuDNN: its start failed with EMULATED_CUDNN_STATUS_1001: the emulator was told" in said
 
 
-def test_the_library_of_the_wheel_takes_precedence_over_the_loaders_library(
+def test_the_library_of_the_wheel_takes_precedence_over_the_system_library(
     machine: Machine,  # noqa: F811
     tmp_path: Path,
 ) -> None:
@@ -91,7 +91,7 @@ def test_the_library_of_the_wheel_takes_precedence_over_the_loaders_library(
     assert machine.python(script).strip() == str(folder / "libcudnn.so.9")
 
 
-def test_cublaslt_is_loaded_before_cudnn_which_would_otherwise_abort(
+def test_cublaslt_is_loaded_before_cudnn_because_cudnn_would_otherwise_abort(
     machine: Machine,  # noqa: F811
 ) -> None:
     script = """

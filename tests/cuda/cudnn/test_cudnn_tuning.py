@@ -1,4 +1,4 @@
-"""cuDNN engines are benchmarked: the fastest is used, and no memory leaks."""
+"""cuDNN engines are benchmarked without memory leaks, and the fastest engine is used."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_tuning_frees_its_streams_and_memory(gpu: Any) -> None:
     assert counts[1] == counts[2]
 
 
-def test_too_little_memory_to_benchmark_engines_is_reported_with_the_way_out(gpu: Any) -> None:
+def test_the_error_for_too_little_memory_to_benchmark_engines_suggests_a_remedy(gpu: Any) -> None:
     with offered(gpu, 5, 6):
         gpu.set("memory_bytes", 1)
         try:

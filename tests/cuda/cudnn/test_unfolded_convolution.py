@@ -16,8 +16,8 @@ from opwright_cuda.kernels.unfolded_convolution import FOLD_SIDE, SMALL_IMAGE
 
 RNG = np.random.default_rng(3)
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
-    # Shapes of x and the weight, and attributes: sides longer than a tile, kernels that extend
-    # beyond all edges, windows that skip pixels, a window as wide as its image, and few windows.
+    # (x, weight, attributes) with sides longer than a tile, windows that extend beyond all edges or
+    # skip pixels, a window as wide as the image, and few windows.
     ((2, 3, 13, 11), (5, 3, 3, 3), {"strides": [2, 2], "paddings": [1, 1, 1, 1]}),
     ((1, 33, 9, 7), (34, 33, 3, 2), {"strides": [2, 1], "paddings": [2, 0, 1, 1]}),
     ((3, 40, 8, 8), (16, 40, 1, 1), {"strides": [3, 2]}),
@@ -30,7 +30,7 @@ KERNELS = {"unfold<float>", "fold<float>"}
 
 @pytest.fixture(autouse=True)
 def pinned(gpu: Any) -> Iterator[None]:
-    """Pin cuDNN's kernels; drop cached plans, which depend on the size limits."""
+    """Pin the cuDNN kernels in a new Context, since cached plans depend on the size limits."""
     if gpu is not None:
         skip_without_cudnn()
     pins = {"conv2d": "cudnn", "conv2d_grad": "cudnn"}
@@ -57,7 +57,7 @@ def on_numpy(op_type: str, given: dict[str, Any], outputs: str, **attrs: Any) ->
 
 
 def compute(launched: list[str], op_type: str, given: Any, outputs: str, **attrs: Any) -> set[str]:
-    """Compare an operator on the GPU with NumPy; return our launched kernels."""
+    """Compare an operator on the GPU with NumPy; return the launched kernels of opwright."""
     launched.clear()
     for got, right in zip(
         call(op_type, given, outputs, **attrs),
@@ -113,7 +113,7 @@ def test_other_convolutions_use_cudnn(
 
 
 @pytest.mark.cuda_kernels
-def test_small_convolutions_and_convolutions_without_enough_memory_use_cudnn(
+def test_convolutions_that_are_small_or_lack_workspace_use_cudnn(
     monkeypatch: pytest.MonkeyPatch, launched: list[str]
 ) -> None:
     x, weight, attrs = CASES[0]
@@ -135,7 +135,7 @@ def test_small_convolutions_and_convolutions_without_enough_memory_use_cudnn(
 
 
 @pytest.mark.cuda_kernels
-def test_tensor_cores_multiply_unfolded_convolutions_if_tf32_is_allowed(
+def test_unfolded_convolutions_use_tensor_cores_if_tf32_is_allowed(
     of_any_size: None, launched: list[str]
 ) -> None:
     x, weight, attrs = CASES[0]

@@ -49,7 +49,7 @@ __global__ void misaligned() {
 
 
 def launch_misaligned() -> int:
-    """Return the emulated driver's error for a misaligned store."""
+    """Return the error of the emulated driver for a misaligned store."""
     from opwright_cuda.compile.toolchain import current_toolchain
     from opwright_cuda.source import Source, shared_headers
 

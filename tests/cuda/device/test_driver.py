@@ -1,4 +1,4 @@
-"""Missing libraries are reported and failures leave the rest intact; each test starts a process."""
+"""Missing libraries and failed operations are reported; each test starts a process."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ __attribute__((constructor)) static void opened() {
 
 @pytest.fixture(scope="module")
 def tripwire(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return environment variables that make loading the driver write a marker file."""
+    """Return environment variables that replace the driver by one that writes a marker file."""
     folder = tmp_path_factory.mktemp("tripwire")
     (folder / "wire.cc").write_text(TRIPWIRE)
     library = folder / "libcuda.so.1"
@@ -175,7 +175,7 @@ def tripwire(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 WITHOUT_CUDA = """
 import sys
 for name in ("cupy", "cuda", "cuda.bindings", "cuda.pathfinder"):
-    sys.modules[name] = None  # so that importing it fails
+    sys.modules[name] = None  # makes its import fail
 """
 
 USES = {
@@ -198,7 +198,9 @@ def test_inspection_does_not_open_the_driver(
     assert not any(name in maps for name in ("libcuda", "libnvrtc", "libcublas", "libcudnn"))
 
 
-def test_the_tripwire_detects_an_opened_driver(machine: Machine, tripwire: dict[str, str]) -> None:
+def test_the_marker_file_is_written_if_the_driver_is_opened(
+    machine: Machine, tripwire: dict[str, str]
+) -> None:
     machine.python("problem(works)", **tripwire)
     opened = Path(tripwire["OPENED"])
     assert opened.exists()

@@ -1,7 +1,7 @@
 """Runs samples of the CUDA kernels, compiled with a sanitizer.
 
 ``run_samples.py FOLDER SANITIZER choose WHICH`` compiles samples and prints their names; it runs
-without the sanitizer's library. WHICH is "operators" for the largest case of every operator, or
+without the sanitizer library. WHICH is "operators" for the largest case of every operator, or
 "kernels" for a small subset that launches every kernel at least once.
 
 ``run_samples.py FOLDER SANITIZER run NAME...`` prints each sample before it is run; the process

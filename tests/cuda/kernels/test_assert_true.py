@@ -1,4 +1,4 @@
-"""Failed assertions on a GPU raise at the next synchronization, also in replayed graphs."""
+"""Failed assertions on a GPU raise at the next synchronization, even in replayed graphs."""
 
 from __future__ import annotations
 

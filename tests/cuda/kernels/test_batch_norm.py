@@ -21,15 +21,15 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 CHANNELS = ("scale", "bias", "mean", "variance")
 SAVED = ("saved_mean", "saved_inv_std")
 
-# Matrices whose row length is or is not a multiple of the vector width, with many rows, one row or
-# one column; images with sizes that are or are not multiples of it.
+# Matrices with many rows, one row or one column, and images. Some row lengths and image sizes are
+# multiples of the vector width.
 SHAPES = ((41, 16), (9, 5), (530, 40), (1, 24), (30, 1), (3, 4, 8, 8), (2, 3, 5, 7), (2, 2, 1500))
 
 Arrays = dict[str, Any]
 
 
 def entry_of(op_type: str, dtype: str) -> Any:
-    """Return the registry entry of our own CUDA kernel."""
+    """Return the registry entry of the CUDA kernel of opwright."""
     wanted = ("cuda", dtype, "native")
     entries = ow.current_context().kernels.entries(op_type)
     return next(e for e in entries if (e.device, e.dtype, e.library) == wanted)
@@ -42,7 +42,7 @@ def run(
     absent: Sequence[str] = (),
     reuse: Sequence[tuple[str, str]] = (),
 ) -> Arrays:
-    """Return a CUDA kernel's results by slot; check that it writes nowhere else."""
+    """Return the results of a CUDA kernel by slot; check that it writes only its outputs."""
     entry = entry_of(op_type, next(iter(inputs.values())).dtype.name)
     definition = ow.current_context().ops.get(op_type)
     known = {slot.name for slot in definition.proto.inputs}
@@ -67,9 +67,9 @@ def numbers(shape: tuple[int, ...], dtype: str, *, seed: int = 1) -> Arrays:
 
 
 def at_the_edge(shape: tuple[int, ...], dtype: str) -> Arrays:
-    """Return inputs for which relu's argument is a difference of nearly equal numbers.
+    """Return inputs for which the argument of relu is a difference of nearly equal numbers.
 
-    The difference is a rounding error: it has the opposite sign, or is 0, if the product is rounded
+    The difference is so small that it has the opposite sign, or is 0, if the product is rounded
     before the addition.
     """
     made = numbers(shape, dtype)
@@ -80,7 +80,7 @@ def at_the_edge(shape: tuple[int, ...], dtype: str) -> Arrays:
     wide = np.float32 if kind.itemsize == 2 else kind
     distance = flat[0].astype(wide) - made["mean"].astype(wide)
     made["bias"] = -(distance * made["scale"].astype(wide)).astype(kind)
-    # Add the representable neighbors of each number.
+    # Fill the rows with adjacent representable numbers.
     for row in range(1, len(flat)):
         flat[row] = np.nextafter(flat[row - 1], kind.type(np.inf if row % 4 < 2 else -np.inf))
     made["x"] = np.moveaxis(flat.reshape(rows.shape), -1, 1).copy()
@@ -132,7 +132,7 @@ def test_fused_residual_and_relu_are_bitwise_identical(shape: Any, dtype: str) -
 
 
 @pytest.mark.parametrize("op_type", ["batch_norm", FUSED])
-def test_the_running_variance_may_move_towards_the_unbiased_variance(op_type: str) -> None:
+def test_the_running_variance_can_be_updated_with_the_unbiased_variance(op_type: str) -> None:
     given = numbers((5, 7, 3), "float64")
     attrs = {**ATTRS, "training": True, "unbiased": True}
     activation = {"activation": "relu"} if op_type == FUSED else {}
@@ -279,7 +279,7 @@ def test_relu_propagates_the_gradient_if_its_input_is_nan() -> None:
     assert np.isfinite(made["x_grad"]).all()
 
 
-# Kernels for large arrays, which reuse rows that broadcast to all rows
+# Kernels for large arrays, which reuse rows that are broadcast to all rows
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])

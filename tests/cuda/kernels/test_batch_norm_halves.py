@@ -66,7 +66,7 @@ def test_results_equal_float32_kernels_between_casts(shape: Any, dtype: str) -> 
 
 
 def in_float64(given: Arrays, *, with_bias: bool) -> Arrays:
-    """Return a batch's statistics and its gradients through relu and normalization, in float64.
+    """Return batch statistics and gradients through relu and normalization in float64.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def in_float64(given: Arrays, *, with_bias: bool) -> Arrays:
 
 
 def assert_rounded_once(found: Arrays, wanted: Arrays) -> None:
-    """Compare with float64 results: tolerate one rounding and the errors of float32 sums."""
+    """Compare with float64 results, with a tolerance of one rounding and float32 sum errors."""
     for slot, array in found.items():
         step, numbers = STEP[array.dtype.name], wanted[slot]
         lost = 2e-5 * np.abs(numbers).max(initial=1)
@@ -130,7 +130,7 @@ def test_results_match_float64_results_rounded_once(shape: Any, dtype: str) -> N
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_a_gradient_without_an_activation_needs_neither_bias_nor_result(dtype: str) -> None:
+def test_a_gradient_without_an_activation_does_not_need_the_bias_or_the_result(dtype: str) -> None:
     given = numbers((41, 16), dtype)
     normal = run(FUSED, but(given, "residual"), {**ATTRS, "training": True, "activation": ""})
     given |= {slot: normal[slot] for slot in SAVED} | {"out": np.ones_like(given["x"])}

@@ -1,4 +1,4 @@
-"""Our own convolution and pooling on a GPU, with all tiles, split sums, axis orders and dtypes."""
+"""Tests the convolution and pooling kernels of opwright on a GPU for all tiles and dtypes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def whole(shape: tuple[int, ...], data_format: str = "NCHW", most: int = 2) -> A
 
 
 def call_own(op_type: str, inputs: dict[str, Any], outputs: str, **attrs: Any) -> list[Any]:
-    """Return the results of our own kernels, even if cuDNN is installed."""
+    """Return the results of the kernels of opwright, even if cuDNN is installed."""
     with ow.context_guard(ow.current_context().with_pins({op_type: "native"})):
         return call(op_type, inputs, outputs, **attrs)
 
@@ -52,9 +52,9 @@ def check(pairs: list[tuple[Any, Any]], dtype: str) -> None:
 
 
 CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
-    # Two window tiles, two filter tiles and three steps through the taps.
+    # Two tiles of windows, two tiles of filters, and three steps over the taps.
     ((2, 5, 7, 7), (70, 5, 3, 3), {"paddings": [1, 1, 1, 1]}),
-    # Two flat tiles each of windows, pixels and taps.
+    # Two flat tiles each for windows, pixels and taps.
     ((2, 20, 10, 10), (5, 20, 3, 3), {"paddings": [1, 1, 1, 1]}),
     # Two channel tiles.
     ((1, 66, 3, 4), (4, 66, 1, 1), {}),
@@ -79,7 +79,9 @@ def test_convolution_and_its_gradient_in_several_tiles_match_numpy(
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("data_format", FORMATS)
-def test_weight_gradients_are_summed_in_parts(data_format: str, dtype: str) -> None:
+def test_weight_gradients_that_are_summed_in_parts_match_numpy(
+    data_format: str, dtype: str
+) -> None:
     windows = 2 * 19 * 21
     assert windows > 3 * convolution.PART_STEPS
     attrs = {"data_format": data_format, "paddings": [1, 1, 1, 1], "groups": 2}
@@ -94,7 +96,9 @@ def test_weight_gradients_are_summed_in_parts(data_format: str, dtype: str) -> N
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("data_format", FORMATS)
-def test_long_sums_of_few_outputs_are_split(data_format: str, dtype: str) -> None:
+def test_convolutions_with_long_sums_and_few_outputs_match_numpy(
+    data_format: str, dtype: str
+) -> None:
     attrs = {"data_format": data_format, "groups": 2, "paddings": [1, 0, 0, 1]}
     assert 2 * convolution.PART_STEPS < 90 * 6 < 100 * 6
     given = {
@@ -141,7 +145,7 @@ def adapted(x: Any, dtype: str, **attrs: Any) -> list[tuple[Any, Any]]:
         (average, {"kernel": [2, 2]}),
     ],
 )
-def test_means_of_large_windows_match_numpy(
+def test_average_pooling_of_large_windows_matches_numpy(
     pool: Callable[..., Any], attrs: dict[str, Any], data_format: str, dtype: str
 ) -> None:
     ((got, right),) = pool(
@@ -154,7 +158,7 @@ def test_means_of_large_windows_match_numpy(
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("data_format", FORMATS)
-def test_maxima_and_their_gradients_match_numpy(data_format: str, dtype: str) -> None:
+def test_max_pooling_and_its_gradient_match_numpy(data_format: str, dtype: str) -> None:
     attrs = {"kernel": [3, 2], "strides": [1, 2], "paddings": [1, 1, 0, 1]}
     attrs = {**attrs, "data_format": data_format}
     x = whole((3, 5, 9, 11), data_format)  # contains many equal values
@@ -173,7 +177,7 @@ def test_maxima_and_their_gradients_match_numpy(data_format: str, dtype: str) ->
         ("adaptive_avg_pool2d", {"output_size": [4, 8]}),
     ],
 )
-def test_gradients_of_means_match_numpy(
+def test_gradients_of_average_pooling_match_numpy(
     op_type: str, attrs: dict[str, Any], data_format: str
 ) -> None:
     attrs = {**attrs, "data_format": data_format}

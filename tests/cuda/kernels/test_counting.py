@@ -1,4 +1,4 @@
-"""Counts on a GPU, also with more classes than fit shared memory, or with invalid ids or scores."""
+"""Tests counting on a GPU with more classes than fit in shared memory, and invalid inputs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_score_that_is_not_a_probability_is_reported(wrong: float) -> None:
         _auc(np.array([0.5, 0.5]), np.array([0, 2]))
 
 
-def test_the_area_computed_in_several_blocks_matches_the_formula() -> None:
+def test_auc_computed_in_several_blocks_matches_the_formula() -> None:
     thresholds = 256 * BINS_OF_THREAD * 2 + 5
     x, label = RNG.uniform(0, 1, 300), RNG.integers(0, 2, 300)
     bins = (x * thresholds).astype(int)
@@ -89,7 +89,7 @@ def test_class_counts_of_several_blocks_are_merged() -> None:
         call("precision_recall", inputs, slots)
 
 
-def test_prior_boxes_beyond_the_limit_of_one_launch_are_written() -> None:
+def test_more_prior_boxes_than_one_launch_supports_are_written() -> None:
     x, image = np.zeros((1, 1, 2, 3), np.float32), np.zeros((1, 1, 8, 9), np.float32)
     attrs = {"min_sizes": [float(i) for i in range(1, MOST_PRIORS + 7)], "clip": True}
     inputs = {"x": x, "image": image}

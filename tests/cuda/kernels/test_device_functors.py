@@ -1,7 +1,7 @@
 """The GPU formulas in functors.h, compiled for the CPU, are accurate.
 
-The emulator compiles the host half of the file. These tests compile the device half, with functions
-of the C library instead of the device's.
+The emulator compiles the host half of the file. These tests compile the device half with functions
+of the C library instead of device functions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check(functors: ctypes.CDLL, name: str, x: np.ndarray, right: list[float], u
     assert worst <= ulps, f"{name}: {worst} ulp"
 
 
-def test_the_normal_distribution_is_accurate_for_all_numbers(functors: ctypes.CDLL) -> None:
+def test_the_normal_cdf_is_accurate_for_all_inputs(functors: ctypes.CDLL) -> None:
     x = np.linspace(-13, 9, 20_001, dtype=np.float32)
     right = [0.5 * math.erfc(-float(value) / math.sqrt(2)) for value in x]
     near = np.abs(x) <= 3
@@ -68,13 +68,13 @@ def test_the_normal_distribution_is_accurate_for_all_numbers(functors: ctypes.CD
     check(functors, "NormalCdf", x, right, 6 + 1.5 * 13**2)
 
 
-def test_a_sigmoid_keeps_its_precision_in_the_left_tail(functors: ctypes.CDLL) -> None:
+def test_sigmoid_is_accurate_for_large_negative_inputs(functors: ctypes.CDLL) -> None:
     x = np.linspace(-87, 90, 20_001, dtype=np.float32)
     right = [1 / (1 + math.exp(-float(value))) for value in x]
     check(functors, "Sigmoid", x, right, 3)
 
 
-def test_a_softplus_keeps_its_precision_in_the_left_tail(functors: ctypes.CDLL) -> None:
+def test_softplus_is_accurate_for_large_negative_inputs(functors: ctypes.CDLL) -> None:
     x = np.linspace(-87, 90, 20_001, dtype=np.float32)
     right = [math.log1p(math.exp(-abs(float(value)))) + max(float(value), 0.0) for value in x]
     check(functors, "Softplus", x, right, 4)

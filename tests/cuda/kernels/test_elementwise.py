@@ -1,6 +1,7 @@
-"""Elementwise functions on a GPU: vectors, broadcasting, dtypes that the operator table lacks.
+"""Tests elementwise functions on a GPU with vectors, broadcasting, and additional dtypes.
 
-Tests compute everything before they compare so that the emulator compiles all kernels together.
+Each test computes all results before it compares them, so the emulator compiles all kernels
+together.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ def test_casts_out_of_range_match_the_cpu(source: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "half"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8)])
 def test_doubles_are_rounded_only_once_to_16_bits(dtype: str, half: float) -> None:
-    # Not quite halfway between two 16-bit values: the difference is a bit that float32 lacks.
+    # These values differ from ties between 16-bit values by a bit that float32 cannot represent.
     x = np.array([1 + half + 2.0**-40, 1 + half - 2.0**-40, -1 - half - 2.0**-40, 1 + half])
     (out,) = call("cast", {"x": x}, dtype=dtype)
     expected = [1 + 2 * half, 1, -1 - 2 * half, 1]
@@ -164,7 +165,7 @@ def test_sums_of_16_bit_terms_are_rounded_once() -> None:
 
 
 @pytest.mark.parametrize("dtype", WHOLE_BYTES)
-def test_one_value_fills_all_dtypes(dtype: str) -> None:
+def test_fill_supports_all_dtypes(dtype: str) -> None:
     wanted = ((0.0, 9), (1.0, 9000), (1.0 if dtype == "bool" else 3.0, 5))
     outs = [call("fill", {}, shape=[n], value=value, dtype=dtype)[0] for value, n in wanted]
     for out, (value, n) in zip(outs, wanted, strict=True):
@@ -180,7 +181,7 @@ def test_a_value_that_the_dtype_cannot_represent_is_refused(dtype: str, value: f
 @pytest.mark.parametrize("n", [1, 7, 5003])
 @pytest.mark.parametrize("dtype", WHOLE_BYTES)
 def test_copies_preserve_every_byte(dtype: str, n: int) -> None:
-    # Inputs that are read later are copied; otherwise the operation is in place.
+    # The input is copied because it is read later; otherwise the operation would be in place.
     x = random((n, 3), dtype)
     block = ow.Program().global_block()
     block.create_var("x", x.shape, dtype)

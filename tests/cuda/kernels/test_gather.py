@@ -1,4 +1,4 @@
-"""Lookups on a GPU: positions out of range, many or few slices per position, reproducible sums."""
+"""Lookups on a GPU report invalid positions, and their gradients are reproducible sums."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def whole(shape: tuple[int, ...], dtype: str = "float32") -> Any:
 
 @pytest.mark.parametrize("dtype", ["bool", "bfloat16", "float32", "int64"])
 @pytest.mark.parametrize("size", [1, 3, 16])
-def test_slices_of_any_width_are_picked(size: int, dtype: str) -> None:
+def test_slices_of_any_width_are_gathered(size: int, dtype: str) -> None:
     x = whole((3, 50, size), dtype)
     index = RNG.integers(-50, 50, (4, 7))
     (out,) = call("gather", {"x": x, "index": index}, axis=1)

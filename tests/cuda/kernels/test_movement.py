@@ -1,4 +1,4 @@
-"""Operators on a GPU that move elements: tiles, wide units, offsets, and all dtype sizes."""
+"""Tests data movement operators on a GPU with tiles, wide units, offsets and all dtype sizes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TRANSPOSED = [
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "axes"), TRANSPOSED, ids=str)
-def test_axes_are_permuted(shape: Any, axes: Any, dtype: str) -> None:
+def test_transpose_matches_numpy(shape: Any, axes: Any, dtype: str) -> None:
     x = random(shape, dtype)
     np.testing.assert_array_equal(call("transpose", {"x": x}, axes=axes)[0], x.transpose(axes))
 
@@ -48,7 +48,7 @@ def test_axes_are_permuted(shape: Any, axes: Any, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("inner", [1, 3, 8, 16])
-def test_parts_of_any_width_are_joined_and_split(inner: int, axis: int, dtype: str) -> None:
+def test_concat_and_split_support_any_width(inner: int, axis: int, dtype: str) -> None:
     shapes = [[4, 8, inner] for _ in range(3)]
     for shape, length in zip(shapes, (1, 16, 8), strict=True):
         shape[axis] = length
@@ -66,7 +66,7 @@ def test_parts_of_any_width_are_joined_and_split(inner: int, axis: int, dtype: s
                 np.testing.assert_array_equal(one, part)
 
 
-def test_parts_beyond_the_limit_of_one_launch_are_joined_and_split() -> None:
+def test_concat_and_split_support_more_parts_than_one_launch() -> None:
     parts = [random((3, i % 5)) for i in range(75)]
     whole = np.concatenate(parts, 1)
     np.testing.assert_array_equal(call("concat", {"x": parts}, axis=1)[0], whole)
@@ -89,7 +89,7 @@ SLICED = [
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("box", "shape"), SLICED, ids=str)
-def test_boxes_are_sliced_and_written_back(box: Any, shape: Any, dtype: str) -> None:
+def test_slices_and_their_gradients_match_numpy(box: Any, shape: Any, dtype: str) -> None:
     x = random(shape, dtype)
     far = np.iinfo(np.int64).max
     listed = [(s.step or 1, s.start, s.stop) for s in box]

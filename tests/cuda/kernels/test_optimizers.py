@@ -1,4 +1,4 @@
-"""Parameter updates on a GPU match the CPU's, for one parameter and for many."""
+"""Parameter updates on a GPU match the CPU, for one or many parameters."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def update(
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_update_is_bitwise_identical_to_the_update_on_the_cpu(kind: str, dtype: str) -> None:
     on_gpu, on_cpu = (update(d, kind, SHAPES, dtype, []) for d in ("cuda", "cpu"))
-    # Powers of the step come from CUDA's pow on the GPU and from the C library's on the CPU.
+    # The GPU computes powers of the step with pow of CUDA, and the CPU with pow of the C library.
     ulps = 8 if kind == "radam" and dtype == "float64" else 0
     for name, value in on_cpu.items():
         np.testing.assert_array_max_ulp(on_gpu[name], value, ulps)

@@ -1,4 +1,4 @@
-"""Pooling with small windows on a GPU, in strips and vectors of channels; choice of the kernel."""
+"""Tests pooling with small windows on a GPU, in strips and channel vectors, and its selection."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Launched(NamedTuple):
 def run(
     op_type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any], library: str = "native"
 ) -> Arrays:
-    """Return the results of a CUDA or NumPy kernel; check that it writes nowhere else."""
+    """Return the results of a CUDA or NumPy kernel; check that it writes only its outputs."""
     device = "cuda" if library == "native" else "cpu"
     dtype = inputs["x" if "x" in inputs else "out_grad"].dtype.name
     entry = next(
@@ -101,7 +101,7 @@ def assert_small(names: list[str], n: int) -> None:
 
 @STRIPS
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_maxima_of_small_windows_match_numpy(
+def test_max_pooling_of_small_windows_matches_numpy(
     case: Case, enough: int, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
@@ -120,7 +120,7 @@ def test_maxima_of_small_windows_match_numpy(
 @STRIPS
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_means_of_small_windows_match_numpy(
+def test_average_pooling_of_small_windows_matches_numpy(
     case: Case, counts: bool, enough: int, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
@@ -140,7 +140,7 @@ def test_means_of_small_windows_match_numpy(
 @STRIPS
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
-def test_nan_is_the_maximum_and_infinity_is_an_ordinary_number(
+def test_nan_is_the_maximum_and_infinities_are_compared(
     data_format: str, dtype: str, enough: int, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
@@ -209,7 +209,7 @@ def has_strips(windows: pooling.Pooling, of_pixels: bool = False) -> bool:
     return pooling._strips(windows, meta, of_pixels) is not None
 
 
-def test_other_windows_use_the_general_kernels() -> None:
+def test_windows_that_are_not_small_use_the_general_kernels() -> None:
     small = axes(3, 2)
     assert has_strips(small)
     assert has_strips(small, of_pixels=True)
@@ -220,7 +220,7 @@ def test_other_windows_use_the_general_kernels() -> None:
     assert not has_strips(small._replace(n_pixels=2**31))
     assert not has_strips(small._replace(n_outputs=2**31))
     assert not has_strips(small._replace(n_outputs=0))
-    # The image has one window, though two could cover a pixel.
+    # The image has only one window; larger images would have pixels covered by two windows.
     assert has_strips(axes(3, 2, size=4))
     assert not has_strips(axes(3, 2, size=4), of_pixels=True)
 

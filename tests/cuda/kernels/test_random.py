@@ -48,7 +48,7 @@ def test_uniform_and_normal_numbers_match_the_cpu(
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_16_bit_numbers_are_float32_numbers_rounded_once(dtype: str) -> None:
+def test_16_bit_random_numbers_are_float32_numbers_rounded_once(dtype: str) -> None:
     step = np.array([5], np.int64)
     for op, reference in (("uniform", random_uniform), ("normal", random_normal)):
         attrs = {"min": 0.0, "max": 1.0} if op == "uniform" else {}
@@ -57,7 +57,7 @@ def test_16_bit_numbers_are_float32_numbers_rounded_once(dtype: str) -> None:
 
 
 def drop(device: str, x: Any, probability: float, seed: int, stream: int) -> list[Any]:
-    """Return dropout's output and mask, and the gradient of x."""
+    """Return the output and mask of dropout, and the gradient of x."""
     block = ow.Program().global_block()
     block.create_var("x", x.shape, x.dtype.name)
     block.create_var("step", [1], "int64")

@@ -1,4 +1,4 @@
-"""In long 16-bit sequences, small increments are not lost when the state is rounded."""
+"""Small increments are not lost to rounding of the state in long 16-bit sequences."""
 
 from __future__ import annotations
 

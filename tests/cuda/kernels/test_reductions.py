@@ -1,4 +1,4 @@
-"""Reductions, softmax, losses and normalization on a GPU for lines of every length and layout."""
+"""Tests reductions, softmax, losses and normalization on a GPU for all line lengths and layouts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(4)]
 
 RNG = np.random.default_rng(5)
 
-# Lines reduced by warps or by blocks, and columns, each unsplit and split; unaligned lines; columns
-# with row lengths that are or are not multiples of a vector; groups of axes reduced in sequence.
+# Lines reduced by warps or by blocks, and columns, each with and without splitting; unaligned
+# lines; columns whose row lengths are or are not multiples of a vector; several groups of axes.
 SHAPES: tuple[tuple[tuple[int, ...], list[int]], ...] = (
     ((300, 7), [1]),
     ((3, 1501), [1]),
@@ -38,7 +38,7 @@ SHAPES: tuple[tuple[tuple[int, ...], list[int]], ...] = (
 
 
 def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
-    """Return integers whose sums are exact in every type that they are summed in."""
+    """Return integers whose sums are exact in every accumulator type."""
     return RNG.integers(-8, 9, shape).astype(dtype)
 
 
@@ -49,7 +49,7 @@ def agree(
     tolerance: float = 2e-5,
     **attrs: Any,
 ) -> None:
-    """Check that an operator's results on the GPU match the CPU in float32 and float64."""
+    """Check that the results of an operator on the GPU match the CPU in float32 and float64."""
     for dtype, scale in ((np.float32, 1.0), (np.float64, 1e-8)):
         given = {
             slot: array.astype(dtype) if array.dtype.kind == "f" else array
@@ -87,12 +87,12 @@ def test_lines_of_any_length_are_reduced(shape: Any, axes: list[int], dtype: str
     [((3, 4, 5, 6), [0, 2]), ((2, 4001, 2, 3), [1, 3]), ((3000, 8), [0]), ((40_001,), [0])],
     ids=str,
 )
-def test_squares_are_summed_over_any_axes(shape: Any, axes: list[int]) -> None:
+def test_norms_over_any_axes_match_the_cpu(shape: Any, axes: list[int]) -> None:
     agree("norm", {"x": RNG.normal(size=shape)}, "out", axis=axes)
 
 
 @pytest.mark.parametrize("place", [0, 3, 8191, 8192, 40_000])
-def test_nan_is_the_extremum_and_the_index_of_the_first_nan_is_returned(place: int) -> None:
+def test_nan_is_the_extremum_and_arg_reductions_return_the_first_nan(place: int) -> None:
     x = numbers((40_001,))
     x[[place, -1]] = np.nan
     assert np.isnan(call("max", {"x": x})[0])
@@ -100,7 +100,7 @@ def test_nan_is_the_extremum_and_the_index_of_the_first_nan_is_returned(place: i
     assert call("argmin", {"x": x})[0] == place
 
 
-def test_a_mean_is_rounded_only_after_its_division() -> None:
+def test_a_mean_is_rounded_only_after_the_division() -> None:
     x = np.full((2, 40_000), 3.0, np.float16)
     np.testing.assert_array_equal(call("mean", {"x": x})[0], np.float16(3))
     np.testing.assert_array_equal(call("mean", {"x": x}, axis=[1])[0], np.full(2, 3, np.float16))
@@ -112,8 +112,8 @@ def test_the_gradient_of_a_broadcast_bias_is_summed_over_many_rows() -> None:
     np.testing.assert_array_equal(out, x.sum((0, 1))[None])
 
 
-# Lines kept in registers (2, 8 or 32 values per lane, or 16 or 32 per thread of a block, loaded
-# singly or as vectors), and lines that are read twice (unaligned rows and tiles).
+# Lines kept in registers (2, 8 or 32 values per lane, or 16 or 32 values per thread of a block,
+# loaded as scalars or vectors), and lines that are read twice (unaligned rows and tiles).
 ROWS = [(5, 40), (3, 200), (3, 700), (2, 1501), (2, 2048), (2, 5000), (2, 10_304), (3, 16_389)]
 LINES = [*ROWS, (2, 31, 33), (1, 2, 300, 2)]
 
@@ -174,7 +174,7 @@ def test_losses_of_lines_of_any_length_match_the_cpu(shape: tuple[int, ...]) -> 
 
 @pytest.mark.parametrize("many", [1, lines.MANY_LINES], ids=["warps", "blocks"])
 @pytest.mark.parametrize("shape", LINES, ids=str)
-def test_a_loss_alone_writes_no_probabilities(
+def test_probabilities_are_not_written_if_only_the_loss_is_requested(
     shape: tuple[int, ...], many: int, monkeypatch: pytest.MonkeyPatch, launched: list[str]
 ) -> None:
     monkeypatch.setattr(lines, "MANY_LINES", many)
@@ -212,7 +212,7 @@ def test_a_label_out_of_range_raises(op_type: str, wrong: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(900, 24), *ROWS[1:]], ids=str)
-def test_layers_of_any_length_are_normalized(shape: tuple[int, ...]) -> None:
+def test_layer_norm_supports_lines_of_any_length(shape: tuple[int, ...]) -> None:
     x, out_grad = RNG.standard_normal(shape) * 3 + 50, RNG.standard_normal(shape)
     scale, bias = RNG.standard_normal((2, shape[1]))
     given = {"x": x, "scale": scale, "bias": bias}
@@ -227,7 +227,7 @@ def test_layers_of_any_length_are_normalized(shape: tuple[int, ...]) -> None:
     [(1500, 3), (600, 32), (600, 2, 3), (4, 3, 5), (5, 2, 30, 9), (2, 3, 1300), (1, 2, 17_001)],
     ids=str,
 )
-def test_channels_of_any_size_are_normalized(shape: tuple[int, ...]) -> None:
+def test_batch_norm_supports_channels_of_any_size(shape: tuple[int, ...]) -> None:
     x, out_grad = RNG.standard_normal(shape) * 3 + 50, RNG.standard_normal(shape)
     channels = {name: RNG.random(shape[1]) + 1 for name in ("scale", "bias", "mean", "variance")}
     for training in (True, False):
@@ -240,7 +240,7 @@ def test_channels_of_any_size_are_normalized(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2000, 8), (1500, 3), (2, 3, 700), (2, 3, 9000)], ids=str)
-def test_variances_around_large_means_do_not_cancel(shape: tuple[int, ...]) -> None:
+def test_variances_are_accurate_for_large_means(shape: tuple[int, ...]) -> None:
     x = (RNG.standard_normal(shape) + 1e4).astype(np.float32)
     channels = dict.fromkeys(("scale", "bias", "mean", "variance"), np.ones(shape[1], np.float32))
     slots = "saved_mean saved_inv_std"
@@ -252,7 +252,7 @@ def test_variances_around_large_means_do_not_cancel(shape: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_cosines_of_long_and_of_repeated_vectors_match_the_cpu(axis: int) -> None:
+def test_cosine_similarities_of_long_and_broadcast_vectors_match_the_cpu(axis: int) -> None:
     for x_shape, y_shape in (((3, 1500), (3, 1500)), ((1, 300), (4, 300)), ((300, 4), (300, 1))):
         if x_shape[axis] != y_shape[axis]:
             continue

@@ -33,7 +33,7 @@ def test_an_unknown_image_index_is_reported(wrong: int) -> None:
         pool(X, [[0, 0, 1, 1], [0, 0, 1, 1]], [0, wrong])
 
 
-def test_a_bin_outside_of_its_image_is_0_and_has_no_index() -> None:
+def test_a_bin_outside_its_image_is_0_with_index_minus_1() -> None:
     out, index = pool(X, [[-9, 0, -5, 1], [0, 0, 3, 2]], [0, 1])
     np.testing.assert_array_equal(out.reshape(2, 2), [[0, 0], [21, 23]])
     np.testing.assert_array_equal(index.reshape(2, 2), [[-1, -1], [9, 11]])

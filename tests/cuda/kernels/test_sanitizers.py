@@ -1,7 +1,8 @@
-"""AddressSanitizer, UBSan and ThreadSanitizer report no error in the kernels.
+"""AddressSanitizer, UBSan and ThreadSanitizer do not report errors in the kernels.
 
 Every array has separate memory, so an overrun by one element is detected. These tests run a
-small set of operators that launches every kernel at least once; ``make sanitize`` runs all.
+small set of operators that launches every kernel at least once; ``make sanitize`` runs all
+operators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CRF, CTC and edit distance on a GPU, also with too many states for shared memory."""
+"""CRF, CTC and edit distance on a GPU match the CPU, even if states exceed shared memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def normal(*shape: int, dtype: str = "float32") -> Any:
 def compare(
     op_type: str, inputs: Mapping[str, Any], outputs: str, rtol: float = 1e-4, **attrs: Any
 ) -> None:
-    """Assert that an operator's results on CUDA match the CPU's."""
+    """Assert that the results of an operator on CUDA match the CPU."""
     got, right = (call(op_type, inputs, outputs, device, **attrs) for device in ("cuda", "cpu"))
     for slot, one, other in zip(outputs.split(), got, right, strict=True):
         atol = rtol * float(np.max(np.abs(other[np.isfinite(other)]), initial=1.0))
@@ -46,9 +46,9 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("memory")
-def test_chains_match_the_cpu_with_states_in_any_memory() -> None:
+def test_crfs_match_the_cpu_with_states_in_any_memory() -> None:
     given = chain(11, 4, 37)
-    given["transition"][3] = -np.inf  # no transition from one tag, and none to another
+    given["transition"][3] = -np.inf  # no transitions from tag 3 or to tag 5
     given["transition"][:, 5] = -np.inf
     label = RNG.integers(6, 37, (11, 4))
     compare("viterbi_decode", given, "out path")
@@ -57,13 +57,13 @@ def test_chains_match_the_cpu_with_states_in_any_memory() -> None:
 
 @pytest.mark.usefixtures("memory")
 @pytest.mark.parametrize("most_bytes", [0, 2**26])
-def test_gradients_of_chains_match_the_cpu_for_any_number_of_parts(
+def test_gradients_of_crfs_match_the_cpu_for_any_number_of_parts(
     most_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(linear_chain_crf, "MOST_PART_BYTES", most_bytes)
     given = chain(9, 4, 35)
-    # The only likely transition to tag 5 is from tag 7, which is itself very unlikely: products of
-    # probabilities underflow, sums of logarithms do not.
+    # The only likely transition to tag 5 is from tag 7, which is itself very unlikely. Products of
+    # probabilities therefore underflow, but sums of logarithms do not.
     given["transition"][:, 5] = -200.0
     given["transition"][7, 5] = 0.0
     given["x"][:, :, 7] = -200.0
@@ -76,7 +76,7 @@ def test_gradients_of_chains_match_the_cpu_for_any_number_of_parts(
 
 
 @pytest.mark.usefixtures("memory")
-def test_paths_match_the_cpu_with_states_in_any_memory() -> None:
+def test_ctc_losses_match_the_cpu_with_states_in_any_memory() -> None:
     n, time, classes, labels = 9, 12, 7, 4
     x = np.log(RNG.dirichlet(np.ones(classes), (n, time))).astype(np.float32)
     label = RNG.integers(1, classes, (n, labels))

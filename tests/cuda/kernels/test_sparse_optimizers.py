@@ -56,7 +56,7 @@ def test_a_row_out_of_range_is_reported(wrong: int) -> None:
 
 
 def train(make: Callable[[], Any], device: str) -> Any:
-    """Train a table for some steps, through the rows that are looked up; return it."""
+    """Train a table for some steps with sparse updates of the rows looked up; return the table."""
     with ow.program_guard(ow.Program(seed=3), ow.Program(seed=3)) as (main, startup):
         index = layers.data("index", [None, 2], "int64")
         table = nn.ParamAttr(name="table", initializer=nn.initializer.Normal(0.0, 1.0))
@@ -81,5 +81,5 @@ def train(make: Callable[[], Any], device: str) -> Any:
     ],
     ids=["sgd", "momentum", "adagrad", "adam"],
 )
-def test_tables_train_as_on_the_cpu(make: Callable[[], Any]) -> None:
+def test_training_of_tables_matches_the_cpu(make: Callable[[], Any]) -> None:
     np.testing.assert_allclose(train(make, "cuda"), train(make, "cpu"), rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Top-k on a GPU with lines of every length, ties, and lines too long for shared memory."""
+"""Tests top-k on a GPU with all line lengths, ties, and lines too long for shared memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DTYPES = ("bfloat16", "float16", "float32", "float64", "int8", "uint32", "int64"
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("largest", [True, False])
-def test_lines_of_all_lengths_are_ranked(largest: bool, dtype: str) -> None:
+def test_top_k_supports_lines_of_all_lengths(largest: bool, dtype: str) -> None:
     kind = dtype_to_numpy(dtype)
     for shape, k, axis in (((3, 40), 40, 1), ((2, 700, 2), 9, 1), ((2, 2500), 5, -1)):
         x = RNG.integers(-100, 100, shape).astype(kind)  # contains many equal values
@@ -56,7 +56,7 @@ def test_nan_is_greater_than_every_number_and_zeros_are_equal(n: int, largest: b
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
-def test_gradients_reach_the_source_elements(dtype: str) -> None:
+def test_the_gradient_of_top_k_is_scattered_to_the_source_elements(dtype: str) -> None:
     x = RNG.standard_normal((2, 300, 3)).astype(dtype_to_numpy(dtype))
     out, places = call("top_k", {"x": x}, "out indices", k=7, axis=1)
     (grad,) = call(

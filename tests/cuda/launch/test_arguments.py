@@ -1,4 +1,4 @@
-"""A launch's arguments must have the sizes of the kernel's parameters; errors report both."""
+"""Launch arguments must have the sizes of the kernel parameters; errors report both sizes."""
 
 from __future__ import annotations
 

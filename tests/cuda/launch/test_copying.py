@@ -1,4 +1,4 @@
-"""Memory copies in a plan write exactly the requested bytes; copies in place launch nothing."""
+"""Memory copies in a plan write exactly the requested bytes; copies in place are skipped."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def part_copying(begin: int, to: int, n_bytes: int) -> ow.Context:
         (3, 1, 700),
     ],
 )
-def test_every_byte_of_a_part_is_copied_and_no_other(
+def test_exactly_the_bytes_of_a_part_are_copied(
     begin: int, to: int, n_bytes: int, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "MANY_UNITS", many)
@@ -95,7 +95,7 @@ def test_copy_units_are_as_large_as_both_alignments_allow(
 
 
 @pytest.mark.parametrize(("reuse", "n_launches"), [([], 1), ([("out", "x")], 0)])
-def test_nothing_is_launched_for_a_copy_in_place(
+def test_a_copy_in_place_does_not_launch_a_kernel(
     reuse: list[tuple[str, str]], n_launches: int, gpu: Any
 ) -> None:
     if gpu is None:

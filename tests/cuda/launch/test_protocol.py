@@ -1,7 +1,7 @@
 """Python, the launcher and the kernels use the same constants and positions in records.
 
-A C++ compiler compares the constants in the headers of the launcher and of the kernels with
-Python's. Positions without a name are tested by a launch whose values are all distinct.
+A C++ compiler compares the constants in the headers of the launcher and the kernels with the Python
+constants. Positions without a name are tested by a launch whose values are all distinct.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHIM = Path(opwright_cuda_emulator.__file__).parent / "native"
 
 
 def camel(name: str) -> str:
-    """Return a constant's C++ name; ``LEADING_A`` becomes ``kLeadingA``."""
+    """Return the C++ name of a constant; ``LEADING_A`` becomes ``kLeadingA``."""
     return "k" + "".join(word.capitalize() for word in name.split("_"))
 
 
@@ -50,7 +50,7 @@ def named(scope: str, values: type[IntEnum]) -> dict[str, int]:
 
 
 def find_differences(headers: list[str], folders: list[Path], numbers: Mapping[str, int]) -> str:
-    """Return a compiler's errors if constants in `headers` differ from `numbers`."""
+    """Return the compiler errors if constants in `headers` differ from `numbers`."""
     lines = [f'#include "{header}"' for header in headers]
     lines += [
         f'static_assert({name} == {value}, "{name} is {value}");' for name, value in numbers.items()
@@ -67,7 +67,7 @@ def find_in_launcher(header: str, numbers: Mapping[str, int]) -> str:
     return find_differences([header], [CUDA / "native", KERNELS], numbers)
 
 
-def test_record_actions_and_arguments_have_the_constants_that_the_launcher_reads() -> None:
+def test_constants_of_record_actions_and_arguments_match_the_launcher() -> None:
     numbers = {
         **named("opwright_cuda", ActionCode),
         "opwright_cuda::kWorkspaceArgument": WORKSPACE,
@@ -77,19 +77,19 @@ def test_record_actions_and_arguments_have_the_constants_that_the_launcher_reads
     assert find_in_launcher("launch/launch.h", numbers) == ""
 
 
-def test_the_fields_of_a_product_are_at_the_launchers_positions() -> None:
+def test_positions_of_product_fields_match_the_launcher() -> None:
     spec = "opwright_cuda::ProductSpec"
     numbers = {**in_cpp(spec, Numbers._fields), f"{spec}::kNumbers": len(Numbers._fields)}
     assert find_in_launcher("blas/blas.h", numbers) == ""
 
 
-def test_graph_operations_have_the_constants_that_the_launcher_reads() -> None:
+def test_constants_of_graph_operations_match_the_launcher() -> None:
     spec = "opwright_cuda::OperationGraphSpec"
     numbers = {**named(spec, What), f"{spec}::kWhats": len(What)}
     assert find_in_launcher("cudnn/cudnn.h", numbers) == ""
 
 
-def test_products_are_launched_with_the_tiles_that_their_kernels_have() -> None:
+def test_tile_constants_of_products_match_the_kernels() -> None:
     scope = "opwright_cuda"
     numbers = {
         f"{scope}::kProductThreads": PRODUCT_THREADS,
@@ -101,7 +101,7 @@ def test_products_are_launched_with_the_tiles_that_their_kernels_have() -> None:
     assert find_differences(["shim.h", "tiles.h"], [SHIM, KERNELS / "cu"], numbers) == ""
 
 
-def test_small_products_are_launched_with_the_tiles_that_their_kernels_have() -> None:
+def test_tile_constants_of_small_products_match_the_kernels() -> None:
     numbers = {}
     for tile in TILES + LONG_TILES:
         made = {"kRows": tile.rows, "kColumns": tile.columns}

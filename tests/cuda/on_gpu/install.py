@@ -1,13 +1,13 @@
 """Installs this repository's packages on a machine with a GPU, without a package registry.
 
-They go into a separate folder, ``build/gpu/site``, which precedes the interpreter's packages. A
-virtual environment would hide CUDA's libraries, which are searched next to the interpreter.
-Packages that the interpreter lacks are installed from the wheels in ``wheelhouse`` (``make
-gpu-wheels``). If wheels of this repository's packages could be built, they are there, too; they
-make compilation unnecessary as long as the sources are unchanged.
+The packages are installed in the separate folder ``build/gpu/site``, which precedes the packages of
+the interpreter. A virtual environment would hide the CUDA libraries, which are searched next to the
+interpreter. Missing dependencies are installed from the wheels in ``wheelhouse`` (``make
+gpu-wheels``). This folder also contains wheels of this repository's packages, if they could be
+built; they make compilation unnecessary as long as the sources are unchanged.
 
-``install.py COMMAND ...`` installs, then runs a Python program: ``install.py x.py --flag``.
-``install.py --make-wheels`` builds the packages' wheels for the interpreter that runs it.
+``install.py COMMAND ...`` installs, then runs a Python program, e.g. ``install.py x.py --flag``.
+``install.py --make-wheels`` builds wheels of the packages for the interpreter that runs it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def find_wheel(name: str) -> Path | None:
 
 
 def pip_install(*args: str, log: Path | None = None, env: Mapping[str, str] | None = None) -> bool:
-    """Install into the folder; on failure show the reason and return False."""
+    """Install into the folder; on failure, print the reason and return False."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-index"]
     command += ["--no-deps", "--no-compile", "--no-cache-dir", "--upgrade", "--target", str(SITE)]
     done = subprocess.run(
@@ -135,7 +135,7 @@ def install_wheels() -> None:
 
 
 def copy_pure(folder: Path) -> None:
-    """Install a pure Python package as its wheel would be, without its build backend."""
+    """Install a pure Python package without its build backend, like its wheel."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     name = project["name"].replace("-", "_")
     version = runpy.run_path(str(folder / "src" / name / "_version.py"))["__version__"]
@@ -154,12 +154,12 @@ def copy_pure(folder: Path) -> None:
 
 
 def has_onednn() -> bool:
-    """Return whether a distribution with oneDNN's headers and library is installed."""
+    """Return whether a distribution with the headers and library of oneDNN is installed."""
     return is_met(Need("onednn-devel-cpu-gomp", "2023.2"))
 
 
 def native_settings(folder: str) -> list[str]:
-    """Return pip's arguments for a package with native code."""
+    """Return the pip arguments for a package with native code."""
     if folder in PURE:
         return []
     settings = [f"--config-settings=build-dir={BUILD / 'native' / Path(folder).name}"]
@@ -229,8 +229,8 @@ def environment(with_site: bool = True) -> dict[str, str]:
     before = [env["PYTHONPATH"]] if env.get("PYTHONPATH") else []
     env["PYTHONPATH"] = os.pathsep.join([*([str(SITE)] if with_site else []), *before])
     env["PYTHONDONTWRITEBYTECODE"] = env["PYTHONUNBUFFERED"] = "1"
-    # The folders of CMake, next to the interpreter, and of the driver's and CUDA's programs in
-    # containers.
+    # CMake is next to the interpreter; the programs of the driver and CUDA are in the other folders
+    # in containers.
     beside = str(Path(sys.executable).parent)
     for folder in (beside, "/usr/local/nvidia/bin", "/usr/local/cuda/bin"):
         if Path(folder).is_dir():

@@ -1,4 +1,4 @@
-"""Prints the test machine's hardware, driver and versions, first as text, then as one JSON line.
+"""Prints hardware, driver and versions of the test machine, first as text, then as a JSON line.
 
 The facts are collected independently; an unavailable fact is shown with the reason.
 """
@@ -30,13 +30,13 @@ DISTRIBUTIONS = (
 
 
 def first_line(*command: str) -> str:
-    """Return the last line of a program's output."""
+    """Run a program and return the last line of its output."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.strip().splitlines()[-1]
 
 
 def query_gpu() -> dict[str, str]:
-    """Return the GPU's properties according to nvidia-smi."""
+    """Return the properties of the GPU according to nvidia-smi."""
     answer = first_line("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader", "-i", "0")
     return dict(zip(QUERY.split(","), map(str.strip, answer.split(",")), strict=True))
 
@@ -50,7 +50,7 @@ def describe_gpu() -> dict[str, Any]:
 
 
 def find_cublaslt() -> int:
-    """Return the version of cuBLASLt that CUDA's own loader finds."""
+    """Return the version of cuBLASLt that the loader of CUDA finds."""
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
     path = load_nvidia_dynamic_lib("cublasLt").abs_path

@@ -44,13 +44,13 @@ class Report:
 
     @property
     def is_good(self) -> bool:
-        """Whether all tests ran and none failed."""
+        """True if all tests ran and none failed."""
         bad = sum(self.counts[kind] for kind in ("failed", "crashed", "not reached"))
         return not bad and not self.notes
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a shard's file; a killed process may leave an incomplete last line."""
+    """Yield the lines of a shard file; a killed process may leave an incomplete last line."""
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         try:
             yield json.loads(line)

@@ -35,7 +35,7 @@ def write(**what: Any) -> None:
 
 
 def write_result(test: str, outcome: str, seconds: float, text: str, figures: Any) -> None:
-    """Append a test's outcome to both files."""
+    """Append the outcome of a test to both files."""
     write(test=test, outcome=outcome, seconds=round(seconds, 4), text=text, figures=figures)
     with TEXT_FILE.open("a", encoding="utf-8") as file:
         details = f"\n{text}" if outcome == "failed" else ""
@@ -52,7 +52,7 @@ def read_done() -> set[str]:
 
 
 def is_first_of_operator(item: pytest.Item, seen: set[str]) -> bool:
-    """Return whether this is the first case of its operator in its test, in float32."""
+    """Return whether this is the first float32 case of its operator in its test."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     if "case" not in parameters or parameters.get("dtype") not in ("float32", "int64", "bool"):
         return False

@@ -221,12 +221,12 @@ class Runner:
 
 
 def has_gpu(env: dict[str, str]) -> bool:
-    """Return whether there is a driver, by the same rule as the tests."""
+    """Return whether there is a driver, using the rule of the tests."""
     return shutil.which("nvidia-smi", path=env["PATH"]) is not None
 
 
 def describe_machine(env: dict[str, str]) -> dict[str, Any]:
-    """Print the machine's description and return it."""
+    """Print and return a description of the machine."""
     done = subprocess.run(
         [sys.executable, str(HERE / "machine.py")],
         env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,

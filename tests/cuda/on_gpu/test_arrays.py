@@ -45,7 +45,7 @@ def test_cupy_arrays_are_accepted_as_feeds_and_share_one_graph(cupy: Any) -> Non
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "bool"])
-def test_arrays_of_cupy_keep_their_dtype(cupy: Any, dtype: str) -> None:
+def test_cupy_arrays_keep_their_dtype(cupy: Any, dtype: str) -> None:
     import ml_dtypes
 
     numpy_dtype = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
@@ -57,7 +57,7 @@ def test_arrays_of_cupy_keep_their_dtype(cupy: Any, dtype: str) -> None:
     np.testing.assert_array_equal(out.numpy().view(np.uint8), x.view(np.uint8))
 
 
-def test_results_are_left_on_the_gpu_and_viewed_without_a_copy(cupy: Any, torch: Any) -> None:
+def test_results_stay_on_the_gpu_and_are_viewed_without_a_copy(cupy: Any, torch: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"], fetch_device=True)
     (out,) = call(x=X)
     assert out.__dlpack_device__() == (2, 0)
@@ -71,14 +71,14 @@ def test_results_are_left_on_the_gpu_and_viewed_without_a_copy(cupy: Any, torch:
     np.testing.assert_array_equal(third.numpy(), 8 * X)
 
 
-def test_tensors_of_torch_are_fed(torch: Any) -> None:
+def test_torch_tensors_can_be_fed(torch: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"])
     x = torch.from_numpy(X).cuda()
     for turn in range(4):
         np.testing.assert_array_equal(call(x=turn * x)[0], 2 * turn * X)
 
 
-def test_our_stream_waits_for_the_stream_that_computes_a_feed(cupy: Any) -> None:
+def test_the_stream_of_opwright_waits_for_the_stream_that_computes_a_feed(cupy: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"])
     n = 2**22
     call(x=cupy.ones(n, np.float32))
@@ -121,7 +121,7 @@ def test_arrays_with_only_the_cuda_array_interface_are_exchanged(cupy: Any, torc
         call(x=Placed(cupy.asarray(X)[::2]))
 
 
-def test_our_stream_waits_for_the_stream_that_the_interface_names(cupy: Any) -> None:
+def test_the_stream_of_opwright_waits_for_the_stream_in_the_interface(cupy: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"])
     call(x=Placed(cupy.ones(2**22, np.float32)))
     streams = [cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream.null, cupy.cuda.Stream.ptds]
@@ -168,7 +168,7 @@ def test_a_variable_is_set_from_an_array_on_the_gpu(cupy: Any) -> None:
     assert network.placement().graph_refusal == ""
 
 
-def test_a_kernel_written_with_cupy_runs_on_our_stream(cupy: Any) -> None:
+def test_a_kernel_written_with_cupy_runs_on_the_stream_of_opwright(cupy: Any) -> None:
     streams = []
 
     def relu(x: Any, out: Any) -> None:

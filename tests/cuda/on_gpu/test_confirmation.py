@@ -118,7 +118,7 @@ def test_the_error_for_an_unknown_gpu_names_it() -> None:
         compiled([ow.Operator("relu", x="x", out="out")], ["x"], ["out"], device="cuda:99")[1](x=X)
 
 
-def test_recording_ignores_concurrent_allocations_of_cupy() -> None:
+def test_a_recording_succeeds_during_concurrent_allocations_of_cupy() -> None:
     cupy = pytest.importorskip("cupy")
     stop = threading.Event()
     failures: list[BaseException] = []
@@ -127,7 +127,7 @@ def test_recording_ignores_concurrent_allocations_of_cupy() -> None:
         try:
             kept: list[Any] = []
             while not stop.is_set():
-                # Increasing sizes, so the pool calls the driver.
+                # The sizes increase, so the memory pool calls the driver each time.
                 kept = [*kept[-8:], cupy.ones(1024 * (1 + len(kept)) ** 3)]
                 cupy.get_default_memory_pool().free_all_blocks()
                 assert float(kept[-1][-1]) == 1
@@ -248,7 +248,7 @@ def test_an_unwritable_cache_does_not_prevent_compilation() -> None:
 
 
 def time_call(call: Any, wait: Any, n_calls: int) -> float:
-    """Return the µs per call: the median over rounds with one synchronization each."""
+    """Return the time per call in µs, the median over rounds with one synchronization each."""
     times = []
     for _ in range(9):
         wait()
@@ -261,7 +261,7 @@ def time_call(call: Any, wait: Any, n_calls: int) -> float:
 
 
 def chain(n: int) -> list[ow.Operator]:
-    """Return n operators, the first of which reads ``w`` and the last of which writes it."""
+    """Return a chain of n operators; the first reads ``w``, and the last writes ``w``."""
     names = ["w", *[f"h{i}" for i in range(n - 1)], "w"]
     return [ow.Operator("negative", x=a, out=b) for a, b in pairwise(names)]
 

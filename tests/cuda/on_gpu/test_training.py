@@ -27,13 +27,15 @@ np.save(sys.argv[1] + "/predicted.npy", model.predict(prob, img=test.images))
 """
 
 
-def test_the_digits_are_learnt_at_full_length_saved_and_loaded_on_the_cpu(tmp_path: Path) -> None:
+def test_full_length_training_on_digits_matches_the_cpu_and_the_model_loads_there(
+    tmp_path: Path,
+) -> None:
     n_epochs = 20
     batches = digits_batches(n_epochs * 22)
     model, prob = make_digits_model("cuda")
     losses = train(model, batches)
     reference = train(make_digits_model("cpu")[0], batches)
-    # Rounding differences grow: the first losses match closely, later ones only roughly.
+    # Rounding differences grow, so the first losses match closely, and later losses only roughly.
     assert_same_losses(losses[:50], reference[:50], relative=1e-3)
     np.testing.assert_allclose(losses[-20:], reference[-20:], rtol=0.1)
     _, test = nn.datasets.digits.load(seed=1)
@@ -62,7 +64,7 @@ def test_dropout_during_full_length_training_matches_the_cpu() -> None:
     assert_same_losses(losses[0][:40], losses[1][:40], relative=1e-3)
 
 
-def test_a_model_is_fed_arrays_on_the_gpu() -> None:
+def test_a_model_accepts_arrays_on_the_gpu() -> None:
     cupy = pytest.importorskip("cupy")
     batches: list[Any] = digits_batches(20)
     on_gpu = [(cupy.asarray(images), cupy.asarray(labels)) for images, labels in batches]

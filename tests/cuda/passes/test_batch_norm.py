@@ -111,7 +111,7 @@ def test_a_residual_without_a_gradient_is_fused_with_relu() -> None:
     assert (types[FUSED], types[GRAD], types["relu_grad"]) == (1, 1, 0)
 
 
-def test_the_sum_of_two_normalizations_is_fused_into_one_of_them() -> None:
+def test_a_sum_of_two_normalizations_is_fused_with_one_of_them() -> None:
     types = Step(lambda x, y: relu_of_sum(normal(x), normal(y))).types_where_same()
     assert (types[FUSED], types["batch_norm"], types["add"], types["relu"]) == (1, 1, 0, 0)
     assert (types[GRAD], types["batch_norm_grad"], types["relu_grad"]) == (1, 1, 0)
@@ -128,12 +128,12 @@ def test_normalization_with_running_statistics_is_fused() -> None:
 
 
 @pytest.mark.parametrize("shape", [(70, 24), (2, 5, 9), (1, 3, 1, 1), (4, 2, 3, 3, 3)])
-def test_images_may_have_any_number_of_axes(shape: tuple[int, ...]) -> None:
+def test_images_can_have_any_number_of_axes(shape: tuple[int, ...]) -> None:
     types = Step(lambda x, y: relu_of_sum(normal(x, "relu"), y), shape=shape).types_where_same()
     assert (types[FUSED], types[GRAD]) == (1, 1)
 
 
-def test_values_with_other_readers_are_kept() -> None:
+def test_a_normalization_with_other_readers_is_not_fused() -> None:
     def build(x: Any, y: Any) -> Any:
         h = normal(x)
         return ow.ops.multiply(layers.relu(h), ow.ops.add(h, y))

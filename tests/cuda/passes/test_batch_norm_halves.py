@@ -1,4 +1,4 @@
-"""In mixed precision on a GPU, images are not cast around a batch normalization."""
+"""In mixed precision on a GPU, images are not cast before and after batch normalization."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ N_CONVOLUTIONS = 6
 
 
 def normal(x: Any, filters: int, stride: int = 1, kernel: int = 3, **options: Any) -> Any:
-    """Return a normalized convolution."""
+    """Return a convolution followed by batch normalization."""
     h = layers.conv2d(x, filters, kernel, strides=stride, paddings=kernel // 2, bias=False)
     return layers.batch_norm(h, training=True, **options)
 
 
 def residual(x: Any, filters: int, stride: int) -> Any:
-    """Return a residual block of two convolutions; a third convolves x if sizes change."""
+    """Return a residual block of two convolutions; if the size changes, a third is applied to x."""
     h = normal(normal(x, filters, stride, activation="relu"), filters)
     if stride != 1:
         x = normal(x, filters, stride, kernel=1)
@@ -68,7 +68,7 @@ def train(dtype: str, passes: list[str] | None = None) -> Ran:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_only_fed_images_are_cast(dtype: str) -> None:
+def test_only_images_that_are_fed_are_cast(dtype: str) -> None:
     ran = train(dtype)
     assert (ran.types[FUSED], ran.types[GRAD]) == (N_CONVOLUTIONS, N_CONVOLUTIONS)
     assert not APART & set(ran.types)
@@ -90,7 +90,7 @@ def test_training_matches_a_network_with_casts(dtype: str) -> None:
         )
 
 
-def test_without_a_kernel_of_the_activation_the_casts_are_still_removed() -> None:
+def test_casts_are_removed_even_if_the_activation_has_no_fused_kernel() -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", [6, 8], "bfloat16")
         with nn.mixed_precision("bfloat16"):

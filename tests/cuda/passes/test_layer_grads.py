@@ -1,4 +1,4 @@
-"""All gradients of a small layer, computed in one launch, match NumPy's."""
+"""All gradients of a small layer are computed in one launch and match NumPy."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TwoLayers:
         return [x.T @ grad, hidden.T @ out_grad, *bias]
 
     def assert_right(self, **options: Any) -> Counter[str]:
-        """Check a run with the pass; return its operators by type."""
+        """Check the gradients of a run with the pass; return operator type counts."""
         made, types = self.run(**options)
         for one, other in zip(made, self.expected(), strict=True):
             unit = float(np.finfo(one.dtype).eps)
@@ -101,7 +101,7 @@ class TwoLayers:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("activation", ["", "relu", "sigmoid", "tanh"])
-def test_gradients_of_a_layer_are_one_launch(activation: str, dtype: str) -> None:
+def test_gradients_of_a_layer_need_one_launch(activation: str, dtype: str) -> None:
     for has_bias in (True, False):
         types = TwoLayers(9, 21, 6, activation, dtype, has_bias).assert_right()
         assert types[GRADS] == 1
@@ -131,7 +131,7 @@ def test_gradients_of_layers_without_inputs_or_outputs_are_correct() -> None:
     assert TwoLayers(4, 5, 0).assert_right()[GRADS] == 1
 
 
-def test_the_last_layer_has_only_gradients_of_weight_and_bias() -> None:
+def test_without_an_input_gradient_only_weight_and_bias_gradients_are_computed() -> None:
     made = TwoLayers(9, 21, 6)
     (weight, bias), types = made.run(made.grads["second"], made.grads["bias"])
     _, expected, expected_bias = made.expected()
@@ -141,7 +141,7 @@ def test_the_last_layer_has_only_gradients_of_weight_and_bias() -> None:
     assert types["sigmoid_grad"] == 0
 
 
-def test_nan_reaches_only_its_columns() -> None:
+def test_infinities_affect_only_their_columns() -> None:
     made = TwoLayers(9, 21, 6)
     made.feeds["out_grad"][4, 2] = np.inf
     (_, weight, bias), _ = made.run()
@@ -167,7 +167,7 @@ def test_two_runs_are_bitwise_identical() -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_other_layers_keep_separate_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_layers_keep_separate_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TwoLayers(9, 21, 6, dtype="float16").run()[1][GRADS] == 0
     assert TwoLayers(9, 21, 6).run(options={"cuda.allow_tf32": True})[1][GRADS] == 0
     pinned = ow.current_context().with_pins({"matmul": "cublaslt"})

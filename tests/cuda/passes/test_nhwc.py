@@ -1,4 +1,4 @@
-"""On a GPU, images are converted to channels last only for cuDNN's tensor cores."""
+"""On a GPU, images are converted to channels last only for tensor cores in cuDNN."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_results_match_without_the_fusion_passes(dtype: str, tf32: bool) -> None
 def test_a_residual_is_transposed_with_its_addend() -> None:
     ran = train(residual, "float16")
     assert_same(ran, train(residual, "float16", ["-nhwc"]))
-    # Only x is transposed, since an image of one pixel has the same layout in both orders.
+    # Only x is transposed, since both layouts are identical for an image of one pixel.
     assert ran.n_turned == 1
     assert "std.batch_norm_activation_grad" in ran.order
 
@@ -139,7 +139,7 @@ def test_images_keep_their_layout_without_cudnn(monkeypatch: pytest.MonkeyPatch)
         ("float32", "cudnn", 0),
     ],
 )
-def test_pinned_convolutions_decide_the_layout_of_images(
+def test_pins_of_convolutions_determine_the_image_layout(
     dtype: str, library: str, n_turned: int
 ) -> None:
     pins = {"conv2d": library, "conv2d_grad": library}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cuda_kernels
 
 
 class Made:
-    """A program with feeds, built one operator at a time."""
+    """A program with feeds, to which tests append operators."""
 
     def __init__(self, dtype: str = "float32", **shapes: tuple[int, ...]) -> None:
         self.block = ow.Program(seed=1).global_block()
@@ -116,7 +116,7 @@ def update(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_updates_in_one_launch_equal_separate_updates(kind: str, dtype: str) -> None:
+def test_merged_updates_match_separate_updates(kind: str, dtype: str) -> None:
     apart, one_by_one = update(kind, SHAPES, dtype, [])
     together, merged = update(kind, SHAPES, dtype, ["fuse_optimizers"])
     assert one_by_one[kind] == len(SHAPES)
@@ -126,7 +126,7 @@ def test_all_updates_in_one_launch_equal_separate_updates(kind: str, dtype: str)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_parameters_beyond_the_limit_of_one_launch_use_several(kind: str) -> None:
+def test_more_parameters_than_one_launch_supports_use_several_launches(kind: str) -> None:
     shapes = tuple((1 + i % 3,) for i in range(250))
     apart, _ = update(kind, shapes, "float32", [])
     together, merged = update(kind, shapes, "float32", ["fuse_optimizers"])
@@ -153,7 +153,7 @@ ONE_INPUT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_a_chain_of_all_functions_is_one_launch(dtype: str) -> None:
+def test_a_chain_of_all_functions_needs_one_launch(dtype: str) -> None:
     made = Made(dtype, x=(6, 35), row=(35,), column=(6, 1))
     h = made.put("add", "x", "row")
     for op, attrs in ONE_INPUT.items():
@@ -218,7 +218,7 @@ LOSS = "std.softmax_cross_entropy"
 
 
 def classify(made: Made, labels: Any, from_scores: bool, **attrs: Any) -> tuple[str, str, str]:
-    """Add softmax, loss and gradients; return the names of softmax, losses and x's gradient."""
+    """Add softmax, loss and gradients; return the names of softmax, losses and gradient of x."""
     label = made.feed("label", labels)
     if from_scores:
         slots = {"logits": "x", "label": label}
@@ -236,7 +236,7 @@ def classify(made: Made, labels: Any, from_scores: bool, **attrs: Any) -> tuple[
 @pytest.mark.parametrize("from_scores", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("index", ["int32", "int64"])
-def test_softmax_loss_and_gradient_are_one_launch(
+def test_softmax_loss_and_gradient_need_one_launch(
     dtype: str, index: str, from_scores: bool
 ) -> None:
     made = Made(dtype, x=(9, 5))
@@ -264,7 +264,7 @@ def test_ignored_rows_have_no_loss() -> None:
     assert made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 8)[LOSS] == 1
 
 
-def test_probabilities_below_epsilon_have_no_gradient() -> None:
+def test_the_gradient_is_0_for_probabilities_below_epsilon() -> None:
     made = Made(x=(2, 3))
     made.feeds["x"] = np.array([[0, 0, -50], [1, 0, -50]], np.float32)
     fetch = classify(made, np.array([[2], [0]]), from_scores=False, epsilon=1e-6)
@@ -287,7 +287,7 @@ GRADS = "cuda.bias_activation_grad"
 
 
 def layer_grads(made: Made, activation: str) -> list[str]:
-    """Add a layer's gradients; return the names of the gradients of x, weight and bias."""
+    """Add the gradients of a layer; return the names of the x, weight and bias gradients."""
     h = made.put(activation, made.put("add", made.put("matmul", "x", "weight"), "bias"))
     loss = made.block.vars[made.put("sum", made.put("multiply", h, "out_grad"))]
     pairs = ow.append_backward(loss, parameters=["x", "weight", "bias"])
@@ -296,7 +296,7 @@ def layer_grads(made: Made, activation: str) -> list[str]:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("activation", ["relu", "sigmoid", "tanh"])
-def test_gradients_of_activation_and_bias_are_one_launch(activation: str, dtype: str) -> None:
+def test_gradients_of_activation_and_bias_need_one_launch(activation: str, dtype: str) -> None:
     made = Made(dtype, x=(2, 9, 4), weight=(4, 37), bias=(37,), out_grad=(2, 9, 37))
     grads = layer_grads(made, activation)
     types = made.assert_same(grads, ["fuse_bias_grad"], 8, magnitude=32)
@@ -311,7 +311,7 @@ def test_fused_gradients_of_any_number_of_rows_match(rows: int, columns: int) ->
     assert types[GRADS] == 1
 
 
-def test_large_batches_keep_two_launches() -> None:
+def test_large_batches_need_two_launches() -> None:
     made = Made(x=(513, 2), weight=(2, 3), bias=(3,), out_grad=(513, 3))
     types = made.assert_same(layer_grads(made, "tanh"), ["fuse_bias_grad"])
     assert (types[GRADS], types["tanh_grad"]) == (0, 1)

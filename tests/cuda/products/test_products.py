@@ -1,4 +1,4 @@
-"""Matrix products on a GPU, with cuBLASLt and its arguments or with our own kernel."""
+"""Tests matrix products on a GPU with cuBLASLt or the kernel of opwright, and cuBLASLt arguments."""
 
 from __future__ import annotations
 
@@ -116,20 +116,20 @@ def test_the_transpose_of_the_product_is_described_column_by_column(
     assert (numbers.batch, numbers.accumulates, numbers.alignment) == (1, 0, 256)
 
 
-def test_the_longest_batch_axis_defines_the_batch_strides() -> None:
+def test_batch_strides_are_those_of_the_longest_batch_axis() -> None:
     numbers = numbers_of((6, 3, 4), (6, 4, 5), TRANSPOSES[0])
     assert numbers[8:12] == (6, 20, 12, 15)
     assert numbers_of((3, 4), (6, 4, 5), TRANSPOSES[0])[8:12] == (6, 20, 0, 15)
     assert numbers_of((2, 1, 3, 4), (6, 4, 5), TRANSPOSES[0])[8:12] == (6, 20, 0, 15)
 
 
-def test_a_batch_multiplied_by_one_matrix_is_one_tall_matrix() -> None:
+def test_a_batch_times_one_matrix_is_described_as_one_tall_matrix() -> None:
     numbers = numbers_of((2, 3, 7, 4), (4, 5), TRANSPOSES[0])
     assert (numbers.n, numbers.batch) == (42, 1)
     assert numbers_of((6, 4, 7), (4, 5), TRANSPOSES[2]).batch == 6  # its rows are not adjacent
 
 
-def test_types_are_accumulated_in_single_or_double_precision() -> None:
+def test_products_are_accumulated_in_single_or_double_precision() -> None:
     found = {dtype: numbers_of((3, 4), (4, 5), TRANSPOSES[0], dtype)[12:16] for dtype in FLOATS}
     assert found["float16"] == (2, 2, 68, 0)
     assert found["bfloat16"] == (14, 14, 68, 0)
@@ -138,7 +138,7 @@ def test_types_are_accumulated_in_single_or_double_precision() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_sums_of_16_bit_floats_may_stay_in_single_precision(dtype: str) -> None:
+def test_products_of_16_bit_floats_can_have_float32_results(dtype: str) -> None:
     product = describe_product((3, 4), (4, 5), False, False, dtype, "float32")
     numbers = product_numbers(product, Epilogue.DEFAULT, 0, False)
     assert (numbers.data_type, numbers.out_type) == (
@@ -156,7 +156,9 @@ def test_single_precision_is_rounded_to_tf32_only_on_request() -> None:
 
 
 @pytest.mark.parametrize(("k", "alignment"), [(128, 256), (8, 16), (4, 8), (3, 2)])
-def test_the_alignment_holds_for_every_matrix_of_a_batch(k: int, alignment: int) -> None:
+def test_the_described_alignment_is_valid_for_every_matrix_of_a_batch(
+    k: int, alignment: int
+) -> None:
     shapes = (6, 1, k), (6, k, 128)
     assert numbers_of(*shapes, TRANSPOSES[0], "float16").alignment == alignment
 
@@ -194,7 +196,7 @@ def test_cublaslt_multiplies_every_transpose_and_batch(
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint16", "int32", "uint64"])
 @pytest.mark.parametrize("turned", TRANSPOSES)
-def test_our_own_kernel_multiplies_every_transpose_and_batch_in_tiles(
+def test_the_kernel_of_opwright_multiplies_every_transpose_and_batch(
     turned: tuple[bool, bool], dtype: str
 ) -> None:
     for *stacks, _ in STACKS[2:8:2]:
@@ -216,7 +218,7 @@ def test_integers_wrap_around() -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_our_own_kernel_is_used_if_cublaslt_refuses() -> None:
+def test_the_kernel_of_opwright_is_used_if_cublaslt_refuses() -> None:
     x, y, expected = operands(((5, 1, 5, 1), (5, 1, 5)), (2, 2, 3), TRANSPOSES[0], "float16")
     with recorded() as told:
         np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
@@ -342,7 +344,7 @@ def test_the_error_for_too_little_memory_to_benchmark_algorithms_suggests_a_reme
 def test_the_sum_of_the_parts_equals_the_complete_product(
     monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, parts: int
 ) -> None:
-    # The emulated GPU is too small to have idle multiprocessors.
+    # The emulated GPU is too small to have idle multiprocessors, so a larger GPU is assumed.
     monkeypatch.setattr(matmul, "count_parts", lambda p, _, tf32: count_parts(p, 132, tf32))
     x, y, expected = operands(((), ()), (m, n, k), (True, False), "float32")
     with recorded("cublaslt") as told:

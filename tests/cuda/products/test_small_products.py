@@ -1,4 +1,4 @@
-"""Selection, tiles, sums and epilogues of small products computed by our own kernel."""
+"""Tests the selection, tiles, sums and epilogues of the kernel for small products."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_double_precision_is_preserved(tile: Tile) -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("tile", LONG_TILES, indirect=True)
-def test_long_sums_use_more_warps(tile: Tile) -> None:
+def test_products_with_long_sums_match_numpy(tile: Tile) -> None:
     x, y, left, right = matrices(9, 17, 1500, TRANSPOSES[0], "float32")
     assert_close(multiply(x, y, TRANSPOSES[0]), left, right)
 
@@ -106,7 +106,7 @@ def test_batches_are_multiplied_matrix_by_matrix(stack: tuple[int, ...]) -> None
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("turned", TRANSPOSES)
-def test_nan_reaches_only_its_rows_and_columns(turned: tuple[bool, bool]) -> None:
+def test_nan_affects_only_its_rows_and_columns(turned: tuple[bool, bool]) -> None:
     x, y, left, right = matrices(*WHOLE, turned, "float32")
     for value in (np.nan, np.inf):
         spoiled = x.copy()
@@ -118,7 +118,7 @@ def test_nan_reaches_only_its_rows_and_columns(turned: tuple[bool, bool]) -> Non
 
 
 @pytest.mark.cuda_kernels
-def test_elements_beyond_an_edge_are_not_multiplied() -> None:
+def test_elements_outside_the_matrices_are_not_multiplied() -> None:
     x, y = np.full((5, 3), np.inf, "float32"), np.ones((3, 6), "float32")
     np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), np.full((5, 6), np.inf))
 
@@ -133,7 +133,7 @@ def test_two_runs_are_bitwise_identical() -> None:
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("activation", ["", "relu", "sigmoid", "tanh", "softmax"])
-def test_a_small_layer_is_one_launch_with_bias_and_activation(
+def test_a_small_layer_with_bias_and_activation_needs_one_launch(
     activation: str, dtype: str, launched: list[str]
 ) -> None:
     formula = {
@@ -164,7 +164,7 @@ def test_a_small_layer_propagates_nan() -> None:
     assert np.isnan(out).any(axis=1).tolist() == [False, True, False, False]
 
 
-def test_a_product_counts_as_small_by_its_work_and_the_size_of_the_gpu() -> None:
+def test_whether_a_product_is_small_depends_on_its_work_and_on_the_gpu() -> None:
     edge = product_of(64, 64, WORK // 64 * 2)  # for 128 multiprocessors
     assert find_small_refusal(edge, 128) is None
     assert "got 33554432" in str(find_small_refusal(edge, 127))
@@ -177,14 +177,14 @@ def test_a_product_counts_as_small_by_its_work_and_the_size_of_the_gpu() -> None
     assert "rows, columns and steps" in str(find_small_refusal(product_of(2**19 + 1, 1, 1), H200))
 
 
-def test_products_for_tensor_cores_are_not_computed_by_our_kernels() -> None:
+def test_products_for_tensor_cores_do_not_use_the_small_product_kernel() -> None:
     for dtype in ("float16", "bfloat16"):
         assert find_small_refusal(product_of(4, 5, 6, dtype), H200) is not None
     assert find_small_refusal(product_of(4, 5, 6), H200, allows_tf32=True) is not None
     assert find_small_refusal(product_of(4, 5, 6, "float64"), H200, allows_tf32=True) is None
 
 
-def test_our_own_kernel_does_not_support_batches_that_broadcast_in_two_dimensions() -> None:
+def test_the_small_product_kernel_refuses_batches_that_broadcast_in_two_dimensions() -> None:
     product = describe_product((3, 1, 2, 4), (1, 5, 4, 2), False, False, "float32")
     assert "more than one dimension" in str(find_small_refusal(product, H200))
     many = describe_product((70_000, 1, 1), (70_000, 1, 1), False, False, "float32")
@@ -237,7 +237,7 @@ def test_the_tile_constants_match_the_header() -> None:
         (3, 8, 8, 4, (1, 4)),
     ],
 )
-def test_vectors_are_as_wide_as_rows_and_alignments_allow(
+def test_vector_widths_are_limited_by_row_lengths_and_alignments(
     m: int, n: int, k: int, offset: int, widths: tuple[int, int]
 ) -> None:
     operands = Operands(Pointer(0, offset), Pointer(1, 0), Pointer(2, 0))
@@ -249,7 +249,7 @@ def test_vectors_are_as_wide_as_rows_and_alignments_allow(
     assert [side.width for side in of_doubles] == [2, 1]
 
 
-def test_vector_widths_of_a_batch_fit_every_matrix() -> None:
+def test_vector_widths_are_valid_for_every_matrix_of_a_batch() -> None:
     product = describe_product((2, 3, 3), (2, 3, 4), False, True, "float32")
     operands = Operands(Pointer(0, 0), Pointer(1, 0), Pointer(2, 0))
     assert [side.width for side in sides_of(product, operands)] == [1, 1]
