@@ -211,7 +211,7 @@ def test_parameters_are_checked_once_after_each_boot(
         params.write_bytes(content)
         os.utime(params, ns=(status.st_atime_ns, status.st_mtime_ns))
         if content != data:
-            with pytest.raises(FormatError, match="data that does not have its checksum"):
+            with pytest.raises(FormatError, match="data that does not match its checksum"):
                 ow.load(tmp_path / "model")
     loaded = ow.load(tmp_path / "model")
     assert is_kept(loaded)
@@ -239,7 +239,7 @@ def test_damaged_parameters_are_refused(folder: Path, tmp_path: Path) -> None:
     params = next((tmp_path / "model").glob("generations/*/params.safetensors"))
     data = params.read_bytes()
     params.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(FormatError, match="data that does not have its checksum"):
+    with pytest.raises(FormatError, match="data that does not match its checksum"):
         ow.load(tmp_path / "model")
 
 

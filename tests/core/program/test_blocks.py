@@ -196,7 +196,11 @@ def test_parameters_are_in_the_global_block(block):
 
 @pytest.mark.parametrize(
     ("shape", "message"),
-    [([2, -2], "at least 0, or -1"), ([True], "is an int, got True"), (["a"], "sequence of ints")],
+    [
+        ([2, -2], "at least 0, or -1"),
+        ([True], "must be an int, got True"),
+        (["a"], "sequence of ints"),
+    ],
 )
 def test_dimensions_must_be_ints(block, shape, message):
     with pytest.raises(ShapeError, match=message):
@@ -205,7 +209,7 @@ def test_dimensions_must_be_ints(block, shape, message):
 
 @pytest.mark.parametrize("shape", [{2, 3}, frozenset([2]), {2: 1}], ids=str)
 def test_sets_and_dicts_are_refused_as_shapes(block, shape):
-    with pytest.raises(ShapeError, match="v: a shape is a sequence of ints, got"):
+    with pytest.raises(ShapeError, match="v: a shape must be a sequence of ints, got"):
         block.create_var("v", shape)
 
 
@@ -235,7 +239,7 @@ def test_the_error_for_a_mistyped_argument_suggests_the_right_name(block):
 
 
 def test_an_output_whose_name_cannot_be_saved_is_refused(block):
-    with pytest.raises(ProgramError, match=r"a name must be .* pair, got '\\ud800'; choose"):
+    with pytest.raises(ProgramError, match=r"a name must be .* surrogates, got '\\ud800'; choose"):
         block.append_op("relu", {"x": "x"}, {"out": "\ud800"})
     assert block.ops == []
     assert list(block.vars) == ["x"]

@@ -92,7 +92,7 @@ def test_a_capture_that_lacks_a_variable_is_refused():
     program = build_branch()
     block = program.global_block()
     given = block.ops.pop().attrs
-    with pytest.raises(SlotError, match=r"x must hold every outer variable .* got none for 'y'"):
+    with pytest.raises(SlotError, match=r"x must contain every outer variable .* but lacks 'y'"):
         block.append_op("cond", {"condition": "c", "x": ["unused"]}, {"out": ["q"]}, given)
 
 

@@ -219,7 +219,7 @@ def edit(**changes):
         (edit(next_stream=-1), FormatError, "seed and stream"),
         (lambda m: m.ClearField("blocks"), FormatError, "got no block"),
         (edit(blocks__1__idx=2), FormatError, "block 1 has the wrong place"),
-        (edit(blocks__1__parent_idx=1), FormatError, "block 1 must be within an earlier one"),
+        (edit(blocks__1__parent_idx=1), FormatError, "block 1 must be nested in an earlier block"),
         (edit(blocks__1__parent_idx=-1), FormatError, "block 1 has the wrong place"),
         (edit(blocks__0__parent_idx=0), FormatError, "block 0 has the wrong place"),
         (edit(blocks__0__vars__0__name=""), FormatError, "a variable is described incorrectly"),
@@ -328,12 +328,10 @@ def test_a_block_cannot_be_the_body_of_two_branches():
     message = build().to_proto()
     cond = message.blocks[0].ops[2]
     cond.attrs["false_block"].block = cond.attrs["true_block"].block
-    with pytest.raises(
-        FormatError, match="cond: .*_block must be a block that is no other body, g"
-    ):
+    with pytest.raises(FormatError, match="cond: .*_block must be a block that is not another bod"):
         Program.from_proto(message)
     program = build()
     block = program.global_block()
     attrs = block.ops[2].attrs | {"true_block": 1, "false_block": program.add_block(0)}
-    with pytest.raises(ProgramError, match="cond: true_block must be a block that is no other bod"):
+    with pytest.raises(ProgramError, match="cond: true_block must be a block that is not another"):
         block.append_op("cond", {"condition": "c"}, {"out": ["w"]}, attrs)

@@ -76,7 +76,7 @@ def test_the_error_names_a_missing_or_invalid_file(tmp_path):
     with pytest.raises(FileMissingError, match="no.safetensors: must be a safetensors file"):
         ow.load_tensors(tmp_path / "no.safetensors")
     (tmp_path / "text.safetensors").write_text("no tensors, but enough of them")
-    with pytest.raises(FormatError, match="truncated, or no safetensors file"):
+    with pytest.raises(FormatError, match="truncated, or not a safetensors file"):
         ow.load_tensors(tmp_path / "text.safetensors")
     with pytest.raises(AttributeTypeError, match="load_tensors: path must be"):
         ow.load_tensors(3)

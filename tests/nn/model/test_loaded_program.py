@@ -250,7 +250,7 @@ def test_a_damaged_large_file_is_refused(tmp_path, local):
     with (tmp_path / "params.safetensors").open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"\xff")
-    with pytest.raises(FormatError, match="data that does not have its checksum"):
+    with pytest.raises(FormatError, match="data that does not match its checksum"):
         ow.load(tmp_path)
 
 

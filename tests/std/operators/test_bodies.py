@@ -85,17 +85,17 @@ def with_blocks(b):
         (undeclared_draw, "a composite whose body draws .* random=True, got 'dropout'"),
         (
             overwritten_input,
-            "body must write its outputs and fresh variables, got 'x' .* of assign",
+            "body must only write outputs and fresh variables, got 'x' .* of assign",
         ),
         (
             foreign_read,
-            "body must read its inputs and variables that it has written, got 'w' for x of scale",
+            "must only read its inputs and variables that it has written, got 'w' for x of scale",
         ),
         (
             unwritten_output,
-            "must read its inputs and variables that it has written, got 'y' for x of scale",
+            "must only read its inputs and variables that it has written, got 'y' for x of scale",
         ),
-        (foreign_meta, "must ask for metas of its inputs, outputs and .*, got 'w'"),
+        (foreign_meta, "must only ask for metas of its inputs, outputs and .*, got 'w'"),
         (other_shape, r"must write 'y' as float32\[4, 50\], got float32\[200\]; fix the body or"),
         (other_dtype, r"must write 'y' as float32\[4, 50\], got float64\[4, 50\]; fix the body or"),
         (lambda b: None, r"must write 'y' as float32\[4, 50\], got nothing; fix the body or"),
@@ -271,6 +271,6 @@ def test_a_block_infers_the_length_of_an_unnamed_output_list():
     assert op.output("out") == ("split_0", "split_1")
     assert [block.var(name).shape for name in op.output("out")] == [(4, 25), (4, 25)]
     block.create_var("unranked")
-    message = "split: the number of 'out' must be given where the rank of an input is unknown"
+    message = "split: the number of 'out' must be given if the rank of an input is unknown"
     with pytest.raises(SlotError, match=message):
         block.append_op("split", {"x": "unranked"}, attrs={"axis": 1, "num": 2})

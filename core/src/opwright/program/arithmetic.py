@@ -1,9 +1,10 @@
-"""Symbols on Variables: ``x + 1``, ``x @ y``, ``x[:, 1:]`` append operators.
+"""Symbols on Variables, such as ``x + 1``, ``x @ y`` and ``x[:, 1:]``, which append operators.
 
-The core has no operators: each symbol is mapped to an operator type below, which is looked up when
-the symbol is used. If no plugin provides it, the error names the package to install. Numbers and
-arrays as operands become constants, as in any call of `opwright.ops`. For an attribute of arrays in
-other libraries the error names the function to call: for ``x.sum()`` ``opwright.ops.sum(x)``.
+The core does not contain operators, so each symbol is mapped to an operator type below, which is
+looked up when the symbol is used. If no plugin provides it, the error names the package to install.
+Numbers and arrays as operands become constants, as in any call of `opwright.ops`. For array
+attributes of other libraries, the error names the function to call, such as ``opwright.ops.sum(x)``
+for ``x.sum()``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _ANSWERS: Final = {
     "var": "write opwright.ops.variance(x)",
     "view": "write opwright.ops.reshape(x, shape=[-1])",
 }
-"""Replacements for attributes of arrays in other libraries, if no operator has the same name."""
+"""Replacements for array attributes of other libraries, if no operator has the same name."""
 
 
 SYMBOLS: Final = {
@@ -68,7 +69,7 @@ SYMBOLS: Final = {
     "-x": "negative",
     "abs": "abs",
 }
-"""The operator type of each symbol; variants for a plain number take it as an attribute."""
+"""The operator type of each symbol; variants for a plain number take the number as an attribute."""
 
 _RUN: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[variable])"
 
@@ -80,7 +81,7 @@ BinaryMethod: TypeAlias = "Callable[[Any, Operand], Variable]"
 
 
 def _binary(symbol: str) -> tuple[BinaryMethod, BinaryMethod]:
-    """Return two methods of a symbol, for a Variable on its left and on its right."""
+    """Return the two methods of a symbol, for a Variable on its left and on its right."""
 
     def on_left(self: Any, other: Operand) -> Variable:
         return _apply(symbol, self, other)
@@ -92,7 +93,7 @@ def _binary(symbol: str) -> tuple[BinaryMethod, BinaryMethod]:
 
 
 def _apply(symbol: str, x: Any, y: Any) -> Variable:
-    """Append the operator of a symbol; NotImplemented if one side is not an operand."""
+    """Append the operator of a symbol; return NotImplemented if one side is not an operand."""
     for side in (x, y):
         if not _is_operand(side):
             return NotImplemented  # type: ignore[no-any-return]
@@ -130,7 +131,7 @@ class NoValueError(ProgramError, TypeError):
 
 
 def _refusing(what: str, way_out: str) -> Callable[..., Any]:
-    """Return a method that needs a value, and always raises NoValueError."""
+    """Return a method that always raises NoValueError, because it would need a value."""
 
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise NoValueError(
@@ -149,9 +150,9 @@ _refuse_comparison = _refusing(
 class Arithmetic:
     """The symbols and the indexing of NumPy, for Variables.
 
-    ``==`` and ``!=`` compare identity, since Variables are elements of sets, lists and dicts.
-    Elements are compared by ``opwright.ops.equal`` and ``not_equal``; a comparison with a number or
-    an array raises an error that names these.
+    ``==`` and ``!=`` compare identity, because sets, lists and dicts contain Variables. To compare
+    elements, use ``opwright.ops.equal`` and ``not_equal``; a comparison with a number or an array
+    raises an error that names them.
     """
 
     __slots__ = ()
@@ -159,7 +160,7 @@ class Arithmetic:
     __array_ufunc__ = None
     """Makes NumPy pass ``array + variable`` to the Variable."""
 
-    if not TYPE_CHECKING:  # type checkers should report an unknown name
+    if not TYPE_CHECKING:  # hidden, so that type checkers report unknown names
 
         def __getattr__(self, name: str) -> NoReturn:
             """Raise AttributeError that names the equivalent function."""
@@ -222,7 +223,7 @@ class Arithmetic:
         "test for None with `is None`, choose elements by opwright.ops.where, and operators by "
         "a layer such as cond",
     )
-    __len__ = _refusing("take the length of", "x.shape[0] is the length, -1 where it is unknown")
+    __len__ = _refusing("take the length of", "x.shape[0] is the length, -1 if it is unknown")
     __iter__ = _refusing("iterate over", "index it, or take opwright.ops.unstack or split")
     __contains__ = _refusing("search in", "take opwright.ops.equal and any")
     __float__ = __int__ = _refusing("make a number of", _RUN)
@@ -232,8 +233,8 @@ class Arithmetic:
 
 def describe_missing(owner: type, name: str) -> str:
     """Return the message for an attribute that a Variable does not have."""
-    start = f"{owner.__name__}: there must be an attribute of that name, got {name!r}"
-    if name.startswith("_") or hasattr(owner, name):  # a slot that is not assigned yet
+    start = f"{owner.__name__}: unknown attribute, got {name!r}"
+    if name.startswith("_") or hasattr(owner, name):  # a slot without a value so far
         return start
     answer = _ANSWERS.get(name)
     if answer is None and name in current_context().ops:

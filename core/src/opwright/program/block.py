@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """A part of a program with its own variables; block 0 is the global one.
+    """A part of a program with its own variables; block 0 is the global block.
 
-    `Program.create_block` makes one. A block reads the variables of the blocks around it, and
-    writes only its own.
+    `Program.create_block` makes one. A block can read the variables of enclosing blocks, but writes
+    only its own variables.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Block:
     idx : int
         Its index in ``program.blocks``.
     parent_idx : int or None
-        The block around it, None for the global block.
+        The enclosing block, None for the global block.
     vars : dict of str to Variable
         Its own variables, in the order in which they were created.
     ops : list of Operator
@@ -50,7 +50,7 @@ class Block:
 
     @property
     def generation(self) -> int:
-        """A counter that each change of the program increments; a part of the keys of plans."""
+        """A counter that each change of the program increments; it is part of every plan key."""
         return self.program.generation
 
     @property
@@ -88,8 +88,8 @@ class Block:
         name : str, optional
             By default a fresh name.
         shape : sequence of int or None, optional
-            None or -1 for an unknown dimension. Without a shape the variable gets shape and dtype
-            from the operator that writes it.
+            None or -1 for an unknown dimension. Without a shape, the variable gets its shape and
+            dtype from the operator that writes it.
         dtype : str or numpy dtype
             Any dtype of `opwright.op.DTYPES`.
         persistable : bool
@@ -134,14 +134,14 @@ class Block:
         optimize: Any = None,
         regularizer: Any = None,
     ) -> Parameter:
-        """Return a new parameter in the global block, or the existing one of that name and shape.
+        """Create a parameter in the global block, or return the one of that name and shape.
 
         Parameters
         ----------
         name : str, optional
             By default a fresh name that ends with ``_param``.
         shape : sequence of int or None, optional
-            May be unknown until the parameter is set, before the first run.
+            It may be unknown until the parameter is set, before the first run.
         dtype : str or numpy dtype
             Any dtype of `opwright.op.DTYPES`.
         trainable : bool
@@ -171,7 +171,7 @@ class Block:
         return declared
 
     def _declare(self, variable: Variable) -> Variable:
-        """Add a variable, or return the existing one with its name and an equal declaration."""
+        """Add a variable, or return an existing variable with its name and an equal declaration."""
         name = variable.name
         old = self.vars.get(name)
         if old is None:
@@ -235,13 +235,13 @@ class Block:
         Raises
         ------
         VariableNotFoundError
-            If there is none; the message names the nearest.
+            If there is none; the message suggests a similar name.
         """
         variable = self.vars.get(name)
         return self.get_var(name, f"block {self.idx}") if variable is None else variable
 
     def get_var(self, name: str, who: str) -> Variable:
-        """Return `var` of that name; an error message begins with `who`."""
+        """Return `var` of that name; error messages begin with `who`."""
         variable = self.find_var(name)
         if variable is None:
             known = dict.fromkeys(chain.from_iterable(block.vars for block in self._outward()))
@@ -257,19 +257,19 @@ class Block:
         outputs: Mapping[str, Given] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> Operator:
-        """Check an operator, infer the shapes of its outputs, and add it at the end.
+        """Check an operator, infer the shapes of its outputs, and append it.
 
         Parameters
         ----------
         type : str
             The operator type.
         inputs, outputs : mapping, optional
-            By slot: a Variable, a name, or a list of these. Output variables that do not exist are
-            created with the inferred shape and dtype. Required outputs that are not given
-            get fresh names; an aliased output is the variable of its input. A random operator reads
-            `@step` as its step, unless another is given, or None for none.
+            By slot, a Variable, a name, or a list of these. Output variables that do not exist are
+            created with the inferred shape and dtype. Required outputs that are not given get fresh
+            names; an aliased output is the variable of its input. A random operator reads `@step`
+            as its step, unless another step is given, or None for no step.
         attrs : mapping, optional
-            By name; an attribute that is a block takes a Block.
+            By name; a BLOCK attribute takes a Block.
 
         Returns
         -------
@@ -279,11 +279,11 @@ class Block:
         Raises
         ------
         OperatorNotFoundError, SlotError, AttributeTypeError, AttributeValueError
-            For an unknown operator, slot or attribute, and for a missing one.
+            For an unknown operator, slot or attribute, and for a missing slot or attribute.
         VariableNotFoundError
             For an input that is not a variable.
         ShapeError, DtypeError
-            For inputs that do not fit, and outputs that exist with a different shape or dtype.
+            For inputs that do not fit, and existing outputs with a different shape or dtype.
         """
         with transaction():
             op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {}, adapts=True)
@@ -293,7 +293,7 @@ class Block:
     def append_call(
         self, op_type: str, operands: Iterable[Any], attrs: Mapping[str, Any]
     ) -> Variable:
-        """Append an operator as the function of `opwright.ops` does; return its first output.
+        """Append an operator like its function in `opwright.ops`; return its first output.
 
         `operands`, one for each of the first inputs, are Variables, numbers or arrays.
         """
@@ -311,7 +311,7 @@ class Block:
         outputs: Mapping[str, Given] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> Operator:
-        """Insert an operator before all others; otherwise as `append_op`."""
+        """Insert an operator before all other operators; otherwise like `append_op`."""
         with transaction():
             op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {})
             self.ops.insert(0, op)
@@ -319,12 +319,12 @@ class Block:
         return op
 
     def add_op(self, op: Operator) -> None:
-        """Append an operator that was made for this block."""
+        """Append an operator that was created for this block."""
         self.ops.append(op)
         self.program.note_change(self._drop_op, op)
 
     def _drop_op(self, op: Operator) -> None:
-        if self.ops[-1] is op:  # fast path; `remove` searches from the front
+        if self.ops[-1] is op:  # fast path, since `remove` searches from the front
             self.ops.pop()
         else:
             self.ops.remove(op)
@@ -340,7 +340,7 @@ class Block:
         self.replace_ops([new if op is old else op for op in self.ops])
 
     def block_metas(self, index: int, names: Sequence[str]) -> list[Meta]:
-        """Return the metas of the output variables of the block with that index."""
+        """Return the metas of output variables of the block with that index."""
         body = self.program.block(index)
         metas = []
         for name in names:
@@ -364,7 +364,7 @@ class Block:
         return (var for var in self.vars.values() if isinstance(var, Parameter))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self.program).block, (self.program, self.idx)  # which is pickled once
+        return type(self.program).block, (self.program, self.idx)  # a program is pickled once
 
     def __repr__(self) -> str:
         return f"Block({self.idx}, {len(self.vars)} variables, {len(self.ops)} operators)"

@@ -1,6 +1,6 @@
-"""Makes the operators of a block: checks slots, attributes and variables, infers output metas.
+"""Makes the operators of a block; checks slots, attributes and variables, and infers metas.
 
-All of it runs within a transaction: when an error is raised, the program is unchanged.
+All functions run within a transaction, so the program is unchanged if an error is raised.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Inferred = tuple[tuple[int, ...] | None, str]
 
 _STRIDES: Final = (0x9E3779B1, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B)
 """The increment of the step per iteration, by depth. Random numbers depend on 32 bits of the
-step; there the multiples of these are far apart, so no iteration has the step of a later run.
+step. Modulo 2**32, multiples of these are far apart, so no iteration has the step of a later run.
 """
 
 InputAdapter = Callable[["Block", "OpDefinition", Names], Names]
-"""Maps the given names of an operator, by slot, to the names that it reads.
+"""Maps the names given to an operator, by slot, to the names that it reads.
 
-It may append operators, such as ``cast``; these are not adapted.
+It may append operators, such as ``cast``, whose own inputs are not adapted.
 """
 
 _ADAPTER: ContextVar[InputAdapter | None] = ContextVar("input_adapter", default=None)
@@ -55,7 +55,7 @@ class BlockPlace:
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs
     ) -> tuple[Names, Attrs]:
-        """Give a random operator a stream, and the step unless the caller passed None for it."""
+        """Give a random operator a stream, and the step unless the caller passed None as step."""
         program = self.block.program
         if STEP_SLOT not in inputs:
             inputs = {**inputs, STEP_SLOT: (program.step_variable().name,)}
@@ -64,7 +64,7 @@ class BlockPlace:
         return inputs, attrs
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a name: from the type for the first output and lists, otherwise from its slot."""
+        """Return a name: from the type for the first output and lists, otherwise from the slot."""
         program = self.block.program
         if slot.duplicable or (slot is proto.outputs[0] and not slot.intermediate):
             return program.unique_name(proto.type)
@@ -77,7 +77,7 @@ class BlockPlace:
     def make(
         self, definition: OpDefinition, inputs: Slots, outputs: Wanted, attrs: Attrs
     ) -> Operator:
-        """Return a checked operator whose output variables exist; it is in no list yet."""
+        """Return a checked operator whose output variables exist; it is not in a list yet."""
         if definition.proto.has_blocks:
             attrs = _block_indices(self.block, definition.proto, attrs)
             if isinstance(definition.control, Loop):
@@ -96,9 +96,9 @@ def make_operator(
     attrs: Mapping[str, Any],
     adapts: bool = False,
 ) -> Operator:
-    """Return a checked operator whose output variables exist in `block`; it is in no list yet.
+    """Return a checked operator whose output variables exist in `block`; it is not in a list yet.
 
-    With `adapts`, the adapter of `adapt_inputs` may append operators that cast its inputs.
+    With `adapts`, the adapter of `adapt_inputs` may append operators that cast inputs.
     """
     definition = definition_of(op_type)
     bound, named = bind_slots(op_type, inputs, block), bind_slots(op_type, outputs, block)
@@ -111,7 +111,7 @@ def make_operator(
 
 
 def _name_variables(block: Block, op_type: str, attr: str, value: Any) -> Any:
-    """Return the value of an operand, with names instead of Variables."""
+    """Return the value of an operand attribute, with names instead of Variables."""
     items = list_items(value)
     if not any(isinstance(item, Variable) for item in items):
         return value
@@ -129,7 +129,7 @@ def enter_operator(
     attrs: dict[str, AttrValue],
     check: CheckOutput | None = None,
 ) -> Operator:
-    """Return a complete operator whose output variables exist in `block`; it is in no list yet.
+    """Return a complete operator whose output variables exist in `block`; it is not in a list yet.
 
     `check` may refuse an output by its name, shape and dtype, before anything changes.
     """
@@ -164,7 +164,7 @@ def infer_outputs(
     attrs: Mapping[str, Any],
     outputs: Slots,
 ) -> dict[str, Sequence[Inferred]]:
-    """Return shape and dtype of every output; shapes are None if an input's rank is unknown."""
+    """Return shape and dtype of each output; shapes are None if the rank of an input is unknown."""
     proto = definition.proto
     if proto.operands:
         attrs = hide_operands(inputs, attrs)
@@ -194,8 +194,8 @@ def _infer_dtypes(
 ) -> dict[str, Sequence[Inferred]]:
     dtypes = definition.infer_dtypes(metas, attrs, counts)
     known = next((dtype for dtype in dtypes if dtype is not None), None)
-    # A dtype that the OpProto does not determine is usually the dtype of the inputs; lowering,
-    # where ranks are known, determines it.
+    # A dtype that the OpProto does not determine is usually the dtype of the inputs. Lowering,
+    # which knows the ranks, determines it.
     default = known or next((slot[0].dtype for slot in metas if slot), DEFAULT_DTYPE)
     return {
         slot.name: [(None, dtype or default)] * count
@@ -209,8 +209,8 @@ def define_outputs(
 ) -> None:
     """Create the output variables that do not exist, after checking existing ones.
 
-    ShapeError or DtypeError if a variable exists with another known shape or another dtype;
-    ProgramError if it belongs to an enclosing block: a body writes only its own variables.
+    Raises ShapeError or DtypeError if a variable exists with a different known shape or dtype, and
+    ProgramError if it belongs to an enclosing block, since a body writes only its own variables.
     """
     local = block.vars
     undefined: list[tuple[str, Inferred]] = []
@@ -227,7 +227,7 @@ def define_outputs(
 
 
 def _check_meta(op_type: str, slot: str, variable: Variable, inferred: Inferred) -> bool:
-    """Compare an existing variable with the inferred one; return whether it has no shape yet."""
+    """Compare an existing variable with the inferred meta; return whether it has no shape yet."""
     shape, dtype = inferred
     declared = variable.shape
     undeclared = declared is None and variable.dtype == DEFAULT_DTYPE
@@ -241,7 +241,7 @@ def _check_meta(op_type: str, slot: str, variable: Variable, inferred: Inferred)
     if not shapes_match(declared, shape):
         raise ShapeError(
             f"{op_type}: {slot} has shape {format_shape(shape)}, but {variable!r} exists with "
-            "another; write to another name"
+            "another shape; write to another name"
         )
     return False
 
@@ -280,7 +280,7 @@ def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> di
             )
         if index in taken:  # shared at each depth, it would be lowered 2**depth times
             raise ProgramError(
-                f"{proto.type}: {attr.name} must be a block that is no other body, got block "
+                f"{proto.type}: {attr.name} must be a block that is not another body, got block "
                 f"{index} again; make one for each"
             )
         taken.add(index)
@@ -290,7 +290,7 @@ def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> di
 def _capture(
     block: Block, definition: OpDefinition, bound: Slots, attrs: Mapping[str, Any]
 ) -> None:
-    """Set the slot of captured variables to the variables that the bodies read, or check it."""
+    """Fill the slot of captured variables with the variables that the bodies read, or check it."""
     control = definition.control
     if control is None:
         return
@@ -307,8 +307,8 @@ def _capture(
     absent = [name for name in names if name not in own]
     if absent:
         raise SlotError(
-            f"{definition.op_type}: {control.captured} must hold every outer variable that the "
-            f"blocks read, got none for {', '.join(map(repr, absent))}; leave the slot out to have "
+            f"{definition.op_type}: {control.captured} must contain every outer variable that "
+            f"the blocks read, but lacks {', '.join(map(repr, absent))}; omit the slot to have "
             "it filled"
         )
 
@@ -316,10 +316,11 @@ def _capture(
 def _carry_step(
     block: Block, control: Loop, inputs: Slots, outputs: Wanted, attrs: Mapping[str, Any]
 ) -> tuple[Slots, Wanted, dict[str, Any]]:
-    """Return the slots and attributes of a loop that also carries the step if its body reads it.
+    """Make a loop carry the step if its body reads it; return its slots and attributes.
 
-    This gives every iteration different random numbers. The body has a variable of the same name
-    for the step; every iteration increments it, and the loop's gradient reads it as carried.
+    This gives every iteration different random numbers. The body gets a variable of the same name
+    for the step. Every iteration increments it, and the gradient of the loop reads the carried
+    value.
     """
     index = attrs.get(control.block)
     body = None if index is None else block.program.block(index)  # completion refuses None
@@ -344,9 +345,9 @@ def _carry_step(
 
 
 def adapt_inputs(adapter: InputAdapter | None) -> AbstractContextManager[object]:
-    """Make `Block.append_op` replace the inputs of each new operator, in this thread or task.
+    """Make `Block.append_op` adapt the inputs of each new operator, in this thread or task.
 
-    Gradient operators are not adapted: their rules are written for the forward operators.
+    Gradient operators are not adapted, since their rules are written for the forward operators.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Appends an operator to operands in the form of `opwright.ops`: Variables, numbers and arrays.
+"""Appends an operator to operands in the form of `opwright.ops`, which may be numbers and arrays.
 
 Numbers and arrays among operands become constants of the program. A number gets the dtype of the
-Variable next to it, an array keeps its own. Large arrays must be parameters or feeds: a program is
-a description, without data.
+Variable next to it, whereas an array keeps its dtype. Large arrays must be parameters or feeds,
+because a program is a description without data.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 FILL: Final = "fill"
 CONSTANT: Final = "constant"
-"""The operators for constants; the error names the package to install if they are missing."""
+"""The operators for constants; if they are missing, the error names the package to install."""
 
 MAX_ELEMENTS: Final = 4096
-"""Limit of a constant whose elements are not all equal."""
+"""Maximum number of elements of a constant whose elements are not all equal."""
 
 
 @transaction()
@@ -42,8 +42,8 @@ def append_call(
 ) -> Operator:
     """Append an operator; numbers and arrays among its operands become constants of the program.
 
-    `given` are the operands slot by slot in the order of the OpProto, and `requested` the optional
-    outputs that must exist.
+    `given` are the operands, slot by slot in the order of the OpProto; `requested` are the optional
+    outputs to create.
     """
     inputs = {
         slot.name: [_as_variable(block, proto, slot, item, given) for item in items]
@@ -81,11 +81,11 @@ def expected_dtype(
 def append_constant(block: Block, value: Any, dtype: str | None, who: str, beside: str) -> Variable:
     """Append a constant for a number, a list or an array; return its Variable, without a gradient.
 
-    `dtype` is the dtype of numbers and lists, by default NumPy's choice; `who` (operator and slot)
-    and `beside` (the slot that has this dtype) are for messages. DtypeError for a number that the
-    dtype cannot represent; ShapeError for an array that is too large.
+    `dtype` is the dtype of numbers and lists, by default the choice of NumPy. `who` (operator and
+    slot) and `beside` (the slot that has this dtype) are for messages. Raises DtypeError for a
+    number that the dtype cannot represent, and ShapeError for an array that is too large.
     """
-    if isinstance(value, float):  # float64 of NumPy, too, is a Python float and gets this dtype
+    if isinstance(value, float):  # np.float64 is a subclass of float and gets this dtype, too
         value = float(value)
     array = read_host(value, who, None if is_array(value) else dtype, beside)
     numbers = array if array.dtype.kind in "iu" else np.asarray(array, np.float64)
@@ -99,7 +99,7 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
         op_type = CONSTANT
     else:
         raise ShapeError(
-            f"{who}: an array beside a Variable becomes a constant of the program and must have at "
+            f"{who}: an array next to a Variable is a constant of the program and must have at "
             f"most {MAX_ELEMENTS} elements, got {array.size} in shape {shape}; make it a parameter "
             "(block.create_parameter), or feed it (block.create_var and compile(feed=...)); a "
             "function of opwright.grad takes it as an argument"
@@ -111,6 +111,6 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
 
 
 def _is_uniform(numbers: Array) -> bool:
-    """Whether all elements are bitwise identical; -0.0 differs from 0.0, a NaN equals itself."""
+    """Whether all elements are bitwise identical, so -0.0 differs from 0.0; NaN equals itself."""
     bits = numbers.ravel().view(f"i{numbers.itemsize}")
     return numbers.size == 0 or bool((bits == bits[0]).all())

@@ -1,10 +1,9 @@
-"""Completes an operator: fills in omitted parts, in the same way everywhere.
+"""Completes an operator by filling in omitted parts, in the same way everywhere.
 
-`Block.append_op`, gradient rules and composite bodies add operators to a program, only bodies add
-them to a plan, and a `Network` completes its operators one at a time. All of them get the names
-and the number of outputs, aliases, defaults and checks of slots here. A `Place` defines the
-differences. Bodies of composites are also written here, into a program by `append_backward` and
-into a plan by `lower`.
+`Block.append_op`, gradient rules and composite bodies add operators to a program. Only bodies add
+operators to a plan, and a `Network` completes its operators one at a time. All of these get output
+names and counts, aliases, defaults and slot checks here. A `Place` defines the differences. Bodies
+of composites are also emitted here, into a program by `append_backward` and into a plan by `lower`.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ Names = Mapping[str, tuple[str, ...]]
 Attrs = Mapping[str, Any]
 
 Wanted = Mapping[str, "Sequence[str] | int"]
-"""The names of the outputs of each slot, or a number of fresh variables."""
+"""The output names of each slot, or the number of fresh variables."""
 
 
 Place: TypeAlias = "BlockPlace | BodyEmitter"
-"""The target to which an operator is written; provides the parts that its definition omits."""
+"""The destination of an operator, which provides the parts that the definition does not give."""
 
 
 def complete_operator(
@@ -46,22 +45,21 @@ def complete_operator(
     attrs: Attrs,
     place: Place | None = None,
 ) -> tuple[Slots, Slots, dict[str, AttrValue]]:
-    """Return the complete and checked inputs, outputs and attributes of an operator, in order.
+    """Return the complete, checked inputs, outputs and attributes of an operator, in order.
 
-    A required output without names gets them: an aliased output is the variable of its
-    input, others are fresh, and ``count_outputs`` determines the length of a list. An optional
-    output that is aliased is present if its input is. `inputs` and `outputs` map slots to names;
-    `outputs` may have a number of fresh variables instead. None among `attrs` means that no
-    value is given. Without a `place` outputs are named after the first one, and a random operator
-    has the step and stream 0 unless they are given.
+    A required output without names gets names: an aliased output is the variable of its input,
+    other outputs are fresh variables, and ``count_outputs`` determines the length of a list. An
+    optional output that aliases an input is present if the input is. `inputs` and `outputs` map
+    slots to names; `outputs` may contain the number of fresh variables instead. None in `attrs`
+    means that no value is given. Without a `place`, outputs are named after the first output, and a
+    random operator has step and stream 0 unless they are given.
 
     Raises
     ------
     SlotError
-        For a slot that is unknown, missing or has too many variables, and if the length of a list
-        is unknown.
+        For a slot that is unknown, missing or has too many variables, or a list of unknown length.
     AttributeTypeError, AttributeValueError
-        As `OpProto.fill_attrs` does.
+        As in `OpProto.fill_attrs`.
     """
     proto = definition.proto
     if definition.deprecated:
@@ -103,7 +101,7 @@ def _name_output(
     named: Slots,
     place: Place | None,
 ) -> Sequence[str]:
-    """Return names for an output without names; `names` may be their number."""
+    """Return names for an output without names; `names` may be their count."""
     if names == 0:
         return ()
     if slot.aliases is not None:
@@ -115,7 +113,7 @@ def _name_output(
 
 
 def derived_name(proto: OpProto, slot: VarProto, named: Slots) -> str:
-    """Return ``<first output>/<slot>``, the name of an output that was not named."""
+    """Return ``<first output>/<slot>``, the default name of an output."""
     return f"{next(iter(named.values()), (proto.type,))[0]}/{slot.name}"
 
 
@@ -129,7 +127,7 @@ def _count(
     ]
     if any(None in given for given in metas):
         raise SlotError(
-            f"{definition.op_type}: the number of {slot.name!r} must be given where the rank of an "
+            f"{definition.op_type}: the number of {slot.name!r} must be given if the rank of an "
             "input is unknown, got no names; name the output variables"
         )
     known = tuple(tuple(meta for meta in given if meta is not None) for given in metas)
@@ -138,24 +136,24 @@ def _count(
 
 
 class BodyInput(str):
-    """The name of a composite's input, distinct from an output of the same name."""
+    """The name of an input of a composite, distinct from an output of the same name."""
 
     __slots__ = ()
 
 
 class BodyEmitter:
-    """Writes the body of one composite and checks the rules for bodies.
+    """Emits the body of one composite and checks the rules for bodies.
 
     A body reads the inputs of the composite and its own variables, and writes the outputs of the
-    composite and fresh variables. Its random operators use the composite's seed and step. The
-    first one has the composite's stream, and each further operator a stream derived from it, which
-    is the same whenever the body is written, so a gradient that recomputes the body draws the
-    numbers of the forward pass.
+    composite and fresh variables. Its random operators use the seed and step of the composite. The
+    first has the stream of the composite, and each further one a stream derived from it. The
+    streams are the same whenever the body is emitted, so a gradient that recomputes the body draws
+    the numbers of the forward pass.
 
     Parameters
     ----------
     definition, inputs, outputs, attrs
-        The composite's definition, slots and attributes.
+        The definition, slots and attributes of the composite.
     promised : mapping of str to Meta or None
         The metas of the outputs, by name; None for an unknown rank.
     find_definition : callable
@@ -166,7 +164,7 @@ class BodyEmitter:
         Returns an unused name, derived from the given one.
     add : callable
         Adds a complete operator: its definition, inputs, outputs and attributes. The last argument
-        is `check_output`, to be called for each of its outputs.
+        is `check_output`, which it must call for each of the outputs.
     """
 
     def __init__(
@@ -198,7 +196,7 @@ class BodyEmitter:
     def write(self) -> bool:
         """Call the body; return whether it supports these attributes and inputs.
 
-        ProgramError if it breaks a rule or does not write an output.
+        Raises ProgramError if it breaks a rule or does not write an output.
         """
         if self._definition.body is None:
             raise ProgramError(
@@ -227,7 +225,7 @@ class BodyEmitter:
         for name in written:
             if name not in self._own:
                 self._fail(
-                    f"write its outputs and fresh variables, got {name!r} as an output of {type}; "
+                    f"only write outputs and fresh variables, got {name!r} as an output of {type}; "
                     "leave the name out, and copy an input that is overwritten with 'assign'"
                 )
         self._add(definition, *completed, self.check_output)
@@ -244,15 +242,15 @@ class BodyEmitter:
     def meta(self, name: str) -> Meta | None:
         """Return the meta of a variable; None if its rank is unknown."""
         if name not in self._inputs and name not in self._own:
-            self._fail(f"ask for metas of its inputs, outputs and own variables only, got {name!r}")
+            self._fail(f"only ask for metas of its inputs, outputs and variables, got {name!r}")
         return self._find_meta(str(name))
 
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs
     ) -> tuple[Names, Attrs]:
-        """Return inputs and attributes with step, seed and stream that follow from the composite's.
+        """Return inputs and attributes with step, seed and stream derived from the composite.
 
-        Raises ProgramError if the composite is not random: it then has no stream and no step.
+        Raises ProgramError if the composite is not random, since it then lacks a stream and a step.
         """
         op = self._op
         if not self._definition.random:
@@ -269,14 +267,14 @@ class BodyEmitter:
         return {STEP_SLOT: tuple(op.inputs.get(STEP_SLOT, ())), **inputs}, {**own, **given}
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a fresh name, which begins with the first output of the composite."""
+        """Return a fresh name that begins with the first output of the composite."""
         name = self._free_name(f"{next(iter(self._promised))}/{word_of(proto, slot)}")
         self._own.add(name)
         return name
 
     @property
     def block(self) -> NoReturn:
-        """Always raise ProgramError: a body may be written into a plan, which has no blocks."""
+        """Raise ProgramError, because a body may be emitted into a plan, which has no blocks."""
         self._fail("not use block or program, got a use of one; a plan has neither")
 
     program = block
@@ -299,7 +297,7 @@ class BodyEmitter:
                 )
         elif name not in self._inputs:
             self._fail(
-                "read its inputs and variables that it has written, got "
+                "only read its inputs and variables that it has written, got "
                 f"{name!r} for {slot} of {definition.op_type}; give the operator an input for it"
             )
 
@@ -315,15 +313,16 @@ class BodyEmitter:
 
 
 def word_of(proto: OpProto, slot: VarProto) -> str:
-    """Return the last word of the fresh name of an output that a body or a rule writes."""
+    """Return the last part of the fresh name of an output that a body or a rule emits."""
     return proto.type if slot is proto.outputs[0] and slot.name == OUT else slot.name
 
 
 def inner_stream(stream: int, number: int) -> int:
     """Return the stream of random operator `number`, from 0, in the body of a composite.
 
-    The first has the stream of the composite. Others have 2^31 + the low 31 bits of the CRC-32 of
-    ``<stream>/<number>``: programs number their own streams from 0 and never reach these.
+    The first operator has the stream of the composite. Other streams are 2^31 + the low 31 bits of
+    the CRC-32 of ``<stream>/<number>``, which the streams of programs, numbered from 0, never
+    reach.
     """
     if number == 0:
         return stream

@@ -1,4 +1,4 @@
-"""Reads programs from their messages, which are checked before they are used."""
+"""Reads programs from messages, which are checked before they are used."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ STD_PLUGIN: Final = "std"
 """The entry point whose operator types have no prefix."""
 
 _MAX_DEPTH: Final = 64
-"""The deepest nesting of blocks, far beyond sensible programs."""
+"""Maximum nesting depth of blocks, far beyond realistic programs."""
 
 
 def program_from_proto(message: Any, program: Program) -> Program:
     """Read the program in a message, or in its bytes, into an empty program; return it.
 
-    FormatError if the message is not a program, or no release of opwright can have written it;
-    OperatorNotFoundError names the package to install.
+    Raises FormatError if the message is not a program, or no release of opwright can have written
+    it. OperatorNotFoundError names the package to install.
     """
     if isinstance(message, bytes):
         return read_blocks(read_program(message), program)
@@ -42,7 +42,7 @@ def program_from_proto(message: Any, program: Program) -> Program:
 
 
 def read_blocks(message: Message, program: Program) -> Program:
-    """Read a program into an empty one; return it."""
+    """Read a program into an empty program; return it."""
     blocks = message.get("blocks", ())
     _check_head(message)
     program.seed = message.get("seed", 0)
@@ -87,7 +87,7 @@ def _read_block(program: Program, position: int, message: Message) -> None:
         raise FormatError(f"program: block {position} has the wrong place, got idx {idx}")
     if parent_idx is not None and not 0 <= parent_idx < outer:
         raise FormatError(
-            f"program: block {position} must be within an earlier one, got parent {parent_idx}"
+            f"program: block {position} must be nested in an earlier block, got parent {parent_idx}"
         )
     block = program.blocks[0] if parent_idx is None else program.add_block(parent_idx)
     if position and block.depth >= _MAX_DEPTH:
@@ -107,7 +107,7 @@ def _read_var(block: Block, message: Message) -> Variable:
     if not name or (is_parameter and block.idx):
         raise FormatError(f"block {block.idx}: a variable is described incorrectly, got {name!r}")
     try:
-        check_dtype(dtype)  # NumPy accepts, and parses, far more than names
+        check_dtype(dtype)  # NumPy accepts many strings that are not canonical names
         variable = (
             Parameter(block, name, shape, dtype, trainable=not message.get("frozen", False))
             if is_parameter
@@ -151,7 +151,7 @@ def _read_operator(
 
 
 def _check_bodies(block: Block, op: Operator, taken: set[int]) -> None:
-    """Check the blocks of an operator, and add them to the taken ones."""
+    """Check the blocks of an operator, and add them to `taken`."""
     for attr, index in op.block_attrs().items():
         blocks = block.program.blocks
         if not 0 < index < len(blocks) or blocks[index].parent_idx != block.idx:
@@ -160,13 +160,13 @@ def _check_bodies(block: Block, op: Operator, taken: set[int]) -> None:
             )
         if index in taken:
             raise FormatError(
-                f"{op.type}: {attr} must be a block that is no other body, got {index} again"
+                f"{op.type}: {attr} must be a block that is not another body, got {index} again"
             )
         taken.add(index)
 
 
 def _get_definition(op_type: str, requires: Iterable[Message]) -> OpDefinition:
-    """Return a definition; an error names the package among `requires` that provides it."""
+    """Return a definition; errors name the package in `requires` that provides it."""
     try:
         return definition_of(op_type)
     except OperatorNotFoundError as error:

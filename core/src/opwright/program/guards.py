@@ -1,4 +1,4 @@
-"""The default programs and scope, and the guards that replace them within a ``with`` block."""
+"""The default programs and scope, and guards that replace them within a ``with`` block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright.program.program import Program
 _PROGRAMS: ContextVar[tuple[Program, Program] | None] = ContextVar("programs", default=None)
 _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
 
-# Created at first use, once for the process; guards never change them.
+# They are created at first use, once per process; guards do not change them.
 _DEFAULTS: dict[str, Any] = {}
 
 
@@ -44,17 +44,17 @@ def is_program_guarded() -> bool:
 def program_guard(
     main: Program, startup: Program | None = None
 ) -> AbstractContextManager[tuple[Program, Program]]:
-    """Make programs the default ones within a ``with`` block, for this thread or task only.
+    """Make programs the default within a ``with`` block, for this thread or task only.
 
-    A function of `opwright.ops` that is called without inputs, such as ``fill``, appends to `main`
-    there; elsewhere it computes immediately.
+    Within the block, a function of `opwright.ops` without inputs, such as ``fill``, appends to
+    `main`; elsewhere it computes immediately.
 
     Parameters
     ----------
     main : Program
         Layers append to it.
     startup : Program, optional
-        Initializers append to it; by default the current one.
+        Initializers append to it; by default the current startup program.
 
     Yields
     ------
@@ -73,5 +73,5 @@ def default_scope() -> Scope:
 
 
 def scope_guard(scope: Scope) -> AbstractContextManager[Scope]:
-    """Make a scope the default one within a ``with`` block, for this thread or task only."""
+    """Make a scope the default within a ``with`` block, for this thread or task only."""
     return setting(_SCOPE, scope)

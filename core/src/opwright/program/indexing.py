@@ -1,6 +1,6 @@
-"""Translates ``x[key]``, with the rules of NumPy, into slice, squeeze, unsqueeze and gather.
+"""Translates ``x[key]``, by the rules of NumPy, into slice, squeeze, unsqueeze and gather.
 
-A key consists of ints, slices, ``...``, ``None`` and at most one array of positions: an integer
+A key consists of ints, slices, ``...``, ``None`` and at most one index array, which is an integer
 Variable, a NumPy array or a list. None inserts an axis of length 1.
 """
 
@@ -21,18 +21,18 @@ Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 """An operator type, its inputs after x, and its attributes."""
 
 _END: Final = 2**31 - 1
-"""An index after the last element of any axis; its negative is before the first."""
+"""An index after the last element of any axis; its negative is before the first element."""
 
 
 _Cut = tuple[int, int, int, int]
-"""A slice: the axis, the first index, the index after the last, and the step."""
+"""A slice as axis, first index, index after the last, and step."""
 
 
 def read_key(x: Variable, key: Any) -> list[Call]:
-    """Return the operators that index a variable, in order; empty if the key selects all of it.
+    """Return the operators that index a variable, in order; empty if the key selects all elements.
 
-    ShapeError for more indices than x has axes, a position outside a known axis, a step of 0, and
-    an unknown number of axes; SlotError for a mask, several arrays of positions, and non-indices.
+    Raises ShapeError for more indices than x has axes, an index outside a known axis, a step of 0,
+    and an unknown number of axes, and SlotError for a mask, several index arrays, and invalid keys.
     """
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [np.asarray(part) if isinstance(part, list) else part for part in parts]
@@ -44,11 +44,11 @@ def _check_kinds(x: Variable, parts: Sequence[Any]) -> None:
     arrays = [part for part in parts if _is_array(part)]
     for part in arrays:
         if str(part.dtype) == "bool":
-            _fail(x, part, "a mask gives a shape that depends on values; take opwright.ops.where")
+            _fail(x, part, "the shape for a mask depends on values; use opwright.ops.where")
         if not str(part.dtype).startswith(("int", "uint")):
-            _fail(x, part, "cast the positions to int64")
+            _fail(x, part, "cast the indices to int64")
     if len(arrays) > 1:
-        _fail(x, arrays[1], "take opwright.ops.gather_nd, or index with one after the other")
+        _fail(x, arrays[1], "use opwright.ops.gather_nd, or index with one after the other")
     if sum(part is Ellipsis for part in parts) > 1:
         _fail(x, Ellipsis, "write it once")
 
@@ -63,9 +63,7 @@ def _position(x: Variable, part: Any) -> int:
     try:
         return operator.index(part)
     except TypeError:
-        _fail(
-            x, part, "a position computed by a run is the only index: x[i], or opwright.ops.gather"
-        )
+        _fail(x, part, "make an index that a run computes the only one, or use opwright.ops.gather")
 
 
 def _fail(x: Variable, part: Any, way_out: str) -> NoReturn:
@@ -80,12 +78,12 @@ def _add_full_slices(x: Variable, parts: list[Any]) -> list[Any]:
     n_axes = sum(part is not None and part is not Ellipsis for part in parts)
     index = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
     if x.shape is None:
-        if index == len(parts):  # omitted axes are the last ones, of any number
+        if index == len(parts):  # any number of last axes may be omitted
             return parts
         _fail_rank(x)
     if n_axes > len(x.shape):
         raise ShapeError(
-            f"{x.name}: an index must have at most {len(x.shape)} parts beside None, one for each "
+            f"{x.name}: an index must have at most {len(x.shape)} parts besides None, one for each "
             f"axis, got {n_axes} for {x!r}"
         )
     full = [slice(None)] * (len(x.shape) - n_axes)
@@ -139,14 +137,14 @@ def _list_calls(x: Variable, parts: Sequence[Any]) -> list[Call]:
 
 
 def _check_adjacent(x: Variable, parts: Sequence[Any]) -> None:
-    """Refuse an int that is separated from an array: NumPy then moves the indexed axes."""
+    """Refuse an int that is separated from an array, because NumPy then moves the indexed axes."""
     places = [i for i, p in enumerate(parts) if p is not None and not isinstance(p, slice)]
     if places[-1] - places[0] != len(places) - 1:
         _fail(x, parts[places[-1]], "index with the int first, then with the array")
 
 
 def _read_slice(x: Variable, axis: int, part: slice) -> list[_Cut]:
-    """Return the slice of an axis, none if it is full."""
+    """Return the slice of an axis; empty if it is a full slice."""
     if part == slice(None):
         return []
     step = 1 if part.step is None else _bound(x, part.step)
@@ -160,7 +158,7 @@ def _read_slice(x: Variable, axis: int, part: slice) -> list[_Cut]:
 
 def _bound(x: Variable, bound: Any) -> int:
     if _is_array(bound):
-        _fail(x, bound, "the bounds of a slice are numbers; take opwright.ops.gather with arange")
+        _fail(x, bound, "bounds of slices must be numbers; use opwright.ops.gather with arange")
     return max(-_END - 1, min(_END, _position(x, bound)))
 
 

@@ -1,9 +1,9 @@
 """Transactions: changes of programs take effect completely or not at all.
 
 Code that changes a program, its name counter, or a list of deferred shapes records how to undo the
-change. A transaction that an error leaves undoes its changes in reverse order. A journal is used
-instead of a copy of the program so that appending an operator costs the same in a program with
-twenty thousand operators as in an empty one.
+change. If an error leaves a transaction, its changes are undone in reverse order. A journal is used
+instead of a copy of the program, so appending an operator to a program of twenty thousand operators
+costs as much as to an empty program.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _JOURNAL: ContextVar[list[Undo] | None] = ContextVar("opwright_journal", default
 
 @contextmanager
 def transaction() -> Iterator[None]:
-    """Undo every change of programs that was made within the block, if an error leaves it.
+    """Undo all changes of programs within the block if an error leaves it.
 
-    Operators, variables, shapes, blocks, the numbers of fresh names and the streams of random
-    operators are as before, in all programs; the error is re-raised. Transactions nest: an error
-    caught around an inner one keeps the changes of the outer one. As a decorator,
+    Operators, variables, shapes, blocks, name counters and the streams of random operators are
+    restored in all programs; the error is re-raised. Transactions nest: if an error is caught
+    around an inner transaction, the changes of the outer transaction are kept. As a decorator,
     ``@transaction()`` does the same for each call of a function.
 
     Changes that bypass the methods of `Program` and `Block`, such as ``block.ops.clear()``, are not
@@ -57,7 +57,7 @@ def record(undo: Callable[..., object], *arguments: Any) -> None:
 
 
 def _undo(journal: list[Undo], mark: int) -> None:
-    # Undoing must not be recorded as a change, or it would be undone itself.
+    # Undoing must not be recorded as a change, since it would be undone itself.
     with setting(_JOURNAL, None):
         while len(journal) > mark:
             undo, arguments = journal.pop()

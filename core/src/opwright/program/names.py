@@ -1,4 +1,4 @@
-"""Variable names: creates fresh names, and checks whether a name can be written."""
+"""Creates fresh variable names, and checks whether a name can be saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opwright.program.journal import record
 
 
 def is_text(name: str) -> bool:
-    """Whether a name can be written: half a surrogate pair cannot."""
+    """Whether a name can be encoded as UTF-8, as unpaired surrogates cannot."""
     try:
         return name.isascii() or bool(name.encode())
     except UnicodeEncodeError:
@@ -20,8 +20,8 @@ def check_name(name: object) -> str:
     """Return the name of a new variable; ProgramError if it is empty or cannot be saved."""
     if not isinstance(name, str) or not name or not is_text(name):
         raise ProgramError(
-            "create_var: a name must be a str that is not empty and has no half of a surrogate "
-            f"pair, got {name!r}; choose another name"
+            "create_var: a name must be a non-empty str without unpaired surrogates, "
+            f"got {name!r}; choose another name"
         )
     return name
 
@@ -29,7 +29,8 @@ def check_name(name: object) -> str:
 def make_name(prefix: str, counts: dict[str, int], taken: Callable[[str], object]) -> str:
     """Return ``<prefix>_<n>`` with the next n for which ``taken(name)`` is false.
 
-    `counts` has the next n of each prefix: names of ``fc`` are ``fc_0``, ``fc_1``, and so on.
+    `counts` has the next n of each prefix, so the names for ``fc`` are ``fc_0``, ``fc_1``, and so
+    on.
     """
     count = counts.get(prefix, 0)
     record(counts.__setitem__, prefix, count)

@@ -1,4 +1,4 @@
-"""An operator of a program: a type, the names in each slot, and complete attributes."""
+"""An operator of a program, with a type, the names in each slot, and complete attributes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Given = Variable | str | Iterable[Variable | str] | None
 
 
 def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefinition:
-    """Return the definition of an operator type, in the current Context unless others are given.
+    """Return the definition of an operator type, by default from the current Context.
 
-    OperatorNotFoundError if no plugin provides it; ProgramError for a plan-only type, which no
-    program can have.
+    Raises OperatorNotFoundError if no plugin provides it, and ProgramError for a plan-only type,
+    which programs cannot contain.
     """
     if operators is None:
         operators = current_context().ops
@@ -42,13 +42,13 @@ def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefini
 
 
 class Operator:
-    """One operator: which variables it reads and writes, by name, and its attributes.
+    """One operator, with the names of the variables that it reads and writes, and its attributes.
 
-    `Block.append_op` makes one; for a `Network` it can be created without a block::
+    `Block.append_op` creates operators. For a `Network` they can be created without a block::
 
         Operator("sgd", param="w", grad="w_grad", learning_rate="lr", param_out="w")
 
-    Without a block, shapes are inferred when it is run.
+    Without a block, shapes are inferred when the operator runs.
 
     Attributes
     ----------
@@ -57,7 +57,8 @@ class Operator:
     inputs, outputs : dict of str to tuple of str
         Variable names by slot, in the order of the OpProto; without absent slots.
     attrs : dict
-        Complete and checked, in the order of the OpProto: with defaults, without absent ones.
+        Complete and checked, in the order of the OpProto, with defaults and without absent
+        attributes.
     definition : OpDefinition
         The definition of its type.
     block : Block or None
@@ -75,7 +76,7 @@ class Operator:
         names: dict[str, Names | int] = {**bind_slots(type, outputs)}
         for slot in definition.proto.outputs:
             if slot.aliases is None and (slot.duplicable or not slot.intermediate):
-                names[slot.name] = names.get(slot.name) or 0  # only intermediate ones get names
+                names[slot.name] = names.get(slot.name) or 0  # only intermediate outputs get names
         self.inputs, self.outputs, self.attrs = complete_operator(definition, bound, names, attrs)
         self.block: Block | None = None
 
@@ -88,7 +89,7 @@ class Operator:
         outputs: Slots,
         attrs: dict[str, AttrValue],
     ) -> Operator:
-        """Return an operator of checked parts."""
+        """Return an operator from checked arguments."""
         op = object.__new__(cls)
         op.type = definition.proto.type
         op.definition = definition
@@ -99,19 +100,19 @@ class Operator:
         return op
 
     def input(self, slot: str) -> Names:
-        """Return the names in an input slot, () if it is absent."""
+        """Return the names in an input slot, or () if it is absent."""
         if slot not in self.inputs:
             self.definition.proto.input(slot)  # SlotError for an unknown one
         return self.inputs.get(slot, ())
 
     def output(self, slot: str) -> Names:
-        """Return the names in an output slot, () if it is absent."""
+        """Return the names in an output slot, or () if it is absent."""
         if slot not in self.outputs:
             self.definition.proto.output(slot)  # SlotError for an unknown one
         return self.outputs.get(slot, ())
 
     def attr(self, name: str) -> AttrValue | None:
-        """Return the value of an attribute, None if it is absent."""
+        """Return the value of an attribute, or None if it is absent."""
         if name not in self.attrs:
             self.definition.proto.attr(name)  # AttributeValueError for an unknown one
         return self.attrs.get(name)
@@ -183,7 +184,7 @@ def _name_of(op_type: str, slot: str, item: object, block: Block | None) -> str:
             and block.find_var(item.name) not in (None, item)
         ):
             raise ProgramError(
-                f"{op_type}: {slot} must be a variable of this block or of one around it, got "
+                f"{op_type}: {slot} must be a variable of this block or an enclosing one, got "
                 f"{item!r} of another program or block; build the operator where its inputs are"
             )
         return item.name
@@ -195,9 +196,9 @@ def _name_of(op_type: str, slot: str, item: object, block: Block | None) -> str:
 
 
 def bind_slots(op_type: str, given: Mapping[str, Given], block: Block | None = None) -> Slots:
-    """Return the names in each slot, () for None; SlotError for any other object.
+    """Return the names in each slot, () for None; SlotError for an invalid object.
 
-    With a `block`, ProgramError if the block's variable of that name is another Variable.
+    With a `block`, ProgramError if a different Variable has that name in the block.
     """
     bound: Slots = {}
     for slot, value in given.items():
@@ -213,7 +214,7 @@ def bind_slots(op_type: str, given: Mapping[str, Given], block: Block | None = N
 def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
     """Return the names that operators read before one of them writes them, in order.
 
-    A run needs these: as feeds, or as variables of the scope.
+    A run needs these as feeds or as variables in the scope.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A program: a tree of blocks that describes a computation, independent of how it is run."""
+"""A program is a tree of blocks that describes a computation, independent of how it is run."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ _PREFIX: ContextVar[str] = ContextVar("prefix", default="")
 
 
 def name_guard(prefix: str) -> AbstractContextManager[str]:
-    """Begin the fresh names of programs with ``<prefix>/`` within a ``with`` block; guards nest.
+    """Prefix the fresh names of programs with ``<prefix>/`` within a ``with`` block; guards nest.
 
     Yields
     ------
     str
-        The whole prefix.
+        The complete prefix.
     """
     return setting(_PREFIX, f"{_PREFIX.get()}{prefix}/")
 
 
 class Program:
-    """Blocks, the first of which is global; a network runs them, `append_backward` extends them.
+    """A list of blocks; the first is global. A network runs them, `append_backward` extends them.
 
     Parameters
     ----------
     seed : int
-        Seed of random operators whose own seed is 0, in [0, 2**63).
+        The seed of random operators without a seed attribute, in [0, 2**63).
 
     Attributes
     ----------
     blocks : list of Block
-        Block 0 is the global one.
+        Block 0 is the global block.
     """
 
     __slots__ = ("_counts", "_current_idx", "_generation", "_names", "_seed", "_streams", "blocks")
@@ -72,7 +72,7 @@ class Program:
 
     @property
     def seed(self) -> int:
-        """Seed of the random numbers; runs with the same seed are equal."""
+        """The seed of random numbers; runs with the same seed give equal results."""
         return self._seed
 
     @seed.setter
@@ -90,11 +90,11 @@ class Program:
 
     @property
     def generation(self) -> int:
-        """A counter that each change increments, which invalidates cached plans."""
+        """A counter that each change increments to invalidate cached plans."""
         return self._generation
 
     def touch(self) -> None:
-        """Invalidate cached plans; code that changes operators or attributes calls it."""
+        """Invalidate cached plans; must be called by code that changes operators or attributes."""
         self._generation += 1
 
     def note_change(self, undo: Callable[..., object], *arguments: Any) -> None:
@@ -104,10 +104,10 @@ class Program:
 
     def _revert(self, undo: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         undo(*arguments)
-        self._generation += 1  # later changes must not reuse plans of reverted ones
+        self._generation += 1  # later changes must not reuse plans of reverted changes
 
     def global_block(self) -> Block:
-        """Return block 0, where parameters live."""
+        """Return block 0, which contains the parameters."""
         return self.blocks[0]
 
     def current_block(self) -> Block:
@@ -123,12 +123,12 @@ class Program:
         return self.blocks[index]
 
     def create_block(self, parent_idx: int | None = None) -> Block:
-        """Return a new block, which becomes the current one until `rollback`.
+        """Return a new block, which becomes the current block until `rollback`.
 
         Parameters
         ----------
         parent_idx : int, optional
-            The block around it; by default the current one.
+            The enclosing block; by default the current block.
         """
         parent = self.current_block() if parent_idx is None else self.block(parent_idx)
         block = self.add_block(parent.idx)
@@ -136,7 +136,7 @@ class Program:
         return block
 
     def add_block(self, parent_idx: int) -> Block:
-        """Return a new block within another; the current block stays the same."""
+        """Return a new block within another block; the current block stays the same."""
         block = Block(self, len(self.blocks), parent_idx)
         self.blocks.append(block)
         self.note_change(self.blocks.pop)
@@ -150,14 +150,12 @@ class Program:
         """Make the parent of the current block the current block, and return it."""
         parent_idx = self.current_block().parent_idx
         if parent_idx is None:
-            raise ProgramError(
-                "program: rollback leaves a block that create_block began, got the global block"
-            )
+            raise ProgramError("program: rollback must follow create_block, got the global block")
         self._set_current(parent_idx)
         return self.current_block()
 
     def unique_name(self, prefix: str) -> str:
-        """Return ``<guard prefix><prefix>_<n>``, which no variable of the program has."""
+        """Return ``<guard prefix><prefix>_<n>``, a name that is unused in the program."""
         return make_name(_PREFIX.get() + prefix, self._counts, self._names.__contains__)
 
     def free_name(self, name: str) -> str:
@@ -181,7 +179,7 @@ class Program:
             self.note_change(self._names.discard, name)
 
     def next_stream(self) -> int:
-        """Return a number for the stream of a random operator, different from all others."""
+        """Return a unique stream number for a random operator."""
         stream = self._streams
         self._streams += 1
         record(self.restore_streams, stream)
@@ -192,11 +190,11 @@ class Program:
         return self._streams
 
     def restore_streams(self, next_stream: int) -> None:
-        """Set the next result of `next_stream`, to continue the count of a saved program."""
+        """Set the next result of `next_stream`, to continue numbering in a loaded program."""
         self._streams = next_stream
 
     def step_variable(self) -> Variable:
-        """Return ``@step``, the persistable that counts runs for random operators."""
+        """Return ``@step``, the persistable variable that counts runs for random operators."""
         block = self.global_block()
         if STEP in block.vars:
             return block.vars[STEP]
@@ -209,7 +207,7 @@ class Program:
     def infer_shapes(self) -> None:
         """Re-infer the shapes and dtypes of all outputs, from data and persistable variables.
 
-        Call it after the shape of a data variable or parameter was set.
+        Call this after setting the shape of a data variable or parameter.
         """
         infer_block(self.global_block())
 
@@ -220,10 +218,10 @@ class Program:
         Parameters
         ----------
         for_inference : bool
-            True returns the program of a trained network: the attribute ``training`` of operators
+            True returns the program of a trained network. The attribute ``training`` of operators
             such as dropout and batch_norm is false, and operators that depend on the gradients of
-            `append_backward`, such as updates, are removed. It reads the same parameters; losses
-            and metrics remain. `prune` removes operators that the given results do not need.
+            `append_backward`, such as updates, are removed. The parameters stay the same; losses
+            and metrics remain. Use `prune` to remove operators that given results do not need.
         """
         twin = object.__new__(Program)
         for slot in Program.__slots__:
@@ -237,7 +235,7 @@ class Program:
         return twin
 
     def stop_training(self) -> None:
-        """Set the attribute ``training`` of all operators to false, as `clone` for inference."""
+        """Set the attribute ``training`` of all operators to false, as in `clone` for inference."""
         stop_training(self)
 
     @suggest_arguments
@@ -270,13 +268,13 @@ class Program:
         return program_from_proto(message, Program())
 
     def replace_blocks(self, blocks: list[Block]) -> None:
-        """Set the blocks, numbered from 0; the global block becomes the current one."""
+        """Set the blocks, numbered from 0; the global block becomes the current block."""
         self.blocks = blocks
         self._current_idx = 0
         self.touch()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # In serialized form: definitions of operators have functions, which pickle refuses.
+        # Programs are pickled in serialized form, since operator definitions have functions.
         from opwright.program.serialize import program_to_bytes
 
         fields = {
@@ -296,7 +294,7 @@ class Program:
         return format_program(self)
 
     def _repr_html_(self) -> str | None:
-        """Return a plugin's drawing; for None, a notebook shows the repr."""
+        """Return a drawing by a plugin; for None, a notebook shows the repr."""
         frame = current_context().annexes.find("kit", "frame")
         return None if frame is None else frame.load()(self)
 
@@ -307,7 +305,7 @@ def persistable_variables(program: Program) -> list[Variable]:
 
 
 def feed_names(program: Program) -> list[str]:
-    """Return the names that must be fed: read before they are written, and not persistable."""
+    """Return the names to feed, which are read before they are written and not persistable."""
     block = program.global_block()
     read = set(names_read_first(block.ops))
     return [name for name, var in block.vars.items() if name in read and not var.persistable]

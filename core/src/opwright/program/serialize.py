@@ -21,7 +21,7 @@ _FIELDS = ("name", "dtype", "persistable", "is_parameter", "stop_gradient", "is_
 def program_to_bytes(
     program: Program, feeds: Sequence[str] = (), fetches: Sequence[str] = ()
 ) -> bytes:
-    """Return a program as the bytes of a file; equal programs give identical bytes.
+    """Serialize a program as the bytes of a file; equal programs give identical bytes.
 
     `feeds` and `fetches` belong to a saved program. FormatError if a name or number is invalid.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _INDENT = "  "
 _MAX_COLUMN = 72
-"""Result types are aligned in one column up to here; in longer lines they follow two spaces."""
+"""Result types are aligned in one column up to here; in longer ones they follow two spaces."""
 
 
 def format_program(program: Program) -> str:
@@ -40,14 +40,14 @@ def format_program(program: Program) -> str:
 
 
 def format_block(block: Block, title: str = "") -> str:
-    """Return the text of one block: its given variables, then its operators."""
+    """Return the text of one block, its given variables and then its operators."""
     parts = [lines for lines in (_format_given(block), _format_operators(block)) if lines]
     indented = ["\n".join(_INDENT + line for line in lines) for lines in parts]
     return f"{title or f'block {block.idx}'}:\n" + ("\n\n".join(indented) or f"{_INDENT}(empty)")
 
 
 def _format_given(block: Block) -> list[str]:
-    """Return the variables that no operator of the block writes, in columns."""
+    """Return the variables that no operator of the block writes, as text in columns."""
     written = {name for op in block.ops for name in op.output_names()}
     rows = []
     for variable in block.vars.values():
@@ -90,7 +90,7 @@ def _format_operators(block: Block) -> list[str]:
 
 
 def _format_results(op: Operator) -> str:
-    """Return the types of the main outputs, omitting those that only the gradient needs."""
+    """Return the types of the main outputs, without outputs that only the gradient needs."""
     if op.block is None:
         return ""
     shown = []
@@ -142,7 +142,7 @@ def _format_value(type: AttrType, value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_format_value(type.element, item) for item in value)}]"
     if isinstance(value, str) and type.element is not AttrType.STRING:
-        return show(value, "")  # of a variable instead of a number
+        return show(value, "")  # the name of a variable that replaces a number
     if isinstance(value, str):
         return '"' + show(value.replace("\\", "\\\\").replace('"', '\\"'), "") + '"'
     if isinstance(value, float) and math.isfinite(value) and abs(value) >= 1e16:

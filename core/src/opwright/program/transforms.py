@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def copy_block(block: Block, program: Program) -> Block:
-    """Return a copy of a block that belongs to `program`, which does not list it yet."""
+    """Return a copy of a block for `program`, without adding it to the program."""
     return _fill(Block(program, block.idx, block.parent_idx), block, _copy_operator)
 
 
@@ -32,7 +32,7 @@ def _copy_operator(op: Operator, block: Block) -> Operator:
 
 
 def clone_operator(op: Operator, block: Block) -> Operator:
-    """Return a copy of an operator, with copies of its blocks, that `block` does not list yet."""
+    """Return a copy of an operator and its blocks for `block`, without adding it to the block."""
     twin = _copy_operator(op, block)
     for attr, body in op.block_attrs().items():
         twin.attrs[attr] = clone_block(block, body).idx
@@ -40,7 +40,7 @@ def clone_operator(op: Operator, block: Block) -> Operator:
 
 
 def clone_block(parent: Block, index: int) -> Block:
-    """Return a copy of a block, with its inner blocks, as a block within `parent`."""
+    """Copy a block and its inner blocks into `parent`; return the copy."""
     program = parent.program
     return _fill(program.add_block(parent.idx), program.block(index), clone_operator)
 
@@ -53,7 +53,7 @@ def clear_block(block: Block) -> None:
 
 
 def infer_block(block: Block) -> None:
-    """Re-infer the metas of all outputs in a block, and in the blocks within it.
+    """Re-infer the metas of all outputs in a block and its inner blocks.
 
     Persistables, and variables that no operator writes, keep their metas.
     """
@@ -98,7 +98,7 @@ def prune_block(block: Block, needed: set[str]) -> None:
 
 
 def _prune_bodies(op: Operator, block: Block) -> None:
-    """Prune the bodies and captured variables of an operator to those needed by the results."""
+    """Prune the bodies and captured variables of an operator to what the results need."""
     control = op.definition.control
     if control is None:
         return
@@ -130,13 +130,13 @@ def drop_unused_vars(block: Block, kept: Iterable[str]) -> None:
 
 
 def _live_blocks(block: Block) -> list[Block]:
-    """Return a block and the blocks of its operators, outer ones first."""
+    """Return a block and the blocks of its operators, outer blocks first."""
     inner = (body for op in block.ops for body in op.block_attrs().values())
     return [block, *(part for body in inner for part in _live_blocks(block.program.block(body)))]
 
 
 def renumbered_blocks(program: Program) -> list[Block]:
-    """Return the blocks that an operator still has, renumbered without gaps."""
+    """Return the blocks that operators still use, renumbered without gaps."""
     live = sorted(_live_blocks(program.global_block()), key=lambda block: block.idx)
     numbers = {block.idx: number for number, block in enumerate(live)}
     for block in live:
@@ -161,7 +161,7 @@ def stop_training(program: Program) -> None:
 
 
 def find_moving_ops(block: Block) -> list[list[Operator]]:
-    """Return each operator that updates states in training, like batch_norm, with its gradients."""
+    """Return operators that update states in training, like batch_norm, with their gradients."""
     moving = []
     for op in block.ops:
         slots = op.definition.proto.outputs
@@ -173,7 +173,7 @@ def find_moving_ops(block: Block) -> list[list[Operator]]:
 
 
 def freeze(program: Program) -> None:
-    """Exclude all parameters from training, and freeze states that training updates."""
+    """Exclude all parameters from training, and freeze states that training would update."""
     for parameter in program.parameters():
         parameter.trainable = False
     for ops in find_moving_ops(program.global_block()):
@@ -190,7 +190,7 @@ def drop_training(program: Program) -> None:
 
 
 def _forward_ops(block: Block) -> list[Operator]:
-    """Return the operators that depend on no gradient, and are not used only by updates."""
+    """Return the operators that neither depend on a gradient nor are used only by updates."""
     kept: list[Operator] = []
     appended_late: list[Operator] = []
     after_gradients: set[str] = set()
@@ -209,7 +209,7 @@ def _forward_ops(block: Block) -> list[Operator]:
 
 
 def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str]) -> set[Operator]:
-    """Return operators whose outputs only updates read: learning rates, weight penalties."""
+    """Return operators whose outputs only updates read, such as learning rates."""
     n_readers = Counter(name for op in kept for name in set(op.input_names()))
     serving: set[Operator] = set()
     n_before = -1
@@ -227,11 +227,11 @@ def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str])
 
 
 def _is_seed(op: Operator) -> bool:
-    """Whether `append_backward` begins here, with the gradient of a target to itself."""
+    """Whether an operator gives a target its initial gradient in `append_backward`."""
     if op.type not in (ASSIGN, FILL_LIKE):
         return False
     (source,), (name,) = op.input(X), op.output(OUT)
-    if op.type == ASSIGN:  # from a given gradient to the name of a variable's gradient
+    if op.type == ASSIGN:  # copies a given gradient to a variable with a gradient name
         target, found, _ = name.rpartition(GRAD_SUFFIX)
         return bool(found) and op.block is not None and target in op.block.vars
     return source + GRAD_SUFFIX in name

@@ -1,4 +1,4 @@
-"""A variable of a program: a name, a shape and a dtype in a block; a parameter is trained."""
+"""A variable of a program, with name, shape and dtype; parameters are trained."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ def _normalize_shape(name: str, shape: Iterable[int | None] | None) -> tuple[int
     """Return the shape as a tuple of ints, with -1 for unknown dimensions (None or -1)."""
     if shape is None:
         return None
-    if isinstance(shape, str | bytes | Set | Mapping):  # sets have no order
-        raise ShapeError(f"{name}: a shape is a sequence of ints, got {shape!r}")
+    if isinstance(shape, str | bytes | Set | Mapping):  # sets are unordered
+        raise ShapeError(f"{name}: a shape must be a sequence of ints, got {shape!r}")
     try:
         return tuple(_normalize_dim(name, dim) for dim in shape)
     except TypeError:
-        raise ShapeError(f"{name}: a shape is a sequence of ints, got {shape!r}") from None
+        raise ShapeError(f"{name}: a shape must be a sequence of ints, got {shape!r}") from None
 
 
 def _normalize_dim(name: str, dim: int | None) -> int:
     if dim is None:
         return UNKNOWN_DIM
     if isinstance(dim, bool):
-        raise ShapeError(f"{name}: a dimension is an int, got {dim!r}")
+        raise ShapeError(f"{name}: a dimension must be an int, got {dim!r}")
     value = operator.index(dim)
     if value < UNKNOWN_DIM:
-        raise ShapeError(f"{name}: a dimension is at least 0, or -1 where unknown, got {value}")
+        raise ShapeError(f"{name}: a dimension must be at least 0, or -1 if unknown, got {value}")
     return value
 
 
 class Variable(Arithmetic):
     """A value of a program, which has a name in a block.
 
-    `Block.create_var` creates one and, for outputs, `Block.append_op`.
+    Variables are created by `Block.create_var` and, for outputs, by `Block.append_op`.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Variable(Arithmetic):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Dimensions; -1 for an unknown one, None for an unknown number of dimensions."""
+        """The dimensions, -1 where unknown; None if the number of dimensions is unknown."""
         return self._shape
 
     @shape.setter
@@ -125,13 +125,13 @@ class Variable(Arithmetic):
 
     @classmethod
     def of(cls, block: Block, name: str, shape: tuple[int, ...] | None, dtype: str) -> Variable:
-        """Return a variable made from valid arguments."""
+        """Return a variable with these arguments, which must be valid."""
         variable = cls(block, name, None, dtype)
         variable._shape = shape
         return variable
 
     def copy_to(self, block: Block) -> Self:
-        """Return a copy of this variable that belongs to `block`, which does not list it yet."""
+        """Return a copy of this variable for `block`, without adding it to the block."""
         twin = object.__new__(type(self))
         for slot in self._fields:
             setattr(twin, slot, getattr(self, slot))
@@ -140,7 +140,7 @@ class Variable(Arithmetic):
 
     @property
     def type_text(self) -> str:
-        """Dtype and shape for messages: ``float32[?, 64]``."""
+        """Dtype and shape for messages, such as ``float32[?, 64]``."""
         return f"{self.dtype}[...]" if self.meta is None else str(self.meta)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -188,7 +188,7 @@ class Parameter(Variable):
 
     @property
     def trainable(self) -> bool:
-        """Whether `append_backward` returns its gradient by default, from the next call on."""
+        """Whether the next `append_backward` returns its gradient by default."""
         return self._trainable
 
     @trainable.setter
@@ -200,9 +200,9 @@ class Parameter(Variable):
 
 
 def list_names(items: Variable | str | Iterable[Variable | str], argument: str) -> list[str]:
-    """Return the names of a list of variables or names, or of a single one.
+    """Return the names of one or several variables or names.
 
-    AttributeTypeError, which names the argument, for anything else.
+    Raises AttributeTypeError, which names the argument, for anything else.
     """
     is_one = isinstance(items, Variable | str) or not iterates(items)
     listed: Iterable[Any] = [items] if is_one else items
@@ -217,7 +217,7 @@ def list_names(items: Variable | str | Iterable[Variable | str], argument: str) 
 
 
 def iterates(value: object) -> bool:
-    """Whether a value can be iterated over; an array without axes only claims to be iterable."""
+    """Whether a value can be iterated over; a 0-d array only claims to be iterable."""
     try:
         iter(value)  # type: ignore[call-overload]
     except TypeError:

@@ -95,7 +95,7 @@ def test_the_error_for_swapped_arguments_suggests_swapping_them(
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("program.pb", "program: "), ("params.safetensors", "truncated, or no safetensors file")],
+    [("program.pb", "program: "), ("params.safetensors", "truncated, or not a safetensors file")],
 )
 def test_every_truncation_is_detected(folder, model, name, message):
     data = (folder / name).read_bytes()
@@ -126,7 +126,7 @@ def test_every_flipped_bit_is_detected(folder, model, name):
 @pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
 def test_foreign_files_are_refused(folder, model, name, junk):
     (folder / name).write_bytes(junk)
-    check_refused(folder, model, FormatError, "not a program of opwright|no safetensors file")
+    check_refused(folder, model, FormatError, "not a program of opwright|not a safetensors file")
 
 
 def test_parameters_of_another_writer_are_refused(folder, model):
@@ -159,7 +159,7 @@ def rewrite(folder, **changes):
     [
         ({"w": None}, "'w' is missing"),
         ({"w": None, "count": None}, "'w' is missing; 'count' is missing"),
-        ({"v": np.zeros(2)}, "'v' is no variable of the program"),
+        ({"v": np.zeros(2)}, "'v' is not a variable of the program"),
         ({"w": np.zeros((4, 2), np.float32)}, r"'w' must be float32\[4, 3\], got float32\[4, 2\]"),
         ({"w": np.zeros((12,), np.float32)}, r"'w' must be float32\[4, 3\], got float32\[12\]"),
         ({"w": np.zeros((4, 3))}, r"'w' must be float32\[4, 3\], got float64\[4, 3\]"),

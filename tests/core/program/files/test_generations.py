@@ -73,8 +73,8 @@ def test_notes_are_restored_with_their_program(tmp_path, model):
 @pytest.mark.parametrize(
     ("notes", "message"),
     [
-        ([1], "must be a mapping with names"),
-        ({1: 2}, "must be a mapping with names"),
+        ([1], "must be a mapping with string keys"),
+        ({1: 2}, "must be a mapping with string keys"),
         ({"a": np.float32(1)}, "must be representable in JSON"),
         ({"a": float("nan")}, "must be representable in JSON"),
         ({"a": (1, 2)}, "must be unchanged by a round trip through JSON"),
@@ -106,7 +106,7 @@ def test_the_error_for_a_damaged_newest_generation_names_the_previous_generation
         assert "opwright.load(" in caught.value.__notes__[0]
         assert "generations/00000001" in caught.value.__notes__[0]
     path.unlink()
-    with pytest.raises(FormatError, match=f"must hold .* got none by the name of {name}"):
+    with pytest.raises(FormatError, match=f"must contain .*, but lacks {name}"):
         model.load_value(folder)
 
 
@@ -130,7 +130,7 @@ def test_a_manifest_of_a_newer_release_is_refused(folder, model):
 @pytest.mark.parametrize("text", ["[]", "{}", "[" * 10**5, '{"format": 1}', "\0", "NaN"])
 def test_a_file_that_is_not_a_manifest_is_refused(folder, model, text):
     (folder / "latest" / "generation.json").write_text(text)
-    with pytest.raises(FormatError, match=r"truncated, or no manifest of opwright\.save"):
+    with pytest.raises(FormatError, match=r"truncated, or not a manifest of opwright\.save"):
         model.load_value(folder)
 
 
@@ -188,7 +188,7 @@ def test_files_of_other_tools_are_replaced_by_a_save(tmp_path, model):
 @pytest.mark.parametrize("name", ["latest", "program.pb", "params.safetensors"])
 def test_a_folder_in_place_of_a_link_is_refused_and_unchanged(tmp_path, model, name):
     (tmp_path / name).mkdir()
-    with pytest.raises(FileTakenError, match=rf"{name}: opwright\.save makes a link here"):
+    with pytest.raises(FileTakenError, match=rf"{name}: must be a link of opwright\.save"):
         save(tmp_path, model.build(), model.filled(1))
     assert [path.name for path in tmp_path.iterdir()] == [name]
 

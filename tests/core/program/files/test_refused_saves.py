@@ -57,9 +57,9 @@ def test_a_dimension_that_does_not_fit_in_int64_is_refused(tmp_path, model):
     check_refused(tmp_path, program, model.filled(1), "program: cannot be written, got ")
 
 
-def test_a_name_with_half_a_surrogate_pair_is_refused(tmp_path, model):
+def test_a_name_with_an_unpaired_surrogate_is_refused(tmp_path, model):
     program = model.build()
-    with pytest.raises(ProgramError, match=r"a name must be .* pair, got '\\ud800'; choose"):
+    with pytest.raises(ProgramError, match=r"a name must be .* surrogates, got '\\ud800'; choose"):
         program.global_block().create_var("\ud800")
     program.global_block().rename_var("count", "\ud800")
     scope = model.filled(1)
@@ -71,7 +71,7 @@ def test_a_name_with_half_a_surrogate_pair_is_refused(tmp_path, model):
 
 def test_bools_with_bytes_other_than_0_and_1_are_refused(tmp_path, model):
     array = np.array([2, 1], np.uint8).view(bool)
-    message = "save: .*got a byte 2 in 'v', of bools, which are 0 or 1"
+    message = "save: .*got a byte 2 in 'v', of bools, which must be 0 or 1"
     check_refused(tmp_path, with_variable(dtype="bool"), model.ArrayScope(v=array), message)
 
 
@@ -117,5 +117,5 @@ def test_a_file_of_bools_with_other_bytes_is_refused(tmp_path):
     with (tmp_path / "a").open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"\xff")
-    with pytest.raises(FormatError, match="a: .*got a byte 255 in 'mask', of bools, which are 0"):
+    with pytest.raises(FormatError, match="a: .*got a byte 255 in 'mask', of bools, which must"):
         load_tensors(tmp_path / "a")

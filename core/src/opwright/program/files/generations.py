@@ -1,12 +1,12 @@
-"""The generations of a folder: each save adds one, complete, under the next number.
+"""The generations of a folder; each save adds a complete generation under the next number.
 
-A generation is a folder. It is written under a temporary name and gets its number by a rename,
-which fails if another saver has taken the number. This rename publishes a save, and no other
-synchronization of savers is needed. See ``docs/decisions/0047-generations.md``.
+A generation is a folder. It is written under a temporary name and then renamed to its number, which
+fails if another saver has taken the number. The rename publishes a save; savers do not need any
+other synchronization. See ``docs/decisions/0047-generations.md``.
 
-The temporary names of a saver end with its token. It holds a lock on a file until it has saved; the
-system releases the lock when the process ends, for any reason. A lock only determines which files
-are left over: a saver whose files were removed as left-overs rewrites them.
+All temporary names of a saver end with its token. A saver holds a file lock until it has saved; the
+system releases the lock whenever the process ends. A lock only determines which files are
+leftovers; a saver whose files were removed by mistake rewrites them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NEW: Final = ".new-"
 _OLD: Final = ".old-"
 _LINK: Final = ".link-"
 _ABANDONED_S: Final = 24 * 3600
-"""Without file locks, a saver that started this long before another is assumed to have ended."""
+"""Without file locks, a saver that started this long before another one counts as terminated."""
 
 _NUMBER: Final = re.compile(r"[0-9]{8,15}")
 _MAX_NUMBER: Final = 10**15 - 1
@@ -57,12 +57,12 @@ Fill: TypeAlias = "Callable[[Path], None]"
 
 
 def name_of(number: int) -> str:
-    """Return the name of a generation's folder."""
+    """Return the folder name of a generation."""
     return f"{number:08d}"
 
 
 def list_numbers(folder: StrPath) -> list[int]:
-    """Return the generation numbers in a folder, the newest last."""
+    """Return the generation numbers in a folder, in ascending order."""
     try:
         names = os.listdir(os.path.join(folder, GENERATIONS))
     except (FileNotFoundError, NotADirectoryError):
@@ -71,20 +71,20 @@ def list_numbers(folder: StrPath) -> list[int]:
 
 
 def find_newest(folder: StrPath) -> int | None:
-    """Return the number of the newest generation, which is loaded; None if there is none."""
+    """Return the number of the newest generation, which `load` reads, or None."""
     return next(reversed(list_numbers(folder)), None)
 
 
 def link_text(name: str) -> str:
-    """Return the target of the link with this name at the top of a folder."""
+    """Return the target of the top-level link with this name."""
     return f"{LATEST}/{name}"
 
 
 @contextmanager
 def saving_to(folder: Path) -> Iterator[Saver]:
-    """Prepare a folder, and remove the files that ended savers have left in it.
+    """Prepare a folder, and remove the files that terminated savers have left in it.
 
-    FileTakenError if a file that `save` has not made has the name of a link at its top.
+    Raises FileTakenError if a file that `save` did not create has the name of a top-level link.
     """
     make_folder(folder)
     _check_links(folder)
@@ -103,15 +103,15 @@ def _check_links(folder: Path) -> None:
         mode = os.lstat(path).st_mode
         if not stat.S_ISLNK(mode) and not (may_be_file and stat.S_ISREG(mode)):
             raise FileTakenError(
-                f"{path}: opwright.save makes a link here, got {kind_of(mode)}; move it away"
+                f"{path}: must be a link of opwright.save, got {kind_of(mode)}; move it away"
             )
 
 
 def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -> None:
     """Write a generation and give it the next number.
 
-    With `number` it gets this number, or nothing is added if that is taken. After an OSError, such
-    as a full disk's, `load` returns the same as before.
+    If `number` is given, it gets this number, or is discarded if the number is taken. After an
+    OSError, such as a full disk, `load` returns the same as before.
     """
     for _ in range(_MAX_TRIES):
         new = saver.new_folder
@@ -127,10 +127,10 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
         if published:
             sync_folder(folder / GENERATIONS)
             return
-        if new.exists():  # the requested number is in use
+        if new.exists():  # the requested number is taken
             remove_folder(new)
             return
-        # Otherwise another saver assumed that this one ended, which it cannot know without locks.
+        # Otherwise another saver assumed that this saver ended, as it cannot know without locks.
     raise OSError(
         errno.EBUSY, "other savers remove the files that are being written", os.fspath(folder)
     )
@@ -140,7 +140,7 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
     """Rename a folder to the next number; False if it was removed, or its only number is taken."""
     status = os.lstat(new)
     for _ in range(_MAX_TRIES):
-        # Makes an NFS client request the names from the server instead of using its cache.
+        # This makes an NFS client request the names from the server instead of using its cache.
         os.utime(folder / GENERATIONS)
         number = (find_newest(folder) or 0) + 1 if only is None else only
         if number > _MAX_NUMBER:
@@ -149,7 +149,8 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
         try:
             new.rename(target)
         except FileNotFoundError:
-            # Over NFS the answer to a successful rename may be lost: the client's retry then fails.
+            # Over NFS, the reply to a successful rename may be lost, and then the client's retry
+            # fails.
             return is_same(status, target)
         except OSError as error:
             if error.errno not in _TAKEN:
@@ -164,7 +165,7 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
 def point_to_newest(folder: Path, saver: Saver) -> None:
     """Point the links at the top to the newest generation, for users and other tools."""
     changed = True
-    while changed:  # the saver of a newer one may have set the links before this one
+    while changed:  # the saver of a newer generation may have set the links first
         changed = False
         newest = f"{GENERATIONS}/{name_of(find_newest(folder) or 0)}"
         for name, text in (
@@ -179,7 +180,7 @@ def point_to_newest(folder: Path, saver: Saver) -> None:
 
 
 def read_link(path: StrPath) -> str | None:
-    """Return where a link points; None for anything else."""
+    """Return the target of a link, or None for anything else."""
     try:
         return os.readlink(path)
     except OSError:
@@ -187,7 +188,7 @@ def read_link(path: StrPath) -> str | None:
 
 
 def _replace_link(path: Path, text: str, saver: Saver) -> None:
-    """Replace a file by a link; if the file system has no links, only remove it."""
+    """Replace a file by a link; if the file system does not support links, only remove it."""
     try:
         saver.new_link.symlink_to(text)
     except OSError as error:
@@ -199,7 +200,7 @@ def _replace_link(path: Path, text: str, saver: Saver) -> None:
 
 
 def remove_old(folder: Path, saver: Saver, keep: int) -> None:
-    """Remove all but the newest `keep` generations; warn if that fails."""
+    """Remove all but the newest `keep` generations; warn on failure."""
     try:
         for number in list_numbers(folder)[:-keep]:
             saver.retire(folder / GENERATIONS / name_of(number))
@@ -233,7 +234,7 @@ class Saver:
             except BaseException:  # `__exit__`, which closes the file, is not called then
                 os.close(self._handle)
                 raise
-            os.close(self._handle)  # another saver has removed it before it was locked
+            os.close(self._handle)  # another saver removed it before it was locked
 
     def __exit__(self, *error: object) -> None:
         try:
@@ -252,7 +253,7 @@ class Saver:
         return self._folder / (_LINK + self.token)
 
     def retire(self, generation: Path) -> None:
-        """Remove a generation: readers lose it immediately, then its files are deleted."""
+        """Remove a generation; readers lose it at once, before its files are deleted."""
         retired = self._generations / (_OLD + os.urandom(8).hex())
         try:
             generation.rename(retired)
@@ -271,8 +272,8 @@ class Saver:
                 remove_folder(self._generations / name)
 
     def _has_lock(self, token: str) -> bool:
-        # A saver creates the lock first and removes it last, so it may exist although a listing
-        # read in the meantime lacks it.
+        # A saver creates the lock file first and removes it last, so it may exist although a
+        # listing that was being read lacks it.
         return os.path.lexists(self._generations / (_LOCK + token))
 
     def _clean_after(self, token: str) -> None:
@@ -280,7 +281,7 @@ class Saver:
         try:
             handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
-            return  # removed meanwhile, or of another user
+            return  # it was removed meanwhile, or belongs to another user
         try:
             locked = _try_lock(handle)
             if locked or (locked is None and self._is_abandoned(handle)):
@@ -289,7 +290,7 @@ class Saver:
             os.close(handle)
 
     def _is_abandoned(self, handle: int) -> bool:
-        # Both times are from the clock of the machine with the disk.
+        # Both times are from the clock of the machine that has the disk.
         return os.fstat(self._handle).st_mtime - os.fstat(handle).st_mtime > _ABANDONED_S
 
 
@@ -301,7 +302,7 @@ def _remove_work(folder: Path, generations: Path, token: str) -> None:
 
 
 def _try_lock(handle: int) -> bool | None:
-    """Take a lock; return whether it was free, None if the file system has no locks."""
+    """Take a lock; return whether it was free, or None if the file system lacks locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""The files of a generation: parameters, and the manifest, which has sizes, checksums and notes.
+"""The parameters and the manifest of a generation; the manifest has sizes, checksums and notes.
 
 Parameters are a safetensors file with a checksum and the digest of its program. The format itself
-has neither, so both are in the metadata, which other safetensors readers ignore.
+has neither, so both are stored in the metadata, which other readers ignore.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Arrays: TypeAlias = "dict[str, Array]"
 Expected = Mapping[str, tuple[Shape | None, str]]
-"""Shape and dtype of each variable; any shape fits None, any dimension fits -1."""
+"""The shape and dtype of each variable; None matches any shape, and -1 any dimension."""
 
 _PROGRAM_KEY: Final = "opwright.program"
 _CHECKSUM_KEY: Final = "opwright.crc32"
@@ -49,24 +49,24 @@ _MAX_LISTED: Final = 5
 
 
 class ParamsMark(NamedTuple):
-    """The identity of a parameters file: the SHA-256 of its program, and its own CRC-32."""
+    """The identity of a parameters file: the SHA-256 of its program and its own CRC-32."""
 
     program: str
     checksum: str
 
 
 def mark_of(arrays: Mapping[str, Array], program: bytes) -> ParamsMark:
-    """Return the mark of the file with these arrays of a program."""
+    """Return the mark of a parameters file with these arrays."""
     return ParamsMark(digest_of(program), _checksum_of(arrays))
 
 
 def encode_params(arrays: Arrays, mark: ParamsMark) -> list[Chunk]:
-    """Return the bytes of a parameters file; FormatError if `read_params` would refuse them."""
+    """Return the bytes of a parameters file; FormatError if `read_params` would not accept them."""
     return encode(arrays, {_PROGRAM_KEY: mark.program, _CHECKSUM_KEY: mark.checksum})
 
 
 def _checksum(tensors: Iterable[tuple[str, str, Shape, Iterable[Chunk]]]) -> str:
-    """Return the CRC-32 of names, dtypes, shapes and data, ordered by name."""
+    """Return the CRC-32 of names, dtypes, shapes and data, in order of names."""
     crc = 0
     for name, dtype, shape, chunks in tensors:
         crc = zlib.crc32(f"{name}\0{dtype}\0{shape}\0".encode(), crc)
@@ -83,7 +83,7 @@ def _checksum_of(arrays: Mapping[str, Array]) -> str:
 
 
 def _checksum_in(path: StrPath, handle: int, tensors: Mapping[str, Tensor]) -> str:
-    """Return the same checksum for the tensors in an open file, which is read in chunks."""
+    """Return the same checksum for the tensors in an open file, read in chunks."""
     return _checksum(
         (name, meta.dtype, meta.shape, read_chunks(path, handle, begin, end))
         for name, (meta, begin, end) in sorted(tensors.items())
@@ -91,7 +91,7 @@ def _checksum_in(path: StrPath, handle: int, tensors: Mapping[str, Tensor]) -> s
 
 
 def read_mark(path: StrPath, handle: int) -> ParamsMark:
-    """Return the mark of an open parameters file; FormatError if it is truncated or foreign."""
+    """Read the mark of an open parameters file; FormatError if the file is truncated or foreign."""
     return _mark_in(path, read_header(path, handle)[0])
 
 
@@ -112,11 +112,11 @@ def check_belongs(path: StrPath, mark: ParamsMark, program: bytes) -> None:
 
 
 def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool = False) -> Arrays:
-    """Return the arrays of an open parameters file, all of `expected` and no others.
+    """Return the arrays of an open parameters file, which must be exactly those in `expected`.
 
     With `mapped` the parameters of a large file on a local disk are memory-mapped, see `map_file`.
-    Names, dtypes and shapes are compared before any data is read. FormatError if the file is
-    truncated, foreign or damaged, or if tensors are missing, extra or of a wrong shape.
+    Names, dtypes and shapes are compared before any data is read. Raises FormatError if the file is
+    truncated, foreign or damaged, or if tensors are missing, superfluous or of a wrong shape.
     """
     metadata, tensors = read_header(path, handle)
     mark = _mark_in(path, metadata)
@@ -126,7 +126,8 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
         arrays = {name: read_array(path, handle, name, tensors[name]) for name in expected}
         checksum = _checksum_of(arrays)
     else:
-        # Read, not mapped: a file that is truncated meanwhile causes an error, not a crash.
+        # The file is read, not mapped, so that truncating it meanwhile causes an error, not a
+        # crash.
         checksum = _checksum_in(path, handle, tensors)
         arrays = _map_arrays(path, handle, tensors, whole)
     _compare(path, checksum, mark)
@@ -134,7 +135,7 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
 
 
 def check_params(path: StrPath, handle: int) -> None:
-    """Raise FormatError if an open parameters file does not have its checksum."""
+    """Raise FormatError if an open parameters file does not match its checksum."""
     metadata, tensors = read_header(path, handle)
     _compare(path, _checksum_in(path, handle, tensors), _mark_in(path, metadata))
 
@@ -142,13 +143,13 @@ def check_params(path: StrPath, handle: int) -> None:
 def _compare(path: StrPath, checksum: str, mark: ParamsMark) -> None:
     if checksum != mark.checksum:
         raise FormatError(
-            f"{path}: damaged, or not written by opwright.save, got data that does not have its "
+            f"{path}: damaged, or not written by opwright.save, got data that does not match its "
             "checksum; save it again"
         )
 
 
 def _map_arrays(path: StrPath, handle: int, tensors: Mapping[str, Tensor], whole: Array) -> Arrays:
-    """Return tensors as views of a map; bools, to be validated, and unaligned tensors are read."""
+    """Return tensors as views of a map; unaligned tensors, and bools for validation, are read."""
     arrays = {}
     for name, tensor in tensors.items():
         item_bytes = dtype_to_numpy(tensor.meta.dtype).itemsize
@@ -162,7 +163,7 @@ def _map_arrays(path: StrPath, handle: int, tensors: Mapping[str, Tensor], whole
 def _check_metas(path: StrPath, tensors: Mapping[str, Tensor], expected: Expected) -> None:
     problems = [f"{name!r} is missing" for name in expected if name not in tensors]
     problems += [
-        f"{name!r} is no variable of the program" for name in tensors if name not in expected
+        f"{name!r} is not a variable of the program" for name in tensors if name not in expected
     ]
     for name, (meta, _, _) in tensors.items():
         shape, dtype = expected.get(name, meta)
@@ -183,12 +184,12 @@ PARAMS: Final = "params.safetensors"
 _FORMAT: Final = "opwright.generation"
 _VERSION: Final = 1
 _MAX_NOTES_BYTES: Final = 16 << 20
-_MAX_NOTES_DEPTH: Final = 64  # JSON is parsed recursively, on the caller's stack
+_MAX_NOTES_DEPTH: Final = 64  # JSON is parsed recursively, on the stack of the caller
 _MAX_BYTES: Final = _MAX_NOTES_BYTES + (1 << 16)
 
 
 class Manifest(NamedTuple):
-    """The sizes of both files, the mark of the parameters, and the argument `notes` of `save`."""
+    """Sizes and checksums of both files, and the argument `notes` of `save`."""
 
     program_bytes: int
     params_bytes: int
@@ -219,29 +220,31 @@ def write_generation(folder: Path, files: Mapping[str, Iterable[Chunk]]) -> None
 
 
 def check_notes(notes: object) -> dict[str, Any]:
-    """Return a copy of notes through JSON; AttributeValueError if that changes them."""
+    """Return notes after a round trip through JSON; AttributeValueError if that changes them."""
     if notes is None:
         return {}
     if not isinstance(notes, Mapping) or not all(isinstance(name, str) for name in notes):
         raise AttributeValueError(
-            f"save: notes must be a mapping with names, got {notes!r}; write notes={{'epoch': 3}}"
+            f"save: notes must be a mapping with string keys, got {notes!r}; write "
+            "notes={'epoch': 3}"
         )
     try:
         text = json.dumps(dict(notes), allow_nan=False)
         copy: dict[str, Any] = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise AttributeValueError(
-            f"save: notes must be representable in JSON, got {error}; give numbers, text and lists"
+            f"save: notes must be representable in JSON, got {error}; use numbers, strings "
+            "and lists"
         ) from None
     if _nests_too_deep(copy):
         raise AttributeValueError(
             f"save: notes must nest at most {_MAX_NOTES_DEPTH} deep, got more; write deeper values "
-            "as text"
+            "as strings"
         )
     if copy != dict(notes):
         raise AttributeValueError(
-            f"save: notes must be unchanged by a round trip through JSON, got {notes!r}; use text "
-            "as names, and lists instead of tuples"
+            f"save: notes must be unchanged by a round trip through JSON, got {notes!r}; use "
+            "strings as keys, and lists instead of tuples"
         )
     if len(text) > _MAX_NOTES_BYTES:
         raise AttributeValueError(
@@ -260,13 +263,13 @@ def _nests_too_deep(notes: object) -> bool:
 
 
 def read_manifest(path: StrPath, folder: int) -> Manifest:
-    """Return the manifest of an open folder; FormatError if it is invalid or of a newer format."""
+    """Read the manifest of an open folder; FormatError if it is invalid or of a newer format."""
     with open_regular(path, folder) as handle:
         return parse_manifest(path, read_small(path, handle, _MAX_BYTES))
 
 
 def parse_manifest(path: StrPath, data: bytes) -> Manifest:
-    """Return the manifest in `data`; `path` is for messages."""
+    """Parse the manifest in `data`; `path` is for messages."""
     try:
         content = json.loads(data)
         check_format(path, content, _FORMAT, _VERSION)
@@ -278,14 +281,14 @@ def parse_manifest(path: StrPath, data: bytes) -> Manifest:
         raise
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise FormatError(
-            f"{path}: truncated, or no manifest of opwright.save, got {error!r}; remove the folder "
-            "that it is in to load the generation before"
+            f"{path}: truncated, or not a manifest of opwright.save, got {error!r}; remove the "
+            "folder that it is in to load the generation before"
         ) from None
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} instead of text")
+        raise TypeError(f"{value!r} instead of a string")
     return value
 
 

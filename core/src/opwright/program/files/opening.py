@@ -1,8 +1,8 @@
-"""Opens the files of one saved state: each file once, and all of the same generation.
+"""Opens the files of one saved state, each file once, and all from the same generation.
 
 The two files at the top of a folder are links to the newest generation, or a standalone pair, which
-was copied from a generation. The first `save` to the folder of a pair turns it into a generation,
-before it adds its own.
+was copied from a generation. The first `save` to the folder of a pair turns the pair into a
+generation, then adds its own.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE})
 Read = TypeVar("Read")
 
 OpenFile: TypeAlias = "tuple[StrPath, int]"
-"""The handle of an open file, and its path for messages."""
+"""The handle of an open file, and the path for messages."""
 
 
 class SavedFiles(NamedTuple):
     """The files of one saved state; an `ExitStack` of the caller closes them.
 
-    Files of a generation are opened together, through its folder: they are consistent, even if a
-    saver removes them meanwhile. `stays` means that nothing writes into them: `save` only adds
-    and removes generations. A standalone pair has no `notes`.
+    Files of a generation are opened together, through its folder, so they are consistent even if a
+    saver removes them meanwhile. `stays` means that nothing writes to them, since `save` only adds
+    and removes generations. A standalone pair does not have `notes`.
     """
 
     read_program: Callable[[], bytes]
@@ -125,8 +125,8 @@ def _check_params(file: OpenFile, manifest: Manifest, program: bytes) -> OpenFil
 def read_saved(folder: StrPath, read: Callable[[SavedFiles], Read]) -> Read:
     """Return the result of `read` for the newest generation, or for a standalone pair.
 
-    If that fails, and another process has saved meanwhile, the new generation is read instead.
-    FileMissingError if the folder has no saved program.
+    If that fails and another process has saved meanwhile, the new generation is read instead.
+    Raises FileMissingError if the folder does not contain a saved program.
     """
     for _ in range(_MAX_TRIES):
         newest = find_newest(folder)
@@ -168,7 +168,7 @@ def _missing(folder: StrPath, newest: int | None, error: OSError) -> FileMissing
     if newest is not None:
         generation = os.path.join(folder, GENERATIONS, name_of(newest))
         return FormatError(
-            f"{generation}: must hold {MANIFEST}, {PROGRAM} and {PARAMS}, got none by the name of "
+            f"{generation}: must contain {MANIFEST}, {PROGRAM} and {PARAMS}, but lacks "
             f"{name}; remove the folder to load the generation before"
         )
     if name == PARAMS:
@@ -198,7 +198,7 @@ def _note_older(folder: StrPath, newest: int | None, error: Exception) -> None:
 
 
 def read_program(path: StrPath, *, follow: bool = False) -> bytes:
-    """Return the bytes of a program's file; see `open_regular`."""
+    """Return the bytes of a program file; see `open_regular`."""
     with open_regular(path, follow=follow) as handle:
         return read_small(path, handle, MAX_PROGRAM_BYTES)
 
@@ -212,10 +212,10 @@ def open_params(stack: ExitStack, folder: StrPath, program: bytes) -> OpenFile:
 
 
 def check_top_level(folder: StrPath) -> None:
-    """Raise FormatError if a file at the top of a folder with generations belongs to none of them.
+    """Raise FormatError if a top-level file does not belong to a generation of the folder.
 
-    Its author expects `load` to read it, but `load` reads the newest generation. A copy
-    of a generation's file is accepted: tools that copy folders turn links into files.
+    Its author expects `load` to read it, but `load` reads the newest generation. A copy of a file
+    in a generation is accepted, since tools that copy folders turn links into files.
     """
     for name in _find_foreign(folder):
         raise FormatError(
@@ -227,7 +227,7 @@ def check_top_level(folder: StrPath) -> None:
 
 def _find_foreign(folder: StrPath) -> list[str]:
     names = [name for name in (PROGRAM, PARAMS) if _is_foreign(folder, name)]
-    # Check twice: a saver may have set the links, and removed a generation, meanwhile.
+    # Check twice, because a saver may have set the links and removed a generation meanwhile.
     return [name for name in names if _is_foreign(folder, name)]
 
 
@@ -259,15 +259,15 @@ def _mark_in(manifest: Manifest, name: str) -> tuple[int, ParamsMark]:
 def _manifests(folder: StrPath) -> Iterator[Manifest]:
     for number in list_numbers(folder):
         path = os.path.join(folder, GENERATIONS, name_of(number))
-        # A missing or damaged generation has no loadable file.
+        # A missing or damaged generation does not have a loadable file.
         with suppress(OSError, FormatError), open_folder(path) as handle:
             yield read_manifest(os.path.join(path, MANIFEST), handle)
 
 
 def adopt_pair(folder: Path, saver: Saver) -> None:
-    """Convert a standalone pair into a generation, loadable at any time during a save.
+    """Convert a standalone pair into a generation; it can be loaded at any time meanwhile.
 
-    Do nothing if the pair is not complete, or another saver has done it.
+    Does nothing if the pair is incomplete or another saver has converted it.
     """
     number = (find_newest(folder) or 0) + 1
     if number > 1 and not _find_foreign(folder):
@@ -288,7 +288,7 @@ def adopt_pair(folder: Path, saver: Saver) -> None:
 
 
 class SavedProgram(NamedTuple):
-    """A program, the names of its feeds and saved results, and its notes."""
+    """A program with the names of its feeds and saved results, and its notes."""
 
     program: Program
     feeds: tuple[str, ...]
@@ -302,7 +302,7 @@ def read_whole(path: str | os.PathLike[str], *, mapped: bool) -> tuple[SavedProg
     for variable in persistable_variables(saved.program):
         array = arrays[variable.name]
         if variable.shape != array.shape:
-            variable.shape = array.shape  # with the dynamic sizes of the program
+            variable.shape = array.shape  # in which sizes may be dynamic
     return saved, arrays
 
 
@@ -328,7 +328,7 @@ def _read_parsed(files: SavedFiles) -> tuple[bytes, SavedProgram]:
 
 
 def parse_saved(data: bytes, notes: Mapping[str, Any]) -> SavedProgram:
-    """Return the saved program in `data`; FormatError if there is none."""
+    """Parse the saved program in `data`; FormatError if it is not a program."""
     message = read_message(data)
     program = read_blocks(message, Program())
     feeds, fetches = tuple(message.get("feeds", ())), tuple(message.get("fetches", ()))
@@ -342,7 +342,7 @@ def parse_saved(data: bytes, notes: Mapping[str, Any]) -> SavedProgram:
 def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Return the arrays of a safetensors file, such as a ``state_dict`` of PyTorch, by name.
 
-    No code in the file is run, and no more memory is used than it has bytes.
+    No code in the file is run, and memory use is limited by the size of the file.
 
     Parameters
     ----------
@@ -352,9 +352,9 @@ def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
     Raises
     ------
     FileMissingError
-        If there is no such file.
+        If the file does not exist.
     FormatError
-        If it is truncated, or no safetensors file, or has a dtype that opwright lacks, or bools
+        If it is truncated, not a safetensors file, or has a dtype that opwright lacks, or bools
         with bytes other than 0 and 1.
     """
     file = path_of("load_tensors", path)

@@ -1,8 +1,8 @@
-"""Reads and writes the safetensors format: a header of JSON, then the bytes of the tensors.
+"""Reads and writes the safetensors format, a JSON header followed by the bytes of the tensors.
 
 Source: https://github.com/huggingface/safetensors, section "Format". Files are read and written
 through handles, by copying: see ``docs/decisions/0048-core-reads-and-writes-safetensors-itself.md``
-for why. The writer checks its output with the reader, so the reader accepts every written file.
+for why. The writer checks its output with the reader, so the reader accepts all written files.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from opwright.program.names import is_text
 from opwright.records import NamedTuple
 
 METADATA: Final = "__metadata__"
-"""The reserved name of the free text in a header."""
+"""The reserved name of the metadata in a header."""
 
 _LENGTH_BYTES: Final = 8
-_MAX_HEADER_BYTES: Final = 32 << 20  # 200,000 tensors; the format allows three times as many
+_MAX_HEADER_BYTES: Final = 32 << 20  # 200,000 tensors; the format allows three times as much
 _MAX_RANK: Final = 64  # NumPy's
 
-_WRITER: Final = "save: the arrays must be what load accepts"
+_WRITER: Final = "save: the arrays must be accepted by load"
 
 _STORED_AS: Final = {"int4": "int8", "uint4": "uint8"}
-"""Substitutes for dtypes without a name in the format; the metadata lists these tensors."""
+"""Substitutes for dtypes that the format does not name; the metadata lists these tensors."""
 
 _CODES: Final = {
     **{dtype: short_dtype(dtype).upper() for dtype in DTYPES if dtype not in _STORED_AS},
@@ -42,7 +42,7 @@ _DTYPES: Final = {code: dtype for dtype, code in _CODES.items()}
 
 
 class Tensor(NamedTuple):
-    """Meta of a tensor in a file, and its position in bytes from the beginning."""
+    """The meta of a tensor in a file, and its position in bytes from the beginning."""
 
     meta: Meta
     begin: int
@@ -50,13 +50,13 @@ class Tensor(NamedTuple):
 
 
 Header: TypeAlias = tuple[dict[str, str], dict[str, Tensor]]
-"""Free text by key, and the tensors by name: they fill the file up to its end, without gaps."""
+"""The metadata by key, and the tensors by name, which fill the file to its end without gaps."""
 
 
 def encode(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[Chunk]:
-    """Return the bytes of a file: its header, then the data of each array, without copies.
+    """Return the bytes of a file, its header and then the data of each array, without copies.
 
-    FormatError if `read_header` or `read_array` would refuse them.
+    Raises FormatError if `read_header` or `read_array` would not accept them.
     """
     # Arrays are aligned to their item size, and to cache lines if they fill at least one.
     names = sorted(arrays, key=lambda name: _rank(name, arrays[name]))
@@ -92,7 +92,7 @@ def data_of(array: Array) -> memoryview:
 
 
 def read_header(path: StrPath, handle: int) -> Header:
-    """Return the header of an open file; FormatError if it contradicts itself or the file size."""
+    """Return the header of an open file; FormatError if it contradicts itself or the size."""
     who = _reader(path)
     size_bytes = os.fstat(handle).st_size
     if size_bytes < _LENGTH_BYTES:
@@ -115,18 +115,18 @@ def read_array(path: StrPath, handle: int, name: str, tensor: Tensor) -> Array:
 
 
 def view_array(path: StrPath, name: str, tensor: Tensor, data: Array) -> Array:
-    """Return the bytes of a tensor as an array; FormatError if they are invalid for its dtype."""
+    """Return the bytes of a tensor as an array; FormatError if they are invalid for the dtype."""
     dtype = dtype_to_numpy(tensor.meta.dtype)
     try:
         array = data.view(dtype).reshape(tensor.meta.shape)
-    except ValueError as error:  # no elements, but dimensions beyond an int64
+    except ValueError as error:  # empty, but dimensions exceed int64
         _refuse(_reader(path), f"shape {tensor.meta.shape}: {error}")
     _check_bools(_reader(path), name, array)
     return array
 
 
 def _reader(path: StrPath) -> str:
-    return f"{path}: truncated, or no safetensors file"
+    return f"{path}: truncated, or not a safetensors file"
 
 
 def _refuse(who: str, got: str) -> NoReturn:
@@ -150,12 +150,12 @@ def _check_name(who: str, name: str) -> None:
 
 
 def _check_bools(who: str, name: str, array: Array) -> None:
-    """Refuse bytes other than 0 and 1: kernels do not check them."""
+    """Raise FormatError for bytes other than 0 and 1, which kernels do not check."""
     if array.dtype == np.bool_ and array.size:
         largest = int(array.view(np.uint8).max())
         if largest > 1:
             _refuse(
-                who, f"a byte {largest} in {name!r}, of bools, which are 0 or 1; write them anew"
+                who, f"a byte {largest} in {name!r}, of bools, which must be 0 or 1; save it again"
             )
 
 
@@ -173,7 +173,7 @@ def _key_of(dtype: str) -> str:
 
 
 def _read_stored(who: str, metadata: Mapping[str, str], tensors: dict[str, Tensor]) -> None:
-    """Set the dtypes of tensors from the metadata."""
+    """Set the dtypes of tensors that the metadata lists."""
     for dtype, stored in _STORED_AS.items():
         text = metadata.get(_key_of(dtype), "[]")
         names = _parse_json(who, text)
@@ -181,7 +181,7 @@ def _read_stored(who: str, metadata: Mapping[str, str], tensors: dict[str, Tenso
             _refuse(who, f"{_key_of(dtype)} that is not a list of names: {text[:80]}")
         for name in names:
             if name not in tensors or tensors[name].meta.dtype != stored:
-                _refuse(who, f"{_key_of(dtype)} with {name[:80]!r}, which is no {stored} tensor")
+                _refuse(who, f"{_key_of(dtype)} with {name[:80]!r}, which is not a {stored} tensor")
             tensors[name] = tensors[name]._replace(meta=Meta(tensors[name].meta.shape, dtype))
 
 
@@ -211,17 +211,17 @@ def _parse_json(who: str, text: str | bytes | bytearray) -> Any:
 def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
-        raise ValueError("a name occurs in it twice")
+        raise ValueError("a name occurs twice")
     return entries
 
 
 def _read_tensor(who: str, name: str, entry: object, data_begin: int) -> Tensor:
     _check_name(who, name)
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        _refuse(who, f"{name!r} without dtype, shape and data_offsets alone")
+        _refuse(who, f"{name!r} whose keys are not dtype, shape and data_offsets")
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(code, str) or code not in _DTYPES:
-        _refuse(who, f"{name!r} of dtype {str(code)[:80]}, which opwright has no name for")
+        _refuse(who, f"{name!r} of dtype {str(code)[:80]}, which opwright does not support")
     if not _are_sizes(shape) or len(shape) > _MAX_RANK:
         _refuse(who, f"{name!r} with shape {str(shape)[:80]}")
     if not _are_sizes(offsets) or len(offsets) != 2:
@@ -240,7 +240,7 @@ def _are_sizes(values: object) -> bool:
 
 
 def _check_order(who: str, tensors: Mapping[str, Tensor], begin: int, size_bytes: int) -> None:
-    """Refuse overlaps and gaps: each byte after the header belongs to exactly one tensor."""
+    """Refuse overlaps and gaps, so that each byte after the header belongs to one tensor."""
     position = begin
     for tensor in sorted(tensors.values(), key=lambda tensor: (tensor.begin, tensor.end)):
         if tensor.begin != position:

@@ -45,10 +45,10 @@ def save(
     """Write a program, and its persistable variables in a scope, to a folder.
 
     Each call adds a generation, a folder with ``program.pb`` and ``params.safetensors``, and
-    removes the oldest. The files of these names at the top of the folder are links to the newest.
-    If a disk is full, or an interrupt or crash occurs at any moment, earlier saves stay complete.
-    Several processes, also on several machines, may save to one folder: each adds its own
-    generation, and the last one is loaded.
+    removes the oldest. Top-level files of these names are links to the newest generation. If the
+    disk is full, or an interrupt or crash occurs at any moment, earlier saves stay intact. Several
+    processes, even on several machines, may save to one folder. Each adds its own generation, and
+    the last generation is loaded.
 
     Parameters
     ----------
@@ -61,24 +61,25 @@ def save(
     fetch : list of Variable or str, optional
         The results, in order, that a loaded program returns.
     keep : int, at least 1
-        The number of generations that the folder keeps, with the new one.
+        The number of generations that the folder keeps, including the new generation.
     notes : mapping, optional
-        A few values that JSON can write, to be saved with the generation; `load` returns them as
-        the attribute ``notes`` of its result.
+        A few values that JSON can represent, which are saved with the generation; `load` returns
+        them as the attribute ``notes`` of its result.
 
     Raises
     ------
     AttributeTypeError
-        If an argument has the wrong type; the folder comes first.
+        If an argument has the wrong type; the folder is the first argument.
     AttributeValueError
         If `keep` is not a positive int, or `notes` change in a round trip through JSON.
     ProgramError
-        If the scope lacks a persistable variable, or has one with a different shape.
+        If the scope lacks a persistable variable, or its shape differs.
     FormatError
-        If `load` would refuse the result: a parameter named ``__metadata__``, a name that is not
-        text, bools with bytes other than 0 and 1, or more than a file may have. Nothing is written.
+        If `load` would refuse the result, because of a parameter named ``__metadata__``, a name
+        with invalid Unicode, bools with bytes other than 0 and 1, or a size limit. Nothing is
+        written.
     VariableNotFoundError
-        If `fetch` names no variable of the program.
+        If `fetch` has a name that is not a variable of the program.
     FileTakenError
         If a file that `save` did not write has the name of one of the links in the folder.
     OSError
@@ -89,7 +90,7 @@ def save(
     RuntimeWarning
         If the program is saved, but an older generation cannot be removed.
     """
-    from pathlib import Path  # takes 4 ms to import, which `load` avoids
+    from pathlib import Path  # takes 4 ms to import, which `load` need not do
 
     from opwright.program.serialize import program_to_bytes  # imports protobuf
 
@@ -114,7 +115,7 @@ def save(
 def list_saved(
     arrays: Arrays, data: bytes, notes: dict[str, Any]
 ) -> dict[str, Iterable[bytes | memoryview]]:
-    """Return the file contents of a generation by name."""
+    """Return the contents of the files of a generation by name."""
     mark = mark_of(arrays, data)
     params = encode_params(arrays, mark)
     return list_files(data, params, Manifest(len(data), sum(map(len, params)), mark, notes))
