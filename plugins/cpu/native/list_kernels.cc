@@ -35,7 +35,7 @@ const ow_plugin* Open(const std::string& path) {
   if (symbol == nullptr) throw std::runtime_error(dlerror());
   const ow_plugin* plugin = nullptr;
   const int32_t status = reinterpret_cast<ow_plugin_entry_fn>(symbol)(&host, &plugin);
-  if (status != OW_OK) throw std::runtime_error(path + ": its entry returned an error");
+  if (status != OW_OK) throw std::runtime_error(path + ": the entry point returned an error");
   return plugin;
 }
 
@@ -46,7 +46,7 @@ size_t PlaceOf(const std::string& dtype) {
       "uint8",   "uint16",  "uint32", "uint64", "float16",       "bfloat16",
       "float32", "float64", "int4",   "uint4",  "float8_e4m3fn", "float8_e5m2"};
   const auto* place = std::find(std::begin(kOrder), std::end(kOrder), dtype);
-  if (place == std::end(kOrder)) throw std::runtime_error("dtypes without a place: " + dtype);
+  if (place == std::end(kOrder)) throw std::runtime_error("unknown dtype: " + dtype);
   return static_cast<size_t>(place - std::begin(kOrder));
 }
 

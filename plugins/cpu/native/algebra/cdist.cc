@@ -97,7 +97,7 @@ struct CdistKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const CdistAttrs& attrs) {
     if (attrs.p != 1 && attrs.p != 2) {
-      return opwright::Status::Refused("sums sizes or squares, got p=", attrs.p);
+      return opwright::Status::Refused("supports only p=1 and p=2, got p=", attrs.p);
     }
     const opwright::Shape out = ctx.output(0).shape();
     n_ = out.dim(-2);

@@ -18,7 +18,7 @@ struct CdistGradKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const CdistAttrs& attrs) {
     if (attrs.p != 1 && attrs.p != 2) {
-      return opwright::Status::Refused("of sizes or squares, got p=", attrs.p);
+      return opwright::Status::Refused("supports only p=1 and p=2, got p=", attrs.p);
     }
     const opwright::Shape out = ctx.input(2).shape();
     n_ = out.dim(-2);

@@ -44,7 +44,7 @@ struct PairsKernel {
     for (const int64_t axis : axes) {
       const int64_t n = shape.dim(static_cast<int32_t>(axis));
       if (n == 0 || !LineTransform<T>::Takes(n)) {
-        return opwright::Status::Refused("transforms lengths with prime factors up to 31, got ", n);
+        return opwright::Status::Refused("supports only prime factors up to 31, got length ", n);
       }
       int64_t inner = 1;
       for (auto i = static_cast<int32_t>(axis) + 1; i < shape.rank() - 1; ++i)

@@ -19,7 +19,7 @@ struct RealLines {
     is_even_ = n % 2 == 0;
     const int64_t length = is_even_ ? n / 2 : n;
     if (n == 0 || !LineTransform<T>::Takes(length)) {
-      return opwright::Status::Refused("transforms lengths with prime factors up to 31, got ", n);
+      return opwright::Status::Refused("supports only prime factors up to 31, got length ", n);
     }
     batch_ = LineBatch<T>(n_lines, 1, length);
     transform_ = LineTransform<T>(length, batch_.width());

@@ -34,7 +34,7 @@ struct AttentionKernelOf {
     const bool has_mask = ctx.has_input(Slots::kMask);
     if (has_mask) mask_ = MaskLayout(ctx.input(Slots::kMask), ctx.output(1));
     if (kIsHalf && has_mask && !mask_.is_bool()) {
-      return opwright::Status::Refused("adds no mask of 16-bit floats");
+      return opwright::Status::Refused("does not support a 16-bit float mask");
     }
     if (kIsHalf) half_ = HalfRowsOf(ctx.input(0).dtype());
     gemm_ = BestGemm<T>();

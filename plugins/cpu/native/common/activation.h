@@ -19,7 +19,7 @@ inline opwright::Status ParseActivation(const std::string& name, Activation* act
       return opwright::Status::Ok();
     }
   }
-  return opwright::Status::Refused("has no activation ", name);
+  return opwright::Status::Refused("does not support activation ", name);
 }
 
 }  // namespace opwright_cpu

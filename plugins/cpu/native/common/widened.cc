@@ -63,8 +63,7 @@ opwright::Status Widening::Finish(opwright::PrepareContext& ctx, const WidePrepa
   for (uint32_t arg = 0; arg < n_args_; ++arg) {
     const DLTensor& tensor = *frame.args[arg];
     if ((frame.arg_flags[arg] & OW_ARG_DYNAMIC) != 0) {
-      return opwright::Status::Refused("a shape that depends on values is not known to a copy in ",
-                                       "float");
+      return opwright::Status::Refused("does not support outputs whose shape depends on values");
     }
     if (IsHalf(tensor.dtype)) dtype_ = tensor.dtype;
     const bool has_data = (frame.arg_flags[arg] & OW_ARG_SHAPE_ONLY) == 0 && !packed[arg];

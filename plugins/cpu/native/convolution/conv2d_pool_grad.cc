@@ -105,14 +105,14 @@ struct Conv2dPoolGradKernel {
     const opwright::Shape x = ctx.input(kXSlot).shape(), weight = ctx.input(kWeightSlot).shape();
     const opwright::Shape pooled = ctx.input(kIndexSlot).shape();
     if (attrs.data_format != "NHWC" || attrs.groups != 1 || attrs.dilations[1] != 1) {
-      return opwright::Status::Refused("rows of a window that are not one run");
+      return opwright::Status::Refused("does not support noncontiguous window rows");
     }
     if (x.numel() == 0 || weight.numel() == 0 || pooled.numel() == 0) {
-      return opwright::Status::Refused("images or weights without elements");
+      return opwright::Status::Refused("does not support empty images or weights");
     }
     images_ = x.dim(0);
     if (images_ < ctx.n_threads() && !ctx.deterministic()) {
-      return opwright::Status::Refused("threads without an image");
+      return opwright::Status::Refused("needs at least one image per thread");
     }
     height_ = x.dim(1);
     row_ = x.dim(2) * x.dim(3);
@@ -122,13 +122,13 @@ struct Conv2dPoolGradKernel {
     padded_ = RoundUp((height_ + attrs.paddings[0] + attrs.paddings[1]) * padded_row_ + kRunLanes,
                       kRunLanes);
     if (padded_ > kMostElements || weight.numel() > kMostWeights) {
-      return opwright::Status::Refused("images or weights that leave the nearest caches");
+      return opwright::Status::Refused("images or weights do not fit into the caches");
     }
     runs_ = WindowRuns(weight, x, attrs, padded_row_);
     maxima_ = pooled.numel() / images_;
     if (runs_.n_windows() * runs_.filters < kLeastPixels * maxima_ || runs_.n_runs() < kLeastRuns ||
         runs_.n_runs() * kRunLanes > kMostLanes * runs_.depth) {
-      return opwright::Status::Refused("too many maxima, or too few runs, or too short ones");
+      return opwright::Status::Refused("too many maxima, or too few or too short runs");
     }
     n_threads_ = static_cast<int32_t>(std::min<int64_t>(images_, ctx.n_threads()));
     sum_runs_ = BestRunSums();

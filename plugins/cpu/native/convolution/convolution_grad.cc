@@ -159,7 +159,7 @@ struct ConvolutionGradKernel {
 
   static opwright::Status PrepareEmpty() {
     if constexpr (!std::is_same_v<T, float>) {
-      return opwright::Status::Refused("images or weights without elements");
+      return opwright::Status::Refused("does not support empty images or weights");
     }
     return opwright::Status::Ok();
   }

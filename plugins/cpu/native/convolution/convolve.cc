@@ -329,7 +329,7 @@ struct ConvolutionKernel {
       const std::string& activation = attrs.activation.value();
       epilogue.activation = FindEltwise(activation);
       if (epilogue.activation == nullptr && !activation.empty()) {
-        return opwright::Status::Refused("has no activation ", activation);
+        return opwright::Status::Refused("does not support activation ", activation);
       }
       if (std::is_same_v<T, float>) epilogue.own_activation = FindOwnActivation(activation);
     }
@@ -348,7 +348,7 @@ struct ConvolutionKernel {
 
   opwright::Status PrepareEmpty(const ConvolutionShape& shape) {
     if constexpr (kSlots > kBias + 1) {
-      return opwright::Status::Refused("images or weights without elements");
+      return opwright::Status::Refused("does not support empty images or weights");
     }
     channels_ = shape.channels();
     inner_ = shape.inner();

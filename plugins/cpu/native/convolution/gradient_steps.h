@@ -53,7 +53,7 @@ struct GradientSteps {
         shape.AsPreferred(shape.out()), shape.strides(), shape.dilations(), shape.padding_begin(),
         shape.padding_end(), forward, UserScratchpad(), true);
     if (!description.get(true)) {
-      return opwright::Status::Refused("oneDNN has no gradient of this convolution's input");
+      return opwright::Status::Refused("oneDNN does not support this input gradient");
     }
     *weight = description.weights_desc();
     const dnnl::memory::desc grad = description.diff_src_desc();
@@ -74,7 +74,7 @@ struct GradientSteps {
         *weight_grad, bias, shape.AsPreferred(shape.out()), shape.strides(), shape.dilations(),
         shape.padding_begin(), shape.padding_end(), forward, UserScratchpad(), true);
     if (!description.get(true)) {
-      return opwright::Status::Refused("oneDNN has no gradient of this convolution's weight");
+      return opwright::Status::Refused("oneDNN does not support this weight gradient");
     }
     *weight_grad = description.diff_weights_desc();
     const dnnl::memory::desc x = description.src_desc();

@@ -232,7 +232,7 @@ class CastKernel {
     to_bytes_ = (to.bits + 7) / 8;
     route_ = FindRoute(from, to);
     if (route_.first == nullptr) {
-      return opwright::Status::Refused("no conversion of ", opwright::DtypeName(from), " to ",
+      return opwright::Status::Refused("does not convert ", opwright::DtypeName(from), " to ",
                                        opwright::DtypeName(to));
     }
     ctx.SetEstimate(

@@ -106,7 +106,7 @@ opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtyp
   for (size_t i = 0; i < n_links; ++i) {
     const NamedFunction* function = FindFunction(attrs.functions[i]);
     if (function == nullptr || function->select(dtype) == nullptr) {
-      return opwright::Status::Refused("no function ", attrs.functions[i], " of ",
+      return opwright::Status::Refused("does not support ", attrs.functions[i], " for ",
                                        opwright::DtypeName(dtype));
     }
     Link& link = links_.emplace_back();

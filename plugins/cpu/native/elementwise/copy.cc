@@ -90,7 +90,7 @@ class FillKernel {
     const DLDataType dtype = ctx.output(0).dtype();
     char item[kMaxItemBytes] = {};
     if (!MakeAnyItem(dtype, attrs.value, item)) {
-      return opwright::Status::Refused(opwright::DtypeName(dtype), " has no ", attrs.value);
+      return opwright::Status::Refused(opwright::DtypeName(dtype), " cannot hold ", attrs.value);
     }
     const int64_t item_bytes = (dtype.bits + 7) / 8;
     for (int64_t i = 0; i < kPattern; i += item_bytes) {

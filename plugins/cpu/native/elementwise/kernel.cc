@@ -52,7 +52,7 @@ opwright::Status MapKernel::PlanByName(opwright::PrepareContext& ctx, const Para
   const NamedFunction* function = FindFunction(ctx.op_type());
   const DLDataType dtype = WideDtype(ctx.input(slots[0]).dtype());
   if (function == nullptr || function->select(dtype) == nullptr) {
-    return opwright::Status::Refused("no loop for ", opwright::DtypeName(dtype));
+    return opwright::Status::Refused("does not support ", opwright::DtypeName(dtype));
   }
   const double ns = dtype.bits > 32 ? 2 * function->ns : function->ns;
   const Loop line_loop =
@@ -63,7 +63,7 @@ opwright::Status MapKernel::PlanByName(opwright::PrepareContext& ctx, const Para
 opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& plan) {
   const opwright::Meta out = ctx.output(0);
   if (plan.loop == nullptr) {
-    return opwright::Status::Refused("no loop for ", opwright::DtypeName(out.dtype()));
+    return opwright::Status::Refused("does not support ", opwright::DtypeName(out.dtype()));
   }
   loop_ = plan.loop;
   round_ = !plan.moves_bits && IsHalf(out.dtype());

@@ -207,10 +207,10 @@ struct FcKernel {
   opwright::Status PrepareOneDnn(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
     if (!std::is_floating_point_v<T>) {
       if (activation_ == Activation::kSoftmax) {
-        return opwright::Status::Refused("softmax in bfloat16 behind a product");
+        return opwright::Status::Refused("does not support softmax in bfloat16");
       }
       if (shape_.Multiplications() == 0) {
-        return opwright::Status::Refused("a product without elements in bfloat16");
+        return opwright::Status::Refused("does not support empty products in bfloat16");
       }
     }
     ProductRequest request;

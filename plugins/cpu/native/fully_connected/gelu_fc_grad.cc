@@ -30,7 +30,7 @@ struct GeluFcGradKernel {
   Status Prepare(opwright::PrepareContext& ctx, const GeluFcAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(layer_.Describe(ctx.input(1), ctx.input(2), attrs));
     if (layer_.m < kFewest)
-      return Status::Refused("is for at least ", kFewest, " rows, got ", layer_.m);
+      return Status::Refused("needs at least ", kFewest, " rows, got ", layer_.m);
     threads_ = ThreadsFor(layer_.m, layer_.n, layer_.k, ctx.n_threads());
     ctx.SetWorkspace(static_cast<uint64_t>(threads_ * PerThread()) * sizeof(float));
     ctx.SetEstimate(2 * EstimateProduct(layer_.m, layer_.n, layer_.k, sizeof(float), threads_) +

@@ -30,12 +30,12 @@ struct FcKernel {
     n_ = weight.dim(is_turned_ ? 0 : 1);
     m_ = n_ == 0 ? 0 : ctx.output(0).numel() / n_;
     if (k_ * n_ > kMostWeights || m_ > kMostRows) {
-      return Status::Refused("is for at most ", kMostRows, " rows and ", kMostWeights,
+      return Status::Refused("supports at most ", kMostRows, " rows and ", kMostWeights,
                              " weights, got ", m_, " and ", k_ * n_);
     }
     if (sizeof(T) == sizeof(float) && ctx.packable(1) && k_ * n_ >= kLeastPacked) {
-      return Status::Refused("is for weights that change or have less than ", kLeastPacked,
-                             " numbers, got ", k_ * n_);
+      return Status::Refused("supports constant weights of less than ", kLeastPacked,
+                             " elements, got ", k_ * n_);
     }
     threads_ = is_turned_ ? ThreadsFor(m_, k_, n_, ctx.n_threads())
                           : ThreadsFor(m_, n_, k_, ctx.n_threads());

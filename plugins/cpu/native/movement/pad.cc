@@ -26,11 +26,11 @@ opwright::Status ReadMode(const PadAttrs& attrs, BorderMode* mode) {
     const auto& widths = attrs.paddings;
     if (value != BorderMode::kConstant && !widths.empty() &&
         *std::min_element(widths.begin(), widths.end()) < 0) {
-      return opwright::Status::Refused("only a constant border crops by negative widths");
+      return opwright::Status::Refused("supports negative widths only for mode constant");
     }
     return opwright::Status::Ok();
   }
-  return opwright::Status::Refused("knows no mode ", attrs.mode);
+  return opwright::Status::Refused("does not support mode ", attrs.mode);
 }
 
 template <typename T>
@@ -97,7 +97,7 @@ struct PadKernel {
       if constexpr (std::is_same_v<T, bool>) {
         item = attrs.value != 0;
       } else {
-        if (!Holds<T>(attrs.value)) return opwright::Status::Refused("no such integer");
+        if (!Holds<T>(attrs.value)) return opwright::Status::Refused("value exceeds the dtype");
         item = PatternOf(static_cast<T>(attrs.value));
       }
     }

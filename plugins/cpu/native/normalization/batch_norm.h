@@ -106,7 +106,7 @@ struct Bounds {
     if (activation == "relu" || activation == "relu6") low = T(0);
     if (activation == "relu6") high = T(6);
     if (activation.empty() || low == T(0)) return opwright::Status::Ok();
-    return opwright::Status::Refused("has no activation ", activation);
+    return opwright::Status::Refused("does not support activation ", activation);
   }
   OPWRIGHT_CPU_INLINE T Cut(T value) const {
     const T above = value < low ? low : value;

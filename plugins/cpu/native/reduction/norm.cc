@@ -99,7 +99,7 @@ struct NormKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NormAttrs& attrs) {
     if (attrs.p != 1 && attrs.p != 2) {
-      return opwright::Status::Refused("a norm that is neither a sum of sizes nor of squares");
+      return opwright::Status::Refused("supports only p=1 and p=2, got p=", attrs.p);
     }
     const opwright::Shape shape = ctx.input(0).shape();
     n_ = ctx.output(0).numel();
