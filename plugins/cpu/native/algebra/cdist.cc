@@ -26,8 +26,7 @@ OPWRIGHT_CPU_CLONES void FillPanel(const T* y, int64_t count, int64_t k, T* pane
   }
 }
 
-// Computes a distance whose square overflows or underflows T: differences are first divided by the
-// greatest one.
+// Computes a distance whose square overflows or underflows T, scaled by the greatest difference.
 template <typename T>
 T ScaledDistance(const T* x, const T* y, int64_t k, int64_t y_step) {
   T most = 0, sum = 0, total = 0;

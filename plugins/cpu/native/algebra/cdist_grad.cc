@@ -1,5 +1,4 @@
-// The gradients of cdist. Like the distances, they are computed from differences, which are not
-// stored.
+// The gradients of cdist. Like distances, they are computed from differences, which are not stored.
 #include <algorithm>
 
 #include "algebra/attributes.h"

@@ -30,8 +30,7 @@ class Selection {
     for (int64_t i = 0; i < k_; ++i) heap_[i] = Ranked<T>{x[i * stride], i};
     std::make_heap(heap_, heap_ + k_, before);
     for (int64_t i = k_; i < n; ++i) {
-      // If this element equals an element of the heap, it ranks lower, because its position is
-      // later.
+      // If this element equals an element of the heap, it ranks lower, since its position is later.
       if (!IsAhead(x[i * stride], heap_[0].value, largest_)) continue;
       std::pop_heap(heap_, heap_ + k_, before);
       heap_[k_ - 1] = Ranked<T>{x[i * stride], i};

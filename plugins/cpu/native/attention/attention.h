@@ -23,7 +23,7 @@ constexpr int64_t kQueryBlock = 64;
 constexpr int64_t kKeyBlock = 384;
 
 // Queries that see fewer keys than this are processed in smaller blocks. Under a causal mask, a
-// block is multiplied by all keys that its last row sees, so half of the work near the diagonal is
+// block is multiplied by all keys that its last row sees, so half of the work at the diagonal is
 // wasted.
 constexpr int64_t kFewKeys = 128;
 constexpr int64_t kFewQueries = 16;
@@ -184,8 +184,8 @@ struct Rows {
   int64_t stride;
 };
 
-// Multiplies each row of `columns` elements by its factor; a factor of 0 sets the row to 0, even if
-// it contains NaN.
+// Multiplies each row of `columns` elements by its factor; a factor of 0 sets even NaN elements to
+// 0.
 template <typename T>
 void ScaleRows(const T* factor, int64_t rows, int64_t columns, Rows<T> x);
 

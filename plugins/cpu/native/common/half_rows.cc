@@ -36,8 +36,7 @@ void NarrowFloat16(const float* from, void* to, int64_t n) {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
-// The remainder of a row is also converted in a vector so that all elements are converted in the
-// same way.
+// The remainder of a row is also converted in a vector so that all elements are treated alike.
 OPWRIGHT_CPU_AVX2 void WidenFloat16Avx2(const void* from, float* to, int64_t n) {
   const auto* bits = static_cast<const uint16_t*>(from);
   int64_t i = 0;
@@ -125,8 +124,7 @@ HalfRows SelectFloat16() {
                                     {&WidenFloat16Avx512, &NarrowAvx512<RoundToFloat16>});
 }
 
-// With GCC's vector extensions, packing the upper halves of 32-bit integers takes twice as many
-// steps.
+// GCC's vector extensions take twice as many steps to pack the upper halves of 32-bit integers.
 HalfRows SelectBFloat16() {
   return ForThisProcessor<HalfRows>({&WidenBFloat16, &NarrowBFloat16},
                                     {&WidenBFloat16, &NarrowBFloat16},

@@ -36,8 +36,8 @@ class ConvolutionShape {
   // row of x that they read.
   ConvolutionShape OfRows(int64_t begin, int64_t end, int64_t* first) const;
 
-  // Returns whether there is nothing to convolve. The output then equals its bias, and nothing
-  // below is set.
+  // Returns whether there is nothing to convolve. The output is then the bias; nothing below is
+  // set.
   bool is_empty() const { return is_empty_; }
   int64_t channels() const { return channels_; }  // output channels
   // Returns the contiguous elements per channel; images are [..., channels, inner].

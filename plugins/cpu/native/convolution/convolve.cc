@@ -1,5 +1,4 @@
-// Convolution and transposed convolution through oneDNN, alone or fused with the operators that
-// follow it.
+// Convolution and transposed convolution through oneDNN, alone or fused with following operators.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -166,8 +165,7 @@ class ConvolutionPipeline {
     return opwright::Status::Ok();
   }
 
-  // If the convolution needs an image layout other than NCHW, its other operands get the same
-  // layout.
+  // If the convolution needs an image layout other than NCHW, its other operands get it, too.
   Description Describe(const ConvolutionShape& shape, const Epilogue& epilogue) const {
     constexpr auto kind = dnnl::prop_kind::forward_inference;
     constexpr auto algorithm =

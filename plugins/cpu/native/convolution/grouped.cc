@@ -70,8 +70,7 @@ void GroupedConvolution::Make(const opwright::Shape& x, const opwright::Shape& w
   const int64_t work = n_ * at_.out.pixels() * weight.numel();
   n_threads_ = static_cast<int32_t>(
       std::clamp<int64_t>(work / kGrain, 1, std::min<int64_t>(n_threads, n_ * n_units_)));
-  // If the number of images is not a multiple of the number of threads, the channels are divided
-  // too.
+  // If the number of images is not a multiple of the number of threads, channels are divided, too.
   const bool are_shared = n_ % n_threads_ != 0;
   units_at_once_ = are_shared ? (n_units_ + n_threads_ - 1) / n_threads_ : n_units_;
   MakeSweep(false, &forward_);

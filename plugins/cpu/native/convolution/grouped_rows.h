@@ -19,8 +19,7 @@ struct GroupedEpilogue {
   const float* residual = nullptr;  // has the output's layout
   enum class Activation : uint8_t { kNone, kRelu, kRelu6 } activation = Activation::kNone;
 
-  // Returns the operands with all per-channel pointers advanced to `channel`; the residual is
-  // unchanged.
+  // Returns the operands with bias, scale and shift advanced to `channel`, but the same residual.
   GroupedEpilogue From(int64_t channel) const {
     GroupedEpilogue moved = *this;
     if (moved.bias != nullptr) moved.bias += channel;
@@ -30,8 +29,7 @@ struct GroupedEpilogue {
   }
 };
 
-// One tap of a sweep. A sweep computes each position of `to` as a sum over taps of positions of
-// `from`.
+// One tap of a sweep, which computes each position of `to` as a sum over taps of `from`.
 struct GroupedTap {
   int64_t shift;  // column that the first position of a phase reads
   int64_t index;

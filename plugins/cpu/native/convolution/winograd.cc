@@ -9,8 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The size of the header in front of the packed weights, which records whether they are
-// untransformed.
+// The size of a header before the packed weights, which records whether they are untransformed.
 constexpr int64_t kHeadFloats = kLineFloats;
 
 int64_t CeilOf(int64_t n, int64_t by) { return (n + by - 1) / by; }

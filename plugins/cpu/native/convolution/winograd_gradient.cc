@@ -50,8 +50,7 @@ int64_t WinogradWeightGradient::PartFloats() const {
   return kTilePlaces * StepOf(shape_.filters, shape_.channels);
 }
 
-// The scratch memory holds zeros for pixels outside the image, and transformed images and output
-// gradients.
+// The scratch memory holds zeros for outside pixels, transformed images and transformed gradients.
 int64_t WinogradWeightGradient::ScratchFloats() const {
   return std::max(shape_.channels, share_filters_) +
          kTilePlaces * (StepOf(block_, shape_.channels) + StepOf(block_, share_filters_));

@@ -13,8 +13,7 @@ constexpr int64_t kTileLanes = 16;
 constexpr int kTilePlaces = 16;  // a tile has 4 x 4 pixels
 constexpr int kTaps = 9;
 
-// Pointers to the pixels of a tile, each with all channels; a pixel outside the image points to
-// zeros.
+// Pointers to the pixels of a tile, [.., channels]; a pixel outside the image points to zeros.
 struct TileSource {
   const float* pixels[kTilePlaces];
 };

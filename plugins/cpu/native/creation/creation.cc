@@ -1,5 +1,4 @@
-// constant, arange, linspace and eye, compiled without contraction so that every product is
-// rounded.
+// constant, arange, linspace and eye, compiled without contraction, so every product is rounded.
 #include <cstring>
 #include <optional>
 #include <type_traits>

@@ -45,8 +45,7 @@ struct Dropping {
         MoveNanoseconds(n_ * (10 + 2 * static_cast<int64_t>(sizeof(T))), ctx.n_threads()));
     return opwright::Status::Ok();
   }
-  // Returns a function whose arguments are random words and the range of elements that they apply
-  // to.
+  // Returns a function whose arguments are random words and their range of elements.
   auto Dropper(const opwright::RunContext& ctx) const {
     // For a probability of 1, the threshold is 2^32, which no word reaches.
     const bool any = threshold_ <= UINT32_MAX;

@@ -61,8 +61,7 @@ struct RoiAlignGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Each thread processes its own channels of all images, so gradients are added in the order of
-  // boxes.
+  // Each thread processes its own channels of all images, so gradients are added in box order.
   opwright::Status Run(const opwright::RunContext& ctx, const RoiAlignAttrs& attrs) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const T* rois = ctx.input(1).data<T>();

@@ -55,8 +55,7 @@ struct AxisTaps {
   }
 
  private:
-  // Samples are in increasing order, so a tap that already exists for a pixel is among the last
-  // three.
+  // Samples are in increasing order, so an existing tap of the pixel is among the last three taps.
   int64_t Add(int64_t begin, int64_t count, int64_t place, double share) {
     for (int64_t at = count - 1; at >= std::max(begin, count - 3); --at) {
       if (taps[at].place != place) continue;

@@ -98,8 +98,7 @@ struct RoiPoolGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Each thread processes its own channels of all images, so gradients are added in the order of
-  // boxes.
+  // Each thread processes its own channels of all images, so gradients are added in box order.
   opwright::Status Run(const opwright::RunContext& ctx, const RoiPoolAttrs&) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const ImageNumbers images(ctx.input(2));

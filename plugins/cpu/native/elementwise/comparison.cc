@@ -1,5 +1,4 @@
-// Comparisons and logical operators, which compute bool from two broadcast inputs of the same
-// dtype.
+// Comparisons and logical operators: two broadcast inputs of the same dtype yield bool.
 #include <opwright/functors.h>
 
 #include "common/attributes.h"
@@ -60,8 +59,7 @@ using LessOrdered = Less<Ordered<T>>;
 template <typename T>
 using LessEqualOrdered = LessEqual<Ordered<T>>;
 
-// The dtype of the result differs from the input dtype, so the result never shares memory with an
-// input.
+// The result differs from the inputs in its dtype, so it never shares their memory.
 template <uint32_t kFirst, uint32_t kSecond>
 struct PredicateKernel : MapKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

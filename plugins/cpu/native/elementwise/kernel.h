@@ -57,7 +57,7 @@ class MapKernel {
  private:
   using Inputs = std::array<const void*, kMaxInputs>;
 
-  // Omits the checks of ctx.input, which Plan has made and which take as long as a step on a few
+  // Omits the checks of ctx.input, which Plan has made; they take as long as a step on few
   // elements.
   static char* DataOf(const opwright::RunContext& ctx, uint32_t arg) {
     const DLTensor* tensor = ctx.frame()->args[arg];

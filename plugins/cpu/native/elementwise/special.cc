@@ -15,7 +15,7 @@ double LogGammaFar(double x) {
   return ::lgamma_r(x, &sign);
 }
 
-// Computes psi(x) = psi(1 - x) - pi cot(pi x). The argument of cot is reduced to its period around
+// Computes psi(x) = psi(1 - x) - pi cot(pi x), with the argument of cot reduced to a period around
 // 0.
 double DigammaFar(double x) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

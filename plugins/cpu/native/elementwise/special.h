@@ -68,8 +68,7 @@ OPWRIGHT_CPU_INLINE T LogGamma(T x) {
                           T(1.0 / 1188), T(-691.0 / 360360), T(1.0 / 156)};
   const T r = T(1) / x;
   const T tail = functors::detail::Polynomial(r * r, series) * r;
-  // The constant is (ln(2 pi) - 1) / 2. This form avoids a difference of infinities for an infinite
-  // x.
+  // The constant is (ln(2 pi) - 1) / 2. This form avoids a difference of infinities for infinite x.
   const T far = (x - T(0.5)) * (logarithm - T(1)) + (T(0.41893853320467274178) + tail);
   return is_near ? near + signed_logarithm : far;
 }

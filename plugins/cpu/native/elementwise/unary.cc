@@ -13,8 +13,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Integers wrap around, as in NumPy. They are negated as unsigned integers, whose wrapping is
-// defined.
+// Integers wrap around, as in NumPy. They are negated as unsigned, for which wrapping is defined.
 template <typename T>
 OPWRIGHT_CPU_INLINE T NegativeOf(T x) {
   if constexpr (std::is_floating_point_v<T>) {

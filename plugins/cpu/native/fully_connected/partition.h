@@ -22,8 +22,7 @@ constexpr int64_t kOwnedRows = 16;
 // The number of multiplications below which a second thread costs more than it saves.
 constexpr int64_t kLeastWork = int64_t{1} << 19;
 
-// The largest product that is computed here. oneDNN, which packs operands, is faster for larger
-// ones.
+// The largest product computed here. oneDNN, which packs operands, is faster for larger products.
 constexpr int64_t kMostWeights = int64_t{1} << 20;
 constexpr int64_t kMostRows = 512;
 
@@ -39,8 +38,7 @@ inline Part OwnedRows(int64_t k, int32_t thread, int32_t n_threads) {
   return PartOf(k, kOwnedRows, thread, n_threads);
 }
 
-// Estimates the duration of a product in ns, at 50 float32 multiply-adds or 30 bytes of weight per
-// ns.
+// Estimates the duration of a product in ns: 50 float32 multiply-adds or 30 weight bytes per ns.
 inline uint64_t EstimateProduct(int64_t m, int64_t n, int64_t k, int64_t item, int32_t threads) {
   const int64_t compute = m * n * k / (item == 4 ? 50 : 25);
   const int64_t memory = n * k * item / 30;

@@ -1,5 +1,4 @@
-// The products and sums of runs for each instruction set, among which `BestGemm` and `BestRunSums`
-// choose.
+// Products and sums of runs for each instruction set; `BestGemm` and `BestRunSums` select one.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
 

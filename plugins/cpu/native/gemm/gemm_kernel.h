@@ -165,8 +165,7 @@ void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
     Panel<T, kLanes, kRows, kVectors>(call, b, ldb, c, call.ldc);
     return;
   }
-  // A narrow last panel is computed in full vectors, a few rows at a time; only its columns are
-  // kept.
+  // A narrow last panel is computed in full vectors, a few rows at a time; its columns are kept.
   T narrow[kRows * kWidth];
   GemmCall<T> rows = call;
   rows.beta = T(0);
@@ -205,8 +204,7 @@ void AllPanels(const GemmCall<T>& call) {
   AnyPanel<T, kLanes, kRows, 1>(call, column, left);
 }
 
-// Terms and rows per block. A panel of b fits into the L1 cache, and a block of a into the L2
-// cache.
+// Terms and rows per block: a panel of b fits into the L1 cache, a block of a into the L2 cache.
 constexpr int64_t kDepth = 128;
 constexpr int64_t kHeight = 240;
 

@@ -28,8 +28,7 @@ class Counts {
   }
   uint64_t estimate_ns() const { return static_cast<uint64_t>(20 + (n_ + length_) / n_parts_); }
 
-  // Calls count(begin, end, counts), which must add the occurrences in elements [begin, end) to
-  // `counts`.
+  // Calls count(begin, end, counts), which must add the occurrences in [begin, end) to `counts`.
   template <typename Count>
   void Run(const Count& count, int64_t* workspace, int64_t* out) const {
     if (n_parts_ == 1) {

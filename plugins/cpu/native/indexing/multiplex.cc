@@ -8,8 +8,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Inputs index and x, a list of tensors. Each output row is copied from the tensor that the index
-// selects.
+// Inputs index and x, a list of tensors. Each output row is copied from the tensor selected by the
+// index.
 template <typename T>
 struct MultiplexKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

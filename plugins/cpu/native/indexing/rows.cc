@@ -64,8 +64,7 @@ OPWRIGHT_CPU_CLONES void AddRow(const T* row, T* out, int64_t n) {
   for (int64_t j = 0; j < n; ++j) out[j] += row[j];
 }
 
-// The share of one thread in every block: a range of columns of output rows [place_begin,
-// place_end).
+// The share of one thread in every block: some columns of output rows [place_begin, place_end).
 struct Share {
   int64_t place_begin;
   int64_t place_end;

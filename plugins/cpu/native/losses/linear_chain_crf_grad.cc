@@ -135,8 +135,7 @@ struct LinearChainCrfGradKernel {
     grad[tag] += derivative;
   }
 
-  // Computes the shares of the previous step, whose forward sums are alpha, from the shares of a
-  // step.
+  // Computes the shares of the previous step, whose forward sums are alpha, from a step's shares.
   void StepBack(const Call& c, const T* alpha, const T* share, T* before, T* pairs) const {
     const int64_t tags = shape_.tags;
     T* weights = pairs + tags * tags + 4 * tags;

@@ -150,8 +150,7 @@ struct LossGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-// Registers the kernels of an operator and its gradient, for a formula of one score or a pair of
-// scores.
+// Registers the kernels of an operator and its gradient for a formula of one score or of a pair.
 #define OPWRIGHT_CPU_REGISTER_LOSS(type, Name, Formula, has_pair)                          \
   namespace opwright_cpu {                                                                 \
   namespace {                                                                              \

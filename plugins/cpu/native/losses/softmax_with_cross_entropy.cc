@@ -1,5 +1,4 @@
-// softmax_with_cross_entropy and its gradient, along any axis, with class ids or distributions as
-// labels.
+// softmax_with_cross_entropy and its gradient, along any axis, for class ids or distributions.
 #include <opwright/functors.h>
 #include <algorithm>
 
@@ -162,8 +161,7 @@ struct SoftmaxLossGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Subtracts the gradient at the labeled class. Ignored lines are set to 0, even if softmax is
-  // NaN.
+  // Subtracts the gradient at the labeled class. Sets ignored lines to 0, even if softmax is NaN.
   void MarkClasses(const ClassIds& ids, const T* grad, int64_t ignore_index, int64_t begin,
                    int64_t end, T* x_grad) const {
     for (int64_t line = begin; line < end; ++line) {

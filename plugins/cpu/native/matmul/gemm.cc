@@ -26,8 +26,7 @@ void FloatGemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> 
                        b.row_stride, b.column_stride, c.data, c.row_stride, T(1), T(0), workspace});
 }
 
-// Sums wrap around as in NumPy. In C++ this is defined only for unsigned integers of at least 32
-// bits.
+// Sums wrap around as in NumPy; C++ defines this only for unsigned integers of at least 32 bits.
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -93,8 +92,7 @@ void Gemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b, Ma
           void* workspace) {
   if constexpr (std::is_floating_point_v<T>) {
     if (size.n == 1 && size.m > 1 && c.row_stride == 1) {
-      // A single column is computed as a row of the transposed product, whose elements are
-      // contiguous.
+      // A single column is computed as a row of the transposed product, which is contiguous.
       const GemmSize turned{1, size.m, size.k};
       FloatGemm<T>(turned, b.Transposed(), a.Transposed(), c.Transposed(),
                    static_cast<T*>(workspace));

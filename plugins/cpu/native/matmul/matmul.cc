@@ -22,8 +22,7 @@ bool HasAvx512() {
 }
 
 // Returns whether sums are so short that writing them dominates, with few columns or with rows at
-// power-of-two distances. Without AVX-512, oneDNN's loops then take 1.2 to 1.9 times as long as
-// ours.
+// power-of-two distances. Without AVX-512, oneDNN's loops then take 1.2 to 1.9 times as long.
 bool IsShortSum(const GemmSize& size) {
   constexpr int64_t kShortSum = 64, kFewColumns = 16, kAliasedColumns = 256;
   return size.k <= kShortSum && (size.n <= kFewColumns || size.n % kAliasedColumns == 0);

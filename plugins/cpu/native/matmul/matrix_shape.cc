@@ -75,8 +75,7 @@ void AddAxis(const StackAxis& axis, std::vector<StackAxis>* stack) {
   stack->push_back(axis);
 }
 
-// If the rows of many matrices with a common right factor are contiguous, merges them into one tall
-// matrix.
+// Merges many matrices with a common right factor into a tall matrix if their rows are contiguous.
 void JoinRows(MatrixShape* shape) {
   if (shape->stack.size() != 1 || shape->stack[0].y_stride != 0) return;
   const StackAxis axis = shape->stack[0];
@@ -87,8 +86,7 @@ void JoinRows(MatrixShape* shape) {
   shape->stack_size = 1;
 }
 
-// Splits `whole` into parts. Each part is a copy of `whole`, on which cut(&part, begin, length) is
-// called.
+// Splits `whole` into parts. Each part is a copy on which cut(&part, begin, length) is called.
 template <typename Cut>
 std::vector<MatrixPart> SplitLength(const MatrixPart& whole, int64_t length, int64_t step,
                                     int32_t n_parts, const Cut& cut) {

@@ -64,8 +64,7 @@ dnnl::matmul::primitive_desc Describe(const ProductRequest& request, const Matri
   return dnnl::matmul::primitive_desc(CpuEngine(), x, y, out, attr, allow_empty);
 }
 
-// Returns whether two parts of the same product have the same sizes; their strides are always
-// equal.
+// Returns whether two parts of a product have the same sizes; their strides are always equal.
 bool AreAlike(const MatrixShape& one, const MatrixShape& other) {
   return one.size.m == other.size.m && one.size.n == other.size.n &&
          std::equal(one.stack.begin(), one.stack.end(), other.stack.begin(), other.stack.end(),

@@ -20,9 +20,8 @@ constexpr int64_t kTurnedRows = 252;
 // Returns whether the columns of y fill complete panels.
 inline bool HasPanels(const MatrixShape& shape) { return shape.size.n % kPanelStep == 0; }
 
-// Returns whether our own loops are at least as fast as oneDNN on processors with AVX-512. In
-// measurements they take 0.8 to 1.0 of its time; with more columns up to 1.2, with very few up to
-// 1.5.
+// Returns whether our own loops are at least as fast as oneDNN on processors with AVX-512.
+// Measured, they take 0.8 to 1.0 of its time; with more columns up to 1.2, with very few up to 1.5.
 inline bool IsTurned(const MatrixShape& shape) {
   constexpr int64_t kFewestTerms = 512;
   const GemmSize& size = shape.size;

@@ -32,8 +32,7 @@ Box BoxOf(const Cut& cut, const std::vector<int64_t>& whole, const std::vector<i
   Box box;
   const std::vector<int64_t> compact = CompactStrides(whole);
   for (size_t i = 0; i < whole.size(); ++i) {
-    // If only one element is left, the step is unused, since it may be so large that its product
-    // overflows.
+    // If only one element is left, the step is unused, since its product might overflow.
     box.strides.push_back(shape[i] > 1 ? compact[i] * cut.step[i] * item : 0);
     box.offset += compact[i] * cut.start[i] * item;
   }

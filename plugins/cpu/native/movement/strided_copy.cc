@@ -286,8 +286,8 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     kernel_ = SelectReverseKernel(item_bytes_);
   } else {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
-    // Short rows that are copied as one item may overlap, since their distance may be less than
-    // their length.
+    // Short rows that are copied as one item may overlap if their distance is less than their
+    // length.
     const bool is_step = inner_.source > 0 && inner_.source <= kLongestStep * item_bytes_ &&
                          inner_.source % item_bytes_ == 0 && item_bytes_ <= 8 &&
                          inner_.length >= kLeastReversed;
@@ -346,8 +346,7 @@ void StridedCopy::Simplify() {
 
 void StridedCopy::SplitUnits() {
   if (is_tiled_) {
-    // If stores are streamed, a unit is one cache line wide, so few source rows are in use at a
-    // time.
+    // With streaming, a unit is one cache line wide, so few source rows are in use at a time.
     inner_piece_ = std::min(inner_.length, stream_ ? 64 / item_bytes_ : kTileItems);
     outer_piece_ = std::min(outer_.length, 4 * kTileItems);
   } else if (inner_.length * item_bytes_ >= kLongBytes) {

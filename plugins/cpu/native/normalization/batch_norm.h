@@ -85,8 +85,7 @@ class RowPieces {
   int64_t count_ = 0;
 };
 
-// Calls function(extent) for one channel after the other so that data is still cached when it is
-// reread.
+// Calls function(extent) for one channel after the other so that reread data is still cached.
 template <typename Function>
 void ForChannels(int32_t n_threads, const Lines& lines, const Function& function) {
   const int64_t grain = kElementGrain / std::max<int64_t>(lines.count(), 1) + 1;

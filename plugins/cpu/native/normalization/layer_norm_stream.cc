@@ -64,13 +64,11 @@ OPWRIGHT_CPU_INLINE void StreamRows(const T* x, const T* scale, const T* bias, i
   Row waiting(out, 0, Result{x, scale, bias, T(0), T(0)});
   for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
     const T* next = x + n;
-    // The mean is computed from differences to the first element so that it is exact if all
-    // elements are equal.
+    // The mean is computed from differences to the first element, so it is exact if all are equal.
     const T first = x[0];
     const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };
     const T mean = first + SumRow<T>(n, rest, next, &waiting) / count;
-    // A second pass over the cached row sums squared deviations, since E[x^2] - E[x]^2 would
-    // cancel.
+    // A second pass over the cached row sums squared deviations; E[x^2] - E[x]^2 would cancel.
     const auto square = [=](int64_t i) OPWRIGHT_CPU_TERM { return (x[i] - mean) * (x[i] - mean); };
     const T variance = SumRow<T>(n, square, next + n / 2, &waiting) / count;
     waiting.Finish();

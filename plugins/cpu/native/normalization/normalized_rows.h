@@ -48,8 +48,7 @@ OPWRIGHT_CPU_INLINE RowStatistics<T> StatisticsOf(const T* x, int64_t n, T epsil
   const T count = static_cast<T>(n);
   T mean = 0;
   if constexpr (kCentered) {
-    // The mean is computed from differences to the first element so that it is exact if all
-    // elements are equal.
+    // The mean is computed from differences to the first element, so it is exact if all are equal.
     const T first = x[0];
     const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };
     mean = first + SumOver<T>(n, rest) / count;

@@ -48,8 +48,7 @@ using OwnActivation = void (*)(float* numbers, int64_t n);
 // Returns NULL if oneDNN's function is as fast, or if no loop for the function exists.
 //
 // With AVX-512, oneDNN's fused silu takes twice as long as our loop, including the pass of the loop
-// over memory, and is less accurate. Its sigmoid, tanh and hard_swish are about as fast as our
-// loops.
+// over memory, and is less accurate. Its sigmoid, tanh and hard_swish are about as fast.
 OwnActivation FindOwnActivation(std::string_view op);
 
 // Returns the loop to use after our own products, or NULL if FindEltwise lacks the function.

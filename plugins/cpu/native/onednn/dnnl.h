@@ -10,8 +10,7 @@
 
 namespace opwright_cpu {
 
-// Throws std::runtime_error if the loader does not find the library, since opening it would fail
-// later.
+// Throws std::runtime_error if the loader does not find the library, so opening it would fail.
 void CheckDnnlExists();
 // Returns a function of the library. Throws std::runtime_error if the library cannot be opened or
 // has a different version, and std::bad_alloc if memory is insufficient.
@@ -36,8 +35,7 @@ Function FindOnce(std::atomic<Function>* function, const char* name) {
     return ::opwright_cpu::FindOnce(&function, #name);     \
   }())
 
-// All functions that our code calls through dnnl.hpp. The linker reports an error if one is missing
-// here.
+// All functions that our code calls through dnnl.hpp. The linker reports any that are missing here.
 #define dnnl_convolution_backward_data_primitive_desc_create \
   OPWRIGHT_CPU_DNNL(dnnl_convolution_backward_data_primitive_desc_create)
 #define dnnl_convolution_backward_weights_primitive_desc_create \

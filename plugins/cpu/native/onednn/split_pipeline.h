@@ -130,8 +130,7 @@ class SplitExecution {
   std::vector<PipelineExecution> executions_;
 };
 
-// Copies an array into a different layout, in parts along its first axis. It is immutable after
-// Make.
+// Copies an array to a different layout, in parts along its first axis. Immutable after Make.
 class LayoutChange {
  public:
   void Make(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int32_t n_threads) {

@@ -53,7 +53,8 @@ struct SparseUpdateKernel {
       firsts_.push_back(firsts_.back() + ctx.input(1, i).numel());
     }
     if (firsts_.back() > INT32_MAX) {
-      return opwright::Status::Refused("takes at most ", INT32_MAX, " lookups, got ", firsts_.back());
+      return opwright::Status::Refused("takes at most ", INT32_MAX, " lookups, got ",
+                                       firsts_.back());
     }
     const int64_t elements = firsts_.back() * size_;
     threads_ = static_cast<int32_t>(

@@ -48,8 +48,7 @@ struct Adamax {
   }
 };
 
-// Computes 1 - beta**step through expm1, since a subtraction would lose precision if beta is near
-// 1.
+// Computes 1 - beta**step with expm1; a subtraction would lose precision if beta is near 1.
 double RestOfPower(double beta, double step) {
   return beta > 0 ? -std::expm1(step * std::log(beta)) : 1;
 }

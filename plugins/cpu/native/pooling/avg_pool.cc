@@ -86,8 +86,7 @@ void OverRows(const opwright::RunContext& ctx, int64_t n_rows, int64_t row_work,
   });
 }
 
-// Sums first down, then across. This takes kernel height + kernel width additions instead of their
-// product.
+// Sums down, then across, in kernel height + kernel width additions instead of their product.
 template <typename T, typename Attrs>
 struct AveragePool {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }

@@ -1,5 +1,4 @@
-// The comparison of max pooling: the first of equal elements wins, and NaN is greater than every
-// number.
+// The comparison of max pooling: the first of equal elements wins, and NaN exceeds every number.
 #ifndef OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 #define OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 

@@ -14,8 +14,7 @@
 
 namespace opwright_cpu {
 
-// One window along one axis, which is every step-th element of [begin, end), with its count for a
-// mean.
+// One window along one axis: every step-th element of [begin, end), and the count for a mean.
 struct Window {
   int64_t begin;
   int64_t end;

@@ -167,8 +167,7 @@ struct LstmTrainGradKernel {
             ctx.has_input(kLengths)};
   }
 
-  // Runs the steps of a segment for a range of batch rows, forward to recompute the cells, then
-  // backward.
+  // Runs a segment for a range of batch rows, forward to recompute the cells, then backward.
   void RunRows(const Task& task) const {
     const Part steps = s_.StepsOf(task.part);
     if (steps.end == s_.steps) StartGrads(task);
@@ -204,8 +203,7 @@ struct LstmTrainGradKernel {
     return rows;
   }
 
-  // Returns the gates and the cell of the step before the segment, and the destination of its
-  // state.
+  // Returns gates and cell of the step before the segment, and the destination of its state.
   StepRows<T> RowsBefore(const Task& task) const {
     const int64_t first = task.rows.begin * s_.size;
     StepRows<T> rows = GatesOfStep(task, s_.StepsOf(task.part).begin - 1);

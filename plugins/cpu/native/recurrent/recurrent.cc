@@ -23,8 +23,7 @@ struct RecurrentKernel {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const RecurrentAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(MakeRecurrentShape(ctx, kHasCell, kHasGates, attrs, &s_));
     gemm_ = BestGemm<T>();
-    // Whether the states of a layer are joined into a copy; otherwise, the next layer reads them in
-    // place.
+    // Whether states are joined into a copy; otherwise, the next layer reads them in place.
     joins_ = s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || ctx.has_input(kLengths)));
     PackWeights(ctx);
     Arena<T> arena(nullptr);
@@ -34,8 +33,7 @@ struct RecurrentKernel {
     return opwright::Status::Ok();
   }
 
-  // Packs weight_ih, transposed, for the product over all steps, or weight_hh for the product of a
-  // step.
+  // Packs weight_ih, transposed, for the product over all steps, or weight_hh for each step.
   opwright::Status Pack(const opwright::RunContext& ctx, uint32_t arg,
                         const opwright::InputTensor& weight, void* packed) const {
     const T* data = weight.data<T>();

@@ -132,8 +132,7 @@ struct RecurrentGradKernel {
   // For few steps, packing takes longer than it saves.
   bool PacksWeights() const { return s_.steps >= 4; }
 
-  // Returns whether the input of a layer is a copy rather than x or the states of the previous
-  // layer.
+  // Whether the input of a layer is a copy rather than x or the states of the previous layer.
   bool CopiesSource() const {
     return s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || has_lengths_));
   }
@@ -233,8 +232,7 @@ struct RecurrentGradKernel {
     std::copy(grad + first, grad + last, ctx.output(slot).template data<T>() + i * each + first);
   }
 
-  // Adds the contribution of direction d to the input gradient of a layer; direction 0 initializes
-  // it.
+  // Adds the contribution of direction d to a layer's input gradient; direction 0 initializes it.
   void AddSourceGrad(const opwright::RunContext& ctx, int64_t layer, int64_t d, int64_t rows,
                      const Buffers& at, T* to) const {
     const auto i = static_cast<uint32_t>(layer * s_.directions + d);

@@ -75,8 +75,7 @@ struct WeightGrads {
     AddRows(part, rows(), columns, s.width(), sums);
   }
 
-  // Computes grad = kept * grad + part^T y, for `columns` columns of `part` and `rows` rows of
-  // both.
+  // Computes grad = kept * grad + part^T y for `columns` columns of `part` and `rows` rows.
   void Multiply(const T* part, int64_t columns, int64_t rows, const T* y, int64_t n, T kept,
                 T* grad) const {
     ParallelGemm<T>(gemm,

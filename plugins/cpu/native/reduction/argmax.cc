@@ -1,5 +1,4 @@
-// argmax and argmin along one axis. The first of equal elements wins, and NaN precedes every
-// number.
+// argmax and argmin along one axis. The first of equal elements wins; NaN precedes every number.
 #include <algorithm>
 
 #include "common/attributes.h"
@@ -26,8 +25,7 @@ OPWRIGHT_CPU_INLINE bool TakesPlaceOf(T x, T best) {
 }
 
 // A block whose extremum is not better than the best one so far cannot contain the first position.
-// Elements are prefetched beyond this block and line, so memory is not idle during a position
-// search.
+// Elements are prefetched beyond this line, so memory is not idle during a position search.
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
   constexpr int64_t kBlock = kBlockBytes / static_cast<int64_t>(sizeof(T));

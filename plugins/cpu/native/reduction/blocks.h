@@ -88,8 +88,7 @@ struct Prod {
   }
 };
 
-// The rule for any and all, which test whether any element or every element is nonzero. NaN is
-// nonzero.
+// The rule for any and all, which test whether any or all elements are nonzero. NaN is nonzero.
 template <bool kAll>
 struct Truth {
   template <typename In>

@@ -13,8 +13,7 @@ namespace opwright_cpu {
 class Broadcast {
  public:
   Broadcast() = default;
-  // Broadcasts to `dims` by repeating along the axes in `repeated`; item_bytes must be 1, 2, 4 or
-  // 8.
+  // Broadcasts to `dims` by repeating along axes in `repeated`; item_bytes must be 1, 2, 4 or 8.
   Broadcast(const std::vector<int64_t>& dims, const std::vector<bool>& repeated, size_t item_bytes);
 
   void Run(const void* x, void* out, int32_t n_threads) const;

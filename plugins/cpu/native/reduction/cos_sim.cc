@@ -12,8 +12,7 @@
 namespace opwright_cpu {
 namespace {
 
-// A pair of vectors, as their offsets and their line indices, which are also the indices of their
-// norms.
+// A pair of vectors: their offsets, and their line indices, which also index their norms.
 struct Pair {
   int64_t x, y;
   int64_t x_line, y_line;

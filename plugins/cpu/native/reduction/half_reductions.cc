@@ -70,7 +70,7 @@ using MinOfHalves = HalfReductionKernel<Extremum<float, false>, false, AxesAttrs
 template <typename>
 using SumLikeOfHalves = HalfReductionKernel<Sum<float>, false, opwright::NoAttrs>;
 
-// x_grad of sum and mean, which is out_grad repeated and, for mean, divided by the count. Slots: x,
+// x_grad of sum and mean: out_grad is repeated and, for mean, divided by the count. Slots: x,
 // out_grad.
 template <bool kMean>
 struct HalfSpreadKernel {

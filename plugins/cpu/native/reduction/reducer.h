@@ -1,5 +1,4 @@
-// Reduces any axes of an array in stages. Each stage reduces one run of adjacent axes, innermost
-// first.
+// Reduces any axes of an array in stages; each reduces one run of adjacent axes, innermost first.
 #ifndef OPWRIGHT_CPU_REDUCTION_REDUCER_H_
 #define OPWRIGHT_CPU_REDUCTION_REDUCER_H_
 
@@ -87,8 +86,7 @@ class Reducer {
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 
-// The type in which values of a type are summed. It is unsigned for signed integers, so wrapping is
-// defined.
+// The type in which values are summed, unsigned for signed integers, so wrapping is defined.
 template <typename T, bool = std::is_integral_v<T>>
 struct SumTypeOf {
   using Type = T;

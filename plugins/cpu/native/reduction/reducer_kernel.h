@@ -55,8 +55,7 @@ OPWRIGHT_CPU_INLINE void FoldStrip(const In* x, int64_t n_rows, int64_t stride, 
   }
 }
 
-// Computes results [begin, end) out of outer * inner results. Narrow rows are merged into wider
-// rows.
+// Computes results [begin, end) out of outer * inner results, and merges narrow rows.
 template <typename T, typename Rule, typename In>
 void ReduceColumns(const void* array, int64_t length, int64_t inner, int64_t begin, int64_t end,
                    void* results) {
@@ -103,8 +102,7 @@ Loops LoopsOf() {
   return {sizeof(In), &ReduceRows<T, Rule, In>, &ReduceColumns<T, Rule, In>};
 }
 
-// The rule that reduces the results of a rule, which is the rule itself unless it declares another
-// as Rest.
+// The rule that reduces the results of a rule: Rest if the rule declares it, or the rule itself.
 template <typename Rule, typename = void>
 struct RestOf {
   using Type = Rule;

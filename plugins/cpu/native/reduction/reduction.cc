@@ -104,8 +104,7 @@ using MaxKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, true>, fals
 template <typename T>
 using MinKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, false>, false>;
 
-// Signed and unsigned integers share kernels, since whether an element is 0 does not depend on the
-// sign.
+// Signed and unsigned integers share kernels, since their zeros have the same bits.
 template <typename T, bool kAll>
 using TruthKernel = ReductionKernel<uint8_t, Truth<kAll>, false, SumType<Readable<T>>>;
 template <typename T>
@@ -113,7 +112,7 @@ using AnyKernel = TruthKernel<T, false>;
 template <typename T>
 using AllKernel = TruthKernel<T, true>;
 
-// x_grad of sum and mean, which is out_grad repeated and, for mean, divided by the count. Slots: x,
+// x_grad of sum and mean: out_grad is repeated and, for mean, divided by the count. Slots: x,
 // out_grad.
 template <typename T, bool kMean>
 struct SpreadKernel {

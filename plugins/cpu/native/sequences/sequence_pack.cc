@@ -1,5 +1,4 @@
-// sequence_pack and sequence_unpack. Each moves elements in the same way as the gradient of the
-// other.
+// sequence_pack and sequence_unpack. Each moves elements like the gradient of the other.
 #include <cstring>
 
 #include "common/attributes.h"

@@ -8,8 +8,7 @@
 
 namespace opwright_cpu {
 
-// Size of the longest lines of StreamSoftmax, limited because three lines must fit into the L2
-// cache.
+// Size of the longest lines of StreamSoftmax; three such lines fit into the L2 cache.
 constexpr int64_t kStreamedLineBytes = int64_t{128} << 10;
 
 // The number of buffer elements for lines of length n.
