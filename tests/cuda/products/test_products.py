@@ -1,4 +1,4 @@
-"""Tests matrix products on a GPU with cuBLASLt and with the kernel of opwright.
+"""Tests matrix products on a GPU with cuBLASLt and with the kernel of opwright."""
 
 from __future__ import annotations
 
