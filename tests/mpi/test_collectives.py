@@ -83,7 +83,7 @@ def test_collectives_match_numpy(run, ranks: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_training_matches_one_process_with_the_whole_batch(run, ranks: int) -> None:
+def test_training_with_several_processes_matches_one_process(run, ranks: int) -> None:
     done = run('DEVICE = "cpu"\n' + TRAINING, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks

@@ -60,7 +60,7 @@ def train_to_the_end(command: list[str], folder: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.grid(8)
 @pytest.mark.parametrize("to", ["the launcher", "one of two"])
-def test_ctrl_c_stops_all_after_the_same_step_and_training_resumes_unaffected(
+def test_ctrl_c_stops_all_processes_after_the_same_step_and_training_can_be_resumed(
     tmp_path: Path, command, to: str
 ) -> None:
     script = tmp_path / "script.py"
@@ -88,7 +88,7 @@ def test_ctrl_c_stops_all_after_the_same_step_and_training_resumes_unaffected(
         np.testing.assert_array_equal(rest[name], value)
 
 
-def test_a_script_that_exits_normally_at_ctrl_c_counts_as_interrupted(
+def test_a_script_that_exits_normally_after_ctrl_c_counts_as_interrupted(
     tmp_path: Path, command
 ) -> None:
     script = tmp_path / "script.py"

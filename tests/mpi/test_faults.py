@@ -132,7 +132,7 @@ ow.ops.dist.all_reduce(X)
     assert "opwright-mpi: rank 1 was ended by SIGKILL: all are ended" in done.stderr
 
 
-def test_a_finalized_mpi_is_refused(run) -> None:
+def test_a_collective_after_mpi_finalize_raises(run) -> None:
     script = """
 import ctypes
 from opwright_mpi.library import find_library
@@ -148,7 +148,7 @@ except ow.errors.OpwrightError as error:
     assert done.stdout.count("MPI has been finalized in this process, and cannot be started") == 2
 
 
-def test_an_mpi_that_was_finalized_before_is_refused(run) -> None:
+def test_connecting_after_mpi_finalize_raises(run) -> None:
     script = """
 import ctypes
 import opwright_dist as dist

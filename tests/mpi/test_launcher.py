@@ -76,7 +76,7 @@ def test_an_unterminated_line_is_forwarded_in_chunks() -> None:
     assert lines.end() == b""
 
 
-def test_arguments_reach_the_script_and_modules_are_run(tmp_path: Path, command) -> None:
+def test_the_launcher_runs_modules_and_passes_arguments_to_scripts(tmp_path: Path, command) -> None:
     (tmp_path / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
     words = [*command(1)[:-2], "-n2", "-m", "train", "-n", "--epochs=3"]
     done = subprocess.run(
@@ -197,7 +197,7 @@ def test_scripts_without_collectives_run_independently(run) -> None:
         (["run", "-n", "4", "-m", "no.such"], "the module must be importable, got 'no.such'"),
     ],
 )
-def test_a_wrong_command_line_is_explained(
+def test_the_error_for_an_invalid_command_line_explains_the_fault(
     words: list[str],
     message: str,
     tmp_path: Path,
@@ -247,7 +247,7 @@ def test_a_rendezvous_connects_the_processes_of_another_launcher() -> None:
     assert outputs == [f"{rank} 2 [b'0', b'1'] False\n" for rank in range(2)]
 
 
-def test_a_launcher_runs_within_a_process_of_another_launcher(run, monkeypatch) -> None:
+def test_a_launcher_can_run_within_a_process_of_another_launcher(run, monkeypatch) -> None:
     outer = {"PMI_PORT": "127.0.0.1:1", "PMI_ID": "7", "PMI_RANK": "5", "PMI_SIZE": "9"}
     for name, value in {**outer, "PMIX_NAMESPACE": "outer", "PMIX_RANK": "5"}.items():
         monkeypatch.setenv(name, value)
@@ -255,7 +255,7 @@ def test_a_launcher_runs_within_a_process_of_another_launcher(run, monkeypatch) 
     assert sorted(done.stdout.splitlines()) == [f"[{r}] [0, 1]" for r in range(2)], done
 
 
-def test_a_script_that_starts_mpi_itself_is_connected(run) -> None:
+def test_a_script_can_initialize_mpi_itself(run) -> None:
     script = """
 import ctypes
 from opwright_mpi.library import find_library
@@ -270,7 +270,7 @@ print(dist.size(), dist.gather(b"%d" % dist.rank()))
     assert sorted(done.stdout.splitlines()) == [f"[{r}] 2 [b'0', b'1']" for r in range(2)], done
 
 
-def test_a_process_started_by_a_rank_is_not_a_member(run) -> None:
+def test_a_child_process_of_a_rank_is_refused_as_a_member(run) -> None:
     script = """
 import subprocess
 code = "import opwright_dist as dist; dist.rank()"
@@ -293,13 +293,13 @@ def run_by_mpiexec(tmp_path: Path, script: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_mpiexec_starts_the_processes_as_well(tmp_path: Path) -> None:
+def test_processes_can_be_started_by_mpiexec(tmp_path: Path) -> None:
     # A single write arrives complete even if Python does not buffer.
     done = run_by_mpiexec(tmp_path, "print(f'{r} {dist.size()}\\n', end='')\n")
     assert sorted(done.stdout.splitlines()) == ["0 2", "1 2"], done.stderr
 
 
-def test_with_mpiexec_a_failure_terminates_all_processes(tmp_path: Path) -> None:
+def test_a_failure_terminates_all_processes_started_by_mpiexec(tmp_path: Path) -> None:
     done = run_by_mpiexec(tmp_path, "if r == 1:\n    raise ValueError\ntime.sleep(1000)\n")
     assert done.returncode != 0
     assert "opwright-mpi: rank 1 failed: all are ended" in done.stderr

@@ -39,7 +39,7 @@ guard.__enter__()
 
 
 @pytest.mark.parametrize("ranks", [2, 1, 4])
-def test_rows_are_sent_to_the_processes_given_by_the_counts(run, ranks: int) -> None:
+def test_rows_are_exchanged_according_to_the_counts(run, ranks: int) -> None:
     done = run(CALLS + EXCHANGE, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
@@ -52,7 +52,9 @@ def test_training_of_a_sharded_table_matches_one_process(run, ranks: int) -> Non
     assert done.stdout.count("good") == ranks
 
 
-def test_optimizer_states_of_other_parameters_are_sharded_next_to_a_sharded_table(run) -> None:
+def test_optimizer_states_of_other_parameters_are_sharded_in_addition_to_a_sharded_table(
+    run,
+) -> None:
     script = TABLE.replace('data_parallel="world"', "data_parallel=SHARDED").replace(
         "check_placements()",
         """
@@ -133,7 +135,7 @@ except dist.DistError as error:
     assert done.stdout.count(rule) == 4, done.stdout + done.stderr
 
 
-def test_plain_collectives_send_the_same_rows(run) -> None:
+def test_results_are_the_same_if_rows_are_exchanged_by_plain_collectives(run) -> None:
     done = run(WITHOUT_KERNELS + CALLS + EXCHANGE, 3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 3
@@ -295,13 +297,13 @@ print("good")
 """
 
 
-def test_the_first_batch_may_determine_a_width(run) -> None:
+def test_the_first_batch_can_determine_the_width_of_a_layer(run) -> None:
     done = run(HEAD + GROUPS + WIDTHS, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
 
 
-def test_a_failure_of_one_process_in_several_groups_is_raised_by_all(run) -> None:
+def test_a_failure_of_one_process_is_raised_by_all_processes_of_several_groups(run) -> None:
     script = """
 calls = []
 dist.run_on_root(lambda: calls.append(r), ["data", "tensor"])

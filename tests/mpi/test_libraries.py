@@ -39,7 +39,7 @@ def intel_mpi() -> Path:
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("shared_memory", ["1", "0"])
-def test_sums_are_bitwise_identical_in_both_libraries(
+def test_sums_are_bitwise_identical_with_both_mpi_libraries(
     run, monkeypatch: pytest.MonkeyPatch, intel_mpi: Path, ranks: int, shared_memory: str
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_MPI_SHARED_MEMORY", shared_memory)

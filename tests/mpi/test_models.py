@@ -123,7 +123,7 @@ except ow.errors.OpwrightError as error:
     assert "rows=13" in done.stdout
 
 
-def test_a_custom_step_is_trained_and_resumed(run) -> None:
+def test_training_with_a_custom_step_can_be_resumed(run) -> None:
     script = """
 def make():
     with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
@@ -203,7 +203,7 @@ print("good")
 
 
 @pytest.mark.parametrize("ranks", [2, 1, 4])
-def test_batch_norm_uses_the_whole_batch(run, ranks: int) -> None:
+def test_batch_norm_uses_the_batch_of_all_processes(run, ranks: int) -> None:
     done = run(HEAD + NORMALIZATION, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
@@ -274,7 +274,7 @@ print("good")
     assert done.stdout.count("good") == 2
 
 
-def test_a_failed_save_is_reported_by_all(run) -> None:
+def test_a_failed_save_is_reported_by_all_processes(run) -> None:
     script = """
 model = build(True)
 model.initialize_parameters(x=ROWS, y=DATA["y"])

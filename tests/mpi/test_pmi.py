@@ -48,7 +48,7 @@ def join(server: PmiServer, rank: int) -> Client:
     return client
 
 
-def test_a_value_that_one_process_puts_is_visible_after_the_barrier(server: PmiServer) -> None:
+def test_a_value_is_visible_to_other_processes_after_the_barrier(server: PmiServer) -> None:
     first, second = join(server, 0), join(server, 1)
     assert first.ask("cmd=put kvsname=opwright key=a value=(1,2)=3") == [
         "cmd=put_result rc=0 msg=success"
@@ -77,7 +77,7 @@ def test_a_value_that_one_process_puts_is_visible_after_the_barrier(server: PmiS
         b"\n",
     ],
 )
-def test_a_message_that_is_not_pmi_closes_only_its_own_connection(
+def test_an_invalid_pmi_message_closes_only_its_own_connection(
     server: PmiServer, words: bytes
 ) -> None:
     other = join(server, 0)
@@ -89,7 +89,7 @@ def test_a_message_that_is_not_pmi_closes_only_its_own_connection(
     assert other.ask("cmd=get_appnum") == ["cmd=appnum appnum=0 rc=0"]
 
 
-def test_the_table_has_a_limit(server: PmiServer) -> None:
+def test_the_number_of_stored_values_is_limited(server: PmiServer) -> None:
     client = join(server, 0)
     with contextlib.suppress(ConnectionResetError, BrokenPipeError):
         for i in range(4000):
@@ -128,7 +128,7 @@ def test_processes_on_this_machine_inherit_their_connections() -> None:
         server.close()
 
 
-def test_a_process_without_a_connection_of_its_own_is_refused() -> None:
+def test_a_process_without_an_inherited_connection_is_refused() -> None:
     variables = {"OPWRIGHT_MPI_RANK": "0", "OPWRIGHT_MPI_RANKS": "2"}
     with pytest.raises(dist.DistError, match="rank 0 must inherit the connection that its launche"):
         prepare_connection(dict(variables))
@@ -155,7 +155,7 @@ def test_closing_the_server_closes_its_connections(server: PmiServer) -> None:
     server.close()
 
 
-def test_machines_are_listed_as_blocks_of_processes() -> None:
+def test_the_node_map_lists_machines_as_blocks_of_processes() -> None:
     assert map_nodes([0, 0, 1]) == "(vector,(0,1,2),(1,1,1))"
     assert map_nodes([0, 1, 0]) == "(vector,(0,1,1),(1,1,1),(0,1,1))"
 

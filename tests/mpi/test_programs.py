@@ -98,7 +98,7 @@ def test_each_difference_is_reported_on_all_ranks_and_the_next_program_runs(run)
             assert all(word in line for word in words), (call, line)
 
 
-def test_a_program_that_changes_later_is_compared_once_more(run) -> None:
+def test_a_program_that_changes_later_is_compared_again(run) -> None:
     script = """
 main, startup, loss = build()
 scope = initialize(startup)
@@ -118,7 +118,7 @@ report("after", step, x=ROWS)
     assert done.stdout.count("probability=0.75") == 2
 
 
-def test_networks_of_individual_operators_and_functions_are_compared(run) -> None:
+def test_networks_of_operator_lists_and_functions_are_compared(run) -> None:
     script = """
 kind = "relu" if r == 0 else "tanh"
 ops = [ow.Operator(kind, x="x", out="h"), ow.Operator("dist.all_reduce", x="h", out="out")]

@@ -63,7 +63,7 @@ def check(part, parallel):
 
 
 @pytest.mark.parametrize("ranks", [2, 1, 4])
-def test_dropout_matches_the_whole_batch(run, ranks: int) -> None:
+def test_dropout_with_several_processes_matches_one_process(run, ranks: int) -> None:
     script = """
 check(slice(r * 16 // n, (r + 1) * 16 // n), {})
 cut = [0, *(3 + 2 * k for k in range(n - 1)), 16]
@@ -75,7 +75,7 @@ print("good")
     assert done.stdout.count("good") == ranks
 
 
-def test_without_the_pass_each_process_draws_independently(run) -> None:
+def test_without_the_pass_each_process_draws_the_numbers_of_a_single_process(run) -> None:
     script = """
 part = slice(8 * r, 8 * r + 8)
 (together,), _ = train(X[part], {}, ["-dist_random"], steps=1)

@@ -71,11 +71,11 @@ def test_parameters_of_any_size_are_sharded_in_buckets_of_any_size(
     check(run, SIZES, ranks, head)
 
 
-def test_large_parameters_wait_for_slots(run) -> None:
+def test_parameters_larger_than_the_slots_are_trained_correctly(run) -> None:
     check(run, LARGE, 3)
 
 
-def test_each_process_stores_only_its_shard_of_the_states(run) -> None:
+def test_each_process_stores_only_its_shard_of_the_optimizer_states(run) -> None:
     script = """
 def held(shard):
     model = nn.Model(data_parallel=nn.DataParallel(shard_optimizer=shard))
@@ -127,7 +127,7 @@ def _values_of(said: str) -> list[float]:
         ((1, False), (3, True)),
     ],
 )
-def test_a_checkpoint_is_resumed_by_any_number_of_processes_with_or_without_shards(
+def test_a_checkpoint_can_be_resumed_with_any_number_of_processes_and_with_or_without_shards(
     run, tmp_path: Path, before: tuple[int, bool], after: tuple[int, bool]
 ) -> None:
     def step(action: str, ranks: int, shard: bool) -> list[float]:
@@ -143,7 +143,7 @@ def test_a_checkpoint_is_resumed_by_any_number_of_processes_with_or_without_shar
     np.testing.assert_allclose(resumed, whole, rtol=1e-3, atol=1e-4)
 
 
-def test_a_model_is_saved_unsharded_and_resumed_and_loaded_in_shards(run) -> None:
+def test_a_sharded_model_is_saved_unsharded_and_loaded_into_shards(run) -> None:
     script = """
 folder = Path(__file__).parent / "model"
 make = lambda: o.Adam(0.01)

@@ -92,7 +92,7 @@ print("good")
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("choice", ["1", "0"])
-def test_reductions_may_be_awaited_in_a_different_order_than_they_were_started(
+def test_reductions_can_be_awaited_in_any_order(
     run, monkeypatch: pytest.MonkeyPatch, ranks: int, choice: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, choice)
@@ -120,7 +120,9 @@ print("good")
     assert done.stdout.count("good") == 2
 
 
-def test_a_choice_that_is_neither_0_nor_1_is_refused(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_value_of_the_environment_variable_is_refused(
+    run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(VARIABLE, "off")
     done = run("import opwright_dist as dist; dist.rank()", 2)
     assert done.returncode != 0
@@ -182,7 +184,9 @@ except ow.errors.OpwrightError as error:
 """
 
 
-def test_a_rank_absent_from_a_large_reduction_is_reported_within_a_second_more(run) -> None:
+def test_a_rank_absent_from_a_large_reduction_is_reported_at_most_1_s_after_the_deadline(
+    run,
+) -> None:
     done = run(HANGING, 2, deadline=1.5)
     text = done.stdout + done.stderr
     assert done.returncode != 0
@@ -256,7 +260,7 @@ print("good")
 
 
 @pytest.mark.parametrize("choice", ["1", "0"])
-def test_a_reduction_is_split_only_if_other_operators_run_meanwhile(
+def test_a_reduction_is_split_only_if_other_operators_run_at_the_same_time(
     run, monkeypatch: pytest.MonkeyPatch, choice: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, choice)
@@ -294,7 +298,7 @@ print("good")
 
 
 @pytest.mark.parametrize(("ranks", "choice"), [(2, "1"), (3, "1"), (4, "1"), (3, "0")])
-def test_shards_of_any_size_arrive_by_every_transport(
+def test_collectives_of_any_size_are_correct_for_every_transport(
     run, monkeypatch: pytest.MonkeyPatch, ranks: int, choice: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, choice)

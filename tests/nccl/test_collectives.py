@@ -22,7 +22,7 @@ def test_16_bit_floats_are_summed_in_32_bits_and_nan_and_infinity_propagate(run)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=LONG)])
-def test_movements_match_numpy(run, ranks: int) -> None:
+def test_data_movement_collectives_match_numpy(run, ranks: int) -> None:
     # A single process does not run collectives, so there is nothing to record.
     head = VALUES.replace("    assert network.pl", "    assert n == 1 or network.pl")
     done = run(head + MOVEMENTS, ranks)
@@ -31,13 +31,13 @@ def test_movements_match_numpy(run, ranks: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=LONG), 3])
-def test_shards_follow_the_order_of_memory(run, ranks: int) -> None:
+def test_shards_match_ranges_of_the_flattened_array(run, ranks: int) -> None:
     done = run(VALUES + SHARDS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
 
 
-def test_rows_are_sent_to_the_processes_given_by_the_counts(run) -> None:
+def test_rows_are_exchanged_according_to_the_counts(run) -> None:
     done = run(VALUES + ROWS, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
@@ -50,7 +50,7 @@ def test_blocking_plans_give_the_same_results(run) -> None:
     assert done.stdout.count("good") == 2
 
 
-def test_a_single_process_may_run_the_kernels(run) -> None:
+def test_a_single_process_can_run_the_collective_kernels(run) -> None:
     done = run(ALONE, 1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("good\n")

@@ -61,7 +61,7 @@ tell(ow.Network(block).compile(feed=[x], fetch=[out], device="cuda"), x=X)
     assert done.stdout.count("operator 1 of block 0: tanh(x=x)") == 2
 
 
-def test_a_recorded_plan_that_differs_from_another_ranks_plan_is_reported(run) -> None:
+def test_a_recorded_plan_that_differs_from_the_plan_of_another_rank_is_reported(run) -> None:
     script = """
 known = compiled("all_reduce")
 for _ in range(3):
@@ -169,7 +169,7 @@ def test_a_rank_that_continues_after_the_others_have_exited_is_reported(run) -> 
     assert "opwright-nccl: rank 0 ended, and rank 1 did not within 1 s" in done.stderr
 
 
-def test_a_process_that_exits_without_an_announcement_has_failed(run) -> None:
+def test_a_process_that_exits_without_a_message_to_the_launcher_counts_as_failed(run) -> None:
     done = run(HEAD + "if r == 1:\n    os._exit(0)\n", 2)
     assert done.returncode == 1
     assert "before it had said goodbye to the others, as by os._exit" in done.stderr
@@ -240,7 +240,7 @@ print("good")
     assert done.stdout.count("good") == 2, done.stdout + done.stderr
 
 
-def test_ids_out_of_range_are_reported_and_the_others_continue(run) -> None:
+def test_ids_out_of_range_are_reported_and_later_calls_work(run) -> None:
     script = """
 network = ow.Network(
     [ow.Operator("dist.route_rows", ids="ids", rows="r", places="p", counts="c", size=11)]
@@ -257,6 +257,6 @@ print(call(ids=np.array([3, 4, 3]))[1].tolist())
     assert done.stdout.count("[1, 1]") == 2, done.stdout + done.stderr
 
 
-def test_nccl_has_no_kernel_for_values_on_the_host(run) -> None:
+def test_nccl_kernels_refuse_values_on_the_host(run) -> None:
     done = run(HEAD + "tell(ow.ops.dist.all_reduce, X)\n", 2)
     assert done.stdout.count("[cpu, int64]: every kernel refused") == 2, done.stdout + done.stderr

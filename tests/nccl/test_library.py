@@ -65,7 +65,7 @@ print(ask("try"))
 
 
 @real
-def test_a_single_process_engine_needs_no_gpu_before_a_collective() -> None:
+def test_an_engine_of_one_process_does_not_need_a_gpu_before_a_collective() -> None:
     code = """
 import opwright_dist as dist
 print(dist.rank(), dist.size(), dist.current_world().engine.describe(), dist.gather(b"a"))
@@ -77,7 +77,7 @@ print(dist.rank(), dist.size(), dist.current_world().engine.describe(), dist.gat
 
 
 @real
-def test_doctor_prints_the_version_and_why_no_self_test_ran() -> None:
+def test_doctor_prints_the_version_and_why_the_self_test_was_skipped() -> None:
     code = "from opwright_nccl.doctor import examine; print(*examine().facts.values())"
     done = run_alone(code)
     assert "NCCL 2." in done.stdout, done.stdout + done.stderr
@@ -110,7 +110,7 @@ def test_the_error_for_a_missing_library_names_the_wheel(monkeypatch: pytest.Mon
         library.find_library()
 
 
-def test_the_error_for_a_library_that_cannot_be_opened_has_a_reason(tmp_path: Path) -> None:
+def test_the_error_for_a_library_that_cannot_be_opened_states_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "libnccl.so.2"
     path.write_text("no library")
     code = "from opwright_nccl.library import open_library; open_library()"

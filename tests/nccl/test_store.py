@@ -65,7 +65,9 @@ def test_a_process_that_exits_is_reported_immediately(
     assert store.finalized == {2}
 
 
-def test_processes_that_have_finished_wait_for_each_other(connections: list[Connection]) -> None:
+def test_a_process_waits_until_others_have_been_told_about_an_absent_process(
+    connections: list[Connection],
+) -> None:
     first, second, _ = connections
     second.say_goodbye()
     _, missing, _ = first.gather(GOODBYE, 0, [0, 1], b"", 0.05)

@@ -27,7 +27,7 @@ LONG = pytest.mark.long("the other cases run the same code with fewer processes"
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=LONG), 2, pytest.param(4, marks=LONG)])
-def test_training_matches_one_process_with_the_whole_batch(run, ranks: int) -> None:
+def test_training_with_several_processes_matches_one_process(run, ranks: int) -> None:
     done = run(TRAINING, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
@@ -46,7 +46,7 @@ def test_training_with_dropout_matches_one_process(run) -> None:
     assert done.stdout.count("good") == 2
 
 
-def test_batch_norm_over_all_processes_with_16_bit_gradients(run) -> None:
+def test_batch_norm_over_all_processes_supports_16_bit_gradients(run) -> None:
     done = run(NARROW, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2

@@ -21,11 +21,11 @@ def test_a_group_has_its_members_in_the_order_given(two: Any) -> None:
     assert (dist.rank("reversed"), dist.rank()) == (0, 1)
 
 
-def test_a_process_outside_of_a_group_has_no_rank_in_it(two: dist.Engine) -> None:
+def test_the_rank_of_a_process_outside_a_group_is_minus_1(two: dist.Engine) -> None:
     assert dist.new_group("first", [0]).rank == -1
 
 
-def test_the_deadline_reaches_the_engine(two: Any) -> None:
+def test_set_deadline_sets_the_deadline_of_the_engine(two: Any) -> None:
     assert two.deadline_s == 5
     dist.set_deadline(0.5)
     assert two.deadline_s == 0.5
@@ -40,7 +40,9 @@ def test_the_deadline_reaches_the_engine(two: Any) -> None:
         ("far", [0, 2], r"ranks must be in \[0, 2\), got 2; there are 2 processes"),
     ],
 )
-def test_a_wrong_group_is_refused(two: dist.Engine, name: str, ranks: list[int], rule: str) -> None:
+def test_invalid_group_members_are_refused(
+    two: dist.Engine, name: str, ranks: list[int], rule: str
+) -> None:
     with pytest.raises(dist.DistError, match=rule):
         dist.new_group(name, ranks)
 

@@ -85,7 +85,7 @@ def plain_layers(x: ow.Variable) -> ow.Variable:
     return fc(fc(h, 6, activation="softmax", name="c"), 4, bias=False, name="d")
 
 
-def test_products_partitioned_separately_train_like_unsharded_products() -> None:
+def test_layers_that_are_partitioned_differently_train_like_unsharded_layers() -> None:
     losses, values = train(divided_layers, X, nn.optimizer.Adam(0.01))
     wanted_losses, wanted = train(plain_layers, X, nn.optimizer.Adam(0.01))
     assert values.keys() == wanted.keys()
@@ -161,7 +161,7 @@ def test_each_of_two_processes_has_one_part_and_its_optimizer_states(two: Any) -
         ),
     ],
 )
-def test_arguments_of_fc_that_do_not_fit_are_refused(
+def test_invalid_arguments_of_fc_are_refused(
     two: Any, arguments: dict[str, Any], message: str
 ) -> None:
     with ow.program_guard(ow.Program(), ow.Program()):
@@ -186,7 +186,7 @@ def test_a_width_that_cannot_be_divided_is_refused(two: Any) -> None:
         ({"padding_index": 11}, r"padding_index must be an int in \[-1, 10\], got 11"),
     ],
 )
-def test_arguments_of_embedding_that_do_not_fit_are_refused(
+def test_invalid_arguments_of_embedding_are_refused(
     arguments: dict[str, Any], message: str
 ) -> None:
     with ow.program_guard(ow.Program(), ow.Program()):
@@ -203,7 +203,7 @@ def test_an_unknown_group_is_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 11])
-def test_ids_without_a_row_are_refused(wrong: int) -> None:
+def test_ids_outside_the_table_are_refused(wrong: int) -> None:
     def layers(x: ow.Variable) -> ow.Variable:
         return dist.layers.embedding(x, [11, 4], name="e")
 
@@ -215,7 +215,9 @@ def test_ids_without_a_row_are_refused(wrong: int) -> None:
 
 @pytest.mark.parametrize("size", [11, 2**58])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_ids_are_routed_once_to_the_process_of_their_row(two: Any, size: int, dtype: str) -> None:
+def test_each_distinct_id_is_routed_once_to_the_process_that_has_its_row(
+    two: Any, size: int, dtype: str
+) -> None:
     ids = np.array([[3, 0, 3], [10, 2, 0], [5, 5, 4]], dtype)
     options = {"size": size, "padding_index": 2}
     rows, places, counts = ow.ops.dist.route_rows(ids, **options)
@@ -255,7 +257,7 @@ def test_a_scaled_loss_is_refused() -> None:
         build(divided_layers, ([None, 8], "float32"), nn.optimizer.Adam(0.1), None)
 
 
-def test_processes_of_a_partitioned_layer_have_no_separate_batches(two: Any) -> None:
+def test_processes_that_share_a_partitioned_layer_must_use_the_same_batch(two: Any) -> None:
     with pytest.raises(dist.DistError, match="must have the same part of 'a_w_param', got group"):
         build(divided_layers, ([None, 8], "float32"), nn.optimizer.Adam(0.1), "world")
     dist.new_groups("tensor", [[0, 1]])
@@ -267,7 +269,7 @@ def test_processes_of_a_partitioned_layer_have_no_separate_batches(two: Any) -> 
         build(layers, ([None, 8], "float32"), nn.optimizer.Adam(0.1), "world")
 
 
-def test_rows_of_a_table_of_another_group_are_not_averaged(two: Any) -> None:
+def test_averaging_sparse_gradients_of_a_table_of_another_group_is_refused(two: Any) -> None:
     dist.new_groups("alone", [[0], [1]])
 
     def layers(x: ow.Variable) -> ow.Variable:
@@ -315,14 +317,14 @@ def test_a_shared_parameter_is_partitioned_once(two: Any) -> None:
         ([[0, 1, 2]], r"ranks must be in \[0, 2\), got 2"),
     ],
 )
-def test_groups_that_do_not_divide_the_world_are_refused(
+def test_groups_that_do_not_partition_the_world_are_refused(
     two: Any, parts: list[list[int]], message: str
 ) -> None:
     with pytest.raises(dist.DistError, match=f"new_groups: .*{message}"):
         dist.new_groups("data", parts)
 
 
-def test_in_each_process_a_name_refers_to_its_own_group(two: Any) -> None:
+def test_a_group_name_refers_to_the_group_of_the_current_process(two: Any) -> None:
     group = dist.new_groups("data", [[0], [1]])
     assert (group.ranks, group.rank, dist.size("data")) == ((1,), 0, 1)
     assert two.added == [("data", (1,))]
@@ -345,7 +347,7 @@ def test_a_loaded_program_of_another_number_of_processes_is_refused(two: Any) ->
         )
 
 
-def test_values_of_a_wrong_shape_are_refused(two: Any) -> None:
+def test_values_with_the_wrong_shape_are_refused(two: Any) -> None:
     main, *_ = build(divided_layers, ([None, 8], "float32"), nn.optimizer.SGD(0.1), None)
     part = dist.shard_values(main, {"a_b_param": np.arange(12.0, dtype=np.float32)})
     np.testing.assert_array_equal(part["a_b_param"], np.arange(6, 12))
@@ -361,7 +363,7 @@ def test_without_opwright_nn_the_error_names_it(monkeypatch: pytest.MonkeyPatch)
         importlib.reload(layers)
 
 
-def test_names_may_replace_variables_while_a_model_is_built():
+def test_layers_of_a_model_accept_names_instead_of_variables():
     model = nn.Model()
     with model:
         dist.layers.fc(dist.layers.embedding("words", [50, 16]), 4, split="columns")

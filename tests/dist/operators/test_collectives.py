@@ -108,7 +108,7 @@ def test_the_gradient_of_a_collective_is_a_collective(name: str, gradient: str) 
 
 
 @pytest.mark.parametrize("reduce", ["max", "min", "mean"])
-def test_in_one_process_every_reduction_has_the_gradient_of_a_copy(reduce: str) -> None:
+def test_in_one_process_the_gradient_of_every_reduction_is_the_identity(reduce: str) -> None:
     network, x, out = collective("all_reduce", reduce=reduce)
     ((_, gradient),) = ow.append_backward([out], parameters=[x])
     (result,) = network.compile(feed=[x], fetch=[gradient])(x=np.ones((3, 4), np.float32))

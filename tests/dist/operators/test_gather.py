@@ -32,7 +32,7 @@ def test_bytes_and_numbers_keep_their_types(value: Any) -> None:
     assert repr(result) == repr(value)
 
 
-def test_integers_may_have_any_number_of_digits() -> None:
+def test_integers_of_any_size_can_be_gathered() -> None:
     assert dist.gather(10**5000) == [10**5000]
 
 
@@ -98,5 +98,5 @@ def test_arrays_of_objects_are_refused() -> None:
         dist.gather(np.array([{}]))
 
 
-def test_dir_lists_the_public_names_and_only_these() -> None:
+def test_dir_lists_exactly_the_public_names() -> None:
     assert dir(dist) == sorted(dist.__all__)

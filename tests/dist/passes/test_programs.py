@@ -73,7 +73,9 @@ def test_equal_programs_have_equal_entries_each_on_one_line() -> None:
         ({"change": add_parameter}, "parameter another of block 0: float32[2]"),
     ],
 )
-def test_each_difference_is_a_separate_entry(changes: dict[str, Any], first: str) -> None:
+def test_the_first_differing_entry_describes_the_difference(
+    changes: dict[str, Any], first: str
+) -> None:
     pairs = zip(list_entries(make_program(**changes)), list_entries(make_program()), strict=False)
     assert next(theirs for theirs, ours in pairs if theirs != ours).startswith(first)
 

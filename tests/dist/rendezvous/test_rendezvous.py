@@ -97,7 +97,7 @@ def test_a_wrong_token_is_refused(server: Echo) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 3, 999_999])
-def test_a_rank_joins_once_and_must_be_of_the_run(server: Echo, rank: int) -> None:
+def test_a_rank_can_join_only_once_and_must_belong_to_the_run(server: Echo, rank: int) -> None:
     with (
         connect(server, 0),
         pytest.raises(dist.DistError, match="a process of this rank has joined already"),
@@ -151,7 +151,7 @@ def test_a_line_beyond_the_limit_closes_its_connection(server: Echo) -> None:
         assert server.left == [0]
 
 
-def test_a_client_that_does_not_read_neither_blocks_others_nor_uses_memory(server: Echo) -> None:
+def test_a_client_that_does_not_read_does_not_block_others_or_use_memory(server: Echo) -> None:
     with connect(server, 0) as lazy, connect(server, 1) as other:
         lazy.setblocking(False)
         request = b"all 60000\n" * 1000

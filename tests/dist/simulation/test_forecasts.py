@@ -38,18 +38,18 @@ def second(seconds):
     return lambda start: Cost(0.0, seconds, "ring")
 
 
-def test_a_collective_that_ends_early_is_hidden():
+def test_a_collective_that_finishes_before_it_is_awaited_takes_no_time():
     line = play(STEP, second(1.5))
     assert (line.step_s, line.wait_s) == (3.0, 0.0)
 
 
-def test_a_collective_that_ends_late_is_awaited():
+def test_the_rest_of_a_collective_that_finishes_late_is_waiting_time():
     line = play(STEP, second(2.5))
     assert line.step_s == pytest.approx(3.5)
     assert line.wait_s == pytest.approx(0.5)
 
 
-def test_compute_time_of_the_process_is_never_hidden():
+def test_computation_of_collectives_on_the_process_is_never_hidden():
     assert play(STEP, second(1.5), overlap=0.0).step_s == pytest.approx(4.5)
 
 
@@ -61,7 +61,7 @@ def test_collectives_are_sent_sequentially():
     assert [(span.begin_s, span.end_s) for span in network] == [(0.0, 1.0), (1.0, 2.0)]
 
 
-def test_timelines_become_a_chrome_trace_with_a_process_for_each(tmp_path):
+def test_each_timeline_is_a_process_in_the_chrome_trace(tmp_path):
     target = tmp_path / "trace.json"
     write_trace(target, {"slow": play(STEP, second(2.5)), "quick": play(STEP, second(0.1))})
     events = json.loads(target.read_text())["traceEvents"]
@@ -97,11 +97,11 @@ def test_layers_must_be_nonnegative_numbers():
 @pytest.mark.parametrize(
     ("n", "mean"), [(1, 0.0), (2, 1 / math.sqrt(math.pi)), (10, 1.538753), (100, 2.507594)]
 )
-def test_the_mean_of_the_largest_of_many_matches_tables(n, mean):
+def test_the_expected_maximum_of_many_samples_matches_tables(n, mean):
     assert expected_maximum(n) == pytest.approx(mean, abs=2e-5)
 
 
-def test_the_other_processes_wait_for_the_slowest():
+def test_all_processes_wait_for_the_slowest_process():
     report = simulate(STEP, [1, 2], [FREE], spread=0.1)
     alone, two = report.forecasts
     assert alone.straggling_s == 0
@@ -119,7 +119,7 @@ def test_youngs_checkpoint_interval_is_nearly_optimal():
     assert reliability.useful_share(100) > share
 
 
-def test_without_failures_only_checkpoints_cost_time():
+def test_without_failures_only_checkpoints_take_time():
     assert Reliability().useful_share(4096) == 1
     assert Reliability(interval_s=90, checkpoint_s=10).useful_share(4096) == pytest.approx(0.9)
 
@@ -172,9 +172,7 @@ def test_a_simulation_out_of_range_is_refused(arguments, rule):
 @pytest.mark.parametrize(
     ("network", "images_per_s", "measured"), [("resnet101", 129, 0.90), ("vgg16", 154, 0.68)]
 )
-def test_published_measurements_are_predicted_within_thirty_per_cent(
-    network, images_per_s, measured
-):
+def test_published_measurements_are_predicted_within_30_percent(network, images_per_s, measured):
     spec = importlib.util.spec_from_file_location(
         "predict_scaling", ROOT / "examples" / "predict_scaling.py"
     )

@@ -10,7 +10,7 @@ from opwright_simulation import NETWORKS, Link, Network, fit_link, get_network
 ONE_MACHINE = Network("one", 8, Link(1e-6, 1e9), Link(1e-6, 1e9))
 
 
-def test_a_single_process_sends_nothing():
+def test_a_single_process_does_not_communicate():
     assert ONE_MACHINE.cost("all_reduce", 1000, 1).seconds == 0
 
 
@@ -36,7 +36,7 @@ def test_many_machines_use_hierarchical_collectives():
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_more_bytes_or_machines_never_take_less_time(name):
+def test_time_does_not_decrease_with_more_bytes_or_machines(name):
     network = NETWORKS[name]
     times = [network.cost("all_reduce", size, 64).seconds for size in (0, 1000, 10**6, 10**9)]
     assert times == sorted(times)
@@ -48,7 +48,7 @@ def test_a_barrier_transfers_no_bytes():
     assert ONE_MACHINE.cost("barrier", 10**9, 8).transfer_s == 0
 
 
-def test_processes_that_share_cores_alternate():
+def test_processes_that_share_cores_run_alternately():
     crowded = Network("crowded", 8, Link(1e-6, 1e9), Link(1e-6, 1e9), cores_per_node=2)
     assert crowded.crowding(2) == 1
     assert crowded.crowding(8) == 4

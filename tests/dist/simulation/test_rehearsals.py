@@ -101,7 +101,7 @@ def test_a_program_without_collectives_is_refused(before):
         rehearse(program, FEEDS, [loss], scope=scope)
 
 
-def test_real_plans_never_take_a_rehearsed_kernel(two):
+def test_plans_do_not_use_kernels_for_rehearsals(two):
     with ow.program_guard(ow.Program(), ow.Program()) as (program, _):
         out = ow.ops.dist.broadcast(layers.data("x", shape=[None, 6]))
     network = ow.Network(program.global_block())
@@ -142,7 +142,7 @@ def test_the_command_prints_a_row_for_each_network_and_number(saved, capsys):
     assert [row for row in rows if row[0] in {"nvlink", "ethernet"}] == expected
 
 
-def test_the_command_prints_plain_data_and_writes_traces(saved, tmp_path, capsys):
+def test_the_command_prints_json_and_writes_traces(saved, tmp_path, capsys):
     trace = tmp_path / "trace.json"
     more = ["--json", "--trace", str(trace), "--ranks", "16", "--mtbf-hours", "1000"]
     assert main(arguments(saved, *more)) == 0

@@ -78,7 +78,7 @@ def test_an_unknown_choice_is_refused() -> None:
         nn.Model(data_parallel="team")
 
 
-def test_rows_of_a_table_are_not_averaged() -> None:
+def test_averaging_sparse_gradients_of_a_table_is_refused() -> None:
     with ow.program_guard(ow.Program(), ow.Program()):
         rows = layers.embedding(layers.data("x", [None], "int64"), (10, 4), sparse=True)
         with pytest.raises(ProgramError, match="must be dense to be averaged.*sparse=False"):
@@ -92,7 +92,7 @@ def test_a_process_outside_the_group_is_refused(two: Any) -> None:
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_each_process_receives_its_part_of_each_batch(two: Any, shuffle: bool) -> None:
+def test_each_process_receives_its_shard_of_each_batch(two: Any, shuffle: bool) -> None:
     options: dict[str, Any] = {"epochs": 2, "seed": 3, "shuffle": shuffle}
     whole = list(nn.batches(DATA, 8, **options))
     shared = nn.batches(DATA, 8, shard="world", **options)
@@ -128,7 +128,7 @@ def samples() -> Any:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_loader_decodes_the_part_of_its_process(two: Any, workers: int) -> None:
+def test_a_loader_decodes_only_the_shard_of_its_process(two: Any, workers: int) -> None:
     items = list(range(11))
     whole = list(nn.load_batches(items, 4, map=double, seed=2))
     shared = nn.load_batches(items, 4, map=double, seed=2, shard="world", workers=workers)
@@ -137,7 +137,7 @@ def test_a_loader_decodes_the_part_of_its_process(two: Any, workers: int) -> Non
     np.testing.assert_array_equal(next(iter(shared.whole()))[0], whole[0][0])
 
 
-def test_a_stream_yields_the_samples_of_its_process(two: Any) -> None:
+def test_a_stream_yields_only_the_samples_of_its_process(two: Any) -> None:
     whole = list(nn.load_batches(samples, 4, samples=11, seed=2))
     shared = list(nn.load_batches(samples, 4, samples=11, seed=2, shard="world"))
     for (part,), (batch,) in zip(shared, whole, strict=True):
@@ -150,7 +150,7 @@ def test_batches_that_are_not_shared_are_refused_by_train(two: Any) -> None:
         nn.train(model, nn.batches(DATA, 8), epochs=1)
 
 
-def test_work_of_one_process_for_all_is_done_once(two: Any) -> None:
+def test_run_on_root_calls_the_function_only_on_the_root(two: Any) -> None:
     calls: list[str] = []
     dist.run_on_root(lambda: calls.append("root"), root=1)
     assert calls == ["root"]

@@ -55,7 +55,7 @@ def model_of(shard: bool) -> nn.Model:
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 1000, 1024])
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
-def test_equal_parts_cover_a_tensor_with_little_padding(n: int, size: int) -> None:
+def test_equal_shards_cover_a_tensor_with_little_padding(n: int, size: int) -> None:
     length = shard_length((n,), size)
     assert length % LINE == 0
     assert n <= length * size < n + LINE * size
@@ -101,7 +101,7 @@ def test_each_process_has_a_part_of_each_state(two: dist.Engine) -> None:
     assert shapes == {"moment1": part, "moment2": part, "accumulated": part, "beta1_power": (1,)}
 
 
-def test_states_follow_a_shape_that_becomes_known_later(two: dist.Engine) -> None:
+def test_state_shapes_are_updated_when_a_parameter_shape_becomes_known(two: dist.Engine) -> None:
     model, plain = model_of(True), model_of(False)
     state = model.program.global_block().var("fc_0_w_param_moment1")
     assert state.shape == (-1,)
@@ -125,7 +125,7 @@ def test_a_frozen_parameter_keeps_its_states(two: dist.Engine) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int64"])
 @pytest.mark.parametrize("shape", [(), (3,), (5, 7), (0, 4), (2, 16)])
-def test_a_part_is_a_range_of_elements_padded_with_zeros(
+def test_a_shard_is_a_range_of_elements_padded_with_zeros(
     two: dist.Engine, shape: tuple[int, ...], dtype: str
 ) -> None:
     block = ow.Program().global_block()
@@ -149,7 +149,7 @@ def test_in_one_process_a_reduced_and_gathered_tensor_is_unchanged() -> None:
     np.testing.assert_array_equal(joined, array)
 
 
-def test_values_of_states_are_split_and_other_values_are_not(two: dist.Engine) -> None:
+def test_only_values_of_sharded_states_are_split(two: dist.Engine) -> None:
     main, _ = build(True)
     whole = np.arange(42, dtype=np.float32).reshape(6, 7)
     given = {"fc_0_w_param": whole, "fc_0_w_param_moment1": whole, "unknown": whole}
@@ -197,7 +197,7 @@ def test_a_custom_optimizer_declares_whether_it_can_be_sharded(two: dist.Engine)
     build(True, lambda: Own(0.1))
 
 
-def test_a_custom_clip_without_support_for_parts_is_refused(two: dist.Engine) -> None:
+def test_a_custom_clip_that_does_not_support_shards_is_refused(two: dist.Engine) -> None:
     class Own(nn.clip.GradientClip):
         def append(self, pairs):  # type: ignore[no-untyped-def]
             return list(pairs)
@@ -222,7 +222,7 @@ def test_gathering_an_unsharded_variable_is_refused(two: dist.Engine) -> None:
             dist.gather_parameters(main.parameters()[:1])
 
 
-def test_a_sharded_program_is_rehearsed_like_an_unsharded_program(two: dist.Engine) -> None:
+def test_rehearsing_a_sharded_program_raises(two: dist.Engine) -> None:
     from opwright_simulation import rehearse
 
     main, _ = build(True)

@@ -40,7 +40,7 @@ def test_data_parallel_training_with_one_process_is_bitwise_identical() -> None:
     assert types.count("dist.all_reduce") == 4
 
 
-def test_the_last_layers_gradients_are_averaged_first() -> None:
+def test_gradients_of_the_last_layers_are_averaged_first() -> None:
     main, startup = ow.Program(), ow.Program()
     with ow.program_guard(main, startup):
         x = layers.data("x", [None, 8])
@@ -64,7 +64,7 @@ def test_a_startup_program_is_shared_once() -> None:
     assert len(shared) == len(set(shared)) == 2
 
 
-def test_a_wrong_choice_for_unequal_rows_is_refused() -> None:
+def test_an_invalid_value_of_unequal_rows_is_refused() -> None:
     with pytest.raises(dist.DistError, match=r"unequal_rows must be one of .*, got 'ignore'"):
         train(parallel=True, unequal_rows="ignore")
 
