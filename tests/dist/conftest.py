@@ -1,4 +1,4 @@
-"""A world of two unconnected processes, for tests without a connection."""
+"""Provides a world of two processes without a connection."""
 
 from __future__ import annotations
 

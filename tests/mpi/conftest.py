@@ -1,4 +1,4 @@
-"""Scripts that several processes run, connected by the MPI of the wheel."""
+"""Provides functions that run scripts in several processes connected by the MPI of the wheel."""
 
 from __future__ import annotations
 

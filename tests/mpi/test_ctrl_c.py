@@ -1,4 +1,4 @@
-"""After Ctrl-C in training, all processes stop after the same step, and everything is saved."""
+"""After Ctrl-C during training, all processes stop after the same step and save a checkpoint."""
 
 from __future__ import annotations
 

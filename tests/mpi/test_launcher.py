@@ -1,4 +1,4 @@
-"""``opwright-mpi run``: lines with ranks, processes that exit together, invalid command lines."""
+"""``opwright-mpi run`` labels lines with ranks, and terminates all processes together."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def run_by_mpiexec(tmp_path: Path, script: str) -> subprocess.CompletedProcess[s
 
 
 def test_processes_can_be_started_by_mpiexec(tmp_path: Path) -> None:
-    # A single write arrives complete even if Python does not buffer.
+    # A single write is not split, even if Python does not buffer output.
     done = run_by_mpiexec(tmp_path, "print(f'{r} {dist.size()}\\n', end='')\n")
     assert sorted(done.stdout.splitlines()) == ["0 2", "1 2"], done.stderr
 

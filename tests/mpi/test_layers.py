@@ -1,4 +1,4 @@
-"""Layers that are sharded among real processes match one process in values, training and files."""
+"""Values, training and files of layers sharded among real processes match one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of opwright-nn over real processes: trained, normalized, saved and resumed."""
+"""Models of opwright-nn can be trained, normalized, saved and resumed over real processes."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_training_continues_with_a_different_number_of_processes(run, tmp_path: 
         return done.stdout
 
     first = train(2, 1)
-    # 5 steps: after the third, and at the end of the epoch.
+    # Of 5 steps, checkpoints are saved after the third step and at the end of the epoch.
     assert "saves 2 " in first
     train(4, 2)
     last = train(1, 3)

@@ -1,4 +1,4 @@
-"""The PMI server: its replies, and its robustness against foreign connections."""
+"""The PMI server replies correctly and is robust against unauthorized connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright_mpi.pmi import PmiServer, map_nodes, prepare_connection
 
 
 class Client:
-    """A process that exchanges lines of PMI."""
+    """A client that exchanges PMI lines with the server."""
 
     def __init__(self, server: PmiServer, rank: int) -> None:
         variables = server.environment(rank)

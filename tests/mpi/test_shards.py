@@ -1,4 +1,4 @@
-"""ZeRO-1 over real processes: the results of data-parallel training, with less memory per rank."""
+"""ZeRO-1 over real processes matches data-parallel training with less memory per rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = 'DEVICE = "cpu"\n' + shard_scripts.HEAD
 
 
 def check(run, script: str, ranks: int, head: str = "") -> str:
-    """Run a script that prints good, and return its output."""
+    """Run a script that must print "good" on every rank; return its output."""
     done = run(head + HEAD + script + '\nprint("good")\n', ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks

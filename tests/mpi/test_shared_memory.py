@@ -1,4 +1,4 @@
-"""Reductions through shared memory equal reductions by messages bitwise, and free all memory."""
+"""Reductions through shared memory are bitwise identical to messages, and all memory is freed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ r, n = dist.rank(), dist.size()
 ops = ow.ops.dist
 dist.new_group("turned", range(n - 1, -1, -1))
 taken = hashlib.sha256()
-# Sizes around one slot of 256 KiB, and more than all slots of a process hold.
+# Sizes around one slot of 256 KiB, and a size beyond all slots of a process.
 for size in (1, 1000, 65_535, 65_536, 65_537, 3_000_001):
     x = np.random.default_rng(r).normal(size=size).astype(np.float32)
     for reduce in ("sum", "mean", "max", "min"):
@@ -276,8 +276,8 @@ import opwright_dist as dist
 
 r, n = dist.rank(), dist.size()
 ops = ow.ops.dist
-# Sizes: nothing, one element per process, around a part of a slot of 256 KiB, and more than all
-# slots hold.
+# Empty arrays, one element per process, sizes around a part of a slot of 256 KiB, and sizes beyond
+# all slots.
 for rows in (0, n, 4096 // n * n, 65_536 // n * n - n, 65_536 // n * n + n, 1_500_000 // n * n):
     for shape, axis in (((rows,), 0), ((2, rows), 1), ((rows, 1), 0)):
         draws = [np.random.default_rng(k).normal(size=shape).astype(np.float32) for k in range(n)]

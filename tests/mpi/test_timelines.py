@@ -1,4 +1,4 @@
-"""The example that draws the steps of all processes."""
+"""The example that draws a timeline of the steps of all processes works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// A plugin for test_bundles.cc: bundle.add on the CPU, out = x + y in float32, for equal shapes.
+// A plugin for test_bundles.cc with bundle.add on the CPU: out = x + y in float32, equal shapes.
 #include <cstdio>
 
 #include "opwright/abi.h"
@@ -39,7 +39,7 @@ int32_t Run(const ow_call* call) {
   return OW_OK;
 }
 
-// Refuses everything, like a kernel for a different processor.
+// Refuses all arguments, like a kernel for a different processor.
 int32_t Refuse(ow_prepare* prepare) {
   std::snprintf(prepare->message, prepare->message_bytes, "needs a better processor");
   return OW_UNSUPPORTED;
@@ -60,7 +60,7 @@ ow_kernel MakeKernel(const char* library, int32_t (*prepare)(ow_prepare*)) {
 
 }  // namespace
 
-// A function that each run of the kernel calls first, or NULL.
+// Sets a function that each run of the kernel calls first; NULL removes it.
 extern "C" __attribute__((visibility("default"))) void bundle_set_on_run(void (*function)()) {
   on_run = function;
 }

@@ -17,7 +17,7 @@ struct Test {
   void (*run)();
 };
 
-// The test files fill it in the order in which main calls them, without static constructors.
+// main lets each test file append its tests in order, so no static constructors are needed.
 using Tests = std::vector<Test>;
 
 [[noreturn]] inline void Fail(const char* file, int line, const std::string& text) {
@@ -35,7 +35,7 @@ using Tests = std::vector<Test>;
     check::Fail(__FILE__, __LINE__, opwright::Concat(#a " == " #b ", got ", (a), " and ", (b))); \
   }
 
-// Checks that the statement throws an Error of this kind whose message contains `part`.
+// Checks that the statement throws an Error of kind `error_kind` whose message contains `part`.
 #define CHECK_THROWS(statement, error_kind, part)                                          \
   do {                                                                                     \
     bool thrown = false;                                                                   \

@@ -24,7 +24,7 @@ int32_t Say(const ow_call* call, const char* text) {
   return OW_ERROR;
 }
 
-// out = x + y, float32
+// Computes out = x + y in float32.
 int32_t Add(const ow_call* call) {
   const float* x = Data<float>(call, 0);
   const float* y = Data<float>(call, 1);
@@ -34,7 +34,7 @@ int32_t Add(const ow_call* call) {
   return OW_OK;
 }
 
-// out = factor * x; the factor is read once, in prepare, from an attribute.
+// Computes out = factor * x; prepare reads the factor from an attribute.
 struct Scale {
   float factor;
 };
@@ -81,7 +81,7 @@ int32_t Refuse(ow_prepare* prepare) {
   return OW_REFUSED;
 }
 
-// Returns the positions of nonzero elements, int64; run determines the output's length.
+// Returns the positions of nonzero elements as int64; the output length is determined in run.
 int32_t Nonzero(const ow_call* call) {
   const float* x = Data<float>(call, 0);
   const int64_t count = Count(call->args[0]);
@@ -99,7 +99,7 @@ int32_t Nonzero(const ow_call* call) {
 // Declares a dynamic output but never resizes it.
 int32_t Lazy(const ow_call*) { return OW_OK; }
 
-// out = x + w, where the packed form of w is -w.
+// Computes out = x + w; the packed form of w is -w.
 int32_t PreparePacked(ow_prepare* prepare) {
   if ((prepare->arg_flags[1] & OW_ARG_PACKABLE) == 0) {
     std::snprintf(prepare->message, prepare->message_bytes, "w must be packable");
@@ -127,7 +127,7 @@ int32_t RunPacked(const ow_call* call) {
   return OW_OK;
 }
 
-// out = x + runs, where runs is the number of runs of the instance.
+// Computes out = x + runs, where runs is the number of previous runs of the instance.
 int32_t BindCopy(const ow_call*, void** bound) {
   *bound = new std::atomic<int>(0);
   return OW_OK;
@@ -143,7 +143,7 @@ int32_t RunCopy(const ow_call* call) {
   return OW_OK;
 }
 
-// out = x[0] < y[0], bool
+// Computes out = x[0] < y[0] as bool.
 int32_t Less(const ow_call* call) {
   Data<uint8_t>(call, 2)[0] = Data<float>(call, 0)[0] < Data<float>(call, 1)[0] ? 1 : 0;
   return OW_OK;
@@ -152,7 +152,7 @@ int32_t Less(const ow_call* call) {
 std::atomic<bool> waiting{false};
 std::atomic<bool> released{false};
 
-// Runs until another thread calls let_go; fails after a minute so that the test cannot hang.
+// Runs until another thread calls let_go; fails after a minute, so a test cannot hang.
 int32_t Wait(const ow_call* call) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   waiting = true;

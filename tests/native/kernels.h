@@ -1,4 +1,4 @@
-// Compiled kernels for tests, in the form in which a plugin provides them.
+// Compiled kernels for tests, with the interface of plugin kernels.
 #ifndef OPWRIGHT_TESTS_KERNELS_H_
 #define OPWRIGHT_TESTS_KERNELS_H_
 
@@ -8,7 +8,7 @@
 
 OW_TEST_EXPORT const ow_kernel* find_kernel(const char* name);
 
-// Whether the kernel "wait" is running, and the switch that ends it.
+// Return whether the kernel "wait" is running, and let it finish.
 OW_TEST_EXPORT int is_waiting();
 OW_TEST_EXPORT void let_go();
 

@@ -19,7 +19,7 @@ constexpr DLDataType kBool = {kDLBool, 8, 1};
 using opwright::Role;
 using opwright::Shape;
 
-// Prepares a kernel of kernels.cc for arguments of equal shape; `factor` is scale's attribute.
+// Prepares a kernel of kernels.cc for arguments of equal shape; `factor` is an attribute of scale.
 std::shared_ptr<opwright::Prepared> Prepare(const char* name, size_t n_inputs, size_t n_outputs,
                                             const Shape& shape, double factor = 1.0);
 
@@ -52,12 +52,12 @@ struct Outcome {
   std::vector<std::vector<float>> fetches;
 };
 
-// Runs a plan whose feeds and fetches are floats, as the Python layer does.
+// Runs a plan with float feeds and fetches in the same way as the Python layer.
 Outcome Run(const std::shared_ptr<const opwright::Plan>& plan,
             const std::shared_ptr<opwright::Scope>& scope, std::vector<std::vector<float>> feeds,
             const opwright::RunHooks* hooks = nullptr);
 
-// Runs a plan on an instance of the caller.
+// Runs the plan of an instance that the caller owns.
 Outcome RunOn(opwright::Instance* instance, const std::shared_ptr<opwright::Scope>& scope,
               std::vector<std::vector<float>> feeds, const opwright::RunHooks* hooks = nullptr);
 

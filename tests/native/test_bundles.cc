@@ -1,4 +1,4 @@
-// Bundles without Python: their results, and the safety of a process that opens arbitrary bytes.
+// Tests bundles without Python: their results, and that opening arbitrary bytes is safe.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using opwright::Session;
 constexpr int64_t kFloat = 2 | 32 << 8 | 1 << 16;
 constexpr int64_t kBool = 6 | 8 << 8 | 1 << 16;
 
-// Writes tokens as opwright.run.bundles.tokens does.
+// Writes tokens in the format of opwright.run.bundles.tokens.
 class Writer {
  public:
   Writer& Int(int64_t value) {
@@ -61,7 +61,7 @@ class Writer {
   }
 };
 
-// A float32 value [n, 2]; kind 0 is in the arena, kind 1 is an external.
+// Adds a float32 value [n, 2]; values of kind 0 are in the arena, values of kind 1 are external.
 void AddValue(Writer* plan, int64_t kind, int64_t index) {
   plan->Ints({2, kFloat, kind, index, 2}).Batch().Int(2);
 }
@@ -71,14 +71,15 @@ void AddSum(Writer* plan, int64_t x, int64_t y, int64_t out, bool only_better = 
   if (only_better) {
     plan->Ints({1, 0});
   } else {
-    plan->Ints({2, 0, 1});  // kernel 0, then 1
+    plan->Ints({2, 0, 1});  // first kernel 0, then kernel 1
   }
   plan->Ints({0, 0, 3, 2});  // threads of the process; 3 slots
   for (const int64_t value : {x, y, out}) plan->Ints({1, value, 0});
-  plan->Ints({0, 2'000'000});  // no attributes; an estimate in ns: a run polls after each
+  plan->Ints({0, 2'000'000});  // no attributes; a run polls after each kernel estimated at 2 ms
 }
 
-// out is x, doubled three times; the result is out + out if `flag` is true, otherwise out + x.
+// Returns plans in which out is x doubled three times; the result is out + out if `flag` is true,
+// otherwise out + x.
 std::string MakePlans(bool only_better) {
   Writer plans;
   plans.Int(4);
@@ -199,7 +200,8 @@ void ThreadsShareOneModel() {
   for (std::thread& thread : threads) thread.join();
 }
 
-// While it exists, calls a function at the begin of each kernel; an open bundle owns the library.
+// Until its destruction, calls a function at the beginning of each kernel. An open bundle owns the
+// library.
 struct OnRun {
   explicit OnRun(void (*function)()) { Set(function); }
   ~OnRun() { Set(nullptr); }
@@ -230,7 +232,7 @@ bool Has(const std::string& text, const char* part) { return text.find(part) != 
 Session* current = nullptr;
 std::atomic<int> n_kernels{0};
 
-// The canceling thread exits before the first kernel continues, so no other kernel may follow.
+// The canceling thread exits before the first kernel continues, so no second kernel may run.
 void CancelEndsARunAfterTheCurrentKernel() {
   const File file(Descriptor());
   Session session(file.Open());
@@ -301,7 +303,7 @@ void NothingGrowsOverManyOpens() {
   }
 }
 
-// Opens bytes as a bundle completely; damage must lead to an Error.
+// Opens bytes as a bundle and builds plans; returns false if an Error reports damage.
 bool Survives(const std::string& descriptor) {
   const File file(descriptor);
   try {
@@ -317,7 +319,7 @@ bool Survives(const std::string& descriptor) {
   }
 }
 
-// One to three bytes are changed, moved, repeated or cut off, with a matching checksum.
+// Changes, moves, repeats or cuts off one to three bytes, and updates the checksum.
 std::string Mutate(std::string bytes, std::mt19937* random) {
   const auto below = [random](size_t n) { return (*random)() % n; };
   for (size_t i = below(3) + 1; i > 0 && !bytes.empty(); --i) {

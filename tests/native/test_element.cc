@@ -1,4 +1,4 @@
-// Elements are unchanged by reading and writing, and numbers between two elements are rounded once.
+// Reading and writing an element does not change it, and other numbers are rounded once.
 #include <opwright/sdk/element.hpp>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-"""Conversion of 16-bit floats to numbers for computation, with only the SDK's header."""
+"""16-bit floats are converted for computation with only the SDK header."""
 
 from __future__ import annotations
 

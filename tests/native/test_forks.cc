@@ -1,4 +1,4 @@
-// Kernels prepared for several threads in a forked child, and a bind that fails.
+// Tests kernels prepared for several threads in a forked child, and a bind that fails.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ void Unbind(void*, void* bound) {
   delete static_cast<int32_t*>(bound);
 }
 
-// The thread count in the frame, which must equal the count in prepare and bind.
+// Writes the thread count of the call, which must equal the thread count in prepare and bind.
 int32_t Count(const ow_call* call) {
   const int32_t n = *static_cast<const int32_t*>(call->prepared);
   if (call->n_threads != n || *static_cast<const int32_t*>(call->bound) != n) return OW_ERROR;

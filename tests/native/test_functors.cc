@@ -154,7 +154,7 @@ void CheckAll() {
   Check("Sinh", 2.5, sweep, functors::Sinh<T>, [](Wide x) { return std::sinh(x); });
   Check("Cosh", 2.5, sweep, functors::Cosh<T>, [](Wide x) { return std::cosh(x); });
   CheckTrigonometry(sweep);
-  // In the tails, the rounding of the square dominates.
+  // In the tails, the rounding error of the square dominates.
   for (const double range : {1.0, 4.0, 15.0}) {
     std::vector<T> within;
     for (T x : sweep) {

@@ -1,4 +1,4 @@
-"""Compares functors.h, compiled like kernels, with the functions of long double."""
+"""Compares functors.h, compiled in the same way as kernels, with long double functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Plans that the device of tape.cc records and replays, from many threads.
+// Tests plans that the device of tape.cc records and replays in many threads.
 #include <thread>
 
 #include "plans.h"
@@ -23,7 +23,7 @@ const ow_plugin& TapePlugin() {
   return *plugin;
 }
 
-// On the tape: w = w + x.
+// Returns a plan that computes w = w + x on the tape.
 std::shared_ptr<const opwright::Plan> Accumulate(const std::shared_ptr<opwright::Device>& tape) {
   opwright::PlanBuilder builder(tape, "accumulate");
   builder.SetArena(64, nullptr);

@@ -1,4 +1,4 @@
-// The memory of the host: its alignment, its reuse, and the bound on freed memory.
+// Tests the alignment and reuse of host memory, and the bound on freed memory.
 #include <cstdint>
 #include <cstring>
 #include <set>

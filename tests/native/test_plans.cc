@@ -1,4 +1,4 @@
-// Plans without Python: steps, children, dynamic shapes, failures.
+// Tests steps, children, dynamic shapes and failures of plans without Python.
 #include "check.h"
 #include "plans.h"
 #include "tests.h"

@@ -1,4 +1,4 @@
-// The time and order in which objects that only plugins can free are freed.
+// Tests when and in which order objects that only plugins can free are freed.
 #include <functional>
 #include <mutex>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 using opwright::FreeRetired;
 
-// The calls of the device and its kernel, in order.
+// The functions of the device and its kernel that were called, in order.
 std::vector<std::string> calls;
 std::mutex device_lock;
 std::function<void()> inside_allocate;
@@ -33,7 +33,7 @@ int32_t LockingAllocate(void*, uint64_t bytes, void** handle, const ow_error*) {
 }
 
 void LockingFree(void*, void* handle) {
-  CHECK(device_lock.try_lock());  // it would wait forever
+  CHECK(device_lock.try_lock());  // lock() would wait forever
   Note("free");
   std::free(handle);
   device_lock.unlock();

@@ -1,4 +1,4 @@
-"""The native tests of the runtime, built and run under the sanitizers."""
+"""Builds the native tests of the runtime with sanitizers and runs them."""
 
 from __future__ import annotations
 

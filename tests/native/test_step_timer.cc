@@ -1,4 +1,4 @@
-// Instances with timed steps: their times, and that other instances are unaffected.
+// Tests the step times of instances with a timer, and that other instances are unaffected.
 #include "plans.h"
 #include "tests.h"
 

@@ -1,4 +1,4 @@
-// The threads that kernels share, and when they are not used.
+// Tests the thread team that kernels share, and the conditions under which it is not used.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ using opwright::HostThreads;
 using opwright::LoadWatch;
 using opwright::Team;
 
-// Counts how often each share of a job has run.
+// Counts how many times each share of a job has run.
 struct Counts {
   explicit Counts(int32_t n) : runs(static_cast<size_t>(n)) {}
 
@@ -40,7 +40,7 @@ struct Counts {
   std::vector<std::atomic<int32_t>> runs;
 };
 
-// Teams exist as long as the process, because their threads do.
+// Teams are never destroyed, because their threads run until the process exits.
 Team& NewTeam() { return *new Team; }
 
 void EveryShareRunsOnce() {
@@ -207,7 +207,7 @@ void JobsWakeThreadsOnceTheyHaveTakenAsLongAlone() {
 
 constexpr int64_t kMs = 1'000'000;
 
-// Runs jobs for some time, with a wait for another thread's share in each millisecond.
+// Simulates jobs of 1 ms with a wait of `waited_ns` for another thread, while sharing is allowed.
 int64_t RunJobs(LoadWatch* load, int64_t begin_ns, int64_t length_ns, int64_t waited_ns) {
   int64_t now_ns = begin_ns;
   for (; now_ns < begin_ns + length_ns && load->AllowsSharing(now_ns); now_ns += kMs) {
@@ -219,7 +219,7 @@ int64_t RunJobs(LoadWatch* load, int64_t begin_ns, int64_t length_ns, int64_t wa
 void ShortWaitsDoNotStopSharing() {
   LoadWatch load;
   CHECK_EQ(RunJobs(&load, 0, 1000 * kMs, kMs / 4), 1000 * kMs);
-  load.AfterJob(1003 * kMs, 50'000, 3 * kMs);  // an occasional longer wait
+  load.AfterJob(1003 * kMs, 50'000, 3 * kMs);  // a single longer wait
   CHECK_EQ(RunJobs(&load, 1003 * kMs, 1000 * kMs, kMs / 4), 2003 * kMs);
 }
 
@@ -261,7 +261,7 @@ void JobsAfterIdleTimeAreNotMeasured() {
   CHECK(!load.AllowsSharing(now_ns));
 }
 
-// Emulates OpenMP's parallel region.
+// Emulates a parallel region of OpenMP.
 void RegionOfThreads(void (*function)(void*), void* data, uint32_t n_threads, uint32_t) {
   std::vector<std::thread> threads;
   for (uint32_t i = 1; i < n_threads; ++i) threads.emplace_back(function, data);
@@ -269,10 +269,10 @@ void RegionOfThreads(void (*function)(void*), void* data, uint32_t n_threads, ui
   for (std::thread& thread : threads) thread.join();
 }
 
-// Case: OpenMP has no threads left.
+// Emulates a parallel region if OpenMP has no threads left.
 void RegionOfTheCaller(void (*function)(void*), void* data, uint32_t, uint32_t) { function(data); }
 
-// Case: OpenMP's thread arrives before the caller begins.
+// Emulates a parallel region whose other thread runs before the caller.
 void RegionOfAnother(void (*function)(void*), void* data, uint32_t, uint32_t) {
   std::thread(function, data).join();
   function(data);

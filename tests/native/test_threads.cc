@@ -1,4 +1,4 @@
-// Many threads on shared plans and scopes; intended for ThreadSanitizer, but valid without it.
+// Tests shared plans and scopes in many threads. Intended for ThreadSanitizer, valid without it.
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -60,7 +60,7 @@ void ScopesThatShareAParentReadOnly() {
   InThreads([&](int i) {
     const auto scope = std::make_shared<opwright::Scope>(root);
     for (int run = 0; run < kRuns; ++run) {
-      // Changes of structure in one scope make all other scopes repeat their lookups.
+      // Structural changes in one scope make all other scopes repeat their lookups.
       if (run % 16 == 0) plans::SetVariable(scope.get(), "own", 4, static_cast<float>(run));
       const auto outcome = plans::Run(plan, scope, {vector<float>(8, static_cast<float>(i))});
       CHECK_EQ(outcome.fetches[0][0], 5.0f + static_cast<float>(i));
@@ -183,7 +183,7 @@ void ChainsGrowInManyThreads() {
   });
 }
 
-// Hooks that check their own order: release and acquire alternate, with polls in between.
+// Hooks that check that release and acquire alternate, with polls in between.
 struct Lock {
   static std::atomic<int>& Held() {
     thread_local std::atomic<int> held{1};

@@ -1,4 +1,4 @@
-"""Scripts that several processes run, connected by the emulated or NVIDIA's NCCL."""
+"""Provides functions that run scripts in several processes connected by emulated or real NCCL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a script's "cuda" the emulated GPU, and compiles the kernels of all collectives at once.
+"""Makes the device "cuda" the emulated GPU, and compiles the kernels of all collectives together.
 
 Starting a compiler for each file is slow, and each process of a run would compile the same files.
 """
@@ -27,7 +27,7 @@ TRAVELS = {
 
 
 def list_expressions() -> list[str]:
-    """Return the instances that collectives need."""
+    """Return the kernel instances that collectives need."""
     listed = ["begin", "end", "fingerprint", "compare", "put_part"]
     for ctype, (number, key) in TRAVELS.items():
         codes = [(number, code) for code in ("Plain", "Weighted")]

@@ -22,7 +22,7 @@ LAUNCH = "import sys; from opwright_{engine}.launcher import main; sys.exit(main
 def run_script(
     path: Path, engine: str, ranks: int, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script in several processes that a launcher starts."""
+    """Run a script in several processes started by a launcher."""
     command = [sys.executable, "-c", LAUNCH.format(engine=engine), "run", "-n", str(ranks)]
     return subprocess.run(
         [*command, str(path)],
@@ -35,7 +35,7 @@ def run_script(
 
 
 def run_python(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a script on an emulated GPU in one process, which no launcher starts."""
+    """Run a script on an emulated GPU in one process without a launcher."""
     return subprocess.run(
         [sys.executable, "-c", EMULATED + script],
         env=os.environ | environment,

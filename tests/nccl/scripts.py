@@ -95,7 +95,7 @@ print("good")
 """
 
 EXACT = """
-# 2049 is between two float16 numbers; a sequential sum in 16 bits would lose the terms of 1.
+# float16 cannot represent 2049, so a sequential sum in 16 bits would lose the terms that are 1.
 own = np.array([2048 if r == 0 else 1], np.float16)
 same(ops.all_reduce(own), np.array([2048 + n - 1], np.float16))
 nan = np.array([np.nan if r == 1 else 5, -0.0, r, -np.inf, -r - 1.5], np.float32)
@@ -126,7 +126,7 @@ same(ops.broadcast(mine > 100, root=n - 1), all_parts[n - 1] > 100)
 same(ops.barrier(mine), mine)
 same(ops.all_reduce(np.zeros((0, 3), np.float32)), np.zeros((0, 3), np.float32))
 
-# Rows are weights only for a mean.
+# Rows are used as weights only for a mean.
 batch = np.ones((r + 2, 1), np.float32)
 weighted = {"rows": batch, "unequal_rows": "weight"}
 same(ops.all_reduce(mine, **weighted), total)
@@ -185,7 +185,7 @@ for shape in ((), (1,), (3, 5), (16 * n,), (16 * n + 1,), (70, 30), (0, 3), (20_
             out = ops.reduce_shard(draw[r], reduce="mean", **rows)
             np.testing.assert_allclose(out, parts_of(np.float32(mean))[r], rtol=1e-6)
 
-# Sums in 16 bits would lose the terms of 1.
+# Sums in 16 bits would lose the terms that are 1.
 own = np.full(40, 2048 if r == 0 else 1, np.float16)
 same(ops.reduce_shard(own), parts_of(np.full(40, 2048 + n - 1, np.float16))[r])
 print("good")

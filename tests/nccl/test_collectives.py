@@ -1,4 +1,4 @@
-"""Every collective over real processes on emulated GPUs, against NumPy."""
+"""Every collective over real processes on emulated GPUs matches NumPy."""
 
 from __future__ import annotations
 

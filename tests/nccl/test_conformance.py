@@ -1,4 +1,4 @@
-"""The conformance kit on the kernels of NCCL, for a single process on an emulated GPU."""
+"""Runs the conformance kit on the NCCL kernels, in a single process on an emulated GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If a process does not match, fails, exits or is missing, the rest report it and exit."""
+"""If a process differs, fails, exits or is absent, the other processes report it and exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts on real GPUs, with NVIDIA's NCCL; on_gpus.py runs them without pytest."""
+"""Runs the scripts on real GPUs with NVIDIA's NCCL; on_gpus.py runs them without pytest."""
 
 from __future__ import annotations
 

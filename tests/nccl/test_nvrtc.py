@@ -1,4 +1,4 @@
-"""NVRTC compiles the kernels around NCCL's calls for GPUs, whether or not there is one."""
+"""NVRTC compiles the kernels that run before and after NCCL calls, even without a GPU."""
 
 from __future__ import annotations
 

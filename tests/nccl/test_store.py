@@ -65,13 +65,13 @@ def test_a_process_that_exits_is_reported_immediately(
     assert store.finalized == {2}
 
 
-def test_a_process_waits_until_others_have_been_told_about_an_absent_process(
+def test_the_final_exchange_also_waits_for_processes_that_have_finished(
     connections: list[Connection],
 ) -> None:
     first, second, _ = connections
     second.say_goodbye()
     _, missing, _ = first.gather(GOODBYE, 0, [0, 1], b"", 0.05)
-    assert missing == [1]  # it waited for the process that had reported this
+    assert missing == [1]  # the exchange waited for rank 1, although rank 1 had said goodbye
 
 
 def test_strings_are_stored(connections: list[Connection]) -> None:

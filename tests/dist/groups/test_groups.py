@@ -1,4 +1,4 @@
-"""Worlds, groups, and their errors."""
+"""Tests worlds and groups, and errors for invalid groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitioned layers: with one process equal to opwright-nn's layers, and their refusals."""
+"""With one process, partitioned layers equal layers of opwright-nn; invalid arguments raise."""
 
 from __future__ import annotations
 
@@ -221,7 +221,8 @@ def test_each_distinct_id_is_routed_once_to_the_process_that_has_its_row(
     ids = np.array([[3, 0, 3], [10, 2, 0], [5, 5, 4]], dtype)
     options = {"size": size, "padding_index": 2}
     rows, places, counts = ow.ops.dist.route_rows(ids, **options)
-    # Even ids 0, 4 and 10 are rows 1, 3 and 6 of process 0, odd ones 3 and 5 rows 2 and 3 of 1.
+    # The even ids 0, 4 and 10 are rows 1, 3 and 6 of process 0; the odd ids 3 and 5 are rows 2 and
+    # 3 of process 1.
     np.testing.assert_array_equal(rows, [1, 3, 6, 2, 3, 0, 0, 0, 0])
     np.testing.assert_array_equal(counts, [3, 2])
     np.testing.assert_array_equal(places, [[3, 0, 3], [2, 5, 0], [4, 4, 1]])

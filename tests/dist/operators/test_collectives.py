@@ -1,4 +1,4 @@
-"""Collectives: shapes for several processes, and results for one."""
+"""Tests output shapes of collectives for several processes, and results for one process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def collective(name: str, **attrs: object) -> tuple[ow.Network, ow.Variable, ow.
 
 @contextmanager
 def world_of(engine: dist.Engine) -> Iterator[None]:
-    """Replace the world and the Context, since kernels are prepared for one world."""
+    """Replace the world and the Context, since prepared kernels belong to one world."""
     before = dist.set_world(dist.World(engine, deadline_s=5))
     try:
         with ow.context_guard(ow.Context.discover()):

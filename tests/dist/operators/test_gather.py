@@ -1,4 +1,4 @@
-"""gather: bytes, numbers and arrays survive a round trip, or an error names the difference."""
+"""gather returns bytes, numbers and arrays unchanged, or raises an error if their types differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dist.route_rows as its body matches the kernel, on a device without one."""
+"""The body of dist.route_rows, which is used on devices without a kernel, matches the kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 
 class Many(dist.SingleProcess):
-    """Simulates a number of processes without connections, which routing does not need."""
+    """Simulates `size` processes without connections, which routing does not need."""
 
     def __init__(self, size: int) -> None:
         self._size = size

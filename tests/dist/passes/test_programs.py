@@ -1,4 +1,4 @@
-"""Compared descriptions of programs: every difference except the rank is detected."""
+"""Comparing descriptions of programs detects every difference except the rank."""
 
 from __future__ import annotations
 

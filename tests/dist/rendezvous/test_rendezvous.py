@@ -19,7 +19,7 @@ WHO = "opwright-test"
 
 
 class Echo(Server):
-    """Answers ``say TEXT`` with the text, ``all N`` with N bytes, and counts its members."""
+    """A server that answers ``say TEXT`` with the text and ``all N`` with N bytes."""
 
     def __init__(self, size: int) -> None:
         self.left: list[int | None] = []
@@ -69,7 +69,7 @@ def ask(connection: socket.socket, text: bytes) -> bytes:
 
 
 def visit(server: Echo) -> socket.socket:
-    """Return a connection that has not sent anything."""
+    """Return a connection on which nothing has been sent."""
     host, _, port = server.address.rpartition(":")
     return socket.create_connection((host, int(port)), timeout=60)
 

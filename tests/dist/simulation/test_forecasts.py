@@ -1,4 +1,4 @@
-"""Predictions of a step: waiting, stragglers, failures, and the bottleneck."""
+"""Predictions of a step account for waiting, stragglers and failures, and name the bottleneck."""
 
 from __future__ import annotations
 

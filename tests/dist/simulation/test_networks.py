@@ -1,4 +1,4 @@
-"""The time of collectives on a network of given latencies and bandwidths."""
+"""Predicts the time of collectives on networks with given latencies and bandwidths."""
 
 from __future__ import annotations
 

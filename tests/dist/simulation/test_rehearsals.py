@@ -1,4 +1,4 @@
-"""A plan of one of many processes, run in isolation: its computation and communication."""
+"""A rehearsal runs the plan of one of many processes alone, to measure its computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models, optimizers and batches of opwright-nn that train with several processes."""
+"""Models, optimizers and batches of opwright-nn support training with several processes."""
 
 from __future__ import annotations
 

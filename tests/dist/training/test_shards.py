@@ -1,4 +1,4 @@
-"""Sharded optimizer states: programs, parts, and files."""
+"""Tests programs, shards and files of sharded optimizer states."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def build(
 
 
 def model_of(shard: bool) -> nn.Model:
-    """Return a model with an unknown width of its input."""
+    """Return a model whose input width is unknown."""
     model = nn.Model(data_parallel=nn.DataParallel(shard_optimizer=shard))
     error = model.fc_layer(model.fc_layer("x", 7), 1) - model.input("y")
     model.minimize(model.mean(error * error), nn.optimizer.Adam(0.01))

@@ -1,4 +1,4 @@
-"""Data-parallel training with one process: the same numbers and the same plan as without it."""
+"""Data-parallel training with one process has the same results and plan as plain training."""
 
 from __future__ import annotations
 
