@@ -1,4 +1,4 @@
-"""Wheels of all packages, and a virtual environment with only these."""
+"""Builds the wheels of all packages, and installs them in a virtual environment."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ROOT = Path(__file__).parents[2]
 
 
 class Environment:
-    """A virtual environment, used as by a user: with pip, scripts and commands, from `folder`.
+    """A virtual environment, used from `folder` as a user would: with pip, scripts and commands.
 
-    It uses the pip of this process's environment: copying and compiling pip would take longer than
+    It uses the pip of the test environment, since copying and compiling pip would take longer than
     everything else.
     """
 
@@ -43,7 +43,7 @@ class Environment:
     def _run(
         self, command: list[str], folder: Path, variables: Mapping[str, str] | None = None
     ) -> str:
-        # Also OPWRIGHT_ variables, such as the emulated GPU of other tests.
+        # OPWRIGHT_ variables are removed too, such as those for the emulated GPU of other tests.
         env = {
             name: value
             for name, value in os.environ.items()
@@ -68,18 +68,18 @@ class Environment:
         return self.run("python", "-W", "error", "-c", code)
 
     def install(self, *what: str | Path) -> None:
-        """Install the releases that the test environment has."""
+        """Install packages in the releases that the test environment has."""
         self._pip("install", "--no-compile", *what, **pinned(self.folder))
 
     def install_release(self, requirement: str, target: Path) -> None:
-        """Install one project into a folder, in any release that the requirement allows."""
+        """Install one project into a folder, in any release that meets the requirement."""
         self._pip("install", "--no-compile", "--no-deps", "--target", target, requirement)
 
     def uninstall(self, name: str) -> None:
         self._pip("uninstall", "--yes", name)
 
     def _pip(self, command: str, *words: str | Path, **variables: str) -> None:
-        # Build tools also come from there, as CMake is a download of 30 MB.
+        # Build tools are also found in the test environment, since CMake is a download of 30 MB.
         tools = (
             f"{self.bin}{os.pathsep}{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
         )
@@ -90,7 +90,7 @@ class Environment:
 
 
 def copy_sources(folder: Path) -> Path:
-    """Copy the files that git tracks or would add: a wheel must not need other files."""
+    """Copy the files that git tracks or would add, since wheels must not need other files."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in set(listed.stdout.splitlines()):
@@ -101,7 +101,7 @@ def copy_sources(folder: Path) -> Path:
 
 
 def build_wheel(package: Path, folder: Path) -> None:
-    """Build a wheel like pip without isolation, but without pip's overhead."""
+    """Build a wheel as pip does without isolation, but without the overhead of pip."""
     project = tomllib.loads((package / "pyproject.toml").read_text())
     backend = project["build-system"]["build-backend"]
     code = f"import {backend} as backend; backend.build_wheel({str(folder)!r})"
@@ -114,7 +114,7 @@ def build_wheel(package: Path, folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the files that git tracks."""
+    """Return a folder with copies of the files that git tracks."""
     return copy_sources(tmp_path_factory.mktemp("sources"))
 
 
@@ -152,6 +152,6 @@ def bare_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture(scope="session")
 def testing_environment(environment: Environment) -> Environment:
-    """As above, with pytest, for the tests that packages provide."""
+    """The same environment with pytest, for the tests that packages contain."""
     environment.install("pytest")
     return environment

@@ -1,4 +1,4 @@
-"""The example packages as users get them: the commands of their READMEs, with plain pip."""
+"""The example packages are installed with plain pip, as in their READMEs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def index(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy_example(name: str, folder: Path) -> Path:
-    """Copy an example like ``cp -r``, which leaves links unchanged."""
+    """Copy an example like ``cp -r``, which keeps symbolic links."""
     ignored = shutil.ignore_patterns("build", "__pycache__")
     return Path(shutil.copytree(EXAMPLES / name, folder / name, symlinks=True, ignore=ignored))
 
@@ -59,7 +59,7 @@ def example(
 def test_the_copied_folder_of_a_device_can_be_installed(
     environment: Any, index: Path, tmp_path: Path
 ) -> None:
-    """pyopencl is absent, which it reports at first use."""
+    """pyopencl is absent, which the package reports only at first use."""
     source = copy_example("opwright-opencl", tmp_path)
     environment.install("--no-index", "--find-links", index, "--no-deps", source)
     assert "opwright-opencl 1.0" in environment.run("opwright", "plugins")
@@ -69,12 +69,12 @@ def test_the_copied_folder_of_a_device_can_be_installed(
 def test_an_installed_example_is_found_and_passes_its_checks(
     example: Path, environment: Any
 ) -> None:
-    """Without opwright-cuda's own requirements and without a GPU."""
+    """The requirements of opwright-cuda and a GPU are absent."""
     assert example.name in environment.run("opwright", "plugins")
     assert environment.run("opwright", "doctor").endswith("\nno problem found\n")
 
 
-def test_the_commands_of_an_examples_readme_print_the_output_on_the_page(
+def test_the_commands_in_the_readme_of_an_example_print_the_output_shown_there(
     example: Path, environment: Any
 ) -> None:
     page = example / "README.md"
@@ -87,5 +87,5 @@ def test_the_commands_of_an_examples_readme_print_the_output_on_the_page(
         check_output(page, command, expected, printed)
 
 
-def test_the_tests_of_an_example_pass(example: Path, environment: Any) -> None:
+def test_the_tests_in_an_example_pass(example: Path, environment: Any) -> None:
     environment.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", example / "tests")

@@ -1,4 +1,4 @@
-"""The tarball of `make tarball` and the wheel libopwright run bundles from an empty folder."""
+"""The output of `make tarball` and the wheel libopwright run bundles without other files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture(scope="module")
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder that the tarball unpacks."""
+    """Return the folder into which the tarball is unpacked."""
     folder = tmp_path_factory.mktemp("tarball")
     packages = [ROOT / "core" / "libopwright", ROOT / "plugins" / "cpu"]
     run(sys.executable, ROOT / ".ci" / "make_tarball.py", folder, *packages)
@@ -99,7 +99,7 @@ def test_the_tarball_is_self_contained(
 ) -> None:
     program = compile_serve(tarball, tmp_path)
     assert serve(program, written) == written[1]
-    # It is still found after the complete folder was moved.
+    # The library is still found after the folder was moved.
     moved = tmp_path / "moved"
     moved.symlink_to(tarball)
     assert serve(compile_serve(moved, tmp_path), written) == written[1]

@@ -1,4 +1,4 @@
-"""Messages with the oldest supported and with the pinned protobuf."""
+"""The oldest supported release of protobuf and the pinned one exchange messages."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def oldest_release() -> str:
     return str(bound).split(",")[0].removeprefix("protobuf>=")
 
 
-def test_oldest_and_pinned_protobuf_read_each_others_messages(
+def test_the_oldest_and_the_pinned_protobuf_can_read_messages_of_the_other(
     environment: Any, tmp_path: Path
 ) -> None:
-    """The environment has the pinned one, which is the newest in the runs of each night; the oldest
-    is in a folder that Python searches first.
+    """The environment has the pinned release, which is the newest in nightly runs. The oldest
+    release is in a folder that Python searches first.
     """
     oldest, pinned = {"PYTHONPATH": str(tmp_path / "oldest")}, {}
     environment.install_release(f"protobuf=={oldest_release()}.*", tmp_path / "oldest")

@@ -1,4 +1,4 @@
-"""Completion: `dir` of a package returns its public names."""
+"""`dir` of a package returns its public names, which editors complete."""
 
 from __future__ import annotations
 

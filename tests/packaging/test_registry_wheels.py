@@ -1,4 +1,4 @@
-"""Wheels of `make wheels`: a registry accepts them, and they do not need opwright's other files."""
+"""A registry accepts the wheels of `make wheels`, and they do not need the repository."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def list_libraries(wheel: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def list_requirements(wheel: Path) -> list[str]:
-    """Return the requirements of a wheel, without its extras'."""
+    """Return the requirements of a wheel, without those of its extras."""
     with zipfile.ZipFile(wheel) as opened:
         [name] = [name for name in opened.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = Parser().parsestr(opened.read(name).decode())
@@ -69,7 +69,7 @@ def test_the_tag_of_every_wheel_is_accepted_by_a_registry(wheelhouse: Path) -> N
         assert all(re.fullmatch(known, name) for name in platforms), wheel
 
 
-def test_the_core_has_a_wheel_for_each_python_and_a_plugin_one_for_all(wheelhouse: Path) -> None:
+def test_the_core_has_a_wheel_per_python_and_plugins_have_one_for_all(wheelhouse: Path) -> None:
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert find_tag(wheelhouse, "opwright").startswith(f"{python}-{python}-manylinux_")
     for name in ("opwright_cpu", "opwright_cuda"):
@@ -79,10 +79,10 @@ def test_the_core_has_a_wheel_for_each_python_and_a_plugin_one_for_all(wheelhous
 
 
 @pytest.mark.parametrize("name", NATIVE)
-def test_no_library_needs_a_newer_c_library_than_its_tag_states(
+def test_libraries_do_not_need_a_newer_c_library_than_their_tag_states(
     wheelhouse: Path, name: str
 ) -> None:
-    """Read from the names of the versions that a dynamic linker would look for."""
+    """The symbol versions that the dynamic linker would search for show the required release."""
     [tag] = re.findall(r"manylinux_2_(\d+)_", find_tag(wheelhouse, name))
     [wheel] = wheelhouse.glob(f"{name}-*.whl")
     libraries = dict(list_libraries(wheel))
@@ -93,7 +93,7 @@ def test_no_library_needs_a_newer_c_library_than_its_tag_states(
         assert max(needed) <= int(tag), library
 
 
-def test_onednn_is_required_and_not_contained(wheelhouse: Path) -> None:
+def test_the_cpu_wheel_requires_onednn_and_does_not_contain_it(wheelhouse: Path) -> None:
     [wheel] = wheelhouse.glob("opwright_cpu-*.whl")
     libraries = dict(list_libraries(wheel))
     assert all(name.startswith("opwright_cpu/") for name in libraries)
@@ -105,7 +105,7 @@ def test_onednn_is_required_and_not_contained(wheelhouse: Path) -> None:
 def test_an_empty_environment_trains_with_only_these_wheels(
     wheelhouse: Path, bare_environment: Any
 ) -> None:
-    """Third-party packages come from pip's index, ours only from the folder."""
+    """Third-party packages come from the index of pip, and our packages only from the folder."""
     wheels = [wheel for wheel in wheelhouse.iterdir() if not wheel.name.startswith(LARGE_WHEELS)]
     needs = {line for wheel in wheels for line in list_requirements(wheel)}
     bare_environment.install(*(line for line in needs if not line.startswith("opwright")))

@@ -1,4 +1,4 @@
-"""What `make release` refuses, and the index from which it installs."""
+"""`make release` refuses faulty distributions, and serves an index to install from."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_distribution_that_is_too_large_is_reported(tmp_path: Path) -> None:
     assert fault.endswith(" bytes, at most 16,777,216 are expected")
 
 
-def test_another_projects_library_in_a_wheel_is_reported(tmp_path: Path) -> None:
+def test_a_library_of_another_project_in_a_wheel_is_reported(tmp_path: Path) -> None:
     path = write_wheel(tmp_path, LICENSE, "acme/libgomp.so.1")
     [fault] = make_release.find_faults(path)
     assert fault == f"{path.name} holds a library of another project: acme/libgomp.so.1"
@@ -68,7 +68,7 @@ def test_the_index_has_a_page_of_links_for_each_project(tmp_path: Path) -> None:
 
 
 def write_python(folder: Path, version: str, status: int = 0) -> Path:
-    """Write a program that is started as an interpreter and prints a version."""
+    """Write a program that stands in for an interpreter and prints a version."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "python"
     path.write_text(f"#!/bin/sh\necho {version}\nexit {status}\n")
@@ -91,7 +91,7 @@ def test_an_interpreter_is_found_by_name_or_in_pyenv(
 def test_the_error_names_a_python_that_is_missing_or_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    """A shim of pyenv exists for every version, and fails for versions that are not chosen."""
+    """pyenv has a shim for every version, which fails if the version is not selected."""
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     other = write_python(
         tmp_path / "versions" / "9.1.4" / "bin", "9.1" if status else "9.3", status

@@ -1,4 +1,4 @@
-"""A source distribution is complete: links of the repository are copies in it."""
+"""Source distributions are complete, with copies in place of symbolic links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = [
 
 @pytest.fixture(scope="session")
 def unpack(sources, tmp_path_factory):
-    """Return a function that makes a package's source distribution and unpacks it."""
+    """Return a function that builds and unpacks the source distribution of a package."""
 
     def make(package: str) -> Path:
         folder = tmp_path_factory.mktemp("distribution")
@@ -44,7 +44,7 @@ def unpack(sources, tmp_path_factory):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_link_leads_out_of_a_source_distribution(unpack, sources, package):
+def test_a_source_distribution_has_no_symbolic_links(unpack, sources, package):
     root = unpack(package)
     assert not [path for path in root.rglob("*") if path.is_symlink()]
     assert (root / "LICENSE").read_text() == (sources / "LICENSE").read_text()
@@ -62,7 +62,7 @@ def test_a_compiled_plugin_contains_the_headers_of_the_core(unpack, sources, pac
 
 
 def test_installed_build_requirements_match_the_packages(sources):
-    """Without isolation, a build requirement that a package omits would go unnoticed."""
+    """Builds without isolation would not detect a build requirement that a package omits."""
     lines = (sources / "requirements-build.txt").read_text().splitlines()
     builders = {line for line in lines if line and not line.startswith("#")}
     asked = set()
@@ -70,7 +70,7 @@ def test_installed_build_requirements_match_the_packages(sources):
         project = tomllib.loads((sources / package / "pyproject.toml").read_text())
         asked |= set(project["build-system"]["requires"])
     assert asked <= builders
-    # scikit-build-core requires these during a build, hatchling requires the last one.
+    # scikit-build-core requires cmake and ninja during a build, and hatchling requires editables.
     assert {line.partition(">")[0] for line in builders - asked} == {"cmake", "ninja", "editables"}
 
 

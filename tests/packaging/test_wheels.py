@@ -1,4 +1,4 @@
-"""The packages as a third party gets them: wheels, a clean environment, and a separate folder."""
+"""The packages as users install them: wheels in a clean environment, outside the repository."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_wheel_is_typed_and_licensed_and_contains_no_tests(wheels: list[Pa
         assert not [name for name in names if re.search(r"(^|/)(tests?/|test_|conftest)", name)]
 
 
-def test_the_cuda_wheel_contains_nothing_of_the_emulator(wheels: list[Path]) -> None:
+def test_the_cuda_wheel_does_not_contain_the_emulator(wheels: list[Path]) -> None:
     def files(name: str) -> set[str]:
         paths = map(Path, wheel_of(wheels, name).namelist())
         return {path.name for path in paths if path.parent.suffix != ".dist-info"}
@@ -63,7 +63,7 @@ def test_the_core_wheel_has_the_c_headers_and_no_sources(wheels: list[Path]) -> 
     assert not [name for name in names if name.endswith((".cc", "CMakeLists.txt"))]
 
 
-def test_the_core_wheel_has_no_tools_of_authors(wheels: list[Path]) -> None:
+def test_the_core_wheel_does_not_contain_tools_for_plugin_authors(wheels: list[Path]) -> None:
     wheel = wheel_of(wheels, "opwright")
     names = wheel.namelist()
     assert not [name for name in names if re.search(r"\.(in|html|css|js)$|template", name)]
@@ -74,7 +74,7 @@ def test_the_core_wheel_has_no_tools_of_authors(wheels: list[Path]) -> None:
 
 @pytest.mark.parametrize("package", ["core", "plugins/cpu", "plugins/cuda"])
 def test_native_code_is_built_with_all_processors(wheels: list[Path], package: str) -> None:
-    """Ninja uses all processors, make only one unless a number is given."""
+    """Ninja uses all processors, whereas make uses one unless a number is given."""
     caches = list((ROOT / package / "build").glob("*/CMakeCache.txt"))
     assert caches
     for cache in caches:
@@ -90,7 +90,7 @@ def test_the_plugins_are_found_and_pass_their_checks(environment: Any) -> None:
     assert again == listed, "the index of plugins changes what is listed"
 
 
-def test_import_opwright_imports_no_plugin(environment: Any) -> None:
+def test_import_opwright_does_not_import_plugins(environment: Any) -> None:
     modules = json.loads(environment.python(LOADED))
     plugins = [name for name in modules if name.split(".")[0].startswith("opwright_")]
     assert plugins == []

@@ -1,4 +1,4 @@
-"""Write messages to a file, or read such a file and write it again; for any protobuf release.
+"""Write messages to a file, or read such a file and rewrite it, with any protobuf release.
 
 ``write_messages.py write FILE`` · ``write_messages.py copy FROM TO``
 """

@@ -1,6 +1,6 @@
-"""Intentional differences from PyTorch: the table of decision 0035.
+"""Intentional differences from PyTorch, as listed in decision 0035.
 
-Elements marked by a function here are not compared.
+Elements that a function in this file marks are not compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _ties(x: Array, y: Array) -> Array:
 
 
 def _any(function: Callable[[Array], Array]) -> Mask:
-    """Mark everything if anything is marked: elements of a line share their gradient."""
+    """Mark all elements if any is marked, since the elements share their gradient."""
     return lambda given: np.broadcast_to(function(given["x"]).any(), given["x"].shape)
 
 
@@ -33,7 +33,7 @@ def _repeats(x: Array) -> Array:
 
 def _equal_rows(given: Inputs) -> Array:
     x = given["x"]
-    if x.size == 0:  # a mean of nothing, 0 in opwright
+    if x.size == 0:  # the mean of no elements, which is 0 in opwright
         return np.ones((1,), bool)
     rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
     return np.full(x.shape, bool((np.ptp(rows, axis=1) == 0).any()))

@@ -1,4 +1,4 @@
-"""Compare the results of a case on a target with a peer's."""
+"""Compares the results of a case on a target with those of a peer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_float(dtype: Any) -> bool:
 
 
 def check(case: Case, dtype: str, target: Target, peer: Peer) -> None:
-    """Compare all outputs and all gradients of a case with the peers'."""
+    """Compare all outputs and all gradients of a case with those of the peers."""
     ulps = ULPS.get(case.op, 16.0)
     arrays = case.make_inputs(dtype)
     one = build(case, arrays)
@@ -66,7 +66,7 @@ def check(case: Case, dtype: str, target: Target, peer: Peer) -> None:
 
 
 def count_terms(one: OneOperator, out: Array) -> int:
-    """Return roughly the number of summands that an element of an output may have."""
+    """Estimate the number of terms that are summed in each element of an output."""
     arrays = list(one.feeds.values())
     longest = max((length for array in arrays for length in array.shape), default=1)
     shares = [array.size // max(out.size, 1) for array in arrays]
@@ -79,7 +79,7 @@ def count_terms(one: OneOperator, out: Array) -> int:
 def leave_out(
     mask: Mask | None, feed: Mapping[str, Array], got: Array, expected: Array
 ) -> tuple[Array, Array]:
-    """Write zeros where our choice differs, and in all of a gradient that sums such elements."""
+    """Zero the elements that differ intentionally, and gradients that sum such elements."""
     if mask is None:
         return got, expected
     marked = mask(feed)
@@ -110,7 +110,7 @@ def run(
     request: Request,
     wanted: list[str],
 ) -> dict[str, Array]:
-    """Return our outputs, and the gradients as ``grad of NAME``."""
+    """Return our outputs by name, and our gradients as ``grad of NAME``."""
     names = dict(zip(fetch, fetch, strict=True))
     if wanted:
         parts = []
@@ -133,7 +133,7 @@ def run(
 
 
 def compare(where: str, got: Array, expected: Array, ulps: float, terms: int) -> None:
-    """Compare one array with a peer's in float64."""
+    """Compare one array with the float64 result of a peer."""
     assert got.shape == expected.shape, f"{where}: {got.shape}, {expected.shape}"
     if not is_float(got.dtype):
         np.testing.assert_array_equal(widen(got), expected, err_msg=where)
@@ -143,7 +143,7 @@ def compare(where: str, got: Array, expected: Array, ulps: float, terms: int) ->
         rounded = widen(np.asarray(expected, np.float64).astype(got.dtype))
         finite = np.abs(rounded[np.isfinite(rounded)])
     size = float(np.max(finite, initial=1.0))  # tests/std/operators are stricter with small numbers
-    # Results near the end of a 16-bit range may have exceeded it in between.
+    # Results near the limits of a 16-bit dtype can have overflowed in intermediate steps.
     inside = ~(np.abs(rounded) > np.finfo(np.float16).max / 4) | (got.dtype.itemsize > 2)
     np.testing.assert_allclose(
         np.where(inside, widen(got), 0),

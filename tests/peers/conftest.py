@@ -1,4 +1,4 @@
-"""The peers' process. Without peers, as in `make test`, no test of this folder is collected."""
+"""The peer process. Without peers, as in `make test`, no test in this folder is collected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ collect_ignore_glob = [] if PYTHON else ["test_*.py"]
 
 @pytest.fixture(scope="session")
 def peer() -> Iterator[Peer]:
-    """PyTorch and NumPy, in a separate process."""
+    """The peers PyTorch and NumPy, in a separate process."""
     from peer import Peer
 
     if PYTHON is None:

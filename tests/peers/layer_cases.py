@@ -66,7 +66,7 @@ def attention_state(p: Arrays, layer: str = "attention_0", prefix: str = "") -> 
 
 
 def block_state(p: Arrays, layer: str, with_memory: bool) -> Arrays:
-    """Name the parameters of a transformer's block as PyTorch does."""
+    """Name the parameters of a transformer block as PyTorch does."""
     state = attention_state(p, f"{layer}_attention", "self_attn.")
     if with_memory:
         state |= attention_state(p, f"{layer}_memory", "multihead_attn.")
@@ -86,7 +86,7 @@ def weight_and_bias(p: Arrays) -> Arrays:
 
 
 def slopes(p: Arrays) -> Arrays:
-    """Rename the slopes of a rectifier to PyTorch's names."""
+    """Name the slopes of a PReLU layer as PyTorch does."""
     return {"weight": p["prelu_0_w_param"].reshape(-1)}
 
 
@@ -101,12 +101,12 @@ STATES = {"h0": (4, 3, 6), "c0": (4, 3, 6)}
 
 
 def two(layer: Callable[..., Any]) -> Callable[..., Any]:
-    """Two layers in both directions."""
+    """Return a two-layer bidirectional version of a recurrent layer."""
     return lambda x, **more: layer(x, 6, num_layers=2, bidirectional=True, **more)
 
 
 def images(rank: int, channels: int = 4) -> dict[str, Any]:
-    """The shape of an input of convolutions and pools."""
+    """Return the input shape for convolution and pooling layers."""
     return {"x": (2, channels, *(7, 6, 5)[:rank])}
 
 
@@ -305,7 +305,7 @@ WEIGHTS = [0.5, 2.0, 1.5]
 
 
 def entropy(name: str, labels: Any, shape: tuple[int, ...], call: str, **options: Any) -> LayerCase:
-    """A case of cross entropy of scores."""
+    """Return a case of softmax cross entropy."""
     return LayerCase(
         f"cross entropy, {name}",
         lambda x, label: layers.softmax_with_cross_entropy(x, label, **options),

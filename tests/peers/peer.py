@@ -1,4 +1,4 @@
-"""The client of the peers' process, and the programs sent to it."""
+"""The client of the peer process, and the programs sent to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SERVER = Path(__file__).parent / "server" / "server.py"
 
 
 class LackingError(Exception):
-    """A peer has no such operator, dtype or call."""
+    """Raised if a peer lacks an operator, a dtype or a call."""
 
 
 @dataclass
@@ -36,11 +36,11 @@ class Request:
         Array by name.
     fetch : list of str
     weights : dict
-        Weights of the differentiated loss: array by name of an output.
+        Weights of the differentiated loss, by output name.
     wanted : list of str
-        Inputs that the loss is differentiated by.
+        Inputs with respect to which the loss is differentiated.
     again : dict
-        Weights of the sum of gradients that is differentiated again, by name of an input.
+        Weights of the sum of gradients for the second differentiation, by input name.
     """
 
     operators: list[dict[str, Any]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Request:
     again: dict[str, Array] = field(default_factory=dict)
 
     def append(self, op: Any) -> None:
-        """Add an operator of a block."""
+        """Append an operator of a block to the program."""
         proto = ow.current_context().ops.get(op.type).proto
         given = {slot.name: list(op.input(slot.name)) for slot in proto.inputs}
         duplicable = {slot.name for slot in proto.inputs if slot.duplicable}
@@ -78,12 +78,12 @@ class Peer:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, peer: str, request: Request) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return outputs and gradients, by name.
+        """Run a program on a peer; return its outputs and gradients by name.
 
         Raises
         ------
         LackingError
-            If the peer has no such operator, dtype or call.
+            If the peer lacks an operator, a dtype or a call.
         """
         answer = self._send({"peer": peer, **vars(request)})
         if "lacks" in answer:
@@ -92,7 +92,7 @@ class Peer:
         return answer["outputs"], answer["gradients"]
 
     def list_types(self) -> set[str]:
-        """Return the operators of the tables of both peers."""
+        """Return the operators that at least one peer supports."""
         return {op_type for peer in PEERS for op_type in self._send({"types": peer})["types"]}
 
     def _send(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Peer:
 
 
 def widen(array: Array) -> Array:
-    """Return floats as float64, and integers of 4 bits as int64: both represent every number."""
+    """Convert floats to float64 and 4-bit integers to int64, which is exact."""
     name = array.dtype.name
     if "float" in name:
         return array.astype(np.float64)
@@ -144,7 +144,7 @@ def request_of(one: OneOperator) -> Request:
 
 
 def as_case(op_type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any], **more: Any) -> Case:
-    """Return a case of existing arrays."""
+    """Return a case whose inputs are given arrays."""
     ops = ow.current_context().ops
     duplicable = {slot.name for slot in ops.get(op_type).proto.inputs if slot.duplicable}
 

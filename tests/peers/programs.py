@@ -23,7 +23,7 @@ BATCH, MOST_ELEMENTS = 4, 4096
 
 
 class Drawing:
-    """A program while it is drawn.
+    """A random program under construction.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Drawing:
         self.loss = self._append_loss()
 
     def to_request(self) -> Request:
-        """Return the program as a request to a peer."""
+        """Convert the program to a request to a peer."""
         request = Request(feed={name: widen(array) for name, array in self.feeds.items()})
         for op in self.block.ops:
             request.append(op)
@@ -86,7 +86,7 @@ class Drawing:
         return names[int(self.rng.integers(len(names)))]
 
     def _append_any(self) -> None:
-        """Append an operator to one of the last values, or to any."""
+        """Append an operator to one of the last values, or to any value."""
         few = self.values[-3:] if self.rng.random() < 0.7 else self.values
         x = self._choose(*few)
         makers: list[Callable[[str], str]] = [self._unary, self._unary, self._binary, self._move]

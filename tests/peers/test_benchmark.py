@@ -1,4 +1,4 @@
-"""The benchmark of single operators compares equal work, and writes the site's file."""
+"""The benchmark of single operators compares equal work, and writes the file of the site."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def run_ours(case: LayerCase, feeds: Arrays) -> tuple[list[Any], list[Any], Arra
 
 @pytest.fixture(scope="module")
 def torch_modules() -> Iterator[Callable[[Any], Any]]:
-    """A function that makes PyTorch compute a module, in a separate process."""
+    """Return a function that computes a PyTorch module in a separate process."""
     assert PYTHON is not None
     command = [PYTHON, str(SERVER)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

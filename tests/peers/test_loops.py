@@ -1,4 +1,4 @@
-"""Loops and branches of blocks, and their gradients, match PyTorch without them."""
+"""Loops, branches and their gradients match the same computation in PyTorch without blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw(shapes: Mapping[str, tuple[int, ...]], dtype: str, scale: float = 0.5) 
 
 
 def begin(feeds: Mapping[str, Array]) -> Any:
-    """Return the block of a program that has the feeds."""
+    """Return the block of a new program with variables for the feeds."""
     block = ow.Program().global_block()
     for name, array in feeds.items():
         block.create_var(name, array.shape, array.dtype.name, stop_gradient=False)
@@ -33,7 +33,7 @@ def begin(feeds: Mapping[str, Array]) -> Any:
 def agree(
     block: Any, feeds: Mapping[str, Array], outputs: Sequence[str], twin: Any, peer: Peer
 ) -> None:
-    """Compare outputs, and gradients of the sum of their squares, with a program of PyTorch."""
+    """Compare outputs, and gradients of the sum of their squares, with a PyTorch program."""
     fetch = list(outputs)
     squares = []
     for name in outputs:

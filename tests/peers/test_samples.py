@@ -1,4 +1,4 @@
-"""The peers agree on samples that are drawn from the descriptions of operators."""
+"""Samples drawn from operator descriptions match the peers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_ELEMENTS = 20_000
 
 
 def kernels() -> Iterator[Any]:
-    """Yield every operator in each dtype and library that has a kernel on the CPU."""
+    """Yield every operator with each dtype and library for which it has a CPU kernel."""
     context = ow.current_context()
     for op_type in standard_types():
         found = {

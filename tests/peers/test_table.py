@@ -1,4 +1,4 @@
-"""The peers agree with every case of the table, outputs and gradients, on every library."""
+"""Outputs and gradients of every case in the table match the peers, in every library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The structs of `abi.h` for ctypes."""
+"""The structs of `abi.h`, declared with ctypes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _u32, _u64, _i32, _i64 = c.c_uint32, c.c_uint64, c.c_int32, c.c_int64
 
 
 def struct(name: str, *fields: tuple[str, Any]) -> type[c.Structure]:
-    """Return a ctypes structure."""
+    """Return a class of ctypes structures."""
     return type(name, (c.Structure,), {"_fields_": list(fields)})
 
 

@@ -1,4 +1,4 @@
-"""Plugins that the tests compile once each."""
+"""Compiles the plugins of the tests, each of them once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INCLUDE = ROOT / "core" / "include"
 
 
 class Compiler:
-    """Compiles each file of `plugins` once, and links libraries of them.
+    """Compiles each file in `plugins` once, and links them into libraries.
 
     The SDK is precompiled, because parsing it dominates the compile time of a small file.
     """
@@ -35,7 +35,7 @@ class Compiler:
         self._run("-x", "c++-header", header, "-o", header.with_suffix(".hpp.gch"))
 
     def build(self, *names: str) -> Path:
-        """Return the library of these files."""
+        """Return a library linked from these files."""
         if names not in self._made:
             objects = [self._compile(name) for name in names]
             target = self._folder / f"plugin{len(self._made)}.so"
@@ -44,7 +44,7 @@ class Compiler:
         return self._made[names]
 
     def check(self, file: Path) -> None:
-        """Compile a file without output, with any warnings."""
+        """Check that a file compiles, whatever its warnings; write no output."""
         self._run("-w", "-fsyntax-only", file)
 
     def _compile(self, name: str) -> Path:
@@ -55,7 +55,7 @@ class Compiler:
         return self._made[name]
 
     def _run(self, *arguments: str | Path) -> None:
-        # The folder of the precompiled header must be first.
+        # The folder with the precompiled header must come first.
         folders = [f"-I{self._folder}", f"-I{INCLUDE}"]
         command = [self._program, *OPTIONS, *folders, *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -64,7 +64,7 @@ class Compiler:
 
 @pytest.fixture(scope="session")
 def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
-    """Return the compiler of plugins."""
+    """Return the compiler for plugins."""
     program = os.environ.get("CXX", "g++")
     if shutil.which(program) is None:
         pytest.skip(f"no C++ compiler {program} on this machine")

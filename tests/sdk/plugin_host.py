@@ -1,4 +1,4 @@
-"""A host for one plugin in Python, which shares no code with the C++ host."""
+"""A host for one plugin, written in Python and independent of the C++ host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TYPES = {int: 1, float: 2, str: 3, bool: 4}
 
 
 def _dlpack_type(dtype: str) -> tuple[int, int]:
-    """Return DLPack's type code and bits of a dtype."""
+    """Return the DLPack type code and the number of bits of a dtype."""
     code = dtype_to_code(dtype)
     return code & 0xFF, code >> 8 & 0xFF
 
@@ -53,7 +53,7 @@ def make_tensor(shape: tuple[int, ...], dtype: str, data: int | None = None) -> 
 
 
 def make_attr(name: str, value: Any) -> Any:
-    """Return an attribute; the type of a list is its first element's, or int."""
+    """Return an attribute; a list has the type of its first element, or int if it is empty."""
     attr = Attr(size=c.sizeof(Attr), name=name.encode(), count=1)
     if isinstance(value, list):
         kind = type(value[0]) if value else int
@@ -85,7 +85,7 @@ def pointers_to(tensors: list[Any]) -> Any:
 
 
 def starts_of(counts: list[int]) -> Any:
-    """Return the index of each slot's first argument, then the number of arguments."""
+    """Return the index of the first argument of each slot, and the total number of arguments."""
     return (_u32 * (len(counts) + 1))(*[sum(counts[:i]) for i in range(len(counts) + 1)])
 
 
@@ -187,7 +187,7 @@ class Library:
 
 
 class Step:
-    """One prepared kernel with its arguments: NumPy arrays by slot, None if absent."""
+    """A prepared kernel with its arguments: NumPy arrays by slot, or None for an absent slot."""
 
     def __init__(
         self,
@@ -249,14 +249,14 @@ class Step:
             raise FailedError(code, self.message.value.decode())
 
     def bind(self) -> None:
-        """Create the bound state of one instance."""
+        """Bind the kernel, which creates the state of one instance."""
         bound = c.c_void_p()
         function = c.CFUNCTYPE(_i32, c.POINTER(Call), c.POINTER(_pointer))(self.kernel.bind)
         self._check(function(c.byref(self.call), c.byref(bound)))
         self.call.bound = bound
 
     def pack(self, arg: int) -> np.ndarray:
-        """Return the packed form of an argument as bytes, which now replaces the argument."""
+        """Pack an argument, replace it with the packed form, and return this as bytes."""
         packed = np.zeros(self.packs[0].bytes, np.uint8)
         function = c.CFUNCTYPE(_i32, c.POINTER(Call), _u32, c.POINTER(DLTensor), _pointer)
         self._check(

@@ -1,4 +1,4 @@
-"""The example in C++: its table, shapes, results and gradient.
+"""The example plugin in C++: its table, shape rule, results and gradient.
 
 Its wheel is built with only find_package(opwright), and with warnings as errors.
 """

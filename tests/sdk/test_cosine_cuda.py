@@ -1,4 +1,4 @@
-"""The example's CUDA kernels, on a real or emulated GPU, return the same numbers as on the CPU."""
+"""The CUDA kernels of the example match its CPU kernels, on a real or emulated GPU."""
 
 from __future__ import annotations
 

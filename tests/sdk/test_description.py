@@ -1,4 +1,4 @@
-"""The description of an operator in C++, compared with the same description in Python."""
+"""An operator described in C++ equals the same operator described in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a C++ device class: the functions that it has, and how each fails."""
+"""The function table of a C++ device class: which functions it has, and how they fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def library(compiler: Any) -> Path:
 
 
 class Table:
-    """Calls a device's functions like the host."""
+    """Calls the functions of a device as the host does."""
 
     def __init__(self, row: Any) -> None:
         self.row = row
@@ -29,7 +29,7 @@ class Table:
         self.state = self.make("open", ctypes.byref(row), 0)
 
     def call(self, name: str, *arguments: Any) -> tuple[int, str]:
-        """Return the status and the message."""
+        """Call a function; return its status and message."""
         self._message.value = b""
         code = getattr(self.row, name)(*arguments, ctypes.byref(self._error))
         return code, self._message.value.decode()
@@ -42,7 +42,7 @@ class Table:
 
 @pytest.fixture(scope="module")
 def host(library: Path) -> Library:
-    """Return a host that exists as long as the library may call it."""
+    """Return a host that exists as long as the library can call it."""
     return Library(library)
 
 
@@ -76,7 +76,7 @@ HOST = {"allocate_host", "free_host"}
         ("recorded", {*HOST, "memory_info"}),
     ],
 )
-def test_a_member_that_a_class_does_not_override_is_absent(rows, name, lacking):
+def test_functions_that_a_class_does_not_override_are_null(rows, name, lacking):
     functions = [field for field, _ in Device._fields_[6:]]
     assert {f for f in functions if not getattr(rows[name], f)} == lacking
 

@@ -1,4 +1,4 @@
-"""Devices written as C++ classes: their results, and the reports of their failures."""
+"""Devices written as C++ classes: their results, and how their failures are reported."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Devices:
         self._library = ctypes.CDLL(str(library))
 
     def let(self, function: str, how: str) -> None:
-        """Make a function fail from now on in the way `how`; "" means no function."""
+        """Make a function fail from now on, as `how` describes; "" makes none fail."""
         self._library.set_fault(function.encode(), how.encode())
 
     def compile(self, device: str, *ops: ow.Operator, scope: ow.Scope | None = None) -> Any:
@@ -119,7 +119,7 @@ def test_the_reason_names_a_kernel_that_is_not_capturable(devices):
     assert network.placement().graph_refusal == reason
 
 
-def test_the_constructor_receives_the_number_and_kernels_the_object(devices):
+def test_constructors_receive_the_device_number_and_kernels_the_device(devices):
     negative = ow.Operator("negative", x="x", out="out")
     np.testing.assert_array_equal(devices.run("plain", negative), -X)
     np.testing.assert_array_equal(devices.run("plain:1", negative), -X - 100)

@@ -1,4 +1,4 @@
-"""The C++ code of the page on compiled operators compiles and matches the example."""
+"""The C++ code on the page about compiled operators compiles and matches the example."""
 
 from __future__ import annotations
 

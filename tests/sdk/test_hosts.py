@@ -1,4 +1,4 @@
-"""The current library in hosts of an earlier, the same and a later version."""
+"""A current plugin library runs in hosts of an earlier, the same and a later version."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from abi_tables import REFUSED, UNSUPPORTED, Host, Parallel
 from plugin_host import FailedError, Library, Step
 
 N = 5
-# The size of the host's table, and its minor version; later fields must not be read.
+# The size of the host table, and its minor version. Plugins must not read later fields.
 HOSTS = {"1.0": (Host.parallel.offset, 0), "1.1": (c.sizeof(Host), 1), "1.2": (1024, 2)}
 
 
 @pytest.fixture(scope="module")
 def opened(compiler, tmp_path_factory):
-    """The plugin in a separate file, since it keeps the first host that opens it."""
+    """The plugin in a separate copy, since a library keeps the first host that opens it."""
     path = tmp_path_factory.mktemp("hosts") / "plugin.so"
     shutil.copy(compiler.build("parallel.cc"), path)
     return Library(path)
@@ -25,7 +25,7 @@ def opened(compiler, tmp_path_factory):
 
 @pytest.fixture(params=HOSTS)
 def library(opened, request):
-    """The plugin in each of the hosts, which record their calls."""
+    """The plugin in each of the hosts, which record the calls that they receive."""
     opened.asked = []
 
     def parallel(n_threads, n_shares, function, data):
@@ -35,7 +35,7 @@ def library(opened, request):
 
     opened.version = request.param
     opened.host.size, opened.host.abi_minor = HOSTS[request.param]
-    opened.host.parallel = Parallel(parallel)  # beyond the end of version 1.0's table
+    opened.host.parallel = Parallel(parallel)  # beyond the end of the table in version 1.0
     return opened
 
 
@@ -45,7 +45,7 @@ def make_step(library, fails):
     return Step(library, kernel, [x], [out], {"fails": fails}), out
 
 
-def test_a_library_computes_in_each_host_with_the_available_threads(library):
+def test_a_library_uses_the_threads_that_each_host_provides(library):
     step, out = make_step(library, fails=N)
     step.run()
     step.close()

@@ -1,4 +1,4 @@
-"""Kernels and shape rules written in C++, called through the table by a host in Python."""
+"""Kernels and shape rules in C++, which a host in Python calls through the plugin table."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_attribute_of_a_later_version_is_ignored(features):
         ("rate", 1e39, "attribute 'rate' must fit the 32 bits of its field, got 1e+39"),
     ],
 )
-def test_an_attribute_that_does_not_fit_its_field_raises(features, name, value, message):
+def test_an_attribute_that_does_not_match_its_field_raises(features, name, value, message):
     attrs = {key: item for key, item in (ATTRS | {name: value}).items() if item is not None}
     with pytest.raises(FailedError) as caught:
         echo(features, attrs)
@@ -204,12 +204,12 @@ def run_wrong(features, mode, dtype=np.int16):
         step.close()
 
 
-def test_a_kernel_for_every_dtype_lists_no_dtype(features):
+def test_a_kernel_for_every_dtype_has_an_empty_dtype_list(features):
     assert features.kernel("other.unary", "bool").n_dtypes == 0
     run_wrong(features, "")
 
 
-def test_a_kernel_for_another_packages_operator_registers_no_operator(features):
+def test_a_kernel_for_an_operator_of_another_package_does_not_register_it(features):
     assert set(features.ops) == {"test.everything", "test.unary"}
 
 

@@ -1,4 +1,4 @@
-"""Kernels in C++ for operators of another package, which declare slots and attributes."""
+"""C++ kernels for operators of another package declare the slots and attributes they read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(library, type, attrs):
     return out[0]
 
 
-def test_a_library_may_have_kernels_without_operators(others):
+def test_a_library_can_have_kernels_without_operators(others):
     assert (others.code, others.logged, list(others.ops)) == (0, [], [])
     kernels = [(kernel.op_type, kernel.n_dtypes) for kernel in others.kernels]
     assert kernels == [(b"other.scale", 1), (b"other.scale", 1), (b"other.plain_grad", 0)]
@@ -37,7 +37,7 @@ def test_an_optional_field_receives_its_value(others):
     assert run(others, "other.scale", ATTRS | {"shift": 100}) == 8 * 0.5 + 3 + 100
 
 
-def test_a_kernel_that_reads_no_attribute_accepts_any(others):
+def test_a_kernel_that_does_not_read_attributes_accepts_all_values(others):
     assert run(others, "other.plain_grad", ATTRS) == 1
 
 
@@ -54,7 +54,7 @@ def test_a_kernel_that_reads_no_attribute_accepts_any(others):
         ("shift", 0.5, "attribute 'shift' must be int, got float"),
     ],
 )
-def test_an_attribute_that_does_not_fit_its_field_raises(others, name, value, message):
+def test_an_attribute_that_does_not_match_its_field_raises(others, name, value, message):
     attrs = {key: item for key, item in (ATTRS | {name: value}).items() if item is not None}
     with pytest.raises(FailedError) as caught:
         run(others, "other.scale", attrs)

@@ -1,4 +1,4 @@
-"""Work that a plugin runs on the host's threads, in hosts with threads and in older hosts."""
+"""Parallel work of a plugin, in hosts that provide threads and in older hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def library(opened):
 
 @pytest.fixture
 def calls(library):
-    """The plugin's calls to a host of version 1.1, which runs the last share first."""
+    """The calls of the plugin to a host of version 1.1, which runs the last share first."""
     asked = []
 
     def parallel(n_threads, n_shares, function, data):
@@ -59,7 +59,7 @@ def test_in_a_host_without_threads_the_caller_runs_all_shares(library):
     np.testing.assert_array_equal(run_shares(library), np.arange(N) + 1.0)
 
 
-def test_the_kernels_message_contains_the_exception_of_a_share(library, calls):
+def test_the_error_message_contains_the_exception_of_a_share(library, calls):
     with pytest.raises(FailedError, match="share 4 failed") as caught:
         run_shares(library, fails=3)
     assert caught.value.code == ERROR

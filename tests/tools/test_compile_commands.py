@@ -1,4 +1,4 @@
-"""`make compile-commands` lists each source separately, even if several were compiled as one."""
+"""`make compile-commands` lists sources separately, even if they were compiled together."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def check_message(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_every_package_has_the_version_given_in_one_file(package: Path) -> None:
-    """A separate number in a package could be forgotten at a release."""
+    """A version number in each package could be forgotten at a release."""
     project = read_project(package)
     assert "version" in project["dynamic"]
     assert "version" not in project
@@ -68,7 +68,7 @@ def test_every_package_has_the_version_given_in_one_file(package: Path) -> None:
     assert set(exact) <= {f"opwright=={module.__version__}"}
 
 
-def test_hosted_ci_runs_the_local_ci_on_every_python_from_the_oldest_on() -> None:
+def test_hosted_ci_runs_the_local_ci_on_every_supported_python() -> None:
     jobs = read_yaml(".github/workflows/tests.yml")["jobs"]
     assert [step["run"] for step in jobs["tests"]["steps"] if ".ci/run" in step.get("run", "")]
     assert "make tidy" in [step.get("run") for step in jobs["tidy"]["steps"]]
@@ -93,7 +93,7 @@ def test_a_release_is_tested_and_built_for_every_python_before_it_is_published()
 
 
 def test_the_git_hooks_run_the_tools_of_make_lint_if_installed() -> None:
-    """So tool versions are only in requirements-dev.txt."""
+    """Thus requirements-dev.txt is the only file with tool versions."""
     commands = [[word.replace("$(BIN)", ".venv/bin") for word in c] for c in list_lint_commands()]
     assert len(commands) >= 6
     hooks = read_hooks()
@@ -138,8 +138,8 @@ def test_a_message_that_breaks_a_rule_is_refused(tmp_path: Path, text: str, find
     assert finding in done.stdout
 
 
-def test_a_hook_of_git_refuses_a_long_subject(tmp_path: Path) -> None:
-    """The hook as pre-commit runs it, in a separate repository with our configuration."""
+def test_a_git_hook_refuses_a_long_subject(tmp_path: Path) -> None:
+    """pre-commit runs the hook in a separate repository with our configuration."""
     for command in (["init", "-q"], ["config", "user.email", "a@b"], ["config", "user.name", "a"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     for name in (".pre-commit-config.yaml", ".ci", ".venv"):

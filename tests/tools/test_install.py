@@ -1,4 +1,4 @@
-"""The script that installs pins and packages: its percentage, and its output when pip fails."""
+"""The script that installs pins and packages: its progress, and its output if pip fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def module() -> ModuleType:
 
 @pytest.fixture
 def fake_pip(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of a program that replaces pip, and prints its arguments first."""
+    """Return the path of a program that replaces pip and first prints its arguments."""
     program = tmp_path / "pip.py"
     program.write_text("import sys; print(*sys.argv[1:])\n")
     monkeypatch.setattr(module, "PIP", (sys.executable, str(program), "install"))
@@ -47,22 +47,22 @@ def show_all(module: ModuleType, stream: io.StringIO, total: int) -> str:
     return stream.getvalue()
 
 
-def test_without_a_terminal_each_tenth_is_a_line(module: ModuleType) -> None:
+def test_without_a_terminal_every_ten_percent_is_a_line(module: ModuleType) -> None:
     lines = show_all(module, io.StringIO(), 300).splitlines()
     assert lines == [f"compiling: {percent} %" for percent in range(0, 101, 10)]
 
 
-def test_few_steps_print_only_the_tenths_that_they_reach(module: ModuleType) -> None:
+def test_few_steps_print_only_the_percentages_that_they_reach(module: ModuleType) -> None:
     lines = show_all(module, io.StringIO(), 3).splitlines()
     assert lines == [f"compiling: {percent} %" for percent in (0, 33, 66, 100)]
 
 
-def test_on_a_terminal_one_line_is_updated_with_every_percent(module: ModuleType) -> None:
+def test_on_a_terminal_one_line_shows_every_percent(module: ModuleType) -> None:
     text = show_all(module, Terminal(), 1000)
     assert text == "".join(f"\rcompiling: {percent} %" for percent in range(101)) + "\n"
 
 
-def test_progress_of_ninja_is_weighted_by_the_sources_of_the_package(
+def test_progress_of_ninja_is_weighted_by_the_number_of_sources(
     module: ModuleType, fake_pip: Path, tmp_path: Path
 ) -> None:
     for package, sources in (("small", 0), ("large", 2)):
@@ -78,7 +78,7 @@ def test_progress_of_ninja_is_weighted_by_the_sources_of_the_package(
     assert percents == [12, 25, 62, 100]
 
 
-def test_sources_of_packages_are_byte_compiled_where_processes_write_no_byte_code(
+def test_packages_are_byte_compiled_even_if_python_does_not_write_byte_code(
     module: ModuleType, fake_pip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -94,7 +94,7 @@ def test_sources_of_packages_are_byte_compiled_where_processes_write_no_byte_cod
     assert byte_code.stat().st_mtime_ns == written
 
 
-def test_each_pin_is_in_force_independently_of_pip(
+def test_each_pin_counts_as_one_step_whatever_pip_does_with_it(
     module: ModuleType, fake_pip: Path, tmp_path: Path
 ) -> None:
     done = ("Collecting a==1", "Ignoring b: markers", "Requirement already satisfied: c==1")
@@ -105,7 +105,7 @@ def test_each_pin_is_in_force_independently_of_pip(
     assert stream.getvalue().splitlines()[-1] == "installing: 100 %"
 
 
-def test_a_failure_prints_the_output_of_pip_without_the_units(
+def test_a_failure_prints_the_output_of_pip_without_progress_lines(
     module: ModuleType, fake_pip: Path, tmp_path: Path
 ) -> None:
     fake_pip.write_text(
@@ -116,7 +116,7 @@ def test_a_failure_prints_the_output_of_pip_without_the_units(
     assert "Building" not in str(raised.value)
 
 
-def test_a_requirement_that_is_not_installed_is_not_fetched_from_the_registry(
+def test_a_missing_requirement_is_not_downloaded_from_the_registry(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(

@@ -1,4 +1,4 @@
-"""Tests and continuous integration neither read nor write the user's files."""
+"""Tests and continuous integration neither read nor write files of the user."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ done
 
 
 class Users:
-    """The folders of a user: a home and the four folders next to it, all empty."""
+    """The folders of a user, all empty: home, the XDG folders and the cache of opwright."""
 
     def __init__(self, folder: Path) -> None:
         self.folders = {name: folder / name for name in ("HOME", *XDG_FOLDERS)}
@@ -80,7 +80,7 @@ def test_tests_and_their_processes_use_a_home_folder_of_this_run() -> None:
     assert not any(name in os.environ for name in XDG_FOLDERS)
 
 
-def test_a_run_of_pytest_leaves_the_users_folders_empty(users: Users, tmp_path: Path) -> None:
+def test_a_run_of_pytest_leaves_the_folders_of_the_user_empty(users: Users, tmp_path: Path) -> None:
     tests = tmp_path / "tests"
     shutil.copytree(ROOT / "tests" / "support", tests / "support")
     shutil.copy2(ROOT / "tests" / "conftest.py", tests)
@@ -95,10 +95,10 @@ def test_a_run_of_pytest_leaves_the_users_folders_empty(users: Users, tmp_path: 
     assert users.found() == {}
 
 
-def test_continuous_integration_starts_in_an_empty_home_and_leaves_none(
+def test_continuous_integration_uses_an_empty_home_and_removes_it(
     users: Users, tmp_path: Path
 ) -> None:
-    """`make` is replaced by a program that writes into every user folder that it is given."""
+    """A program that writes into every user folder replaces `make`."""
     bin_folder, seen = tmp_path / "bin", tmp_path / "seen"
     for folder in (bin_folder, seen):
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Packages that `make demo` and `make test` install: exact releases that only `make pins` moves."""
+"""`make demo` and `make test` install exact releases, which only `make pins` changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_pins(name: str) -> Iterator[tuple[Requirement, str]]:
 
 
 def releases_on(python: str, name: str) -> dict[str, str]:
-    """Return the release that a file pins for each project under Linux and a version of Python."""
+    """Return the release that a file pins for each project on Linux with a Python version."""
     system = {**default_environment(), "sys_platform": "linux", "platform_system": "Linux"}
     system |= {"python_version": python, "python_full_version": f"{python}.99"}
     chosen = [pin for pin, _ in read_pins(name) if not pin.marker or pin.marker.evaluate(system)]
@@ -44,7 +44,7 @@ def list_pythons() -> list[str]:
 
 
 def read_requirements(source: str) -> list[str]:
-    """Return the requirements of a source of `make pins`: a file, a package's folder, or one."""
+    """Return the requirements that a source of `make pins` names: a file, a folder or itself."""
     if (ROOT / source).is_dir():
         project = tomllib.loads((ROOT / source / "pyproject.toml").read_text())["project"]
         return [need for need in project["dependencies"] if not need.startswith("opwright")]
@@ -57,7 +57,7 @@ def read_requirements(source: str) -> list[str]:
 
 
 def list_sources() -> dict[str, list[str]]:
-    """Return, for each pins file, its sources in the Makefile."""
+    """Return the sources of each pins file, as listed in the Makefile."""
     variables = dict(re.findall(r"^(PACKAGES|DIST) := (.*)$", MAKEFILE, re.MULTILINE))
     sources: dict[str, list[str]] = {}
     for name, words in re.findall(r"move_pins\.py pins/(\S+) (.*?) (?:--|\$\(WITH)", MAKEFILE):
@@ -78,7 +78,7 @@ def test_pins_meet_every_requirement_on_every_python(name: str, python: str) -> 
         assert requirement.specifier.contains(release), f"{requirement}, got {release}"
 
 
-def test_every_file_of_pins_is_generated_by_make_pins_and_installed() -> None:
+def test_make_pins_generates_every_pins_file_and_make_installs_it() -> None:
     names = {path.name for path in PINS.iterdir()}
     assert names == set(list_sources())
     for name in names:
@@ -103,14 +103,14 @@ def test_pins_are_exact_and_hashed_and_contain_no_path(name: str) -> None:
 
 
 def test_make_test_installs_only_pins_from_the_registry() -> None:
-    """Recipes of stamps do not call pip directly, except for NCCL, which is not part of it."""
+    """Stamp recipes do not call pip directly, except for NCCL, which `make test` does not need."""
     recipe_of = r"^\$\(STAMPS\)/(\w+):.*\n(?:\t\t.*\n)*((?:\t.*\n)+)"
     recipes = re.findall(recipe_of, MAKEFILE, re.MULTILINE)
     assert {"builders", "packages", "cuda", "dist", "tools", "nvrtc"} <= dict(recipes).keys()
     assert [stamp for stamp, recipe in recipes if "$(PIP)" in recipe] == ["nccl"]
 
 
-def test_each_night_the_newest_releases_are_tested() -> None:
+def test_the_newest_releases_are_tested_every_night() -> None:
     workflow = yaml.safe_load((WORKFLOWS / "newest.yml").read_text(encoding="utf-8"))
     assert workflow[True]["schedule"]  # YAML reads the word "on" as a boolean
     job = workflow["jobs"]["newest"]

@@ -1,4 +1,4 @@
-"""The repository's files: their length, names that they contain, and the package layers."""
+"""Files of the repository: length, forbidden words, package layers and ignored files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_files_are_short_and_do_not_name_a_machine() -> None:
         ("page.md", "A normalised row.\n", "page.md:1: American spelling is used, got 'normalise'"),
     ],
 )
-def test_the_report_names_a_file_that_breaks_a_rule(
+def test_a_file_that_breaks_a_rule_is_reported(
     tmp_path: Path, name: str, text: str, finding: str
 ) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
@@ -51,15 +51,15 @@ def test_no_import_violates_the_layers() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_package_is_licensed_and_has_a_scope() -> None:
+def test_every_package_states_its_license_and_scope() -> None:
     for package in [ROOT / "core", *sorted((ROOT / "plugins").iterdir())]:
         if (package / "pyproject.toml").exists():
             assert 'license = "Apache-2.0"' in (package / "pyproject.toml").read_text()
             assert "## Scope" in (package / "README.md").read_text(), f"{package.name}/README.md"
 
 
-def test_no_file_of_the_repository_is_ignored() -> None:
-    """Builders of wheels skip files that git ignores: such a file would be missing in a wheel."""
+def test_git_does_not_ignore_any_file_of_the_repository() -> None:
+    """Wheel builders skip files that git ignores, so such a file would be missing in the wheel."""
     command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
@@ -71,7 +71,7 @@ def test_every_test_and_helper_is_in_a_folder() -> None:
 
 
 def test_every_python_file_is_linted() -> None:
-    """Ruff excludes folders such as ``dist`` by their names by default."""
+    """By default, Ruff excludes folders with names such as ``dist``."""
     command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     linted = set(done.stdout.splitlines())

@@ -1,4 +1,4 @@
-"""`make tidy` reports clang-tidy's findings in our C++, each once."""
+"""`make tidy` reports each finding of clang-tidy in our C++ code once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on arrays, with their help and the choice of their kernels."""
+"""Call operators on arrays, read their help, and choose their kernels."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A model: layers by name, a loss, one call a step."""
+"""Build a model from layer methods and a loss, and train it with one call per step."""
 
 import opwright_nn as nn
 

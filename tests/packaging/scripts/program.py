@@ -1,4 +1,4 @@
-"""A program with layers, an optimizer and one compiled step."""
+"""Build a program with layers and an optimizer, and train it with a compiled step."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""From an operator of opwright to the arguments of a peer's function."""
+"""Converts an operator of opwright to the arguments of a peer function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NAdam and RAdam in 50 decimal digits: for betas near 1, where PyTorch's steps lose precision."""
+"""NAdam and RAdam in 50 digits, for betas near 1, where the steps of PyTorch are inexact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes PyTorch modules: reads requests from stdin, writes outputs and gradients of each.
+"""Runs PyTorch modules: reads requests from stdin, and writes their outputs and gradients.
 
 A request is a pickled dict: ``module``, an expression; ``state``, arrays by name; ``inputs``, a
 list of arrays; ``call``, an expression of ``module`` and ``inputs`` that returns tensors; ``loss``,

@@ -1,11 +1,11 @@
-"""The process of the peers: runs programs of operators in PyTorch or NumPy, one for each request.
+"""The peer process, which runs a program in PyTorch or NumPy for each request.
 
 It reads pickled requests from stdin and writes pickled answers, each after its length in 8 bytes.
 A request names the ``peer``, the ``operators`` of a program (see `run`), arrays to ``feed``, names
-to ``fetch``, and, for gradients, ``weights`` of a loss and the names that are ``wanted``; for
-gradients of gradients also weights of the first ones, ``again``, and the loss squares the outputs.
-The answer has ``outputs`` and ``gradients``, by name; or ``lacks``, a missing part of the peer; or
-``failed``, a traceback. A request with only ``types`` queries the operators of a peer.
+to ``fetch``, and, for gradients, ``weights`` of a loss and the names that are ``wanted``. For
+second gradients, ``again`` has weights of the first gradients, and the loss squares the outputs.
+The answer has ``outputs`` and ``gradients`` by name, or names what the peer ``lacks``, or has the
+traceback under ``failed``. A request with only ``types`` queries the operators of a peer.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _array(value: Any) -> Any:
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results of a request, or the error in it."""
+    """Return the results of a request, or its error."""
     if "types" in request:
         return {"types": sorted(TABLES[request["types"]])}
     try:
@@ -132,7 +132,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer until there are no more requests."""
+    """Answer requests until the input ends."""
     while len(header := requests.read(8)) == 8:
         request = pickle.loads(requests.read(int.from_bytes(header, "little")))
         data = pickle.dumps(answer(request))
@@ -142,7 +142,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    # Output of libraries must not mix with the replies.
+    # Output of libraries must not be mixed with the answers.
     stdout = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     serve(sys.stdin.buffer, stdout)

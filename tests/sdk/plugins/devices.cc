@@ -1,6 +1,6 @@
-// Devices whose functions behave as a test requests: they fail, throw, or set no result. One device
-// returns when its work is done, one enqueues work, and one can also record it. Their addresses are
-// not addresses of the host.
+// Devices whose functions fail, throw or omit their result if a test requests it. One device works
+// synchronously, one enqueues work on streams, and one can also record graphs. Their addresses are
+// not valid on the host.
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -21,11 +21,11 @@ struct Silent : std::exception {
   const char* what() const noexcept override { return nullptr; }
 };
 
-// Set between calls, while nothing runs.
+// Tests set these between calls, while the device is idle.
 std::string faulty_function;  // NOLINT: a test sets it
 std::string fault;            // NOLINT
 
-// Sets whether a function must return without a result; all other failures are raised in here.
+// Fails or throws if this function is the faulty one; `forgets` tells it to omit its result.
 Status Try(const std::string& function, bool* forgets = nullptr) {
   if (function != faulty_function) return Status::Ok();
   if (forgets != nullptr) *forgets = fault == "forgets";
@@ -38,13 +38,13 @@ Status Try(const std::string& function, bool* forgets = nullptr) {
   return Status::Ok();
 }
 
-// Memory as the host expects it of an addressable device; std::free frees it.
+// Allocates memory with the alignment that the host expects; std::free releases it.
 void* Aligned(uint64_t bytes) {
   constexpr uint64_t kAlignment = 128;
   return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-// Sets the result of a function unless the function must omit it.
+// Sets the result of a function unless a test requests that it is omitted.
 template <typename T, typename Make>
 Status Set(const char* function, T* result, const Make& make) {
   bool forgets = false;
@@ -110,7 +110,7 @@ class Plain : public Hold<opwright::Device> {
 
 using Work = std::vector<std::function<void()>>;
 
-// A stream whose work is done when it is waited for.
+// A stream that runs its work when a caller waits for it.
 class Queue {
  public:
   ~Queue() { Take(); }
@@ -144,7 +144,7 @@ class Enqueuing : public Hold<Base> {
  public:
   using Hold<Base>::Hold;
 
-  // Work that was enqueued may still use the memory.
+  // Enqueued work can still use the memory.
   void Free(void* handle) override {
     if (main_ == nullptr) return std::free(HostSide(handle));
     main_->Add([handle] { std::free(HostSide(handle)); });
@@ -229,7 +229,7 @@ class Recorded : public Enqueuing<opwright::GraphDevice<Queue, Mark, Work>> {
   }
 };
 
-// A device whose memory the host reads and writes, so it needs only one kind of copies.
+// A device whose memory is accessible to the host, so it needs only one copy function.
 class Shared : public opwright::Device {
  public:
   explicit Shared(int32_t /*number*/) {}
@@ -259,7 +259,7 @@ class Shared : public opwright::Device {
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-// Does work on the stream, or immediately if there is none.
+// Runs a step on the stream, or immediately without a stream.
 template <typename Step>
 void Do(const opwright::RunContext& ctx, Step step) {
   if (auto* queue = ctx.stream<Queue>()) {
@@ -323,8 +323,8 @@ OPWRIGHT_REGISTER_KERNEL(negative, "plain", PlainNegative, float);
 OPWRIGHT_REGISTER_KERNEL(negative, "recorded", RecordedNegative, float);
 OPWRIGHT_PLUGIN("test", plain, queued, recorded, shared, add, negative);
 
-// Makes a function of every device fail from now on, as in "Allocate", "throws"; "" means no
-// function.
+// Makes a function of every device fail from now on, for example "Allocate" with "throws". An empty
+// name makes all functions succeed.
 extern "C" __attribute__((visibility("default"))) void set_fault(const char* function,
                                                                  const char* how) {
   faulty_function = function;

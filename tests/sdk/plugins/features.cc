@@ -1,4 +1,4 @@
-// Operators and kernels that use every feature of the SDK.
+// Operators and kernels that together use every feature of the SDK.
 #include <opwright/sdk.hpp>
 
 using opwright::OpMaker;

@@ -1,4 +1,4 @@
-// Lists an object that no file registers.
+// A plugin that lists an object that no file registers.
 #include <opwright/sdk.hpp>
 
 OPWRIGHT_PLUGIN("test", negate, softmax);

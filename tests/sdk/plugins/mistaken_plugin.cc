@@ -1,4 +1,4 @@
-// Lists an operator whose description breaks a rule.
+// A plugin that lists an operator whose description breaks a rule.
 #include <opwright/sdk.hpp>
 
 #include "negation.hpp"

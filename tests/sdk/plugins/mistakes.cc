@@ -1,4 +1,4 @@
-// Descriptions that break a rule, and the message for the first rule that each breaks.
+// Descriptions that break rules, and the message for the first rule that each of them breaks.
 #include <cstring>
 #include <limits>
 #include <opwright/sdk.hpp>

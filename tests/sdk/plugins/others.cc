@@ -21,7 +21,7 @@ struct ScaleKernel {
   }
 };
 
-// Prepare determines the read attributes if Run does not.
+// Run is generic in its attributes, so the type in Prepare determines which attributes are read.
 template <typename T>
 class PlainKernel {
  public:

@@ -1,4 +1,4 @@
-// Kernels that run their work on the host's threads.
+// Kernels that run their work on the threads of the host.
 #include <opwright/sdk.hpp>
 
 using opwright::Status;

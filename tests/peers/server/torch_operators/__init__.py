@@ -1,4 +1,4 @@
-"""Every standard operator written in PyTorch.
+"""The standard operators, written in PyTorch.
 
 A function is called with the inputs by slot (lists for duplicable slots) and with all attributes
 that it names as parameters, defaults included; ``n_outputs`` is the number of variables of the

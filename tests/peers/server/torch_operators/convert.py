@@ -1,4 +1,4 @@
-"""Code shared by the tables: refusal of calls, and paddings as pairs of begin and end."""
+"""Code that the tables share: refusal of calls, and paddings as (begin, end) pairs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 
 
 class NotExpressibleError(Exception):
-    """A peer has the operator, but does not support this call; the text names the missing part."""
+    """Raised if a peer does not support a call of an operator; the message names what it lacks."""
 
 
 def require(condition: bool, lack: str) -> None:
@@ -23,18 +23,18 @@ def require(condition: bool, lack: str) -> None:
 
 
 def axes_of(axis: Sequence[int], x: torch.Tensor) -> tuple[int, ...]:
-    """Return the axes of a reduction, all of them if none is named."""
+    """Return the axes of a reduction, or all axes if none is named."""
     return tuple(axis) if axis else tuple(range(x.dim()))
 
 
 def pad_spatial(x: torch.Tensor, paddings: Sequence[int], value: float) -> torch.Tensor:
-    """Pad the last axes by pairs of begin and end, in the order of the axes."""
+    """Pad the last axes by (begin, end) pairs, in the order of the axes."""
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
     return F.pad(x, [n for pair in reversed(pairs) for n in pair], value=value)
 
 
 def of_axes(function: Function) -> Function:
-    """Exclude scalars with a given axis, which opwright treats as lines of one element."""
+    """Exclude scalars with a given axis, which opwright treats as vectors of one element."""
 
     @wraps(function)
     def checked(**given: Any) -> Any:
@@ -46,7 +46,7 @@ def of_axes(function: Function) -> Function:
 
 
 def channels_first(function: Function) -> Function:
-    """Make a function of channels-first images support `data_format` in input and outputs."""
+    """Make a function of channels-first images support `data_format`."""
 
     def moved(x: torch.Tensor, data_format: str = "NCHW", **others: Any) -> Any:
         if data_format[1] == "C":

@@ -1,4 +1,4 @@
-"""Operators of tags and ids that PyTorch lacks, for single sequences, with PyTorch's gradients."""
+"""Sequence operators that PyTorch lacks, composed row by row, so PyTorch differentiates them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _count(lengths: Tensor | None, row: int, steps: int) -> int:
 
 
 def _ends(x: Tensor, *ends: Tensor | None) -> list[Tensor]:
-    """Return the weights of the first and the last tag, zeros if there are none."""
+    """Return the weights of the first and the last tag, or zeros if they are absent."""
     return [torch.zeros(x.shape[-1], dtype=x.dtype) if end is None else end for end in ends]
 
 
@@ -53,7 +53,7 @@ def _linear_chain_crf(
 
 
 def _best_tags(x: Any, pairs: Any, begin: Any, end: Any) -> tuple[float, list[int]]:
-    """Return the greatest score and its tags, from the tails of all sequences on."""
+    """Return the highest score and its tags, by the Viterbi algorithm."""
     scores, back = begin + x[0], []
     for step in x[1:]:
         moves = scores[:, None] + pairs

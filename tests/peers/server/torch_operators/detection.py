@@ -1,4 +1,4 @@
-"""Operators of boxes, from their definitions; bins of images use PyTorch's sampling and pooling."""
+"""Box operators by their definitions; RoI operators use the sampling and pooling of PyTorch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 
 
 def _area(sides: Tensor, border: float = 0.0) -> Tensor:
-    """Return areas of boxes; a box whose end is before its begin has area 0."""
+    """Return the areas of boxes; a box whose end precedes its begin has area 0."""
     extents = sides[..., 2:] - sides[..., :2]
     return torch.where(extents < 0, 0.0, extents + border).prod(-1)
 
@@ -30,7 +30,7 @@ def _iou(x: Tensor, y: Tensor, border: float = 0.0) -> Tensor:
 
 
 def _keep(order: Sequence[int], overlaps: Tensor, threshold: float, eta: float = 1.0) -> list[int]:
-    """Return the boxes kept by suppression, which visits them in the given order."""
+    """Return the boxes that remain after suppression in the given order."""
     kept: list[int] = []
     for box in order:
         if not any(bool(overlaps[other, box] > threshold) for other in kept):
@@ -219,7 +219,7 @@ def _roi_pool(
         extents = [max(bottom - top + 1, 1), max(right - left + 1, 1)]
         require(max(extents) < 2048 and max(abs(left), abs(top)) < 2048, "boxes far outside")
         border = [-left, left + extents[1] - width, -top, top + extents[0] - height]
-        # Padded before it is cropped, since a box may be completely outside.
+        # The image is padded before cropping, since a box can be completely outside.
         outer = [max(n, 0) for n in border]
         window = F.pad(x[number.long()], outer, value=-torch.inf)
         window = F.pad(window, [min(n, 0) for n in border])

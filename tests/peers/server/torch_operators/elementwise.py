@@ -107,7 +107,7 @@ UNARY: dict[str, Function] = {
 
 
 def _celu(x: Tensor, alpha: float) -> Tensor:
-    # The gradient of F's rounds 1 / alpha to float32, in float64 too; expm1's adds 1 to -1.
+    # F.celu rounds 1 / alpha to float32 in its gradient, and the gradient of expm1 cancels near -1.
     least = torch.clamp(x, max=0) / alpha
     below = alpha * torch.exp(least)
     return torch.where(x <= 0, below + (alpha * torch.expm1(least) - below).detach(), x)

@@ -1,4 +1,4 @@
-"""Special functions, bits, and operators that compare or join numbers element-wise."""
+"""Special functions, bitwise operators, comparisons and element-wise binary functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 
 
 def _named(*names: str) -> dict[str, Function]:
-    """Return functions of PyTorch that have our names, with one or two tensors."""
+    """Return the PyTorch functions of one or two tensors that have the same names as ours."""
 
     def one(name: str) -> Function:
         function = getattr(torch, name)
@@ -122,7 +122,7 @@ def _multi_margin(
 
 
 class _Derivative(torch.autograd.Function):
-    """digamma for n = 0, and its derivatives; PyTorch's have 10 digits."""
+    """digamma for n = 0, and its derivatives, which PyTorch computes to only 10 digits."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, n: int) -> Tensor:

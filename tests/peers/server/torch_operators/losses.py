@@ -1,4 +1,4 @@
-"""Losses, one number for each row or element."""
+"""Losses, one value per row or element."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Tensor = torch.Tensor
 
 
 def _ids(label: Tensor, x: Tensor, axis: int) -> Tensor:
-    """Return class ids without the axis of length 1 that they may have."""
+    """Return class ids without their optional axis of length 1."""
     return label.squeeze(axis).long() if label.dim() == x.dim() else label.long()
 
 
@@ -106,7 +106,7 @@ def _nll(x: Tensor, label: Tensor, ignore_index: int, axis: int) -> Tensor:
 def _cosine_embedding_loss(x: Tensor, y: Tensor, label: Tensor, margin: float) -> Tensor:
     norms = [torch.linalg.vector_norm(one, dim=-1) for one in (x, y)]
     require(all(bool((norm > 1e-3).all()) for norm in norms), "vectors of almost no length")
-    # PyTorch's own loss adds 1e-12 to the squares.
+    # The loss function of PyTorch adds 1e-12 to the squares.
     cosine = F.cosine_similarity(x, y, -1)
     apart = torch.where(label == -1, torch.clamp_min(cosine - margin, 0), 0.0)
     return torch.where(label == 1, 1 - cosine, apart)
@@ -127,8 +127,8 @@ def _ctc_loss(
     steps_first, ids = x.transpose(0, 1), label.long()
     out = F.ctc_loss(steps_first, ids, lengths, counts, blank, "none", zero_infinity)
     require(bool(torch.isfinite(out).all()), "gradients of losses that are infinite")
-    # PyTorch's gradient is the gradient after log_softmax: exp(x) more than the gradient of x
-    # itself.
+    # The gradient in PyTorch includes that of log_softmax, so it exceeds the gradient of x by
+    # exp(x).
     inside = (torch.arange(steps) < lengths[:, None])[..., None]
     excess = torch.where(inside, torch.exp(x), 0).sum((1, 2))
     return out - (excess - excess.detach())
@@ -172,7 +172,7 @@ def _logits(
 
 
 def _sampled(loss: Function) -> Function:
-    """Return a loss of label logits, sample logits, and where a sample equals the label."""
+    """Return a loss of label logits, sample logits and a mask of samples equal to the label."""
 
     def run(
         x: Tensor,

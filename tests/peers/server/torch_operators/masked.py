@@ -1,4 +1,4 @@
-"""Reductions over unmasked elements, by PyTorch's prototype of masked tensors."""
+"""Reductions over unmasked elements, by the prototype torch.masked."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _norm(x: Tensor, mask: Tensor, axis: Sequence[int], keepdims: bool, p: float
 
 
 def _along(function: Function) -> Function:
-    """Return a softmax of lines with an unmasked element; PyTorch returns NaN for other lines."""
+    """Return a softmax that requires an unmasked element per row; otherwise PyTorch returns NaN."""
 
     def lines(x: Tensor, mask: Tensor, axis: int) -> Tensor:
         mask = _mask(x, mask)

@@ -1,4 +1,4 @@
-"""Metrics, which are counts of rows, and areas under curves of such counts."""
+"""Metrics computed from counts of rows, such as areas under curves of such counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def _accuracy(x: Tensor, label: Tensor, k: int) -> Any:
     ids = label.reshape(-1).long()
     rows = torch.arange(len(x))
     own = x[rows, ids][:, None]
-    # A row is correct if fewer than k classes precede it: greater, NaN, or equal and before it.
+    # A row is correct if fewer than k classes precede its label: a greater score, NaN, or an equal
+    # score with a lower id.
     is_before = torch.arange(x.shape[1]) < ids[:, None]
     ahead = (x > own) | torch.isnan(x) | ((x == own) & is_before)
     right = ((ahead.sum(1) < k) & ~torch.isnan(own[:, 0])).sum()
@@ -32,7 +33,7 @@ def _auc(
     for state, wanted in ((positives, 1), (negatives, 0)):
         chosen = bins[label.reshape(-1) == wanted]
         states.append(state + torch.bincount(chosen, minlength=num_thresholds + 1))
-    # The curve goes from the highest threshold down; by trapezoids equal bins count one half.
+    # The curve begins at the highest threshold. By the trapezoidal rule, ties count one half.
     rates = [torch.cumsum(state.flip(0).double(), 0) for state in states]
     rates = [torch.cat([torch.zeros(1, dtype=torch.float64), rate]) for rate in rates]
     pairs = rates[0][-1] * rates[1][-1]
@@ -45,7 +46,7 @@ def _ratio(part: Tensor, whole: Tensor) -> Tensor:
 
 
 def _summaries(states: Tensor) -> Tensor:
-    """Return precision, recall and their harmonic mean, averaged over classes and of all counts."""
+    """Return precision, recall and F1, averaged over classes, then for the summed counts."""
     found = []
     for counts in (states.double(), states.double().sum(0, keepdim=True)):
         right, too_many, _, too_few = counts.unbind(1)

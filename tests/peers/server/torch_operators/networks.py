@@ -55,7 +55,7 @@ def _conv_transpose(rank: int) -> Function:
 
 
 def _begins(paddings: Sequence[int], kernel: Sequence[int]) -> list[int] | None:
-    """Return the paddings in PyTorch's form, one for an axis; None if it does not."""
+    """Return one padding per axis, as PyTorch takes it, or None if PyTorch cannot express it."""
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
     fits = all(a == b and 2 * a <= k for (a, b), k in zip(pairs, kernel, strict=True))
     return [a for a, _ in pairs] if fits else None
@@ -126,7 +126,7 @@ def _batch_norm(
     require(x.numel() > enough * x.shape[1], "batches without elements, or of one in training")
     mean, variance = mean.clone(), variance.clone()
     out = F.batch_norm(x, mean, variance, scale, bias, training, 1 - momentum, epsilon)
-    # PyTorch's running variance is unbiased; biased variances are not compared.
+    # The running variance in PyTorch is unbiased, so biased variances are not compared.
     return (out,) if training and not unbiased else (out, mean, variance)
 
 
@@ -186,7 +186,7 @@ def _fc(
 
 
 def _embedding(weight: Tensor, index: Tensor, padding_index: int) -> Tensor:
-    # PyTorch reads the row of the padding, opwright's is zeros.
+    # PyTorch reads the padding row, whereas opwright returns zeros.
     out = weight[index.long()]
     hidden = (index == padding_index)[..., None] if padding_index >= 0 else torch.tensor(False)
     return torch.where(hidden, torch.zeros_like(out), out)
@@ -285,7 +285,7 @@ def _multi_head_attention(
     mask: Tensor | None = None,
     **weights: Tensor,
 ) -> Tensor:
-    """Projections and attention; PyTorch's own function takes masks with a different shape."""
+    """Project and attend; the PyTorch function for this takes masks of a different shape."""
 
     def project(x: Tensor, part: str) -> Tensor:
         bias = weights.get(f"{part}_bias")

@@ -52,7 +52,7 @@ def _momentum(
 
 
 def correct(power: Tensor, beta: float) -> float:
-    """Return the correction of a power beyond a first step's, which is all that PyTorch tracks."""
+    """Return the bias correction of a power, relative to the first step, which PyTorch assumes."""
     require(0 <= float(power) < 1 and 0 <= beta < 1, "a power that no step leads to")
     return (1 - float(power)) / (1 - beta)
 
@@ -120,7 +120,7 @@ def _rmsprop(
     mean_grad: Tensor | None = None,
     velocity: Tensor | None = None,
 ) -> Any:
-    # No gradients have such means. Rounding may cause them: opwright uses 0 as their variance.
+    # A negative variance is possible only through rounding. opwright replaces it with 0.
     require(mean_grad is None or bool((mean_grad**2 <= mean_square).all()), "a negative variance")
     state = {"step": torch.tensor(0.0), "square_avg": mean_square}
     state |= {} if velocity is None else {"momentum_buffer": velocity}

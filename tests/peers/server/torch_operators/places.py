@@ -1,4 +1,4 @@
-"""Operators that read and write at positions: indexed updates, bags of rows, grids, unpooling."""
+"""Operators with positions: indexed updates, embedding bags, grid sampling, unpooling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Tensor = torch.Tensor
 
 
 def _places(x: Tensor, index: Tensor, axis: int) -> Tensor:
-    """Return positions counted from the front; a scalar is one element along its axis."""
+    """Return nonnegative positions; a scalar counts as one element along its axis."""
     return index.long() % (max(x.shape[axis], 1) if x.dim() else 1)
 
 

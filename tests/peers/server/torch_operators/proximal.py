@@ -1,4 +1,4 @@
-"""Optimizers that PyTorch lacks, composed of PyTorch's optimizers and shrinking towards 0."""
+"""Optimizers that PyTorch lacks, composed of PyTorch optimizers and soft thresholding."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _ftrl(
     rate, squares_out = float(learning_rate), torch.addcmul(squares, grad, grad)
     strength = squares_out.sqrt() / rate
     linear_out = linear + grad - (strength - squares.sqrt() / rate) * param
-    # The leader: argmin over w of linear * w + l1 * |w| + (strength / 2 + l2) * w**2.
+    # The leader is argmin over w of linear * w + l1 * |w| + (strength / 2 + l2) * w**2.
     leader = -_shrink(linear_out, l1, 0.0) / (strength + 2 * l2)
     return torch.where(linear_out.abs() <= l1, 0.0, leader), squares_out, linear_out
 
@@ -84,7 +84,7 @@ def _lamb(
     weight_decay: float,
     **state: Any,
 ) -> Any:
-    # The direction of Adam is its step of size 1 from 0, the other way.
+    # The direction of Adam is the negative of its step from 0 with learning rate 1.
     one, zero = torch.ones_like(learning_rate), torch.zeros_like(param)
     moved, *moments = KNOWN["adam"](zero, grad, one, **state)
     direction = weight_decay * param - moved

@@ -1,4 +1,4 @@
-"""Recurrent operators: the functions of PyTorch's modules."""
+"""Recurrent operators, by the functions that the PyTorch modules use."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _recurrent(kind: str) -> Function:
 
 
 def _given(kind: str, state: list[Tensor]) -> Any:
-    """Return a state as PyTorch's function takes it: a list for lstm."""
+    """Return a state as the PyTorch function takes it, which is a list for lstm."""
     return state if kind == "lstm" else state[0]
 
 

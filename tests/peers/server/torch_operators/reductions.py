@@ -14,7 +14,7 @@ Tensor = torch.Tensor
 
 
 def _over_axes(function: Function) -> Function:
-    """Reduce several axes at once, as PyTorch does."""
+    """Wrap a PyTorch function that reduces several axes at once."""
 
     def reduced(x: Tensor, axis: Sequence[int], keepdims: bool) -> Tensor:
         axes = axes_of(axis, x)
@@ -29,7 +29,7 @@ def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _one_by_one(function: Function) -> Function:
-    """Reduce axes one at a time, as PyTorch does."""
+    """Wrap a PyTorch function that reduces one axis at a time."""
 
     def reduced(x: Tensor, axis: Sequence[int], keepdims: bool) -> Tensor:
         axes = sorted(a % max(x.dim(), 1) for a in axes_of(axis, x))
@@ -72,7 +72,7 @@ def _arg(function: Function) -> Function:
 
 
 def _shifted(out: Tensor, axis: int, start: float) -> Tensor:
-    """Return a scan without its last element, and with its start in front."""
+    """Make a scan exclusive: prepend its start and remove its last element."""
     first = torch.full_like(out.narrow(axis, 0, min(1, out.shape[axis])), start)
     return torch.cat([first, out.narrow(axis, 0, max(out.shape[axis] - 1, 0))], axis)
 

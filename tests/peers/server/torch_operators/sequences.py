@@ -12,7 +12,7 @@ Tensor = torch.Tensor
 
 
 def _inside(lengths: Tensor, steps: int, rank: int) -> Tensor:
-    """Return which steps are within their sequence, [n, t, 1, ...]."""
+    """Return a mask [n, t, 1, ...] of the steps within their sequence."""
     mask = torch.arange(steps) < lengths.long()[:, None]
     return mask.reshape(*mask.shape, *[1] * (rank - 2))
 
@@ -58,7 +58,7 @@ def _conv(
     context_start: int | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Convolve each sequence separately, between zeros."""
+    """Convolve each sequence separately, padded with zeros at both ends."""
     require(x.numel() > 0 and weight.numel() > 0, "convolutions of nothing")
     first = -(context_length // 2) if context_start is None else context_start
     before, behind = max(0, -first), max(0, first + context_length - 1)

@@ -1,4 +1,4 @@
-"""Transforms and windows of signals, frames of them, and windows of images as columns."""
+"""Signal transforms, window functions, framing, and image windows as columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _complex(x: Tensor) -> Tensor:
 
 
 def _axes(axis: Sequence[int], x: Tensor) -> list[int]:
-    """Return the given axes of a tensor of pairs, by default all except the axis of the pairs."""
+    """Return the given axes of a tensor of pairs; the default is all axes except the last."""
     return [a % x.dim() for a in axis] or list(range(x.dim() - 1))
 
 
@@ -65,7 +65,7 @@ def _window(name: str, **renamed: str) -> Function:
 
 
 def _gaussian(length: int, periodic: bool, dtype: str, std: float) -> Tensor:
-    """Computed by formula, since torch.signal divides a rounded sum of steps by small widths."""
+    """Apply the formula, since torch.signal divides a rounded sum of steps by small widths."""
     middle = (length - 1 + (periodic and length > 1)) / 2
     return torch.exp(-0.5 * ((torch.arange(length, dtype=torch.float64) - middle) / std) ** 2)
 

@@ -1,4 +1,4 @@
-"""Optimizers of rows: one step of a class of ``torch.optim`` with a sparse gradient."""
+"""Optimizers of table rows: one step of a ``torch.optim`` class with a sparse gradient."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _momentum(
     nesterov: bool,
     padding_indices: Sequence[int],
 ) -> Any:
-    """SGD with momentum moves every row: it gets only the named rows."""
+    """Pass only the looked-up rows to SGD, since momentum would update every row."""
     require(mu > 0.0, "PyTorch keeps no velocity without momentum")
     grad = _sparse_gradient(param, rows, values, padding_indices).coalesce()
     (named,) = grad.indices()
