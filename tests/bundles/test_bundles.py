@@ -93,7 +93,7 @@ def test_a_loaded_bundle_describes_its_feeds_and_has_no_program(tmp_path: Path) 
     loaded: Any = ow.load(tmp_path / "model.owb")
     assert [str(spec) for spec in loaded.feeds] == ["x float32[?, 20]"]
     assert loaded.batch == (1, 4)
-    with pytest.raises(ProgramError, match="a bundle has only plans"):
+    with pytest.raises(ProgramError, match="a bundle contains only plans"):
         loaded.save(tmp_path / "folder")
     with pytest.raises(FeedError, match=r"must be fed x float32\(n, 20\) with n in \[1, 4\]"):
         loaded(np.zeros((5, 20), "float32"))

@@ -292,7 +292,7 @@ def test_an_operator_without_any_kernel_raises_the_usual_error_despite_a_lock(sc
 
 @pytest.mark.parametrize("lock", [3, True, {"kernels": []}])
 def test_a_lock_argument_of_the_wrong_type_raises(scales, lock):
-    with pytest.raises(ProgramError, match=r"lock must be a Lock or the path of one, got"):
+    with pytest.raises(ProgramError, match=r"lock must be a Lock or the path of a lock file"):
         scaled(2.0).compile(feed=["x"], fetch=["x1"], lock=lock)
 
 

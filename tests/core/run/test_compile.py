@@ -147,7 +147,7 @@ def test_feeds_may_be_given_by_position():
     np.testing.assert_array_equal(call(x)[0], call(x=x)[0])
     with pytest.raises(FeedError, match="this network is fed 'x', got 2 values by position; pass"):
         call(x, x)
-    with pytest.raises(FeedError, match="feed: 'x' is given by position, also got it by name"):
+    with pytest.raises(FeedError, match="feed: 'x' must be given once, got it by position and"):
         call(x, x=x)
 
 
@@ -157,7 +157,7 @@ def test_feeds_may_be_given_by_position():
         ({"feed": ["X"]}, "the block has no variable 'X'; did you mean 'x'"),
         ({"fetch": ["oot"]}, "the network has no variable 'oot'; did you mean 'out'"),
         ({"feed": "x"}, "feed must be a list, got 'x'"),
-        ({"fetch": [3]}, "fetch must hold variables or names, got 3"),
+        ({"fetch": [3]}, "fetch must list variables or names, got 3"),
     ],
 )
 def test_compile_checks_its_arguments(options, text):

@@ -214,7 +214,7 @@ def test_feeds_may_be_given_in_one_dict(call):
         call({"y": X})
     with pytest.raises(FeedError, match="'x' must be given once, got it in the dict and by name"):
         call({"x": X}, x=X)
-    with pytest.raises(FeedError, match="feeds must be named by text, got 3"):
+    with pytest.raises(FeedError, match="feeds must be named by strings, got 3"):
         call({3: X})
 
 

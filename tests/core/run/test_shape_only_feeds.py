@@ -86,6 +86,6 @@ def test_an_unfed_variable_is_refused():
 
 def test_a_variable_that_is_fed_twice_is_refused():
     with pytest.raises(
-        FeedError, match=r"feed: a variable is fed once, got 'x' twice; name it once"
+        FeedError, match=r"feed: a variable must be fed once, got 'x' twice; name it once"
     ):
         ow.Network([RESHAPE]).compile(["x", "like", "x"], ["y"])

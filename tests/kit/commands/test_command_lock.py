@@ -109,7 +109,7 @@ def test_a_program_with_dynamic_shapes_is_run_to_lock_all_kernels(folder):
         (["model", "--feed", "x=4x7"], "the feed 'x' is float32[?, 8], got [4, 7]"),
         (["model", "--feed", "x=-1x8"], "--feed must be NAME=SHAPE, got 'x=-1x8'"),
         (["model/program.pb"], "must be given the folder with the parameters"),
-        (["model", "--feed", "x=1x8", "-o", "model/program.pb"], "must be new or a lock"),
+        (["model", "--feed", "x=1x8", "-o", "model/program.pb"], "must be a new file or an old lock"),
         (["model", "--feed", "x=1x8", "-o", "absent/a.lock"], "its folder must exist"),
         (["model", "--feed", "x=1x8", "--check"], "no such file; write it with opwright lock"),
         (["model", "--device", "gpu9"], "gpu9"),
@@ -123,4 +123,4 @@ def test_wrong_usage_is_reported_with_a_remedy(folder, capsys, words, message):
 def test_a_damaged_lock_is_an_error(folder, capsys):
     (folder / "a.lock").write_text("{}")
     assert main(["lock", "model", "--feed", "x=1x8", "-o", "a.lock", "--check"]) == 1
-    assert "a.lock: damaged, or no lock of opwright" in capsys.readouterr().err
+    assert "a.lock: damaged, or not a lock of opwright" in capsys.readouterr().err

@@ -157,9 +157,9 @@ def test_feeds_are_the_arguments_of_a_call(tmp_path):
         (lambda loaded: loaded(A, B, A), "is fed 'input.1', 'b', got 3 values by position"),
         (
             lambda loaded: loaded(A, **{"input.1": A}),
-            "'input.1' is given by position, also got it by name",
+            "'input.1' must be given once, got it by position and by name",
         ),
-        (lambda loaded: loaded({3: A}), "feeds must be named by text, got 3"),
+        (lambda loaded: loaded({3: A}), "feeds must be named by strings, got 3"),
         (lambda loaded: loaded({"input1": A, "b": B}), "'input1'.*did you mean 'input.1'"),
         (lambda loaded: loaded(A), "'b'"),
         (lambda loaded: loaded(), "'input.1'"),

@@ -1,8 +1,8 @@
 """The gradient of a loop: a scan over the gradients of its body, in reverse order.
 
 The forward loop stacks the values of each iteration that the gradient reads; only loop-invariant
-values are recomputed. The scan carries the gradients of the carried variables, and the gradient
-sums of captured variables.
+values are recomputed. The scan carries gradients of carried variables, and gradient sums of
+captured variables.
 
 A loop that recomputes its iterations becomes a loop over segments; each segment runs the original
 loop over consecutive elements. Only the inputs of a segment are stacked for the gradient.

@@ -35,8 +35,7 @@ class Context:
     Parameters
     ----------
     registries : Registries, optional
-        By default, empty registries that are filled manually; `Context.discover` fills them from
-        installed plugins.
+        By default empty, to be filled manually; `Context.discover` fills them from plugins.
     records : sequence of PluginRecord
         The plugins that filled them.
 

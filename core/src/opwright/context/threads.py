@@ -41,8 +41,8 @@ def get_num_threads() -> int:
     """Return the number of threads that kernels may use.
 
     This is the last value given to `set_num_threads`, otherwise the environment variable
-    OPWRIGHT_NUM_THREADS, otherwise the number of CPUs that this process may use. It is always 1 in
-    a process created by a fork.
+    OPWRIGHT_NUM_THREADS, otherwise the number of CPUs that this process may use. It is 1 in a
+    forked process.
 
     Raises
     ------
@@ -65,8 +65,7 @@ def is_forked() -> bool:
 def is_deterministic() -> bool:
     """Return whether plans by default give bitwise identical results for any number of threads.
 
-    The value is read from OPWRIGHT_DETERMINISTIC at first use and is False by default; SettingError
-    if it is neither 0 nor 1.
+    Read from OPWRIGHT_DETERMINISTIC at first use; by default False, SettingError if not 0 or 1.
     """
     return read_switch(DETERMINISTIC_VARIABLE)
 
@@ -81,7 +80,7 @@ def count_for_plan(deterministic: bool) -> int:
 def set_num_threads(n_threads: SupportsIndex) -> None:
     """Set the number of threads of kernels in every Context, starting with the next call.
 
-    Plans are lowered again. Results may differ in the last bits if a kernel sums in a different
+    Plans are lowered again. The last bits of results may differ if kernels sum in a different
     order.
 
     Parameters

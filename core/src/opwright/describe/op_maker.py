@@ -51,7 +51,7 @@ class OpMaker:
     Parameters
     ----------
     type : str
-        The operator type, ``lower_snake``, with the plugin name and a dot as prefix.
+        The operator type in ``lower_snake``, prefixed by the plugin name and a dot.
     version : int
         Increment it when saved programs need an `upgrade`.
     """
@@ -216,7 +216,7 @@ class OpMaker:
     def deprecated(self, old: str, new: str) -> OpMaker:
         """Accept a slot or attribute under its former name, too, with a DeprecationWarning.
 
-        Saved programs with the former name are read. Kernels, rules and listings use the new name.
+        Saved programs may have the former name. Kernels, rules and listings use the new name.
         """
         self._deprecated[old] = new
         return self

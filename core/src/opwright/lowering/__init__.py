@@ -47,8 +47,8 @@ Result = TypeVar("Result")
 def lower(request: LowerRequest) -> LoweredPlan:
     """Decide everything that can be decided before a run.
 
-    Raises OpwrightError if shapes or dtypes do not fit, a variable is read before it is written, or
-    no kernel is registered. In that case nothing has been run or changed.
+    Raises OpwrightError, with nothing run or changed, if shapes or dtypes do not fit, a variable is
+    read before it is written, or no kernel is registered.
     """
     return _lower(request, lambda graph: _finish(graph, request))
 

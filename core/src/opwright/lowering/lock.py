@@ -1,7 +1,7 @@
-"""Lock: the kernels and passes of a plan, by package and version, which later plans must use.
+"""`Lock`, the kernels and passes of a plan, by package and version, which later plans must use.
 
-Its file is JSON with a line for each kernel and pass. It may come from anyone, like a program: its
-size is bounded, and each name in it is safe in a message and in a command for pip.
+A lock file is JSON with a line for each kernel and pass. Like a program, it may be from an
+untrusted source, so its size is limited, and each name is safe in messages and in a pip command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.*+!-]{0,127}")
 
 
 class LockedKernel(NamedTuple):
-    """A kernel: its key, and the distribution and version that provide it."""
+    """The key of a kernel, and the distribution and version that provide it."""
 
     operator: str
     device: str
@@ -49,9 +49,9 @@ class LockedPass(NamedTuple):
 
 
 class Lock(NamedTuple):
-    """Which kernel of which package and version runs each operator, and which passes run.
+    """The kernels, with packages and versions, that run each operator, and the passes that run.
 
-    `Network.lock` returns one, ``Network.compile(lock=...)`` uses one.
+    `Network.lock` returns a lock, and ``Network.compile(lock=...)`` uses it.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Lock(NamedTuple):
 
     @staticmethod
     def of(target: Target) -> Lock:
-        """Return the lock of all choices made for a target."""
+        """Return a lock of all choices for a target."""
         kernels = dict(target.chosen_kernels)
         ordered = sorted(
             KernelRegistry.sort(kernels), key=lambda entry: (entry.op_type, kernels[entry])
@@ -79,7 +79,7 @@ class Lock(NamedTuple):
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Lock:
-        """Return the lock in a file; no code in it is run.
+        """Load a lock from a file; no code in the file is run.
 
         Raises
         ------
@@ -144,7 +144,7 @@ def describe_unserved(
     refusals: Iterable[tuple[KernelEntry, str]],
     candidates: Sequence[KernelEntry],
 ) -> str:
-    """Return how an operator differs from the lock: its kernels refuse, or none is locked."""
+    """Describe how an operator differs from the lock: its kernels refuse, or none is locked."""
     texts = [f"locked {_label(_lock_kernel(entry))} {reason}" for entry, reason in refusals]
     locked = "; ".join(texts) or "locked none"
     installed = " or ".join(_label(_lock_kernel(entry)) for entry in candidates)
@@ -166,7 +166,7 @@ def _label(row: LockedKernel) -> str:
 def make_lock_error(
     differences: Iterable[str], missing: Sequence[LockedKernel | LockedPass], context: Context
 ) -> LockError:
-    """Return the error with every difference, each once, and the ways out."""
+    """Return the error that lists each difference once, and the remedies."""
     listed = list(dict.fromkeys(differences))
     lines = [f"lock: kernels and passes must be the locked ones, got {len(listed)} that differ"]
     lines += [f"  {line}" for line in listed]
@@ -181,17 +181,17 @@ def make_lock_error(
 
 
 def _write(path: Path, lock: Lock) -> None:
-    """Write a temporary file and rename it; only a lock is replaced."""
+    """Write a temporary file and rename it; an existing file is replaced only if it is a lock."""
     if path.exists():
         try:
             _read(path)
         except FormatError as error:
             raise FileTakenError(
-                f"{path}: must be new or a lock that is replaced, got another file; choose another "
+                f"{path}: must be a new file or an old lock, got another file; choose another "
                 "path, or remove it"
             ) from error
     elif not path.parent.is_dir():
-        raise FileMissingError(f"{path}: its folder must exist, got none; make it first")
+        raise FileMissingError(f"{path}: its folder must exist, got none; create it first")
     text = (
         f'{{\n  "format": "{_FORMAT}",\n  "format_version": {_VERSION},\n'
         f'  "device": {json.dumps(lock.device)},\n'
@@ -202,14 +202,14 @@ def _write(path: Path, lock: Lock) -> None:
 
 
 def _check_writable(text: str) -> None:
-    """FormatError if `Lock.load` would refuse the text."""
+    """Raise FormatError if `Lock.load` would refuse the text."""
     try:
         if len(text) > _MAX_BYTES:
             raise ValueError(f"{len(text)} bytes, of at most {_MAX_BYTES}")
         _parse(Path("lock"), text)
     except (ValueError, RecursionError) as error:
         raise FormatError(
-            f"lock: Lock.load must accept the written text, got {_shown(str(error))}; lock a "
+            f"lock: Lock.load must accept the text, got {_shown(str(error))}; lock a "
             "network with other kernels"
         ) from None
 
@@ -237,7 +237,7 @@ def _read(path: Path) -> Lock:
         raise
     except (ValueError, RecursionError) as error:
         raise FormatError(
-            f"{path}: damaged, or no lock of opwright, got {_shown(str(error))}; write it again "
+            f"{path}: damaged, or not a lock of opwright, got {_shown(str(error))}; write it again "
             "with opwright lock, or network.lock().save(path)"
         ) from None
 

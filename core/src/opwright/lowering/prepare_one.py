@@ -1,4 +1,4 @@
-"""Prepares one kernel for given metas, without a network, for tools that run it alone."""
+"""Prepares one kernel for given metas, without a network, for tools that run a single kernel."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ def prepare_one(
     ----------
     entry : KernelEntry
     metas : (sequence, sequence)
-        The metas of the inputs and of the outputs: for each slot of the operator a sequence of
-        Meta.
+        The metas of the inputs and of the outputs: for each slot a sequence of Meta.
     attrs : mapping of str to value
         Complete attributes.
     context : Context

@@ -1,4 +1,4 @@
-"""The request for a plan: operators, their given values, persistables, fetches and the target."""
+"""The request for a plan, with operators, given values, persistables, fetches and the target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_METAS: Final[Mapping[str, Meta]] = MappingProxyType({})
 
 
 class Target:
-    """Where and how a plan runs, which decides its kernels.
+    """Where and how a plan runs, which determines its kernels.
 
     Attributes
     ----------
@@ -59,8 +59,7 @@ class Target:
         Takes the place of plan builders, for a bundle.
     inferred : dict
         The outputs of the plan lowered last, and their sizes in bytes, by the key of a signature
-        and the definition: values that do not depend on feeds, such as updates, are not
-        inferred again.
+        and the definition: values that do not depend on feeds are not inferred again.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class Target:
         self.inferred: dict[Hashable, tuple[SlotMetas, Sizes]] = {}
 
     def with_threads(self, n_threads: int) -> Target:
-        """Return this target, with its choices, for another number of threads."""
+        """Return this target, with its choices, for a different number of threads."""
         if n_threads == self.n_threads:
             return self
         twin = object.__new__(Target)
@@ -99,22 +98,22 @@ class Target:
         return twin
 
     def candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
-        """Return the fitting kernels that the lock allows, best first."""
+        """Return the suitable kernels that the lock allows, best first."""
         entries = self.context.candidates(op_type, device, dtype)
         return entries if self.lock is None else self.lock.select(entries)
 
     @property
     def host(self) -> str | None:
-        """The host as a device of the plan; None, the plan's own device, if it runs there."""
+        """The host as a device type of the plan, or None (the plan's device) if it runs there."""
         return None if self.device.is_host else HOST_DEVICE
 
 
 class Given(NamedTuple):
-    """Values from the caller: feeds, or the variables that a body captures."""
+    """Values from the caller, which are feeds, or the variables that a body captures."""
 
     metas: Mapping[str, Meta] = _NO_METAS
     role: Role = Role.FEED  # CAPTURED for a body or the rest of a cut graph
-    on_device: frozenset[str] = frozenset()  # feeds on the plan's device; others are on the host
+    on_device: frozenset[str] = frozenset()  # feeds on the plan's device, not the host
     # Whether feeds on the device are copied into the plan's memory so that the device can record
     # the rest as a graph; otherwise kernels read them directly.
     copied: bool = True
@@ -136,7 +135,7 @@ class Given(NamedTuple):
         return external.device is not None or (self.copied and self.is_device_feed(external))
 
     def is_device_feed(self, external: External | None) -> bool:
-        """Whether that memory is a feed on the plan's device."""
+        """Whether an external is a feed on the device of the plan."""
         if external is None or external.role is not Role.FEED:
             return False
         return external.name in self.on_device
@@ -149,33 +148,33 @@ class Persistables(NamedTuple):
     lasting: frozenset[str] = frozenset()  # names that are written to the scope
     keep_all: bool = False  # every written name is written to the scope (``Network.run``)
     stores: Sequence[str] = ()  # given names that are copied into the scope first
-    varying: frozenset[str] = frozenset()  # no value that depends only on these is kept
+    varying: frozenset[str] = frozenset()  # values that depend only on these are not kept
 
 
 class Fetches(NamedTuple):
     """The results of a plan."""
 
-    names: Sequence[str] = ()  # whose last value is fetched, in order; a name may occur twice
-    # CAPTURED for a branch, which writes into the outer plan; None for the body of a loop, which
-    # needs its results until the next iteration has read them.
+    names: Sequence[str] = ()  # their last values are fetched, in order; may repeat
+    # CAPTURED for a branch, which writes into the outer plan; None for the body of a loop, whose
+    # results are needed until the next iteration has read them.
     role: Role | None = Role.FETCH
     on_device: bool = False  # they stay on the device; the runtime returns them as tensors
     stacked: Sequence[str] = ()  # of a loop: values that iterations write to outer arrays
     carried: Sequence[str] = ()  # of a loop: given values that need memory even if never read
-    n_early: int = 0  # how many of them the first plan returns if the graph is cut into two
+    n_early: int = 0  # number of fetches that the first plan returns if the graph is cut into two
 
 
 class LowerRequest(NamedTuple):
     """Everything that determines a plan."""
 
-    ops: Sequence[Operator]  # consecutive ones of a network or block
+    ops: Sequence[Operator]  # consecutive operators of a network or block
     target: Target
     given: Given = Given()
     persistables: Persistables = Persistables()
     fetches: Fetches = Fetches()
-    program: Program | None = None  # with the blocks and the seed of the operators
+    program: Program | None = None  # contains the blocks and the seed of the operators
     first_index: int = 0  # of the first operator in its network, for messages
-    advances_step: bool = False  # raises ``@step`` at the end even if no operator reads it
+    advances_step: bool = False  # increments ``@step`` at the end even if no operator reads it
 
 
 def result_name(position: int) -> str:

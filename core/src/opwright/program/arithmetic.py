@@ -3,8 +3,8 @@
 The core does not contain operators, so each symbol is mapped to an operator type below, which is
 looked up when the symbol is used. If no plugin provides it, the error names the package to install.
 Numbers and arrays as operands become constants, as in any call of `opwright.ops`. For array
-attributes of other libraries, the error names the function to call, such as ``opwright.ops.sum(x)``
-for ``x.sum()``.
+attributes of other libraries, the error names the function, ``opwright.ops.sum(x)`` for
+``x.sum()``.
 """
 
 from __future__ import annotations

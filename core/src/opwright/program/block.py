@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Block:
     """A part of a program with its own variables; block 0 is the global block.
 
-    `Program.create_block` makes one. A block can read the variables of enclosing blocks, but writes
-    only its own variables.
+    `Program.create_block` makes one. A block can read variables of enclosing blocks, but write only
+    its own.
 
     Attributes
     ----------

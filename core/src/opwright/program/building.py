@@ -319,8 +319,7 @@ def _carry_step(
     """Make a loop carry the step if its body reads it; return its slots and attributes.
 
     This gives every iteration different random numbers. The body gets a variable of the same name
-    for the step. Every iteration increments it, and the gradient of the loop reads the carried
-    value.
+    for the step. Every iteration increments it, and the loop gradient reads the carried value.
     """
     index = attrs.get(control.block)
     body = None if index is None else block.program.block(index)  # completion refuses None

@@ -29,8 +29,7 @@ def check_name(name: object) -> str:
 def make_name(prefix: str, counts: dict[str, int], taken: Callable[[str], object]) -> str:
     """Return ``<prefix>_<n>`` with the next n for which ``taken(name)`` is false.
 
-    `counts` has the next n of each prefix, so the names for ``fc`` are ``fc_0``, ``fc_1``, and so
-    on.
+    `counts` has the next n of each prefix, so names for ``fc`` are ``fc_0``, ``fc_1``, and so on.
     """
     count = counts.get(prefix, 0)
     record(counts.__setitem__, prefix, count)

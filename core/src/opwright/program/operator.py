@@ -57,8 +57,7 @@ class Operator:
     inputs, outputs : dict of str to tuple of str
         Variable names by slot, in the order of the OpProto; without absent slots.
     attrs : dict
-        Complete and checked, in the order of the OpProto, with defaults and without absent
-        attributes.
+        Complete and checked, in the order of the OpProto, with defaults; without absent ones.
     definition : OpDefinition
         The definition of its type.
     block : Block or None

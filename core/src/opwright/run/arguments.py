@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def choose_scope(who: str, given: Any) -> Scope:
-    """Return the given scope, by default the default one; AttributeTypeError for anything else."""
+    """Return the given scope or the default scope; AttributeTypeError for anything else."""
     return default_scope() if given is None else check_scope(who, given)
 
 
@@ -58,7 +58,7 @@ def choose_deterministic(who: str, given: Any) -> bool:
 def _choose_passes(
     passes: Any, lock: Lock | str | os.PathLike[str] | None
 ) -> tuple[Lock | None, tuple[str, ...] | None]:
-    """Return the lock, which may be read from its file, and the passes to run, None for all."""
+    """Return the lock, possibly read from its file, and the passes to run, or None for all."""
     if lock is None:
         return None, None if passes is None else tuple(list_items(passes, "passes"))
     if passes is not None:
@@ -72,7 +72,7 @@ def _choose_passes(
         lock = Lock.load(lock)
     elif not isinstance(lock, Lock):
         raise ProgramError(
-            f"Network.compile: lock must be a Lock or the path of one, got {lock!r}; write "
+            f"Network.compile: lock must be a Lock or the path of a lock file, got {lock!r}; write "
             "lock='program.lock'"
         )
     return lock, tuple(row.name for row in lock.passes)
@@ -130,7 +130,7 @@ def list_items(items: Any, what: str) -> list[Any]:
     listed = list(items)
     for item in listed:
         if not isinstance(item, (str, Variable)):
-            raise FeedError(f"Network.compile: {what} must hold variables or names, got {item!r}")
+            raise FeedError(f"Network.compile: {what} must list variables or names, got {item!r}")
     return listed
 
 
@@ -205,12 +205,12 @@ def make_template(
 ) -> LowerRequest:
     """Return the request of all operators, without metas.
 
-    FeedError for an unknown fetch, a duplicate feed, and `varying` that is not in the scope.
+    Raises FeedError for an unknown fetch, a duplicate feed, or `varying` names not in the scope.
     """
     fed = [spec.name for spec in feeds]
     for name in fed:
         if fed.count(name) > 1:
-            raise FeedError(f"feed: a variable is fed once, got {name!r} twice; name it once")
+            raise FeedError(f"feed: a variable must be fed once, got {name!r} twice; name it once")
     fetches = check_fetches(fetch, ops, block)
     lasting = lasting_names(block, ops, fetches) - set(fed)
     names = frozenset(list_names(list_items(varying, "varying"), "varying"))
@@ -233,8 +233,8 @@ def lasting_names(
 ) -> frozenset[str]:
     """Return the names that are kept in the scope.
 
-    In a block these are its persistable variables. Operators without a block have no variables;
-    for these, it returns the names that they read before they write them.
+    In a block these are its persistable variables. Operators without a block do not have variables;
+    for these, the result has the names that they read before they write them.
     """
     if block is None:
         return frozenset(names_read_first(ops))
@@ -246,9 +246,9 @@ def lasting_names(
 
 
 def scope_metas(scope: Scope, names: Iterable[str], device: Device) -> dict[str, Meta]:
-    """Return the metas of the names that the scope has, after moving them to `device`.
+    """Move variables of the scope to `device`; return the metas of the names that exist.
 
-    ``@step`` is created if it is missing: every program begins at step 0.
+    ``@step`` is created if it is missing, since every program begins at step 0.
     """
     metas = {}
     for name in names:
@@ -261,5 +261,5 @@ def scope_metas(scope: Scope, names: Iterable[str], device: Device) -> dict[str,
             continue
         if variable.opened_device is not device:
             variable.set(variable.numpy(), device=device)
-        metas[name] = Meta(shape, sys.intern(dtype))  # compared and hashed often
+        metas[name] = Meta(shape, sys.intern(dtype))  # it is compared and hashed often
     return metas

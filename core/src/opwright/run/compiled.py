@@ -1,6 +1,6 @@
 """Lowers the plan of a compiled network for its feeds.
 
-The callable itself belongs to the runtime, which calls this only if it has no plan for the feeds.
+The callable belongs to the runtime, which calls this code only if it lacks a plan for the feeds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from opwright.run.feeds import FeedSpec, check_array, check_feed_names, shown_sh
 
 
 class PreparedRun(NamedTuple):
-    """A plan, and the arguments of a run."""
+    """A plan, and the arguments to run it with."""
 
     lowered: LoweredPlan
     feeds: tuple[Any, ...]  # in the order of the plan's feeds
@@ -35,10 +35,10 @@ class PreparedRun(NamedTuple):
 
 
 class CompiledSource:
-    """Lowers the plans of one compiled network; the runtime finds cached ones.
+    """Lowers the plans of one compiled network; the runtime finds cached plans.
 
-    `template` has no metas of feeds and persistables yet. `make_plan` returns the plan of a
-    request; the first `n_bound` feeds are not named in calls.
+    `template` does not yet contain the metas of feeds and persistables. `make_plan` returns the
+    plan of a request. The first `n_bound` feeds are not named in calls.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class CompiledSource:
         self._n_bound = n_bound
         self._target = template.target
         self._device = open_device(self._target.device, self._target.context)
-        self._kept: tuple[int, dict[str, Meta]] = (0, {})  # metas in the scope, and its structure
+        self._kept: tuple[int, dict[str, Meta]] = (0, {})  # the scope's structure version and metas
 
     def callable(
         self, label: str, detach: bool = False, fetch_as: Callable[[Any], Any] | None = None
     ) -> _runtime.CompiledNetwork:
-        """Return the callable that users get; `label` names it in `opwright.memory`."""
+        """Return the callable for users; `label` names it in `opwright.memory`."""
         epoch = self._target.context.epoch
         compiled = _runtime.CompiledNetwork(
             self._scope, self._names, self, self._device, epoch, label
@@ -78,7 +78,7 @@ class CompiledSource:
         check_feed_names(names, self._names[self._n_bound :], n_positional - self._n_bound)
 
     def read_feed(self, i: int, value: Any) -> Any:
-        """Convert a value of feed `i` that the runtime cannot read itself."""
+        """Convert a value of feed `i` that the runtime itself cannot read."""
         spec = self.feeds[i]
         if spec.name in self.template.given.shape_only and isinstance(value, (Meta, np.ndarray)):
             return _make_unread(value, spec)
@@ -87,7 +87,7 @@ class CompiledSource:
     def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:
         """Return the plan for feeds that are ready, in order, and the current scope.
 
-        FeedError for a feed of a wrong dtype or shape.
+        Raises FeedError for a feed of a wrong dtype or shape.
         """
         return self.make_plan(self.request(arrays))
 
@@ -97,7 +97,7 @@ class CompiledSource:
         given = {spec.name: check_array(array, spec) for spec, array in pairs}
         tensors = (spec.name for spec, array in pairs if isinstance(array, _runtime.Tensor))
         kept = self.template.persistables
-        structure = self._scope.structure_version  # read first: concurrent changes increment it
+        structure = self._scope.structure_version  # read first, as concurrent changes increment it
         if self._kept[0] != structure:
             self._kept = structure, scope_metas(self._scope, kept.lasting, self._device)
         n_threads = count_for_plan(self._target.deterministic)
@@ -136,7 +136,7 @@ class CompiledSource:
 
 
 def _make_unread(value: Meta | np.ndarray[Any, Any], spec: FeedSpec) -> np.ndarray[Any, Any]:
-    """Return an array of a shape and dtype whose memory is never touched."""
+    """Return an array of a shape and dtype without touching its memory."""
     try:
         return np.empty(value.shape, dtype_to_numpy(canonical_dtype(value.dtype)))
     except (ValueError, MemoryError) as error:

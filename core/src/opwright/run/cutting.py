@@ -1,4 +1,4 @@
-"""Calls a network in two steps: a forward pass, and the part that depends on later feeds."""
+"""Calls a network in two steps, a forward pass and the part that depends on later feeds."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ Backward = partial[list[Any]]
 
 
 class CutNetwork(NamedTuple):
-    """A network in two halves; a call returns the fetches of the first, and `backward`.
+    """A network in two halves; a call returns the fetches of the first half, and `backward`.
 
-    To keep the values between the halves, call `first` directly: it returns its `n_early`
-    fetches, then the other values that the second half reads, and finally a pair: the second half,
-    and the source of each of its first arguments, a feed by name or a result by position.
+    To keep the values between the halves, call `first` directly. It returns its `n_early` fetches,
+    then the other values that the second half reads, and finally a pair of the second half and the
+    sources of its first arguments, each a feed name or the position of a result.
     """
 
     first: _runtime.CompiledNetwork
@@ -77,33 +77,33 @@ def cut(
 ) -> CutNetwork:
     """Return a callable ``f(**feeds) -> (list, backward)`` that runs a program in two steps.
 
-    The call runs the operators that do not need late feeds: a forward pass, with all state changes.
-    ``backward(**late_feeds) -> list`` runs the rest. Both have the kernels of one plan.
-    ``backward`` keeps the values of the forward that it reads, in as few bytes as possible: without
+    The call runs the operators that do not need late feeds, which is a forward pass with all state
+    changes. ``backward(**late_feeds) -> list`` runs the rest. Both run the kernels of one plan.
+    ``backward`` keeps the forward values that it reads, in as few bytes as possible: it omits
     parameters, values read only for their shape, and values that are cheap to recompute. It may be
-    called several times, and after other calls of ``f``.
+    called several times, even after other calls of ``f``.
 
     Parameters
     ----------
     program : Program
         Its global block is run, in its current state.
     feed, fetch : sequence of Variable or str
-        The feeds and fetches of the forward, as for `Network.compile`. ``backward`` may read the
-        arrays of feeds and results and the parameters again: leave them unchanged until then.
+        The feeds and fetches of the forward pass, as for `Network.compile`. ``backward`` may read
+        the arrays of feeds and results and the parameters again, so do not change them before.
     late_feed : sequence of Variable or str, or mapping
-        The feeds of ``backward``, at least one. A mapping gives each the variable of the forward
-        that has its shape, as for a gradient; otherwise its shape must be known.
+        The feeds of ``backward``, at least one. A mapping gives for each late feed the forward
+        variable that has its shape, as for a gradient; otherwise its shape must be known.
     late_fetch : sequence of Variable or str
         The results of ``backward``, in order.
     device, scope, passes, fallback, options, deterministic, lock, varying, fetch_as, detach
-        As for `Network.compile`. On a device other than the host, results stay there, and late
-        feeds are given there if the feeds are.
+        As for `Network.compile`. On a device other than the host, results stay on the device, and
+        late feeds must be on the device if the feeds are.
 
     Raises
     ------
     FeedError
-        If a feed or fetch is not a variable; if there is no late feed, or its shape is not known.
-        The call raises it if a result of the forward depends on a late feed.
+        If a feed or fetch is not a variable, if there is no late feed, or if its shape is unknown.
+        The call raises it if a result of the forward pass depends on a late feed.
     ProgramError
         As for `Network.compile`; the call raises it if a shape depends on values.
     OpwrightError
@@ -137,7 +137,7 @@ def cut(
 
 
 def _check_late(late: Sequence[tuple[FeedSpec, FeedSpec]]) -> dict[str, Meta]:
-    """Return the known metas of late feeds; FeedError for a late feed without a known shape."""
+    """Return the metas of late feeds if they are known; FeedError if a shape is unknown."""
     if not late:
         raise FeedError(
             "cut: late_feed must name a variable, got none; name the gradient that is fed, which "

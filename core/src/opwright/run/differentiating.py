@@ -1,7 +1,7 @@
-"""`grad` and `value_and_grad`: gradients of Python functions that call operators.
+"""`grad` and `value_and_grad`, which compute gradients of Python functions that call operators.
 
-The function is called once for each combination of dtypes and shapes, with variables: it appends
-operators to a new program, which is differentiated and compiled. Later calls run its plan.
+The function is called with variables, once for each combination of dtypes and shapes, and so
+appends operators to a new program, which is differentiated and compiled. Later calls run its plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from opwright.program.calls import append_constant
 from opwright.run.network import Network
 
 MAX_TRACES: Final = 64
-"""The number of compiled programs that a function keeps; the oldest is dropped first."""
+"""Maximum number of compiled programs that a function keeps; the oldest is dropped first."""
 
 Argnums = int | Sequence[int]
 
@@ -36,15 +36,14 @@ _Trace = tuple[Callable[..., list[Any]], list[str]]
 
 @suggest_arguments
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """Return a function that computes ``f(*args)`` and its gradient together.
+    """Return a function that computes ``f(*args)`` together with its gradient.
 
     Parameters and errors are the same as for `grad`.
 
     Returns
     -------
     callable
-        Called with arrays, it returns ``(value, gradient)``; called with variables, it appends
-        both to their block.
+        For arrays, it returns ``(value, gradient)``; for variables, it appends both to the block.
 
     Examples
     --------
@@ -61,28 +60,29 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     ``grad(f)(*args)`` is the derivative of ``f(*args)`` with respect to ``args[argnums]``. `f` is
     called with variables instead of arrays, once for each combination of their dtypes and shapes
     and of its other arguments; the operators of ``opwright.ops`` that it calls are differentiated
-    and compiled. So `f` cannot use values, and its side effects happen only in the first call.
+    and compiled. So `f` cannot use values, and its side effects occur only in the first call.
 
     Parameters
     ----------
     f : callable
-        Maps arrays to a float scalar (shape ``()`` or one element), by calling ``opwright.ops``.
-        Other arguments, such as numbers and strings, are passed unchanged; they must be hashable.
+        A function from arrays to a float scalar (shape ``()`` or one element) that calls
+        ``opwright.ops``. Other arguments, such as numbers and strings, are passed unchanged; they
+        must be hashable.
     argnums : int or sequence of int
-        The positional arguments to differentiate with respect to: float arrays of any shape.
+        The positional arguments, float arrays of any shape, to differentiate with respect to.
 
     Returns
     -------
     callable
-        Its result has dtype, shape and library of the argument; for several `argnums` it is a
-        tuple. Called with variables, it appends the gradient to their block, so ``grad``
-        of it is the second derivative.
+        Its result has the dtype, shape and array library of the argument; for several `argnums` it
+        is a tuple. Called with variables, it appends the gradient to their block, so applying
+        ``grad`` again gives the second derivative.
 
     Raises
     ------
     GradientError
-        If `f` returns no scalar, if an argument of `argnums` is not a float array, and whenever
-        `append_backward` raises it. The call raises it.
+        By the call, if `f` does not return a scalar, if an argument in `argnums` is not a float
+        array, and whenever `append_backward` raises it.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
 
 class _Differentiated:
-    """A function that computes value and gradient of another, with its compiled programs."""
+    """A function that computes the value and gradient of a function, and its compiled programs."""
 
     def __init__(self, f: Callable[..., Any], argnums: Argnums) -> None:
         functools.update_wrapper(self, f)
@@ -128,7 +128,7 @@ class _Differentiated:
                     "out of argnums, or cast it"
                 )
         value = self._f(*args)
-        if isinstance(value, float):  # it depends on no argument
+        if isinstance(value, float):  # it does not depend on an argument
             block = by[0].block.program.current_block()
             value = append_constant(
                 block, value, by[0].dtype, "grad", f"argument {self._argnums[0]}"
@@ -142,7 +142,7 @@ class _Differentiated:
         return value, gradients[0] if self._is_one else gradients
 
     def _run(self, args: Sequence[Any]) -> tuple[Any, Any]:
-        """Compute value and gradient of arrays, after tracing the function if needed."""
+        """Compute value and gradient for arrays, after tracing the function if needed."""
         positions = {number % len(args) for number in self._argnums}
         arrays = {
             i: read_host(arg, f"grad: argument {i}")
@@ -157,7 +157,7 @@ class _Differentiated:
 
     def _find_trace(self, args: Sequence[Any], arrays: dict[int, Array]) -> _Trace:
         metas = tuple((i, array.dtype, array.shape) for i, array in arrays.items())
-        # Equal numbers of different types are different arguments: 1, 1.0, True.
+        # Equal numbers of different types, such as 1, 1.0 and True, are different arguments.
         rest = tuple((i, type(arg), arg) for i, arg in enumerate(args) if i not in arrays)
         key = (current_context(), metas, rest)
         try:

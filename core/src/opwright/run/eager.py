@@ -1,8 +1,8 @@
-"""Calls one operator: on Variables it is appended to the block, on arrays it runs immediately.
+"""Calls one operator, which is appended to the block for Variables, and runs at once for arrays.
 
 The runtime finds one-operator plans by shapes, dtypes and attributes. It calls this code only to
-lower a new combination, and for arguments that it cannot read: Variables, numbers, lists, arrays on
-devices, and arrays that only have ``__dlpack__``. Once they are read, the runtime continues.
+lower a new combination, and for arguments that it cannot read, which are Variables, numbers, lists,
+arrays on devices, and arrays that only have ``__dlpack__``. The runtime then continues.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Missing(enum.Enum):
 
 
 class EagerSource:
-    """The slow path of one operator's function; ``eager`` is the fast path in the runtime.
+    """The slow path of an operator function; ``eager`` is the fast path in the runtime.
 
-    `returned` are the outputs to return, in order; by default all that are neither intermediate nor
-    optional. With `as_tuple` a single output is also a tuple. With `detach`, arrays that require a
-    gradient are read as their ``detach()``.
+    `returned` are the outputs to return, in order; by default all outputs that are neither
+    intermediate nor optional. With `as_tuple`, even a single output is returned as a tuple. With
+    `detach`, arrays that require a gradient are read as their ``detach()``.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class EagerSource:
 
     @property
     def call(self) -> Callable[..., Any]:
-        """Called by the operator's function: `eager` if an input is an array or a Variable.
+        """The callable for the operator function: `eager` if the operator has a required input.
 
         An operator without required inputs is appended inside a `program_guard`, or if a Variable
         provides a number.
@@ -148,7 +148,7 @@ class EagerSource:
     def _append(
         self, given: list[list[Any]], attrs: dict[str, Any], variables: Sequence[Variable]
     ) -> Any:
-        """Append to the current block of the variables' program, or of the guarded one."""
+        """Append to the current block of the variables' program, or of the guarded program."""
         program = variables[0].block.program if variables else default_main_program()
         block = program.current_block()
         op = append_call(block, self._proto, given, attrs, self._requested)
@@ -175,7 +175,7 @@ class EagerSource:
 
     def _read_arrays(self, given: list[list[Any]]) -> list[list[Array]]:
         """Return every input as a NumPy array that a kernel can read."""
-        # Arrays first: numbers and lists get their dtypes.
+        # Arrays come first, because numbers and lists get their dtypes.
         read = [
             [read_host(v, f"{self._proto.type}: {slot.name}") if is_array(v) else v for v in items]
             for slot, items in zip(self._proto.inputs, given, strict=True)
@@ -198,7 +198,7 @@ class EagerSource:
     ) -> _runtime.Plan:
         """Return the plan for ready arrays, `counts` of them for each input, and attributes.
 
-        Tensors are on the device of the operator.
+        Tensors must be on the device of the operator.
         """
         proto = self._proto
         inputs: dict[str, tuple[str, ...]] = {}
@@ -232,7 +232,7 @@ class EagerSource:
         request = LowerRequest(
             [op],
             Target(self._context, device, takes_fallback=False),
-            Given(metas, on_device=frozenset(tensors), copied=False),  # one call is not a graph
+            Given(metas, on_device=frozenset(tensors), copied=False),  # no graph
             fetches=Fetches(fetches, on_device=True),
         )
         return lower(request).plan
@@ -281,7 +281,7 @@ class _Argument(NamedTuple):
 
     who: str  # operator and slot, for messages
     value: Any
-    place: tuple[int, int] | None  # its DLPack device; None for the host, and for numbers
+    place: tuple[int, int] | None  # its DLPack device; None for the host and for numbers
 
 
 def _read_on_device(
@@ -289,8 +289,8 @@ def _read_on_device(
 ) -> tuple[list[list[Any]], Any] | None:
     """Return the inputs by slot, arrays as tensors on their device, and the first array.
 
-    None if they are on the host. DeviceNotFoundError if no plugin provides it; SlotError if they
-    are on several devices, or some of them on the host.
+    Returns None if all arrays are on the host. Raises DeviceNotFoundError if no plugin provides the
+    device, and SlotError if they are on several devices, or only some are on the host.
     """
     if all(isinstance(item, HOST_KINDS) for items in given for item in items):
         return None
@@ -335,7 +335,7 @@ def _mixed(first: _Argument, other: _Argument, context: Context) -> SlotError:
     where, there = _describe(other.place, context), _describe(first.place, context)
     return SlotError(
         f"{other.who}: all arrays of a call must be on one device, got "
-        f"{type(other.value).__name__} on {where} beside {slot} {type(first.value).__name__} "
+        f"{type(other.value).__name__} on {where} next to {slot} {type(first.value).__name__} "
         f"on {there}; copy one of them"
     )
 

@@ -18,7 +18,7 @@ from opwright.records import NamedTuple
 
 
 class FeedSpec(NamedTuple):
-    """The variable of a feed: ``shape`` None means any rank, -1 any size; ``dtype`` None any.
+    """The variable of a feed. ``shape`` None means any rank, -1 any size; ``dtype`` None any dtype.
 
     Messages begin with ``who``, the function that received the feed, except for networks.
     """
@@ -30,14 +30,14 @@ class FeedSpec(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The beginning of messages."""
+        """The prefix of messages."""
         return f"{self.who}: {self.name!r}" if self.who else f"feed {self.name!r}"
 
 
 def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional: int = 0) -> None:
     """Raise FeedError for the first unknown, missing or repeated feed.
 
-    The first `n_positional` expected ones are given by position.
+    The first `n_positional` expected feeds are given by position.
     """
     if n_positional > len(expected):
         raise FeedError(
@@ -47,10 +47,10 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional
     names = list(given)
     for name in expected[:n_positional]:
         if name in names:
-            raise FeedError(f"feed: {name!r} is given by position, also got it by name")
+            raise FeedError(f"feed: {name!r} must be given once, got it by position and by name")
     for name in names:
         if not isinstance(name, str):
-            raise FeedError(f"feed: feeds must be named by text, got {name!r}")
+            raise FeedError(f"feed: feeds must be named by strings, got {name!r}")
         if not expected:
             raise FeedError(
                 f"feed: this network has no feeds, got {name!r}; name its feeds when it is "
@@ -70,16 +70,16 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional
 
 
 def check_feed(value: Any, variable: Variable, who: str) -> Any:
-    """Return a value converted for a feed, checked before a network is called with it.
+    """Convert and check a value for a feed, before a network is called with it.
 
     Parameters
     ----------
     value : array_like
-        A NumPy array must have the dtype of the variable, and is borrowed; Python numbers and lists
-        are converted to it, if it can represent them. An array of another library is returned
-        unchanged: a network reads and checks it at the call.
+        A NumPy array must have the dtype of the variable, and is borrowed. Python numbers and lists
+        are converted to the dtype if it can represent them. An array of another library is returned
+        unchanged, because a network reads and checks it in the call.
     variable : Variable
-        Its shape is checked at the call.
+        Its shape is checked in the call.
     who : str
         The caller, for messages.
 
@@ -134,7 +134,7 @@ def _advise_classes(spec: FeedSpec, meta: Meta) -> str:
 
 
 def shown_shape(shape: Sequence[int]) -> str:
-    """Return a shape as text: ``(?, 64)``."""
+    """Return a shape as text, such as ``(?, 64)``."""
     inner = ", ".join("?" if dim < 0 else str(dim) for dim in shape)
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 

@@ -1,4 +1,4 @@
-"""LoadedProgram: a program with its parameters, which is called, trained and saved."""
+"""`LoadedProgram`, a program with its parameters that can be called, trained and saved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright.errors import ProgramError
 from opwright.messages.arguments import suggest_arguments
 from opwright.run.results import ArraySpec, Called
 
-if TYPE_CHECKING:  # stored plans are called without most of them
+if TYPE_CHECKING:  # stored plans run without most of these
     from opwright._runtime import CompiledNetwork, Scope, ScopeVariable
     from opwright.describe.dtypes import Array
     from opwright.lowering import LoweredPlan, LowerRequest
@@ -33,21 +33,21 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 class LoadedProgram(Called):
     """A program with its parameters, the result of `opwright.load`.
 
-    It is called, from any number of threads, with arrays by position, by name, or in one dict for
-    names that are not identifiers: ``loaded(x)``, ``loaded(img=x)``, ``loaded({"input.1": x})``.
-    `feeds` lists its arguments. Results are computed for prediction: without updates, and with
-    ``training`` false, see ``Program.clone(for_inference=True)``.
+    It can be called from any number of threads, with arrays by position, by name, or in one dict
+    for names that are not identifiers, as in ``loaded(x)``, ``loaded(img=x)``, ``loaded({"input.1":
+    x})``. `feeds` lists its arguments. Results are computed for prediction, without updates and
+    with ``training`` false, see ``Program.clone(for_inference=True)``.
 
     Parameters
     ----------
     program : Program
     scope : Scope or None
-        Holds the persistable variables; None for a bare program, which cannot be called.
+        Contains the persistable variables; None for a program alone, which cannot be called.
     fetches : sequence of str
         The variables that a call returns.
     feeds : sequence of str, optional
-        The names that the program is fed, in the order of positions; by default the variables that
-        it reads before it writes them, in the order in which they were declared.
+        The feed names, in positional order; by default the variables that the program reads before
+        it writes them, in the order of declaration.
     notes : mapping, optional
         The argument `notes` of `save`.
     device, lock, options
@@ -61,15 +61,15 @@ class LoadedProgram(Called):
     Attributes
     ----------
     program : Program
-        The whole program. Appended operators are trained and saved; calls compute `fetches`.
+        The complete program. Appended operators are trained and saved; calls compute `fetches`.
     notes : mapping
     device : str
     choices : dict
         The arguments `lock` and `options`.
     keep : callable or None
-        Lowers a request from a source, and stores the plan.
+        A function that lowers a request from a source and stores the plan.
     program_feeds : tuple of str
-        The feeds of the whole program; if it was saved for training, these include labels.
+        The feeds of the complete program, which include labels if it was saved for training.
     """
 
     keep: Callable[[CompiledSource, LowerRequest], LoweredPlan] | None = None
@@ -101,14 +101,14 @@ class LoadedProgram(Called):
         self.device = device
         self.choices: dict[str, Any] = {"lock": lock, "options": options}
         self._lock = RLock()
-        # By its text: an array, which is refused later, has no truth value.
+        # Compared as text, since an array, which is refused later, does not have a truth value.
         is_chosen = str(device) != _HOST or lock is not None or options is not None
         if is_chosen and self._names and scope is not None:
             self._compile()  # report errors now
 
     @property
     def scope(self) -> Scope:
-        """Holds the persistable variables; ProgramError for a bare program."""
+        """Contains the persistable variables; ProgramError for a program alone."""
         if self._scope is None:
             raise ProgramError(
                 "LoadedProgram: it must have its parameters to be called, trained or saved, got "
@@ -133,13 +133,13 @@ class LoadedProgram(Called):
     def parameters(self) -> dict[str, Array]:
         """Return a copy of each persistable variable that a call reads, by name.
 
-        These are parameters and statistics. The states of an optimizer are only in `scope`.
+        These are parameters and statistics. Optimizer states are only in `scope`.
         """
         return {variable.name: variable.numpy() for variable in self._read_variables()}
 
     @suggest_arguments
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write the program to a folder with its current values: `opwright.save`.
+        """Write the program with its current values to a folder, as `opwright.save` does.
 
         Parameters
         ----------
@@ -160,37 +160,37 @@ class LoadedProgram(Called):
         feeds: Mapping[str, Sequence[int | None]] | None = None,
         batch: tuple[int, int] | None = None,
     ) -> None:
-        """Write the plans of a call to a file for use without Python, or with `opwright.load`.
+        """Write the plans of a call to a file, for use without Python or with `opwright.load`.
 
         The file has plans for all batches of a range, and the current values of the scope. It
-        names the libraries of the kernels, with their versions. See ``opwright/run.h``.
+        contains the names and versions of the kernel libraries. See ``opwright/run.h``.
 
         Parameters
         ----------
         path : str or PathLike
-            The file, as ``model.owb``; an existing file is replaced.
+            The file, such as ``model.owb``; an existing file is replaced.
         feeds : mapping of str to sequence of int or None, optional
-            Shapes of feeds, None for the batch: ``{"x": [None, 3, 224, 224]}``. By default the
-            shapes of the variables, with an unknown first dimension as the batch.
+            Shapes of feeds, with None for the batch, as in ``{"x": [None, 3, 224, 224]}``. By
+            default the shapes of the variables, where an unknown first dimension is the batch.
         batch : (int, int), optional
-            The smallest and the largest batch; needed if a shape has one. For a large network only
-            some batches are tried: between them Python could choose different kernels.
+            The minimum and maximum batch, needed if a shape has a batch. For a large network only
+            some batches are tried; between these, lowering might choose different kernels.
 
         Raises
         ------
         ProgramError
-            For a device other than the CPU; for an operator with a kernel in Python, or an output
-            whose shape depends on elements.
+            For a device other than the CPU, an operator with a kernel in Python, or an output whose
+            shape depends on elements.
         FeedError
             If `feeds` or `batch` do not fit.
         OSError
-            If the file cannot be written; an existing one is unchanged.
+            If the file cannot be written; an existing file is unchanged.
         """
         network, _ = self._called or self._compile()
         network.bundle(path, feeds, batch)
 
     def report(self) -> ProgramReport:
-        """Return its feeds, results and parameters and, after the first call, its kernels."""
+        """Return the feeds, results and parameters and, after the first call, the kernels."""
         from opwright.run.report import ProgramReport
 
         report = ProgramReport(

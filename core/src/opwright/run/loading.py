@@ -34,36 +34,35 @@ def load(
     lock: Lock | str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> LoadedProgram:
-    """Return the program of a folder that `save` has written, with its parameters; or a bundle.
+    """Load a program with its parameters from a folder that `save` has written, or a bundle.
 
-    No code in the files is run. Everything is checked, and its memory reserved, before a given
-    scope changes. While other processes save to the folder, the result still comes from one call of
-    `save`.
+    No code in the files is run. All checks and allocations are done before a given scope changes.
+    While other processes save to the folder, the result is still from a single call of `save`.
 
     The result can be called: ``load(folder)(images)`` computes the results of the program.
 
     Parameters
     ----------
     path : str or PathLike
-        The folder; or one in its ``generations``; or any folder with the ``program.pb`` and
-        ``params.safetensors`` of one call of `save`. Or a file that `Network.bundle` wrote:
-        its plans run without being lowered. Such a file is code, see ``opwright/run.h``.
+        The folder, or a folder in its ``generations``, or any folder with the ``program.pb`` and
+        ``params.safetensors`` of one call of `save`. Or a file that `Network.bundle` wrote, whose
+        plans run without being lowered. Such a file is code, see ``opwright/run.h``.
     scope : Scope, optional
         The scope for the persistable variables, also for calls of the result. By default the result
-        has its own scope: another program with the same names may be loaded.
+        has its own scope, so programs with the same names can be loaded.
     mmap : bool
-        Whether parameters may be memory-mapped: they are read from the disk at first use, and
-        processes share them. This applies to the scope of the result, and to files of 1 MiB and
-        more in ``generations``, which `save` never writes into, on a local disk. The file may then
-        be replaced, renamed and removed, but not written into or truncated: that changes the
-        parameters, or kills the process. Values written into a parameter stay in memory. False
-        reads everything immediately.
+        Whether parameters may be memory-mapped, so that they are read from disk at first use and
+        shared by processes. This applies to the scope of the result, and to files of 1 MiB and more
+        in ``generations``, which `save` never writes into, on a local disk. The file may then be
+        replaced, renamed and removed, but not written to or truncated, which would change the
+        parameters or kill the process. Values written to a parameter stay in memory. False reads
+        all at once.
     trainable : bool
-        False freezes the parameters: none of them gets a gradient, and normalizations use their
+        False freezes the parameters, which then do not get gradients; normalizations use their
         running statistics without updating them.
     fetch : Variable or str, or list of these, optional
-        The results of a call instead of the saved ones: any variables of the program,
-        such as the output of a layer, ``fetch="hidden_out"``.
+        The results of a call, instead of the saved results. These can be any variables of the
+        program, such as the output of a layer, ``fetch="hidden_out"``.
     device, lock, options
         As for ``Network.compile``, for calls of the result.
 
@@ -77,18 +76,18 @@ def load(
     FileMissingError
         If the folder has no saved program.
     FormatError
-        If a file is truncated, foreign, damaged, too large or of a newer format; if the parameters
-        do not match the program, with the names that are missing, extra or of a wrong shape.
+        If a file is truncated, foreign, damaged, too large or of a newer format, or the parameters
+        do not match the program; the message names missing, superfluous and mismatched parameters.
     OperatorNotFoundError
         If an operator is unknown; the message names the package to install.
     DeviceNotFoundError, LockError, SettingError
-        As ``Network.compile`` raises them.
+        As for ``Network.compile``.
     PluginError
         If a library of a bundle is missing, of another version, or cannot be opened.
     ProgramError
         If `scope`, `fetch`, `device`, `lock` or `options` are given for a bundle.
     VariableNotFoundError
-        If `fetch` names no variable of the program.
+        If `fetch` has a name that is not a variable of the program.
     """
     for name, value in (("mmap", mmap), ("trainable", trainable)):
         check_flag("load", name, value)
@@ -139,7 +138,7 @@ def load(
 
 
 def keeper(place: Place, loaded: LoadedProgram, generation: int | None) -> Any:
-    """Return a function that lowers, and stores plans while program and scope are as saved."""
+    """Return a function that lowers, and stores plans while program and scope are unchanged."""
     structure = loaded.scope.structure_version
 
     def keep(source: CompiledSource, request: LowerRequest) -> LoweredPlan:
@@ -156,7 +155,7 @@ def keeper(place: Place, loaded: LoadedProgram, generation: int | None) -> Any:
 
 @suggest_arguments
 def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
-    """Return a saved program without its parameters: its result cannot be called.
+    """Load a saved program without its parameters; the result cannot be called.
 
     Parameters
     ----------
@@ -166,7 +165,7 @@ def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
     Raises
     ------
     FileMissingError, FormatError, OperatorNotFoundError
-        As `load` does.
+        As for `load`.
     """
     from opwright.program.files.opening import read_alone
 

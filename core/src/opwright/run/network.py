@@ -1,4 +1,4 @@
-"""Network: operators in order, which are run on a scope or compiled into one callable."""
+"""`Network`, a sequence of operators that is run on a scope or compiled into a callable."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 
 class Network:
-    """Operators in order, over the variables of a scope.
+    """A sequence of operators over the variables of a scope.
 
     Parameters
     ----------
     block_or_operators : Block or iterable of Operator, optional
-        Operators that are added to a block later are run too; operators of an iterable are copied.
+        Operators added to the block later are run, too; operators of an iterable are copied.
 
     Raises
     ------
@@ -93,11 +93,11 @@ class Network:
 
     @property
     def generation(self) -> int:
-        """A counter that every change of the operators increments."""
+        """A counter that is incremented by every change of the operators."""
         return self._changes if self._block is None else self._block.program.generation
 
     def add_op(self, op: Operator) -> int:
-        """Append an operator and return its index, an argument `first` or `last` of `run`."""
+        """Append an operator; return its index, for the arguments `first` and `last` of `run`."""
         if not isinstance(op, Operator):
             raise ProgramError(
                 f"Network.add_op: must be given an Operator, got {type(op).__name__}; "
@@ -121,20 +121,20 @@ class Network:
         fallback: str | None = None,
         deterministic: bool | None = None,
     ) -> None:
-        """Run the operators from `first` to `last`, both included; the default is all.
+        """Run the operators from `first` to `last`, both included; by default all.
 
-        Every variable that they write is in the scope afterwards. No pass removes or fuses
-        operators, and no memory is shared.
+        All variables that they write are in the scope afterwards. Passes do not remove or fuse
+        operators, and memory is not shared.
 
         Parameters
         ----------
         scope : Scope, optional
-            Where variables are read and written; default: the default scope.
+            Contains the variables; by default the default scope.
         first, last : int, optional
             Indices that `add_op` returned.
         device : str
-            Device to run on: its type, with its number after a colon if that is not 0, as in
-            ``"cuda:1"``. Variables that are read are moved there.
+            Device type, followed by a colon and the number if that is not 0, as in ``"cuda:1"``.
+            Variables that are read are moved there.
         fallback : str, optional
             ``"cpu"`` runs operators without a kernel for the device on the host.
         deterministic : bool, optional
@@ -144,7 +144,7 @@ class Network:
         ------
         ProgramError
             If a variable is read that no operator has written and the scope lacks, or `fallback` is
-            any other value.
+            invalid.
         KernelNotFoundError, KernelError
             If a kernel is missing, or fails.
         """
@@ -197,43 +197,41 @@ class Network:
         Parameters
         ----------
         feed : sequence of Variable or str
-            Names of the keyword arguments. An array is borrowed, read-only, for the call; one on
-            `device`, of any library with ``__dlpack__``, is read there without a copy to the host.
+            Names of the keyword arguments. An array is borrowed, read-only, for the call. An array
+            on `device`, of any library with ``__dlpack__``, is read without a copy to the host.
         fetch : sequence of Variable or str
             The results, in order: new NumPy arrays that belong to the caller.
         device : str
-            Device to run on: its type, with its number after a colon if that is not 0, as in
-            ``"cuda:1"``.
+            Device type, followed by a colon and the number if that is not 0, as in ``"cuda:1"``.
         scope : Scope, optional
-            Contains the persistable variables; default: the default scope.
+            Contains the persistable variables; by default the default scope.
         passes : sequence of str, optional
-            Names of the only passes to run, ``[]`` for none; or, each prefixed by ``-``, names of
-            passes to exclude. Default: all run.
+            Names of the only passes to run, ``[]`` for none, or names of passes to exclude, each
+            prefixed by ``-``. By default all passes run.
         fallback : str, optional
             ``"cpu"`` runs operators without a kernel for the device on the host.
         fetch_device : bool
             Leave fetches on the device and return `Tensor` objects.
         options : mapping of str to value, optional
-            Options of plugins, by name: ``{"cuda.allow_tf32": True}``. The others are the options
-            of the current Context, see `Context.with_options`.
+            Options of plugins by name, such as ``{"cuda.allow_tf32": True}``. Other options are
+            taken from the current Context, see `Context.with_options`.
         deterministic : bool, optional
-            Whether results must be bitwise identical in every run, with any number of threads.
-            Default: the environment variable OPWRIGHT_DETERMINISTIC, otherwise False.
+            Whether results must be bitwise identical in every run, with any number of threads. By
+            default, OPWRIGHT_DETERMINISTIC decides, otherwise False.
         lock : Lock, str or PathLike, optional
-            The result of `lock`, or its file: the only kernels and passes to use, of these
-            versions.
+            The result of `lock`, or its file, with the only kernels, passes and versions to use.
         writes : sequence of Variable or str
-            Feeds that are written like persistable variables: into the caller's array, which must
-            be contiguous and writable, and overlap no other feed.
+            Feeds that are written like persistable variables, into the caller's array, which must
+            be contiguous, writable and disjoint from other feeds.
         shape_only : sequence of Variable or str
-            Feeds whose elements nothing reads, such as values that a gradient uses only for their
+            Feeds whose elements are never read, such as values that a gradient uses only for their
             shape. They may be given as an `opwright.op.Meta`; strided NumPy arrays are not copied.
         varying : sequence of Variable or str
-            Variables of the scope that change from run to run, such as parameters trained by
-            other code: values that depend on them alone are not cached between runs.
+            Variables of the scope that change from run to run, such as parameters trained by other
+            code. Values that depend only on these are not cached between runs.
         fetch_as : callable, optional
-            Converts results with ``__dlpack__``: ``torch.from_dlpack``, or a type with
-            DLPack's exchange API, ``torch.Tensor``, which is faster. Default: NumPy arrays.
+            Converts results with ``__dlpack__``, such as ``torch.from_dlpack``, or a type with the
+            DLPack exchange API, such as ``torch.Tensor``, which is faster. By default NumPy arrays.
         detach : bool
             Read arrays that require a gradient as their ``detach()``, see `detach_guard`.
 
@@ -242,18 +240,17 @@ class Network:
         SettingError
             For an unknown option, and for a value of the wrong type.
         LockError
-            If the installed packages differ from the lock. The call also raises it if an operator
-            has no locked kernel.
+            If installed packages differ from the lock; by the call if an operator lacks a locked
+            kernel.
         FileMissingError, FormatError
-            If the file of the lock is missing or damaged.
+            If the lock file is missing or damaged.
         FeedError
             If a feed or fetch is not a variable, or `writes` names a variable that is not fed or
-            not written. Shapes are checked in the call, as is whether an operator reads the
-            elements of a `shape_only` feed.
+            not written. The call checks shapes, and that operators do not read `shape_only` feeds.
         ProgramError
-            If `fallback` is any other value, or both `passes` and `lock` are given.
+            If `fallback` is invalid, or both `passes` and `lock` are given.
         DeviceNotFoundError, KernelError
-            If no plugin provides the device, or there is none with this number.
+            If no plugin provides the device, or no device has this number.
         """
         scope = choose_scope("Network.compile", scope)
         target = choose_target(device, fallback, passes, options, deterministic, lock)
@@ -270,7 +267,7 @@ class Network:
             f"network of {len(self.ops)} operators", detach, fetch_as
         )
         self._recent = compiled.plans
-        self._compiled = weakref.ref(compiled)  # weak: a deleted one cannot be profiled
+        self._compiled = weakref.ref(compiled)  # weak, so a deleted network cannot be profiled
         return compiled
 
     @suggest_arguments
@@ -280,7 +277,7 @@ class Network:
         feeds: Mapping[str, Sequence[int | None]] | None = None,
         batch: tuple[int, int] | None = None,
     ) -> None:
-        """Write the network compiled last to a file that runs without Python.
+        """Write the last compiled network to a file that runs without Python.
 
         Parameters
         ----------
@@ -297,7 +294,7 @@ class Network:
         write_bundle(path, compiled, feeds, batch)
 
     def placement(self) -> Placement:
-        """Return the placement of the plan that was lowered or run last.
+        """Return the placement of the last plan that was lowered or run.
 
         Raises
         ------
@@ -307,10 +304,10 @@ class Network:
         return self._need_last("placement").placement
 
     def lock(self) -> Lock:
-        """Return the kernels and passes of the network compiled or run last.
+        """Return the kernels and passes of the last compile or run.
 
-        It covers all feeds with which the compiled network was called, so call it with feeds
-        of each kind first.
+        It covers all feeds with which the network was called, so first call it with feeds of each
+        kind.
 
         Raises
         ------
@@ -324,15 +321,14 @@ class Network:
     def plan_for(
         self, feeds: Mapping[str, Any] | None = None, scope: _runtime.Scope | None = None
     ) -> PreparedRun:
-        """Return the plan of the network compiled or run last for these feeds, with its arguments.
+        """Return the plan of the last compile or run for these feeds, with its arguments.
 
         Parameters
         ----------
         feeds : mapping of str to array, optional
             As for a call of the compiled network.
         scope : Scope, optional
-            Contains the persistable variables; default: the scope of the compiled network, and for
-            `run` the default scope.
+            Contains the persistable variables; by default as in compile, or the default scope for `run`.
 
         Raises
         ------
@@ -352,7 +348,7 @@ class Network:
         last = None if self._recent is None else self._recent.last
         if last is None:
             raise ProgramError(
-                "Network.profile: there must be a plan, got none; call compile or run first"
+                "Network.profile: a plan must exist, got none; call compile or run first"
             )
         if feeds:
             raise FeedError(
@@ -370,7 +366,7 @@ class Network:
         *,
         scope: _runtime.Scope | None = None,
     ) -> Any:
-        """Measure each step of the network compiled or run last, with the annex ``kit[profile]``.
+        """Measure each step of the last compile or run, with the annex ``kit[profile]``.
 
         Raises
         ------

@@ -1,9 +1,9 @@
-"""Plans stored in the cache folder, by content, so that later processes skip lowering.
+"""Plans that are stored in the cache folder, by content, so that later processes skip lowering.
 
 A saved state has a record, which is text, and a bundle without weights for each combination of
-shapes. The record has feeds, results, the positions of the parameters in their file, and all files
-that took part in the lowering; a change of one of them makes it invalid. Missing and damaged files
-cost only time.
+shapes. The record lists feeds, results, the positions of the parameters in their file, and all
+files that took part in lowering; a change of one invalidates it. Missing and damaged files cost
+only time.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
     from opwright.program import Program
 
 FORMAT: Final = 3
-"""Incremented when the form of records changes."""
+"""Incremented when the format of records changes."""
 
 _SWITCH: Final = "OPWRIGHT_KEEP_PLANS"
 _OTHER_PLANS: Final = ("OPWRIGHT_CHECKED", "OPWRIGHT_ISOLATE")
-"""Environment variables that prevent the storage of plans."""
+"""Environment variables that disable the storage of plans."""
 
 _MOST_BYTES: Final = 1 << 26
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
 _MOST_COPIES: Final = 8
-"""The maximum number of copies of the same parameters, which are checked once."""
+"""Maximum number of known copies of the same parameters, whose checksum is verified once."""
 
 _FILES: Final = ("program.pb", "params.safetensors", "generation.json")
 
 
 class Place(NamedTuple):
-    """A saved state in the cache folder: `stem` is the beginning of all paths.
+    """A saved state in the cache folder; `stem` is the beginning of all paths.
 
     `params` is the path of the parameters, and `seen` the result of `see` before they were read;
     `program` and `manifest` are the contents of the other files. A standalone pair has an empty
@@ -76,7 +76,7 @@ class Place(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The description of a saved state that was called; see the module docstring."""
+    """The description of a saved state that has been called; see the module docstring."""
 
     n_ops: int
     params: Sequence[list[Any]]  # results of `see` for copies with the right checksum
@@ -94,7 +94,7 @@ def may_keep() -> bool:
 
 
 def find_place(path: object) -> Place | None:
-    """Return the place of a saved folder; None if its plans are not stored."""
+    """Return the place of a saved folder, or None if its plans are not stored."""
     folder = find_cache_folder()
     if folder is None or not may_keep() or not isinstance(path, str | os.PathLike):
         return None
@@ -105,7 +105,7 @@ def find_place(path: object) -> Place | None:
         texts = _read(program), _read(manifest) if os.path.lexists(manifest) else b""
         begin = 8 + int.from_bytes(_read(params, 8), "little")
         parts = _describe_process().encode(), *texts, _read(params, begin)
-    except (OSError, FormatError):  # code that loads the folder reports more
+    except (OSError, FormatError):  # the code that loads the folder raises a better error
         return None
     stem = os.path.join(folder, "plans", digest_of(b"\0".join(parts))[:32])
     return Place(stem, params, seen, *texts)
@@ -114,7 +114,7 @@ def find_place(path: object) -> Place | None:
 def _find_newest(folder: str) -> str:
     """Return the folder of the newest generation, or the folder of a standalone pair.
 
-    OSError if files at the top are not links to the newest.
+    Raises OSError if top-level files are not links to the newest generation.
     """
     generations = os.path.join(folder, "generations")
     numbers = os.listdir(generations) if os.path.isdir(generations) else []
@@ -123,7 +123,7 @@ def _find_newest(folder: str) -> str:
         return folder
     for name in _FILES[:2]:
         if os.readlink(os.path.join(folder, name)) != f"latest/{name}":
-            raise OSError(f"{name} is no link to the newest generation")
+            raise OSError(f"{name} is not a link to the newest generation")
     return os.path.join(generations, newest)
 
 
@@ -145,7 +145,7 @@ def describe_installed() -> str:
 
 
 def _describe_process() -> str:
-    """Return the settings that lowering depends on, besides the program and installed files."""
+    """Return the settings on which lowering depends, besides the program and installed files."""
     others = sorted(
         (name, value)
         for name, value in os.environ.items()
@@ -165,7 +165,7 @@ def dump_record(record: Record) -> bytes:
 
 
 def parse_record(data: bytes) -> Record:
-    """Return the record that `dump_record` wrote; ValueError for any other text."""
+    """Parse a record that `dump_record` wrote; ValueError for any other text."""
     head, _, body = data.partition(b"\n")
     if head != b"opwright plans %d %08x" % (FORMAT, zlib.crc32(body)):
         raise ValueError("its checksum or format differs")
@@ -196,15 +196,15 @@ def stat_of(path: str) -> list[Any]:
 
 
 def see(path: str) -> list[Any]:
-    """Return the result of `stat_of`, and the start of the system, which a crash ends.
+    """Return the result of `stat_of` and an id of the current boot of the system.
 
-    Until a crash, a file that was not synchronized has its written content.
+    A file that was not synchronized has the written content only until the system crashes.
     """
     try:
         with open(_BOOT, encoding="ascii") as file:
             return [*stat_of(path), file.read()]
     except FileNotFoundError:
-        return [*stat_of(path), time_ns()]  # equal to no other
+        return [*stat_of(path), time_ns()]  # a unique value
 
 
 # -- a stored state -------------------------------------------------------------------
@@ -296,7 +296,7 @@ class CachedProgram(LoadedProgram):
         return self._plans if self._uses_plans else super()._callable()
 
     def _find_plan(self, arrays: tuple[Any, ...]) -> Any:
-        """Return the stored plan for these feeds, or lower one."""
+        """Return the stored plan for these feeds, or lower a plan."""
         plan = None
         if is_unchanged() and self.scope.structure_version == self._structure:
             bundle = open_bundle(self._place, self._record, metas_of(arrays))
@@ -305,13 +305,13 @@ class CachedProgram(LoadedProgram):
         if plan is not None:
             self._last = tuple((array.shape, array.dtype) for array in arrays)
             return plan
-        # In the default Context, even if another Context is current.
+        # Lower in the default Context, even if another Context is current.
         _, compiled = self._called or Variables().run(self._compile)
         return compiled.source(arrays)
 
 
 def open_bundle(place: Place, record: Record, metas: object) -> _runtime.Bundle | None:
-    """Return the stored plan for feeds of these metas; None if there is no valid one."""
+    """Return the stored plan for feeds of these metas, or None if no valid plan exists."""
     from opwright.run.bundles.opening import open_bundle_file
 
     folders = {os.path.dirname(file[0]): None for file in record.files if file[0].endswith(".so")}
@@ -324,12 +324,12 @@ def open_bundle(place: Place, record: Record, metas: object) -> _runtime.Bundle 
 
 
 def metas_of(arrays: Iterable[Any]) -> list[tuple[tuple[int, ...], str]]:
-    """Return shapes and dtypes, the key of stored plans."""
+    """Return shapes and dtypes, which are the key of stored plans."""
     return [(tuple(array.shape), str(array.dtype)) for array in arrays]
 
 
 def open_cached(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram | None:
-    """Return a saved state with its stored plans; None if there are none."""
+    """Return a saved state with its stored plans, or None if there are none."""
     record = read_record(place.stem)
     scope = record and _read_scope(place, record, mapped)
     return CachedProgram(place, record, scope, trainable) if record and scope else None
@@ -337,7 +337,7 @@ def open_cached(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram
 
 def _read_scope(place: Place, record: Record, mapped: bool) -> _runtime.Scope | None:
     """Return a scope with the parameters; None if they are damaged."""
-    # Nothing writes into a generation, which is recognized by its manifest.
+    # Files in a generation, which is recognized by its manifest, are never modified.
     mapped, is_known = mapped and bool(place.manifest), place.seen in record.params
     try:
         with open_regular(place.params, follow=True) as handle:

@@ -45,11 +45,11 @@ _MOST_MODEL_BYTES: Final = 1 << 31
 _DAY_S: Final = 86_400
 _MOST_FILES: Final = 4096
 _MOST_BYTES: Final = 1 << 28
-"""The limit in bytes of all plans, beyond which the oldest go. A plan of 50 layers takes 30,000."""
+"""Maximum size of all plans in bytes; one of 50 layers takes 30,000. The oldest are removed."""
 
 
 Keep = Callable[[Place, "LoadedProgram"], None]
-"""Writes a plan into the cache folder, for a saved state."""
+"""Writes a plan of a saved state to the cache folder."""
 
 
 def lower_and_keep(
@@ -68,8 +68,8 @@ def lower_and_keep(
 def lower_to_keep(source: CompiledSource, request: LowerRequest) -> tuple[LoweredPlan, Keep | None]:
     """Return the plan of a request, and a function that stores it.
 
-    Not stored are plans that bundles cannot contain, such as with kernels in Python, programs
-    that write variables, and plans of a Context other than the default one or with failed plugins.
+    Plans are not stored if bundles cannot contain them, such as plans with Python kernels, if the
+    program writes variables, or if the Context is not the default one or has failed plugins.
     """
     context = request.target.context
     if context.epoch is not default_epoch or not is_unchanged() or context.failures:
@@ -86,7 +86,7 @@ def _keep(
     place: Place,
     loaded: LoadedProgram,
 ) -> None:
-    """Write a plan into the cache folder; if that is impossible, the next process must lower it."""
+    """Write a plan to the cache folder; if that fails, the next process must lower it."""
     context = contexts.current_context()
     with contextlib.suppress(OpwrightError, OSError, ValueError):
         write_trusted(place.path_for(metas), list_chunks(describe(), []))
@@ -108,7 +108,7 @@ def keep_model(folder: str, loaded: LoadedProgram, is_same: Callable[[], bool]) 
     place = None
     with contextlib.suppress(OpwrightError, OSError, ValueError):
         os.makedirs(parent, 0o700, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # of a damaged model
+        with contextlib.suppress(FileNotFoundError):  # the record of a damaged model
             os.unlink(f"{folder}.record")
         if _write_model(folder, loaded) and is_same():
             place = find_place(folder)
@@ -139,7 +139,7 @@ def _write_model(folder: str, loaded: LoadedProgram) -> bool:
 
 
 def _remove_oldest_models(parent: str) -> None:
-    """Remove the oldest models above the bound, and incomplete folders of ended processes."""
+    """Remove the oldest models beyond the limit, and incomplete folders of ended processes."""
     ages = []
     for name in os.listdir(parent):
         path = os.path.join(parent, name)

@@ -1,4 +1,4 @@
-"""Reports: of a loaded program, and of the memory that opwright keeps between calls."""
+"""Reports on a loaded program, and on the memory that opwright keeps between calls."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class ProgramReport(NamedTuple):
         The size in bytes of each persistable variable that a call reads.
     device : str
     kernels : tuple of LockedKernel
-        The kernels of all calls so far: operator, device, dtype, library, package, version.
+        The kernels of all calls so far, with operator, device, dtype, library, package and version.
     placement : Placement or None
-        Counts of the plan lowered last; None before the first call.
+        Counts of the last lowered plan; None before the first call.
     """
 
     feeds: tuple[ArraySpec, ...]
@@ -96,9 +96,9 @@ class Memory(NamedTuple):
     plans : tuple of PlanMemory
         By owner, largest first.
     packed_bytes : int
-        Bytes of parameters packed in the order in which kernels read them, shared by plans.
+        Bytes of packed parameters, in the order in which kernels read them, shared by plans.
     block_bytes : int
-        Bytes of large blocks on the host that were freed and are kept for the next request.
+        Bytes of large freed blocks on the host that are kept for the next request.
     """
 
     plans: tuple[PlanMemory, ...]
@@ -126,8 +126,8 @@ def memory() -> Memory:
     """Return the memory that operators and networks keep between calls.
 
     At most 4,096 plans with 48 MiB in total are kept, 64 MiB of memory for their runs, and 128 MiB
-    of freed blocks. In addition, the plan that each network ran last is kept with its memory.
-    Variables of scopes, and arrays that were returned, are not counted.
+    of freed blocks. In addition, the last plan that each network ran is kept, with its memory.
+    Variables in scopes and returned arrays are not counted.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def memory() -> Memory:
 
 
 def release_memory() -> None:
-    """Free all memory kept for later calls; they lower their plans again."""
+    """Free all memory that is kept for later calls, which then lower their plans again."""
     _runtime.release_plans(all=True)
     _runtime.free_retired()
     _runtime.free_kept_host()

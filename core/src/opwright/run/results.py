@@ -31,7 +31,7 @@ class ArraySpec(NamedTuple):
 
 
 class Results(tuple[Any, ...]):
-    """The results of a call, in order; ``results["prob"]`` selects one by name.
+    """The results of a call, in order; ``results["prob"]`` selects a result by name.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Results(tuple[Any, ...]):
 
 
 class Called:
-    """Called with feeds, by position or by name; returns `Results`.
+    """A callable that takes feeds, by position or by name, and returns `Results`.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Called:
         Parameters
         ----------
         *args : array
-            By position, in the order of `feeds`; or one dict of them by name.
+            By position, in the order of `feeds`, or a single dict from names to arrays.
         **feeds : array
             By name; also `out` and `fetch_as`, as for the result of `Network.compile`.
 
@@ -79,7 +79,7 @@ class Called:
         FeedError
             For a missing or unknown feed, or a feed with a wrong shape.
         ProgramError
-            For a program without results, or without parameters, as from `load_program`.
+            For a program without results, or without parameters, as returned by `load_program`.
         """
         results = Results(self._callable()(*args, **feeds))
         results.names = self._names

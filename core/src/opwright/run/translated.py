@@ -1,4 +1,4 @@
-"""Programs translated from files of other formats, saved for later processes."""
+"""Programs that are translated from files of other formats and saved for later processes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def load_translated(
 ) -> LoadedProgram:
     """Translate a file to a program once; later processes load the saved program.
 
-    It is saved in the cache folder, in ``models``, which only this user may enter, under
-    a digest of the content and of the installed packages.
+    It is saved in the folder ``models`` of the cache, which only this user can enter, under a
+    digest of the content and of the installed packages.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def load_translated(
     translate : callable
         Returns the program for `device` and `options`.
     choices : str
-        Text of all other inputs of the translation.
+        A string that contains all other inputs of the translation.
     is_whole : callable
         Whether the result depends on nothing else; called once, before anything is saved.
     device, options
@@ -62,7 +62,7 @@ def load_translated(
     if _is_private(os.path.dirname(folder)) and read_record(folder) is not None:
         from opwright.run.loading import load
 
-        with suppress(FormatError, OSError):  # it is damaged: written again
+        with suppress(FormatError, OSError):  # it is damaged and will be rewritten
             return load(folder, device=device, options=options)
     loaded = translate()
     if is_whole():
@@ -73,10 +73,10 @@ def load_translated(
 
 
 class _Keeper:
-    """Saves a translated program, and its plans, after the results of calls.
+    """Saves a translated program and its plans, after the results of calls are returned.
 
-    Threads do that, one at a time. The process waits for them before it exits; results do not wait.
-    Other processes do not find files that changed meanwhile.
+    This is done by threads, one at a time. The process waits for them before it exits, but results
+    do not. Other processes do not find files that changed meanwhile.
     """
 
     def __init__(self, folder: str, loaded: LoadedProgram) -> None:
@@ -113,9 +113,9 @@ class _Keeper:
         return lowered
 
     def start(self) -> None:
-        """Write in a thread of this Context; if the machine has no thread for it, nothing is saved.
+        """Write in a thread of this Context; if no thread can be started, nothing is saved.
 
-        If another thread is here (after a fork, perhaps forever), this is left to the next result.
+        If another thread is in this function (after a fork, perhaps forever), the next result does.
         """
         if not self._starting.acquire(blocking=False):
             return

@@ -98,7 +98,7 @@ def test_a_failed_write_leaves_the_old_lock(path, monkeypatch):
 def test_a_file_that_is_not_a_lock_is_not_replaced(tmp_path):
     other = tmp_path / "notes.json"
     other.write_text('{"a": 1}')
-    with pytest.raises(FileTakenError, match=r"notes\.json: must be new or a lock"):
+    with pytest.raises(FileTakenError, match=r"notes\.json: must be a new file or an old lock"):
         LOCK.save(other)
     assert other.read_text() == '{"a": 1}'
     with pytest.raises(FileMissingError, match="its folder must exist"):
@@ -149,7 +149,7 @@ def edited(path, *keys, value):
 )
 def test_a_damaged_or_foreign_file_is_refused(path, keys, value):
     edited(path, *keys, value=value)
-    with pytest.raises(FormatError, match=r"program\.lock: damaged, or no lock of opwright") as e:
+    with pytest.raises(FormatError, match=r"program\.lock: damaged, or not a lock of opw") as e:
         ow.Lock.load(path)
     assert str(e.value).isprintable()
     assert len(str(e.value)) < 500
@@ -168,7 +168,7 @@ def test_a_damaged_or_foreign_file_is_refused(path, keys, value):
 )
 def test_the_error_for_a_damaged_field_states_its_name_and_value(path, keys, value, got):
     edited(path, *keys, value=value)
-    with pytest.raises(FormatError, match=f"no lock of opwright, got {re.escape(got)}") as e:
+    with pytest.raises(FormatError, match=f"not a lock of opwright, got {re.escape(got)}") as e:
         ow.Lock.load(path)
     assert "object" not in str(e.value)  # as in messages of Python TypeErrors
 
@@ -187,7 +187,7 @@ def test_an_invalid_path_is_refused(use):
 )
 def test_a_lock_file_with_invalid_json_is_refused(path, data):
     path.write_bytes(data)
-    with pytest.raises(FormatError, match="damaged, or no lock of opwright"):
+    with pytest.raises(FormatError, match="damaged, or not a lock of opwright"):
         ow.Lock.load(path)
 
 

@@ -1,6 +1,6 @@
 """The graph that passes rewrite: operators over values in the order of the program.
 
-A pass keeps the order of reads and writes of every buffer. See `opwright.rewriting` for an example.
+A pass keeps the order of reads and writes of every buffer. See `opwright.rewriting`.
 """
 
 from __future__ import annotations

@@ -38,8 +38,7 @@ class Choice(NamedTuple):
 
     entry: KernelEntry
     prepared: Prepared
-    # Positions of output and input slots with one value each, equal in size and dtype, that may
-    # share memory.
+    # Positions of output and input slots, with one value each of equal meta, that may share memory.
     reuse: tuple[tuple[int, int], ...]
     refusals: Refusals  # better kernels, with the reason why each is unusable
     unread: tuple[int, ...]  # flat outputs that it may leave unwritten

@@ -1,1 +1,1 @@
-"""Turns a graph with kernels into a plan: lays out memory, and passes steps to the runtime."""
+"""Turns a graph with kernels into a plan by laying out memory and passing steps to the runtime."""

@@ -1,14 +1,14 @@
-"""Assigns memory: values reuse the memory of their inputs, or of values that are no longer needed.
+"""Assigns memory; values reuse the memory of inputs, or of values that are no longer needed.
 
-Buffers that a plan owns get a *slot*: the smallest sufficient free slot, or else the largest free
-slot, which grows. On an addressable device the slots follow each other in one arena, and large
-buffers are packed into one slot; on other devices each slot is a separate buffer, so a device with
-opaque handles does not need pointer arithmetic. On a device without shared memory every buffer is a
-slot of exactly its size, so a memory checker detects overruns.
+A buffer that a plan owns gets a *slot*, which is the smallest sufficient free slot, or otherwise
+the largest free slot, which grows. On an addressable device the slots follow each other in one
+arena, and large buffers are packed into one slot; on other devices each slot is a separate buffer,
+so a device with opaque handles does not need pointer arithmetic. On a device without shared memory
+every buffer is a slot of exactly its size, so a memory checker detects overruns.
 
 The largest buffers are placed first, each at the lowest offset that is free during its
-lifetime. For a training step the block is as large as the peak of live bytes; slots, each as large
-as its largest value, need a third more.
+lifetime. For a training step the block is as large as the peak of live bytes, whereas separate
+slots, each as large as its largest value, would take a third more.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Slots = dict[str | None, list[int]]
 
 
 def plan_memory(graph: Graph, device: _runtime.Device) -> Slots:
-    """Assign a slot to every owned buffer, and let operators work in place.
+    """Assign a slot to every owned buffer, and make operators work in place; return slot sizes.
 
-    `device` is the plan's own. Return the sizes of the slots.
+    `device` is the device of the plan.
     """
     _place_sinks(graph)
     if not device.shares_memory:
@@ -66,7 +66,7 @@ def plan_memory(graph: Graph, device: _runtime.Device) -> Slots:
 
 
 def _too_large(graph: Graph, total: int, device: str | None) -> OutOfMemoryError:
-    """Return the error for a plan too large for any arena, with its largest values."""
+    """Return the error for a plan that is too large for an arena, with its largest values."""
     owned = {
         value.buffer.root(): value
         for op in graph.ops
@@ -82,7 +82,7 @@ def _too_large(graph: Graph, total: int, device: str | None) -> OutOfMemoryError
 
 
 def _place_sinks(graph: Graph) -> None:
-    """Make the last writer write a fetched value to its destination, or copy it there."""
+    """Make the writer of a fetched value write it to its destination, or copy it there."""
     end = graph.ops[-1].index if graph.ops else 0
     for value, external in graph.sinks:
         buffer = value.buffer
@@ -122,7 +122,7 @@ def _drop_unread_stacks(graph: Graph) -> None:
 def _separate_overwritten_inputs(graph: Graph) -> None:
     """If an operator overwrites a persistable that it reads, write elsewhere and copy the result.
 
-    Only a declared alias or the kernel's ``may_reuse`` allows the same memory for both.
+    Only a declared alias or ``may_reuse`` of the kernel allows the same memory for both.
     """
     ops: list[LoweredOp] = []
     for op in graph.ops:
@@ -165,7 +165,7 @@ def _in_place_pairs(op: LoweredOp) -> set[tuple[int, Buffer]]:
 
 
 def _reads_once(op: LoweredOp, buffer: Buffer) -> bool:
-    """Whether memory is read by only one slot, so its operator may overwrite it."""
+    """Whether a buffer is read through only one slot, so that its operator may overwrite it."""
     reads = op.data_reads()
     return len(reads) == 1 or [value.buffer.root() for value in reads].count(buffer) == 1
 
@@ -197,7 +197,7 @@ def _reuse_inputs(op: LoweredOp, position: int) -> None:
         old, new = op.outputs[out_slot][0].buffer, op.inputs[in_slot][0].buffer.root()
         dies = new.last == position and new.is_owned and new not in taken and _reads_once(op, new)
         fresh = old.first == position and old.is_owned and old.shared_with is None
-        # NumPy spends 0.3 µs on overlapping arrays, which is not worth the memory of a small array.
+        # NumPy spends 0.3 µs on overlapping arrays, which is not worth it for a small array.
         is_small = old.size < LEAST_SHARED_BYTES and op.prepared.needs_gil
         if dies and fresh and old.device == new.device and not is_small:
             new.last = old.last
@@ -220,7 +220,7 @@ def _owned_buffers(graph: Graph) -> dict[str | None, dict[Buffer, None]]:
 
 
 def _assign_slots(buffers: Iterable[Buffer], device: _runtime.Device) -> list[int]:
-    """Assign slots: a buffer gets one at its first operator and frees it at its last."""
+    """Assign each buffer a slot, from its first operator until its last."""
     slots: list[int] = []
     if not device.shares_memory:
         for buffer in buffers:
@@ -264,8 +264,8 @@ def _pack_large(buffers: list[Buffer], slots: list[int], alignment: int) -> None
 def pack(buffers: Sequence[Buffer], alignment: int) -> int:
     """Set the offset of each buffer in a block; return the size of the block in bytes.
 
-    Buffers are sorted by size, the largest first. They live from position ``first`` to position
-    ``last``, both included.
+    Buffers are sorted by size, the largest first. Their lifetimes are from position ``first`` to
+    position ``last``, both included.
     """
     placed: list[tuple[int, int, int, int]] = []  # begin, end, first, last; by begin
     for buffer in buffers:

@@ -1,7 +1,7 @@
-"""Moves updates as early as possible, which ends the life of the gradients that they read.
+"""Moves updates as early as possible, so that the gradients that they read can be freed.
 
-Optimizers are appended after all gradients. In that order every gradient would live until the end
-of the step, together with the values that later gradients need.
+Optimizers are appended after all gradients. In that order, every gradient would be kept until the
+end of the step, together with the values that later gradients need.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LEAST_FREED_BYTES: Final = 1 << 16
 def advance_updates(graph: Graph) -> None:
     """Move operators that only write the scope to right after their dependencies.
 
-    Only the last readers of something large move. None moves before an operator that reads or
-    writes its outputs, or before one with an effect.
+    Only the last readers of large buffers move. They do not move before an operator that reads or
+    writes their outputs, or before an operator with an effect.
     """
     candidates = {op for op in graph.ops if _writes_scope_alone(op)}
     if not candidates:
@@ -41,7 +41,7 @@ def advance_updates(graph: Graph) -> None:
 def _writes_scope_alone(op: LoweredOp) -> bool:
     for values in op.outputs:
         for value in values:
-            external = value.buffer.external  # nearly always None, which ends the loop
+            external = value.buffer.external  # nearly always None at once
             if external is None or not external.lasts:
                 return False
     return not op.is_copy and not _stays(op)
@@ -53,7 +53,7 @@ def _stays(op: LoweredOp) -> bool:
 
 
 def _last_readers(graph: Graph) -> set[LoweredOp]:
-    """Return the operators that are the last readers of much memory of the plan."""
+    """Return the operators that are the last readers of large buffers of the plan."""
     last: dict[Buffer, LoweredOp] = {}
     for op in graph.ops:
         for value in op.data_reads():

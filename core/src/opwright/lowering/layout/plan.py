@@ -23,7 +23,7 @@ from opwright.registry import HOST, HOST_DEVICE
 
 
 class Placement:
-    """Counts of one plan, including the bodies of its control flow.
+    """Counts of one plan, including bodies of control flow.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Placement:
 
 
 class LoweredPlan(NamedTuple):
-    """A plan of the runtime with its description.
+    """A runtime plan with its description.
 
     Attributes
     ----------
@@ -137,12 +137,12 @@ class LoweredPlan(NamedTuple):
 
     @property
     def placement(self) -> Placement:
-        """Its current counts: the device may still refuse to record it as a graph."""
+        """The current counts, since the device may still refuse to record the plan as a graph."""
         return Placement(self)
 
 
 class PlanAssembler:
-    """Passes values and steps of one graph to the runtime's plan builder."""
+    """Passes the values and steps of one graph to the plan builder of the runtime."""
 
     def __init__(self, graph: Graph, request: LowerRequest, slots: Slots) -> None:
         self._graph = graph
@@ -208,7 +208,7 @@ class PlanAssembler:
         )
 
     def _kernel_bytes(self) -> int:
-        """Return the bytes of the operators' prepared kernels."""
+        """Return the bytes of the prepared kernels of the operators."""
         signatures = {id(op.signature): op.signature for op in self._graph.ops if op.signature}
         kernels = {c.prepared for s in signatures.values() for c in s.choices.values()}
         return sum(kernel.held_bytes for kernel in kernels)
@@ -236,7 +236,7 @@ class PlanAssembler:
                 self._offsets[name] = list(range(len(sizes)))
 
     def _value(self, value: Value) -> int:
-        """Return the id of a value, which is added at its first use."""
+        """Return the id of a value; adds the value at its first use."""
         if value.id < 0:
             if value.source is not None:
                 self._value(value.source)  # the first value of an external declares its meta
@@ -335,7 +335,7 @@ class PlanAssembler:
     def _turns(
         self, op: LoweredOp, control: Loop, child: Child, position: int, reverse: bool
     ) -> None:
-        """Add the iterations of one body; they continue with the carried values."""
+        """Add the iterations of one body, which continue with the carried values."""
         outputs = op.output(control.outputs)
         condition = child.plan.fetch_values[len(outputs)] if control.condition else -1
         names = op.attrs[control.block_inputs]
@@ -370,7 +370,7 @@ class PlanAssembler:
         )
 
     def _single(self, values: Sequence[Value]) -> int:
-        """Return the id of a slot's single value; -1 if it is absent."""
+        """Return the id of the single value of a slot, or -1 if it is absent."""
         return self._value(values[0]) if values else -1
 
     def _continue(self) -> None:

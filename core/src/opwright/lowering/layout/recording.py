@@ -1,7 +1,7 @@
-"""Records the calls of the runtime's plan builder, for a bundle that repeats them.
+"""Records calls of the plan builder of the runtime, for a bundle that repeats them.
 
-Numbers of a plan are tokens: a number that may depend on the batch is a `Size`, an estimate is an
-`About`, and all other numbers are the same for all batches of a range.
+The numbers in a plan become tokens. A number that may depend on the batch is a `Size`, an estimate
+is an `About`, and all other numbers are the same for all batches of a range.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Size(int):
 
 
 class About(int):
-    """An estimate, which need not be exact."""
+    """An estimate, which may differ between batches."""
 
 
 class Recorder:
@@ -82,7 +82,7 @@ class Recorder:
         return self
 
     def arena(self, size_bytes: int, device: _runtime.Device) -> None:
-        """Forward the call only: a bundle places values when it is opened."""
+        """Only forward the call, because a bundle places values when it is opened."""
         self._builder.arena(size_bytes, device)
 
     def external(self, role: int, name: str, *, create: bool) -> int:
@@ -124,7 +124,7 @@ class Recorder:
         estimate: int,
         device: _runtime.Device | None,
     ) -> None:
-        """Record a kernel, the alternatives for a refusal, its arguments and attributes."""
+        """Record a kernel, its alternatives in case of refusal, its arguments and attributes."""
         self._builder.kernel(
             prepared, args, begin, n_inputs, position, offset, size, estimate, device
         )

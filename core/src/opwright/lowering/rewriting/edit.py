@@ -1,4 +1,4 @@
-"""Changes of a graph: each is checked when a pass requests it, all are applied together."""
+"""Changes of a graph, which are checked when a pass requests them, and applied together."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from opwright.packages import ANY
 
 
 class Edit:
-    """Changes that a pass collects: `fuse`, `exchange`, `bypass` return whether it is allowed.
+    """Changes that a pass collects; `fuse`, `exchange` and `bypass` return whether it is allowed.
 
-    All of them see the graph before the first change, and refuse a change that may conflict with
-    an earlier one of this edit. `apply` makes all changes; a new edit sees the result.
+    All of these see the graph before the first change, and refuse a change that may conflict with
+    an earlier change of this edit. `apply` makes all changes; a new edit sees the result.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -28,14 +28,14 @@ class Edit:
         self._gone: set[LoweredOp] = set()
         self._lost: set[Value] = set()
         self._stand_in: dict[Value, Value] = {}
-        self._added: dict[Value, int] = {}  # written by new operators, at the place of old ones
+        self._added: dict[Value, int] = {}  # positions of values of new operators
         self._newly_read: set[Buffer] = set()
         self._pinned: set[Value] = set()
         self._moved: set[Buffer] = set()
         self._directions: set[int] = set()
 
     @cached_property
-    def _uses(self) -> Uses:  # at the first request: many passes find nothing to change
+    def _uses(self) -> Uses:  # made at the first request, since many passes change nothing
         return self._graph.uses()
 
     def fuse(
@@ -70,7 +70,7 @@ class Edit:
         places = {position.get(op, OUTSIDE): op for op in ops}
         if not ops or OUTSIDE in places or (at and at not in old):
             raise PluginError(
-                f"fuse: must be given operators of the graph and a place among them, got {ops} "
+                f"fuse: must be given operators of the graph, and one of these as place, got {ops} "
                 f"and {at}; make a new edit after apply"
             )
         first, last = min(places), max(places)
@@ -105,7 +105,7 @@ class Edit:
     def exchange(self, pairs: Mapping[LoweredOp, LoweredOp]) -> bool:
         """Replace several operators together, each in place.
 
-        Thus an operator and its gradient can exchange different values than before.
+        So an operator can pass different values to its gradient than before.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class Edit:
         return True
 
     def bypass(self, op: LoweredOp, *sources: Value) -> bool:
-        """Remove an operator; its readers read ``sources`` instead, one for each output.
+        """Remove an operator; readers of its outputs read ``sources`` instead, one for each output.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class Edit:
         return True
 
     def current(self, value: Value) -> Value:
-        """Return the replacement of a value after the bypasses so far; mostly the value itself."""
+        """Return the replacement of a value after the bypasses so far, usually the value itself."""
         while value in self._stand_in:
             value = self._stand_in[value]
         return value
@@ -211,7 +211,7 @@ class Edit:
                 value.op = op
         redirected = [op for op in ops if self._reads_stand_in(op)] if self._stand_in else []
         left = [op for op in (*self._gone, *redirected) if op in uses.position]
-        keeps_uses = 2 * len(left) < len(ops)  # otherwise finding them anew is faster
+        keeps_uses = 2 * len(left) < len(ops)  # otherwise it is faster to find them again
         uses.remove(left if keeps_uses else ())
         for op in redirected:
             self._redirect(op)
@@ -295,7 +295,7 @@ class Edit:
         return self._uses.holds(value, here, places)
 
     def _can_write(self, written: set[Value], here: int, places: Collection[int]) -> bool:
-        """Whether no operator between the old and the new position of a write uses its memory."""
+        """Whether no operator between the old and new positions of the writes uses their memory."""
         uses = self._uses
         for value in written:
             old = uses.written_at(value, here)
@@ -309,9 +309,9 @@ class Edit:
         return True
 
     def _keeps_pins(self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp]) -> bool:
-        """Whether the pin of an operator's type still has its library, among the new operators.
+        """Whether the new operators have kernels of the libraries pinned for the old operators.
 
-        If one of them has that type, the pin applies to it.
+        If new operators have the type of an old operator, its pin applies only to these.
         """
         pins = self._graph.target.context.pins
         if not pins:
@@ -330,7 +330,7 @@ class Edit:
         return find_late(self._graph)[1]
 
     def _keeps_halves(self, new: Sequence[LoweredOp], old: set[LoweredOp]) -> bool:
-        """Whether no value of the half that runs first would depend on a late feed."""
+        """Whether the values of the first half would remain independent of late feeds."""
         late = set(self._late)
         for op in new if late else ():
             if late.isdisjoint(value.source or value for value in op.data_reads()):
@@ -348,7 +348,7 @@ class Edit:
         return find_kernel(op, self._graph) and op.entry is not None and op.entry.library == library
 
     def _can_stand_in(self, out: Value, source: Value) -> bool:
-        """Whether every reader of ``out`` may read ``source`` instead."""
+        """Whether all readers of ``out`` may read ``source`` instead."""
         uses = self._uses
         own = source.source or source
         if out is source or out in self._pinned or out.buffer.dynamic or uses.is_visible(out):

@@ -1,4 +1,4 @@
-"""The graph for passes, which also query kernels and collect changes."""
+"""The graph for passes, with queries for kernels and collected changes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from opwright.packages import ANY
 
 
 class PassGraph(Graph):
-    """A `Graph` with the questions that passes have about kernels."""
+    """A `Graph` that passes can also query for kernels."""
 
     def is_served(self, op_type: str) -> bool:
         """Whether the plan's device has kernels of an operator, for any dtype; a quick check."""
         kernels, lock = self.target.context.kernels, self.target.lock
-        if lock is not None:  # packages that were installed later must not change the answer
+        if lock is not None:  # packages installed later must not change the answer
             known = [entry for entry in kernels.entries(op_type) if lock.includes(entry.package)]
             return any(entry.device in {self.device, ANY} for entry in known)
         devices = kernels.devices_of(op_type)
         return self.device in devices or ANY in devices
 
     def has_kernel(self, op: LoweredOp) -> bool:
-        """Choose a kernel of the plan's device for ``op``; return whether one accepts it."""
+        """Choose a kernel of the plan's device for ``op``; return whether a kernel accepts it."""
         return find_kernel(op, self)
 
     def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:

@@ -1,4 +1,4 @@
-"""Runs the passes, functions from plugins that rewrite a `Graph`.
+"""Runs passes, which are functions from plugins that rewrite a `Graph`.
 
 Operators whose results are unused are removed, and the graph is verified.
 """
@@ -21,12 +21,12 @@ Contents = dict[Buffer, Value]
 def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     """Run the passes of ``phases`` that the target allows, each over the whole graph.
 
-    A pass that names operators runs only if the graph has one of them.
+    A pass that names operators runs only if the graph contains one of these.
 
     The graph is verified at the end if edits changed it, after a pass that changed the list of
-    operators itself, and with OPWRIGHT_STRICT=1 after every pass: a graph that lost a value is an
-    error here, not a wrong result later. PluginError if the target names an unknown pass, or a pass
-    fails or leaves such a graph; ProgramError if a pass refuses the program.
+    operators itself, and with OPWRIGHT_STRICT=1 after every pass: a lost value is then an error
+    here, not a wrong result later. Raises PluginError if the target names an unknown pass, or a
+    pass fails or leaves such a graph, and ProgramError if a pass refuses the program.
     """
     if graph.keep_all:
         return
@@ -53,7 +53,7 @@ def _run_pass(entry: PassEntry, graph: Graph) -> bool:
     try:
         entry.load()(graph)
     except (MemoryError, ProgramError):
-        raise  # not a fault of the pass: out of memory, or a program that the pass refuses
+        raise  # the pass is not at fault if memory runs out, or it refuses the program
     except Exception as error:
         raise PluginError(
             f"pass {entry.name!r} of {entry.package.label} failed: {describe_error(error)}; "
@@ -81,7 +81,7 @@ def _verify(entries: Sequence[PassEntry], graph: Graph) -> None:
 
 
 def _find_unserved(graph: Graph) -> str | None:
-    """Return what is wrong with an operator that a pass created after kernel selection, or None."""
+    """Describe the fault of an operator that a pass created after kernel selection, or None."""
     faults = (
         f"{op.type} has no kernel, for graph.has_kernel was not asked"
         for op in graph.ops
@@ -91,7 +91,7 @@ def _find_unserved(graph: Graph) -> str | None:
 
 
 def _allowed(target: Target) -> frozenset[str] | None:
-    """Return the names of the passes to run; None for all."""
+    """Return the names of the passes to run, or None for all."""
     given = target.passes
     if given is None:
         return None
@@ -99,7 +99,7 @@ def _allowed(target: Target) -> frozenset[str] | None:
     excluded = [name[1:] for name in given if name.startswith("-")]
     if excluded and len(excluded) < len(given):
         raise PluginError(
-            f"passes: must name the only passes to run, or the passes to skip, got {list(given)}; "
+            f"passes: must name either the passes to run or the passes to skip, got {list(given)}; "
             "give one or the other"
         )
     for name in excluded or given:
@@ -117,7 +117,7 @@ def remove_dead_ops(graph: Graph) -> None:
     kept: list[LoweredOp] = []
     dead: list[LoweredOp] = []
     for op in reversed(graph.ops):
-        # fast path: nearly always its first output is needed
+        # fast path, as the first output is nearly always needed
         if not (op.outputs and not needed.isdisjoint(op.outputs[0])) and not _is_needed(op, needed):
             dead.append(op)
             continue
@@ -143,10 +143,10 @@ def _is_needed(op: LoweredOp, needed: set[Value]) -> bool:
 
 
 def find_violation(graph: Graph) -> str | None:
-    """Return what is wrong with a graph, or None: each read must find the value that it names.
+    """Describe the fault of a graph in which a read would not find its value, or return None.
 
-    Scans the reads and writes of every buffer once, which takes about a twentieth of the time
-    needed to lower the same operators.
+    This scans the reads and writes of every buffer once, in about a twentieth of the time needed to
+    lower the same operators.
     """
     contents: Contents = {}
     for op in graph.ops:

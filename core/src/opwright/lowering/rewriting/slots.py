@@ -1,4 +1,4 @@
-"""Helpers for passes: values by slot name, and operators that need a kernel."""
+"""Helpers for passes, which return values by slot name and create operators with kernels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opwright.lowering.kernels.select import find_kernel
 
 
 def input_of(op: LoweredOp, slot: str) -> Value | None:
-    """Return the one value of an input slot, None if it is absent or unknown."""
+    """Return the only value of an input slot, or None if it is absent or unknown."""
     return _only(op.inputs, op.definition.input_index.get(slot))
 
 
 def output_of(op: LoweredOp, slot: str) -> Value | None:
-    """Return the one value of an output slot, None if it is absent or unknown."""
+    """Return the only value of an output slot, or None if it is absent or unknown."""
     return _only(op.outputs, op.definition.output_index.get(slot))
 
 
@@ -27,7 +27,7 @@ def _only(slots: tuple[tuple[Value, ...], ...], index: int | None) -> Value | No
 
 
 def other_input(op: LoweredOp, one: Value) -> Value | None:
-    """Return the input that is not ``one``, of ``x`` and ``y``, or None if both are equal."""
+    """Return the other input of ``x`` and ``y`` than ``one``, or None if both are equal."""
     x, y = input_of(op, "x"), input_of(op, "y")
     if x is y:
         return None
@@ -35,7 +35,7 @@ def other_input(op: LoweredOp, one: Value) -> Value | None:
 
 
 def writer_of(value: Value | None, *types: str) -> LoweredOp | None:
-    """Return the operator that writes a value, or None if it is not of one of these types."""
+    """Return the operator that writes a value, or None if its type is not in `types`."""
     if value is None or value.op is None or value.op.type not in types:
         return None
     return value.op
@@ -49,9 +49,9 @@ def make_if_served(
     attrs: Mapping[str, Any],
     like: LoweredOp,
 ) -> LoweredOp | None:
-    """Return a new operator, None if it does not support these dtypes or no kernel accepts it.
+    """Return a new operator, or None if it does not support the dtypes or no kernel accepts it.
 
-    Slots that are None are absent.
+    A slot that is None is absent.
 
     Raises
     ------

@@ -149,8 +149,7 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
         try:
             new.rename(target)
         except FileNotFoundError:
-            # Over NFS, the reply to a successful rename may be lost, and then the client's retry
-            # fails.
+            # Over NFS, the reply to a successful rename may be lost, and the client's retry fails.
             return is_same(status, target)
         except OSError as error:
             if error.errno not in _TAKEN:

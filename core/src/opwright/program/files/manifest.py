@@ -126,8 +126,7 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
         arrays = {name: read_array(path, handle, name, tensors[name]) for name in expected}
         checksum = _checksum_of(arrays)
     else:
-        # The file is read, not mapped, so that truncating it meanwhile causes an error, not a
-        # crash.
+        # Read, not mapped, so that truncating the file meanwhile causes an error, not a crash.
         checksum = _checksum_in(path, handle, tensors)
         arrays = _map_arrays(path, handle, tensors, whole)
     _compare(path, checksum, mark)

@@ -1,1 +1,1 @@
-"""Bundles: lowered plans with their weights, in one file that runs without Python."""
+"""Bundles, which are files with lowered plans and their weights that run without Python."""

@@ -1,4 +1,4 @@
-"""Opens bundles: their plans are read from the file instead of being lowered."""
+"""Opens bundles, whose plans are read from the file instead of being lowered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_PROGRAMS: Final = frozenset(
 
 
 class PlanSource:
-    """Finds the plans of a compiled network that is not lowered, for the runtime.
+    """Finds, for the runtime, the plans of a compiled network whose plans were lowered earlier.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def is_bundle(path: str | os.PathLike[str]) -> bool:
 
 
 def open_bundle_file(path: str, folders: Sequence[str]) -> _runtime.Bundle:
-    """Open a bundle, its libraries, and the libraries that these link.
+    """Open a bundle, its libraries, and the libraries that they link.
 
-    FormatError for a damaged or foreign file, PluginError for a library that cannot be opened.
+    Raises FormatError for a damaged or foreign file, and PluginError if a library cannot be opened.
     """
     try:
         return _open_bytes(path, folders)
@@ -84,12 +84,12 @@ def open_bundle_file(path: str, folders: Sequence[str]) -> _runtime.Bundle:
 
 
 def _open_bytes(path: str, folders: Sequence[str]) -> _runtime.Bundle:
-    """Open by the bytes of the names, which need not be UTF-8."""
+    """Open libraries by the bytes of their names, which need not be UTF-8."""
     return _runtime.Bundle(os.fsencode(path), [os.fsencode(folder) for folder in folders])
 
 
 class LoadedBundle(Called):
-    """A loaded bundle, which is called like a `LoadedProgram` and has no program.
+    """A loaded bundle, which is called like a `LoadedProgram` but does not have a program.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ class LoadedBundle(Called):
     Attributes
     ----------
     batch : (int, int)
-        The smallest and the largest size of dimensions that are None in `feeds`.
+        The minimum and maximum size of dimensions that are None in `feeds`.
     feeds, fetches : tuple of ArraySpec
         The arguments and results of a call, in order.
     """
 
     def __init__(self, path: str | os.PathLike[str], folders: Sequence[str] = ()) -> None:
-        installed = _runtime.__file__.rsplit("/", 2)[0]  # the packages are next to ours
+        installed = _runtime.__file__.rsplit("/", 2)[0]  # the folder of installed packages
         bundle = open_bundle_file(os.fspath(path), [*folders, installed])
         self.batch = bundle.batch
         self.feeds, self.fetches = _specs_of(bundle.inputs), _specs_of(bundle.outputs)
@@ -129,7 +129,7 @@ class LoadedBundle(Called):
     def __getattr__(self, name: str) -> Any:
         if name in _OF_PROGRAMS:
             raise ProgramError(
-                f"LoadedProgram: a bundle has only plans, got a call for its {name}; load the "
+                f"LoadedProgram: a bundle contains only plans, got an access to {name}; load the "
                 "folder that opwright.save has written"
             )
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")

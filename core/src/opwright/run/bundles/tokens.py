@@ -1,6 +1,6 @@
-"""Tokens of a bundle: joined over batches, and written as bytes.
+"""The tokens of a bundle, which are joined over batches and written as bytes.
 
-An int is equal for all batches, an `Affine` depends on the batch; strings and floats are unchanged.
+An int is the same for all batches; an `Affine` depends on the batch. Strings and floats are kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from opwright.describe.wire import varint
 from opwright.lowering.layout.recording import About, Size
 from opwright.records import NamedTuple
 
-_INT, _AFFINE, _TEXT, _SAME_TEXT, _FLOAT = range(5)  # as core/native/runtime/bundle/tokens.cc reads
+_INT, _AFFINE, _TEXT, _SAME_TEXT, _FLOAT = range(5)  # read by core/native/runtime/bundle/tokens.cc
 
 
 class Affine(NamedTuple):

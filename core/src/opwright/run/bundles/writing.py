@@ -1,4 +1,4 @@
-"""Writes bundles: lowers a network for batches of a range, and joins equal plans."""
+"""Writes bundles by lowering a network for a range of batches and joining equal plans."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ALIGNMENT: Final = 64
 _MOST_THREADS: Final = 1024
 _MOST_BATCH: Final = 1 << 40
 _MOST_TOKENS: Final = 300_000
-"""Maximum number of plans to lower in order to try every batch size of a range."""
+"""Maximum number of plans to lower for trying every batch size of a range."""
 
 Shape = Sequence[int | None]
 
@@ -46,7 +46,7 @@ def write_bundle(
     feeds: Mapping[str, Shape] | None = None,
     batch: tuple[int, int] | None = None,
 ) -> None:
-    """Write the plans of a compiled network for a range of batches: `Network.bundle`.
+    """Write the plans of a compiled network for a range of batches, see `Network.bundle`.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ def write_bundle(
 def lower_described(
     source: CompiledSource, request: LowerRequest
 ) -> tuple[LoweredPlan, Callable[[], bytes] | None, list[str]]:
-    """Return a plan, a function that describes it without weights, and its libraries.
+    """Return a plan, a function that describes the plan without weights, and its libraries.
 
-    The function is None for a plan that writes variables or cannot be in a bundle.
+    The function is None if the plan writes variables or cannot be bundled.
     """
     feeds = {name: meta.shape for name, meta in request.given.metas.items()}
     lowering, target = _Lowering(source, None, feeds, None), request.target
@@ -110,7 +110,7 @@ def _round_up(size_bytes: int) -> int:
 
 
 class _Lowering:
-    """Lowers one compiled network for batches and numbers of threads.
+    """Lowers one compiled network for batches and thread counts.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class _Lowering:
         The range of batches.
     recorder : Recorder
 
-    If `scope` is None, there are no weights.
+    If `scope` is None, weights are omitted.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class _Lowering:
     ) -> None:
         template = source.template
         if template.given.written or template.given.shape_only:
-            raise ProgramError("bundle: writes and shape_only must not be given, got one")
+            raise ProgramError("bundle: must be compiled without writes and shape_only, got one")
         if not template.target.device.is_host:
             raise ProgramError(
                 f"bundle: must be compiled for the CPU, got {template.target.device}; compile it "
@@ -151,7 +151,7 @@ class _Lowering:
         self._outputs: dict[int, list[Any]] = {}  # by batch
 
     def describe(self) -> tuple[bytes, list[Array]]:
-        """Return the descriptor, and the weights in its order."""
+        """Return the descriptor, and the weights in the order of the descriptor."""
         target = self._source.template.target
         count = count_for_plan(target.deterministic)
         ranges = [(1, 1, 1), (2, _MOST_THREADS, max(count, 2))]
@@ -178,7 +178,7 @@ class _Lowering:
         return b"".join((encode(head), *variants)), arrays
 
     def _divide(self, n_threads: int) -> Iterator[tuple[int, int, list[Any]]]:
-        """Yield ranges of batches with the tokens of their plans; they cover all batches."""
+        """Yield ranges of batches, which cover all batches, with the tokens of their plans."""
         begin = end = self.least
         streams = {begin: self._lower(begin, n_threads)}
         joined: list[Any] = streams[begin]
@@ -218,7 +218,7 @@ class _Lowering:
     def record(
         self, request: LowerRequest, target: Target, n: int
     ) -> tuple[LoweredPlan, list[Any]]:
-        """Return the plan for a batch, with its own target, and its tokens if it has any."""
+        """Return the plan for a batch, lowered with its own target, and its tokens, if any."""
         recorder = self.recorder
         recorder.target, recorder.plans, recorder.is_done = target, [], False
         target.recorder = recorder
@@ -244,7 +244,7 @@ class _Lowering:
             if not matches(outputs, n, found):
                 raise ProgramError(
                     "bundle: dims of results must be a * n + b for a batch of n, got "
-                    f"others for n={n}; write a bundle for a smaller range of batches"
+                    f"different dims for n={n}; write a bundle for a smaller range of batches"
                 )
         return [*tokens, len(self._source.template.fetches.names), *outputs]
 
@@ -256,7 +256,7 @@ class _Lowering:
         for name in self.recorder.persistables:
             variable = self._scope.find_var(name) if self._scope else None
             if variable is None or not variable.is_set:
-                continue  # computed by the plan
+                continue  # the plan computes it
             array = variable.numpy()
             code = dtype_to_code(variable.dtype or "")
             digest = hashlib.sha256(_bytes_of(array)).digest()
@@ -288,7 +288,7 @@ def _join_ends(streams: Mapping[int, list[Any]], begin: int, end: int) -> list[A
 
 
 def _list_tried(least: int, most: int, n_tokens: int) -> list[int]:
-    """Return the batches to lower for; all of them if that is fast."""
+    """Return the batches to lower for, which are all if that is fast."""
     if (most - least) * n_tokens <= _MOST_TOKENS:
         return list(range(least, most + 1))
     near = {least + i for i in range(4)} | {most}
@@ -298,7 +298,7 @@ def _list_tried(least: int, most: int, n_tokens: int) -> list[int]:
 
 
 def _shape_of(spec: FeedSpec, given: Any) -> tuple[int | None, ...]:
-    """Return the shape of a feed; None is the batch, by default the first unknown dim."""
+    """Return the shape of a feed, with None for the batch, by default the first unknown dim."""
     known = spec.shape
     if spec.dtype is None:
         raise FeedError(f"bundle: {spec.name!r} must be a variable with a dtype, got none")

@@ -1,1 +1,1 @@
-"""Makes the functions of `opwright.ops`, one for each discovered operator."""
+"""Creates the functions of `opwright.ops`, one for each discovered operator."""

@@ -1,4 +1,4 @@
-"""Makes the Python function of one operator, with its signature, around the eager operator."""
+"""Creates the Python function of one operator, with its signature, around the eager operator."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def make_function(
 ) -> Callable[..., Any]:
     """Return ``opwright.ops.NAME`` for an operator.
 
-    Inputs are passed by position or name, attributes only by name, with the defaults of the
-    OpProto. The function is compiled from text: the interpreter itself then binds the arguments,
-    ten times as fast as Python code could. Calls by position skip even that. It calls the ``call``
-    of the result of `make_source` for the arguments of `EagerSource`, with all arguments in order.
+    Inputs are passed by position or name, and attributes only by name, with defaults from the
+    OpProto. The function is compiled from text, so the interpreter itself binds the arguments, ten
+    times as fast as Python code could. Calls by position skip even that. It calls the ``call`` of
+    the result of `make_source` for the arguments of `EagerSource`, with all arguments in order.
     """
     proto = definition.proto
     call = make_source(definition, context).call
     namespace: dict[str, Any] = {
-        "CALL": call,  # in capitals, which no slot or attribute has
+        "CALL": call,  # in capitals, which slots and attributes cannot have
         "EXTEND": partial(_extend, partial(make_source, definition, context), proto, {}),
         "MISSING": Missing.VALUE,
         "inf": math.inf,
         "nan": math.nan,
     }
     name = proto.type.rpartition(".")[2]
-    exec(_source(name, proto), namespace)  # the text consists of checked identifiers and literals
+    exec(_source(name, proto), namespace)  # the text contains only checked identifiers and literals
     function: Callable[..., Any] = namespace[name]
     function.__doc__ = make_docstring(definition)
     function.__qualname__ = proto.type
@@ -106,7 +106,7 @@ def _extend(
 ) -> Callable[..., Any]:
     """Return the callable for keyword arguments that the operator does not have.
 
-    It accepts ``returns``, for which `calls` are kept, and raises an error for other names.
+    It accepts ``returns``, for which `calls` caches calls, and raises an error for other names.
     """
     for name in unknown:
         if name != RETURNS:

@@ -1,9 +1,9 @@
 """The operators with a common prefix, as attributes of a module.
 
-The runtime's `Namespace` first looks into the module's ``__table__``: the variable with the guarded
-Context, the Context of the names (None: the default one), and its functions by name. So a known
-name costs one lookup, and still depends on the Context of this thread or task. `Finder.find` gets
-all other names.
+The `Namespace` of the runtime first looks into the ``__table__`` of the module, which has the
+variable with the guarded Context, the Context of the names (None is the default Context), and its
+functions by name. So a known name costs one lookup, and still depends on the Context of this thread
+or task. `Finder.find` handles all other names.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from opwright.errors import OperatorNotFoundError
 
 
 class MissingOperatorError(OperatorNotFoundError, AttributeError):
-    """There is no such operator; also an AttributeError so that ``hasattr`` and editors work."""
+    """The operator is unknown. This is an AttributeError so that ``hasattr`` and editors work."""
 
 
 class Finder:
-    """Finds the attributes of one namespace: operators whose types begin with ``prefix``.
+    """Finds the attributes of one namespace, which are operators whose types begin with ``prefix``.
 
     `make` creates the function of an operator, from its definition and the Context.
     """
@@ -38,7 +38,7 @@ class Finder:
         names["__dir__"] = self.list
 
     def find(self, name: str) -> Callable[..., Any] | ModuleType:
-        """Return the function of an operator or the namespace of a plugin; or AttributeError."""
+        """Return the function of an operator or the namespace of a plugin; else AttributeError."""
         if name.startswith("__"):
             raise AttributeError(f"module {self._names['__name__']!r} has no attribute {name!r}")
         context = current_context()
