@@ -112,7 +112,7 @@ _MODELS: dict[str, Callable[[], Any]] = {
     "inverse": _inverse,
     "nonzero": _nonzero,
 }
-"""By name: shapes, fetches. All fetches depend on the feeds."""
+"""Functions that return feed shapes and fetches, by name; all fetches depend on the feeds."""
 
 NAMES = ("mlp", "convnet", "lstm", "scan", "while", "cond", "state")
 """Models that can be bundled."""

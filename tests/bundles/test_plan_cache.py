@@ -179,7 +179,7 @@ def test_changed_and_damaged_records_are_not_used(folder: Path, tmp_path: Path) 
         loaded = ow.load(tmp_path / "model")
         assert is_kept(loaded)
         np.testing.assert_array_equal(loaded(X)[0], expected)
-        assert plan.read_bytes() == whole  # it was lowered, and stored again
+        assert plan.read_bytes() == whole  # the plan was lowered and stored again
 
 
 def test_a_first_call_lowers_once(folder: Path, tmp_path: Path) -> None:

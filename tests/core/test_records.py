@@ -73,7 +73,7 @@ def test_the_fields_of_a_record_are_matched_by_position():
     assert Ours.__match_args__ == Theirs.__match_args__
 
 
-@pytest.mark.skipif(sys.version_info < (3, 13), reason="copy.replace is of Python 3.13")
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="copy.replace needs Python 3.13")
 def test_copy_replaces_fields_of_a_record():
     assert copy.replace(Ours(1), second="four") == (1, "four")
 

@@ -29,14 +29,15 @@ def read_ceiling() -> int:
 def test_the_core_is_not_larger_than_its_ceiling():
     lines, ceiling = count_lines(), read_ceiling()
     assert lines <= ceiling, (
-        f"the core has {lines} lines of Python, and {DECISION.name} allows {ceiling}: move what a "
-        "machine does not need that only runs and trains models into a package, or raise the "
-        "number there, with a line that says what for"
+        f"the core must have at most {ceiling} lines of Python, got {lines}; move code that is not "
+        f"needed to run and train models into a package, or raise the ceiling in {DECISION.name} "
+        "and state the reason there"
     )
 
 
 def test_the_ceiling_is_lowered_when_the_core_shrinks():
     lines, ceiling = count_lines(), read_ceiling()
     assert lines >= ceiling - SLACK, (
-        f"the core has {lines} lines of Python: lower the ceiling of {ceiling} in {DECISION.name}"
+        f"the core has only {lines} lines of Python; lower the ceiling of {ceiling} lines in "
+        f"{DECISION.name}"
     )

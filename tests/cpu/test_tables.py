@@ -17,7 +17,7 @@ from opwright.targets.native_kernel import NativeKernel
 from opwright.targets.opening import find_library_file
 
 WIDENED = {"sum": {"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"}}
-"""The results of NumPy's kernels: docs/decisions/0059-sums-of-integers-have-64-bits.md."""
+"""Dtypes in which only NumPy kernels sum: docs/decisions/0059-sums-of-integers-have-64-bits.md."""
 BOOL, INTEGERS = {"bool"}, {f"{s}int{bits}" for s in ("", "u") for bits in (8, 16, 32, 64)}
 SELDOM = {
     **{f"adaptive_max_pool{n}d": INTEGERS for n in (2, 3)},
@@ -26,16 +26,16 @@ SELDOM = {
     **dict.fromkeys(("sort", "argsort"), BOOL),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "top_k"), BOOL),
 }
-"""Dtypes that PyTorch and NumPy also accept, too rare for a separate kernel."""
-_LAPACK = "LAPACK's work, which NumPy has compiled"
+"""Dtypes that PyTorch and NumPy accept, but that are too rare for a C++ kernel."""
+_LAPACK = "NumPy calls compiled LAPACK functions"
 NUMPY_ALONE = {
-    **dict.fromkeys(("print", "assert_true"), "what they do is Python's: text and errors"),
-    "std.as_shape": "what it does is the host's: a shape is found",
-    "roi_align_places": "only gradients of greatest samples need it",
+    **dict.fromkeys(("print", "assert_true"), "Python prints the text or raises the error"),
+    "std.as_shape": "it only converts an array to a shape",
+    "roi_align_places": "only gradients of max pooling need it",
     **dict.fromkeys(("inverse", "cholesky", "solve", "det", "det_grad", "slogdet"), _LAPACK),
-    "masked_select": "NumPy has a pass in C",
+    "masked_select": "NumPy does it in C",
 }
-"""Standard operators without a kernel in C++, with the reason."""
+"""Standard operators without a C++ kernel, with the reason."""
 
 NUMBERS = {*DTYPES} - {"float16", "bfloat16", "bool", *NARROW_DTYPES}
 

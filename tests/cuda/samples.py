@@ -21,7 +21,7 @@ from opwright_kit.testing.samples.samplers import find_sampler, load_samplers
 Arrays = dict[str, list[Array]]
 NARROW = ("float16", "bfloat16")
 MOST_DRAWN = 12
-"""Samples of an operator: short ones of all lengths, without slow ones."""
+"""The maximum number of samples drawn for an operator."""
 
 
 class Sample(NamedTuple):
@@ -59,7 +59,7 @@ NUMPY = ("std", "numpy")
 """The plugin and the library of the kernels that every standard operator has."""
 
 OURS: Final = ("native", "small")
-"""The libraries of kernels whose source is opwright-cuda's."""
+"""The libraries of kernels whose source is part of opwright-cuda."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

@@ -29,11 +29,11 @@ from opwright_cuda.not_there import NOT_THERE
 from opwright_cuda.options import ALLOW_TF32
 
 SAMPLES = samples() if EVERY else one_of_each()
-"""In every dtype, or in one: the tests of operators run each kernel in each dtype as well."""
+"""All dtypes, or one dtype per kernel, since the operator tests also run kernels in all dtypes."""
 TF32 = "cudnn_tf32"
-"""Rounds its operands, if that is allowed."""
+"""The library whose kernels round their operands to TF32 if this is allowed."""
 STEPS = tuple(f"{kind}{grad}" for kind in ("lstm", "gru", "rnn") for grad in ("", "_grad"))
-"""Round the operands of their products in each step, but not states and cells themselves."""
+"""Operators that round the operands of products in each step, but not states and cells."""
 
 
 def test_every_standard_operator_has_a_kernel_in_every_dtype_or_a_dated_reason() -> None:

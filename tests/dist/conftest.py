@@ -48,6 +48,6 @@ class Two(dist.Engine):
 def two() -> Iterator[Two]:
     engine = Two()
     before = dist.set_world(dist.World(engine, deadline_s=5))
-    with ow.context_guard(ow.Context.discover()):  # whose kernels are prepared for this world
+    with ow.context_guard(ow.Context.discover()):  # with kernels prepared for this world
         yield engine
     dist.set_world(before)

@@ -261,7 +261,7 @@ import ctypes
 from opwright_mpi.library import find_library
 
 library = ctypes.CDLL(find_library())
-MULTIPLE = 4096  # MPI_THREAD_MULTIPLE in MPI's standard ABI
+MULTIPLE = 4096  # MPI_THREAD_MULTIPLE in the standard MPI ABI
 library.MPI_Init_thread(None, None, MULTIPLE, ctypes.byref(ctypes.c_int()))
 import opwright_dist as dist
 print(dist.size(), dist.gather(b"%d" % dist.rank()))

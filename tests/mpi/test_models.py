@@ -54,7 +54,7 @@ whole = build(None, None)
 wanted = nn.train(whole, DATA, epochs=3, batch_size=size, seed=2, validation=DATA, progress=False)
 model = build(choice)
 if r == 1:
-    model.initialize_parameters(seed=99, x=ROWS[:4])  # it still begins with rank 0's parameters
+    model.initialize_parameters(seed=99, x=ROWS[:4])  # replaced by the parameters of rank 0
 else:
     model.initialize_parameters(x=ROWS[:4])
 history = nn.train(model, DATA, epochs=3, batch_size=size, seed=2, validation=DATA, progress=False)
@@ -192,7 +192,7 @@ for part, unequal in (
     own, own_states = normalize(X[part], W[part], {"unequal_rows": unequal}, sync)
     share = (part.stop - part.start) / 16
     close([own[0]], [whole[0][part]])
-    close([own[1] * share], [whole[1][part]])  # of the process's own mean
+    close([own[1] * share], [whole[1][part]])  # gradients of the mean over this process
     close(own[2:], whole[2:])
     close(own_states, states)
     same_on_all(own_states)

@@ -174,7 +174,7 @@ void ABriefJobStartsAndWakesNoThread() {
     CHECK(!threads.Shared());
   }
   CHECK_EQ(team.n_workers(), 0);
-  team.Run(2, 2, Threads::Run, &threads);  // no longer brief
+  team.Run(2, 2, Threads::Run, &threads);  // outside of brief work
   CHECK_EQ(team.n_workers(), 1);
 }
 

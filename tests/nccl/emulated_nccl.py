@@ -23,7 +23,7 @@ TRAVELS = {
     "int32_t": ("int32_t", None),
     "int64_t": ("int64_t", None),
 }
-"""The type of a tensor to the type of its sums, and to the type of its maximum if it differs."""
+"""Maps an element type to the type of its sums, and to the type of its maximum if different."""
 
 
 def list_expressions() -> list[str]:

@@ -54,7 +54,7 @@ except ow.errors.OpwrightError as error:
     print("good" if "rank 1 did not come within 3 s" in str(error) else error, flush=True)
 raise SystemExit(1)
 """
-"""The GPU waits in a replayed graph: the watcher ends NCCL's kernel."""
+"""The watcher terminates an NCCL kernel that waits in a replayed graph."""
 
 TIMES = """
 import json
@@ -105,7 +105,7 @@ def main() -> int:
             (f"late rank of {ranks}", LATE, ranks, ranks - 1),
             (f"times on {ranks}", TIMES, ranks, None),
         ]
-    if n > 1:  # the sum of two numbers is unique; with more, bits depend on NCCL's order
+    if n > 1:  # bitwise results need 2 ranks, since NCCL may add more terms in any order
         work.append(("states in parts on 2", STATES_IN_PARTS + STATES_OF_MODELS, 2, None))
         work.append(("products on 2", PRODUCTS, 2, None))
     summary = {}

@@ -22,7 +22,7 @@ makers = {
 for name, make in makers.items():
     plain, divided = build(False, make), build(True, make)
     assert {"dist.reduce_shard", "dist.shard", "dist.unshard"} <= types(divided)
-    compare = close if name == "clipped" else same  # norms are sums of sums
+    compare = close if name == "clipped" else same  # norms are added in a different order
     compare(train(divided), train(plain), name)
 plain, divided = (
     build(shard, lambda: o.Adam(0.01), nn.mixed_precision("float16"), "refuse")

@@ -49,7 +49,7 @@ def train() -> Train:
     epoch 5 unless the training run was resumed.
     """
 
-    def run(config: dict[str, Any]) -> None:  # in here, for Ray to send it whole
+    def run(config: dict[str, Any]) -> None:  # imports are inside, since Ray pickles the function
         import hashlib
         import os
         import sys

@@ -142,7 +142,7 @@ def test_overwriting_a_value_before_a_gradient_operator_reads_it_raises(block):
 
 
 def test_a_value_read_only_for_its_shape_may_be_overwritten(block):
-    append(block, "relu", "h", "y")  # its gradient reads the output, and the shape of h
+    append(block, "relu", "h", "y")  # its gradient reads the output and only the shape of h
     append(block, "relu", "x", "h")
     assert len(append_backward(block.var("y"))) == 1
 

@@ -155,7 +155,7 @@ def test_doctor_runs_the_registered_checks(site):
     data = json.loads(done.stdout)
     [found] = data["problems"]
     assert found["plugin"] == "late"
-    gone, no_kernel = found["problems"]  # late.swish has no definition: its kernel is not a fault
+    gone, no_kernel = found["problems"]  # a kernel for the undefined late.swish is not a fault
     assert gone.startswith("late.gone: 'opwright_late.swish:GONE' of opwright-late 1.0 failed")
     assert no_kernel.startswith("acme.swish[cpu, *, late]: a kernel must be a function of slots")
 

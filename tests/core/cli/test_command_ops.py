@@ -304,7 +304,7 @@ def test_every_installed_operator_has_a_page_of_100_columns_whose_example_runs()
             continue
         names = {}
         with np.errstate(all="ignore"), context_guard(context):
-            exec(code["code"], names)  # the page promises that it runs
+            exec(code["code"], names)  # the example on the page must run
     definitions = map(context.ops.get, without)
     # For a PyTorch call, the graph translator describes the call instead.
     definitions = (d for d in definitions if not d.op_type.startswith("torch."))

@@ -1,4 +1,4 @@
-"""Wrong command lines: exit code 2 from every command, and JSON on request."""
+"""Every command exits with 2 if its command line is invalid, and prints the error as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GOOD = {
     "onnx": ["report", "model"],
     "run": ["model"],
 }
-"""The other arguments that a command needs besides the wrong one."""
+"""The valid arguments that a command needs in addition to the invalid argument."""
 
 # Invalid words by command and argument; each list is passed with GOOD, or alone if positional.
 WRONG = {
@@ -107,7 +107,7 @@ CASES = [
     (command, argument, words)
     for command in COMMANDS
     for argument in arguments(command)
-    for words in WRONG[command, argument]  # a new argument needs a row there
+    for words in WRONG[command, argument]  # a new argument must be added to WRONG
 ]
 
 
@@ -129,7 +129,9 @@ def run(capsys, *words):
 
 @pytest.mark.usefixtures("model")
 @pytest.mark.parametrize(("command", "argument", "words"), CASES)
-def test_a_wrong_value_of_any_argument_exits_with_2_and_is_json(capsys, command, argument, words):
+def test_an_invalid_value_of_any_argument_exits_with_2_and_prints_json(
+    capsys, command, argument, words
+):
     is_option = any(word.startswith("--") for word in words)
     given = [*GOOD.get(command, ()), *words] if is_option else words
     code, found, error = run(capsys, command, *given, "--json")
@@ -142,13 +144,13 @@ def test_a_wrong_value_of_any_argument_exits_with_2_and_is_json(capsys, command,
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("word", ["--jsn", "--unknown=1", "-q"])
-def test_an_unknown_option_exits_with_2_and_is_json(capsys, command, word):
+def test_an_unknown_option_exits_with_2_and_prints_json(capsys, command, word):
     code, found, _ = run(capsys, command, *GOOD.get(command, ()), word, "--json")
     assert code == 2
     assert f"unknown argument, got '{word}'" in found["error"]["message"]
 
 
-def test_an_unknown_command_exits_with_2_and_is_json(capsys):
+def test_an_unknown_command_exits_with_2_and_prints_json(capsys):
     code, found, _ = run(capsys, "docter", "--json")
     assert (code, found["error"]["kind"]) == (2, "CommandError")
 
@@ -159,14 +161,14 @@ def test_an_abbreviated_option_is_not_expanded(capsys):
 
 
 @pytest.mark.parametrize("variable", ["OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT"])
-def test_an_invalid_environment_variable_exits_with_2_and_is_json(site, variable):
+def test_an_invalid_environment_variable_exits_with_2_and_prints_json(site, variable):
     site.add("acme")
     done = site.command("plugins", "--json", **{variable: "nope"})
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["kind"] == "SettingError"
 
 
-def test_a_failure_of_a_plugin_exits_with_1_and_is_json(site):
+def test_a_failure_of_a_plugin_exits_with_1_and_prints_json(site):
     table = """
     import opwright.plugin as plugin
 
@@ -199,7 +201,7 @@ def test_a_correct_input_exits_with_0(capsys, command):
 
 
 @pytest.mark.usefixtures("model")
-def test_a_bundle_of_a_missing_folder_names_the_folder(capsys):
+def test_the_error_for_bundling_a_missing_folder_names_the_folder(capsys):
     assert main(["bundle", "modle"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("opwright: bundle: modle: must be a folder that opwright.save has")

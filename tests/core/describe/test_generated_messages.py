@@ -23,7 +23,7 @@ def test_the_generated_module_matches_the_wire_format(tmp_path):
     (compiled,) = FileDescriptorSet.FromString(target.read_bytes()).file
     for message in _all_messages(compiled.message_type):
         for field in message.field:
-            field.ClearField("json_name")  # which generated modules lack
+            field.ClearField("json_name")  # not contained in generated modules
     generated = FileDescriptorProto.FromString(pb.DESCRIPTOR.serialized_pb)
     assert generated == compiled, "stale: run make proto"
 

@@ -335,6 +335,6 @@ def test_a_body_emits_simpler_operators(swish, swish_op, recorder):
 def test_a_body_can_copy_into_its_output(complex_op, recorder):
     b = BodyContext(complex_op, complex_definition().proto, recorder)
     b.set_output("out", "value", 1)
-    b.set_output("out", "value", 2)  # not wanted
+    b.set_output("out", "value", 2)  # not requested
     (op,) = recorder.ops
     assert (op.type, op.inputs, op.outputs) == ("assign", {"x": ("value",)}, {"out": ("d",)})

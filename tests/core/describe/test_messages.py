@@ -18,7 +18,7 @@ from opwright.errors import FormatError, RegistrationError
 from opwright.op import BLOCK, AttrProto, AttrType, OpMaker, OpProto
 
 
-def whole_proto() -> OpProto:  # that uses every field of every message
+def whole_proto() -> OpProto:  # uses every field of every message
     return (
         OpMaker("acme.whole", version=4)
         .add_comment("Everything, é included.")

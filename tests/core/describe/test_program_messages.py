@@ -57,7 +57,9 @@ def test_protobuf_reads_a_serialized_program():
     again = pb.ProgramDesc.FromString(data)
     again.ClearField("checksum")
     assert again == message
-    assert len(data) == len(sealed(message.SerializeToString()))  # entries of a map have no order
+    assert len(data) == len(
+        sealed(message.SerializeToString())
+    )  # the order of map entries is undefined
 
 
 def test_a_program_survives_a_round_trip():

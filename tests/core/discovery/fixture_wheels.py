@@ -142,7 +142,7 @@ __attribute__((visibility("default"))) int32_t ENTRY(const ow_host* host, const 
   return OW_OK;
 }
 """
-"""A library with one kernel: NAME is the plugin's name, ENTRY the symbol, FAULT the error."""
+"""A library with one kernel; NAME is the plugin name, ENTRY the entry symbol, FAULT the fault."""
 
 ENTRY = "opwright_plugin_v1"
 

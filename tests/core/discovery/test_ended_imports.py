@@ -87,7 +87,7 @@ def test_a_process_killed_during_a_hanging_import_counts_as_killed_by_it(site):
     package = site.add("acme", HANG)
     began = package / "plugin.began"
     kill_when_begun(site, LOOK, began)
-    os.utime(began, ns=(0, 0))  # it is not a source that someone has changed
+    os.utime(began, ns=(0, 0))  # must not count as a changed source file
     warned = kill_when_begun(site, LOOK, began)
     os.utime(began, ns=(0, 0))
     assert "ended while importing 'opwright_acme.plugin'" in warned
@@ -105,7 +105,7 @@ def test_one_process_killed_during_an_import_does_not_exclude_a_healthy_plugin(s
     types, failures, warned = look(site)
     assert (types, failures) == (["acme.swish"], [])
     assert "ended while importing" in warned
-    assert notes(site) == []  # it has succeeded: earlier failures no longer count
+    assert notes(site) == []  # after a success, earlier failures no longer count
     assert look(site)[2] == ""
 
 

@@ -93,13 +93,13 @@ POISONS = {
     "another module": (b"opwright_acme.swish:SWISH", b"evil.swish:SWISH"),
     "a library outside": (b"opwright_acme.swish:swish", b"opwright_acme/../../evil.so"),
     "an absolute path": (b"opwright_acme.swish:swish", b"/tmp/evil.so"),
-    "no module": (b"opwright_acme.swish:SWISH", b"opwright acme:SWISH"),
+    "an invalid module": (b"opwright_acme.swish:SWISH", b"opwright acme:SWISH"),
     "NUL in a path": (b"plugin.py", b"plugin\0py"),
     "another type": (b"i50", b"s50"),
-    "no number": (b"i50", b"ix"),
+    "an invalid number": (b"i50", b"ix"),
     "a number of 5,000 digits": (b"i50", b"i" + b"1" * 5000),
-    "a place that is none": (b"\tacme.swish_grad\n\n", b"\tacme.swish_grad\n0 7\n"),
-    "rows that are not there": (b"\tacme.swish_grad\n\n", b"\tacme.swish_grad\n0 1 0 1\n"),
+    "an invalid position": (b"\tacme.swish_grad\n\n", b"\tacme.swish_grad\n0 7\n"),
+    "missing rows": (b"\tacme.swish_grad\n\n", b"\tacme.swish_grad\n0 1 0 1\n"),
     "deep tuples": (b"tsfloat32", b"tt\x1dt\x1et\x1ft"),
     "nothing": (b"\n", b""),
 }
@@ -135,6 +135,6 @@ def test_a_record_that_names_a_foreign_module_is_not_stored(tmp_path):
     assert index.read(path, [record.source])[0] == {}
 
 
-@pytest.mark.parametrize(("kind", "tags"), index._GROUPS[:-1])  # the last is the time of loading
+@pytest.mark.parametrize(("kind", "tags"), index._GROUPS[:-1])  # the last group is the load time
 def test_every_field_of_a_registration_has_a_tag(kind, tags):
     assert len(kind._fields) == len(tags)

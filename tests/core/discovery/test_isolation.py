@@ -197,7 +197,7 @@ def test_a_clash_is_resolved_by_the_fixed_plugin_order(site):
     site.add("cuda", hook, distribution="opwright-cuda")
     expected = ["alfa", "mike", "zulu"]
     assert [plugin for plugin, _ in site.failures()] == expected
-    assert [plugin for plugin, _ in site.failures()] == expected  # out of the index too
+    assert [plugin for plugin, _ in site.failures()] == expected  # also when read from the index
 
 
 def test_only_opwright_std_may_provide_unprefixed_operators(site):

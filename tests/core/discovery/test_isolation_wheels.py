@@ -101,7 +101,7 @@ KEPT_OUT = {
     "apple": "apple.swish: operator is registered twice, by opwright-apple 1.2 and orchard 1.2",
     "half": "RuntimeError: the other half",
 }
-"""Reasons by plugin; two plugins are named "apple", and the reason is for orchard's plugin."""
+"""Reasons by plugin; two plugins are named "apple", and the reason is that of orchard."""
 
 UPGRADE = "pip install --upgrade opwright"
 UNUSABLE = {
@@ -109,7 +109,7 @@ UNUSABLE = {
     "newer_abi": ("must be built for ABI 1, got one for ABI 2", UPGRADE),
     "no_symbol": ('"undefined symbol: of_a_newer_release"', f"{UPGRADE}-no-symbol"),
 }
-"""The messages about libraries that cannot be opened, and the suggested command."""
+"""The message about a library that cannot be opened and the suggested command, by plugin."""
 
 ADVICE = {
     "raises": f"{UPGRADE}-raises",

@@ -58,8 +58,8 @@ def test_opwrights_own_plugins_come_first_and_other_plugins_by_distribution(tmp_
     assert found == expected
 
 
-def test_the_first_distribution_of_a_name_on_the_path_hides_later_ones(tmp_path):
-    install(tmp_path / "one", "opwright_acme", "2.0")  # without plugins, and yet it counts
+def test_the_first_distribution_on_the_path_hides_later_distributions_of_the_same_name(tmp_path):
+    install(tmp_path / "one", "opwright_acme", "2.0")  # has no plugins, but hides the other
     install(tmp_path / "two", "Opwright.Acme", "1.0", "acme = m")
     assert scan([str(tmp_path / "one"), str(tmp_path / "two")], []) == []
     [source] = scan([str(tmp_path / "two"), str(tmp_path / "one")], [])

@@ -171,7 +171,7 @@ def test_threads_share_one_callable(kernels):
     make = PlanMaker()
     x, t = make.feed("x"), make.temp()
     make.builder.arena_bytes = space = make.space + 128
-    for _ in range(20):  # long enough, by its estimate, to release the GIL
+    for _ in range(20):  # estimated to take long enough to release the GIL
         make.kernel(
             scale, [x], [t], workspace_offset=space - 128, workspace_bytes=128, estimate_ns=10_000
         )

@@ -174,7 +174,7 @@ def test_a_child_with_feeds_is_refused():
 
 def nonzero_python(x, out):
     found = np.flatnonzero(x)
-    out.resize((1,))[:] = 99  # the last call counts
+    out.resize((1,))[:] = 99  # only the last resize takes effect
     out.resize(found.shape)[:] = found
 
 

@@ -26,7 +26,7 @@ WORK = (
 )
 
 REPEAT = -(-int(os.environ.get("OPWRIGHT_EXITS", "1")) // (len(WORK) * len(CODES)))
-"""OPWRIGHT_EXITS=1000 repeats the tests this often."""
+"""How often each test is repeated; OPWRIGHT_EXITS sets the total number of processes."""
 
 
 @pytest.mark.parametrize("work", WORK)

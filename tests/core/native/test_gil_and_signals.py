@@ -145,7 +145,7 @@ def test_other_threads_run_during_an_endless_loop_of_short_steps(kernels, alarm)
 
     thread = threading.Thread(target=count)
     thread.start()
-    with pytest.raises(KeyboardInterrupt), interrupt_after(10):  # unless the thread does it
+    with pytest.raises(KeyboardInterrupt), interrupt_after(10):  # only if the thread does not
         call(x=f32(0), y=f32(1))
     over.set()
     thread.join()

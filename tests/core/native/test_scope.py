@@ -74,11 +74,11 @@ def test_dlpack_shares_the_memory_and_keeps_it_alive():
     assert shared.ctypes.data == variable.tensor().data_ptr
     del variable
     np.testing.assert_array_equal(shared, [1, 2, 3])
-    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # the first with an argument for a copy
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # supports copy=True
         copy = np.from_dlpack(rt.Tensor.from_numpy(f32(1, 2)), copy=True)
         np.testing.assert_array_equal(copy, [1, 2])
     assert rt.Tensor.from_numpy(f32(1)).__dlpack_device__() == (1, 0)
-    rt.Tensor.from_numpy(f32(1)).__dlpack__()  # never consumed
+    rt.Tensor.from_numpy(f32(1)).__dlpack__()  # an unconsumed capsule
 
 
 def test_reading_an_empty_variable_or_erasing_an_unknown_one_raises_with_its_name():

@@ -50,7 +50,7 @@ def test_an_array_that_a_kernel_kept_stays_valid_and_does_not_show_later_feeds(k
         given = np.full(4, i, "float32")
         np.testing.assert_array_equal(call(x=given)[0], i + 1)
         del given
-    scope.var("w").set(np.zeros((9, 9), "float32"))  # the old tensor leaves the scope
+    scope.var("w").set(np.zeros((9, 9), "float32"))  # replaces the old tensor
     del call, make, scope, prepared
     gc.collect()
     churn = [np.full(4, 1e9, "float32") for _ in range(1000)]
@@ -191,7 +191,7 @@ def test_a_bound_kernel_is_rebound_only_if_its_memory_has_moved():
     scope.var("w").set(f32(5, 5, 5, 5))
     np.testing.assert_array_equal(call(x=np.zeros(4, "f"))[0], 10)
     assert len(kernel.bound) == 2
-    np.testing.assert_array_equal(kernel.bound[0][1], 1)  # still its own memory
+    np.testing.assert_array_equal(kernel.bound[0][1], 1)  # the memory of the old variable
     assert not kernel.bound[0][0].flags.writeable
 
 

@@ -27,7 +27,7 @@ def types(block):
 def test_appended_operators_read_the_results_of_the_adapter(block):
     x = block.create_var("x", [3], is_data=True)
     with adapt_inputs(halve):
-        y = ow.ops.relu(x)  # the cast within is not adapted, or it would never end
+        y = ow.ops.relu(x)  # the cast is not adapted, to avoid infinite recursion
     assert (y.dtype, types(block)) == ("float16", ["cast", "relu"])
     assert ow.ops.relu(x).dtype == "float32"
 

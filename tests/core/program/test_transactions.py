@@ -182,5 +182,5 @@ def test_appending_an_operator_costs_the_same_in_a_large_program(make):
     small, large = make(), make()
     for _ in range(2000):
         append(large.global_block(), "scale", "x")
-    work_of(make())  # work of the first one of a process
+    work_of(make())  # includes the one-time work of the process
     assert work_of(large) == work_of(small)

@@ -116,11 +116,11 @@ def test_a_child_of_a_fork_opens_devices_that_its_parent_was_opening():
     thread.start()
     is_opening.wait(600)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks while other threads run
+        warnings.simplefilter("ignore", DeprecationWarning)  # about a fork while other threads run
         child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(300)  # ends a child that waits for the thread it does not have
+        signal.alarm(300)  # terminates a child that waits for a thread of the parent
         os._exit(0 if get_device("toy", context).name == "toy" else 1)
     _, status = os.waitpid(child, 0)
     goes_on.set()

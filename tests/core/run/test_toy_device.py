@@ -81,7 +81,7 @@ def test_without_a_kernel_the_error_suggests_the_fallback_if_it_would_help(devic
     advice = 'to run it on the host: give fallback="cpu"'
     with pytest.raises(KernelNotFoundError, match=advice):
         network.compile(["x"], [last], device="toy", scope=ow.Scope())(x=X)
-    with pytest.raises(KernelNotFoundError) as raised:  # there the caller has none
+    with pytest.raises(KernelNotFoundError) as raised:  # eager calls have no fallback
         ow.ops.relu(_on_toy(X))
     assert advice not in str(raised.value)
 
@@ -169,7 +169,7 @@ def test_a_fetched_tensor_is_fed_again_without_a_copy_through_the_host(device):
     (once,) = call(x=X)
     before = device.copied_bytes
     (twice,) = call(x=once)
-    assert device.copied_bytes == before + 2 * X.nbytes  # into the plan, and out into a tensor
+    assert device.copied_bytes == before + 2 * X.nbytes  # copied into the plan and into the result
     np.testing.assert_allclose(twice.numpy(), 4 * X)
 
 

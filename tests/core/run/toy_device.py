@@ -12,7 +12,7 @@ class ToyDevice:
     """A device that stores buffers in a dictionary and counts calls."""
 
     name = "toy"
-    dlpack_code = 14  # DLPack's kDLExtDev; 12 and above are for other devices
+    dlpack_code = 14  # as for other devices, at least kDLExtDev (12) of DLPack
     addressable = False
 
     def __init__(self):

@@ -179,7 +179,9 @@ def test_a_broken_library_is_reported_once_and_its_kernels_replaced(acme, table,
     )
     with pytest.warns(RuntimeWarning, match="acme.scale.*; the kernel is skipped"):
         np.testing.assert_array_equal(ow.ops.acme.scale(X), 10 * X)
-    ow.ops.acme.scale(np.ones(3, "float32"))  # reported once: warnings are errors here
+    ow.ops.acme.scale(
+        np.ones(3, "float32")
+    )  # a second report would raise, since warnings are errors
     assert [failure.package.plugin for failure in context.failures] == ["acme"]
     explanation = ow.explain("acme.scale", dtype="float64")
     assert "failed to load" in str(explanation)

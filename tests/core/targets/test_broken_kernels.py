@@ -74,7 +74,9 @@ def test_a_broken_kernel_is_reported_once_and_replaced(broken, target, reason):
     context = broken(target)
     with pytest.warns(RuntimeWarning, match="acme.scale.*; the kernel is skipped") as warned:
         np.testing.assert_array_equal(ow.ops.acme.scale(X), 10 * X)
-    ow.ops.acme.scale(np.ones(3, "float32"))  # reported once: warnings are errors here
+    ow.ops.acme.scale(
+        np.ones(3, "float32")
+    )  # a second report would raise, since warnings are errors
     assert reason in str(warned[0].message)
     [failure] = context.failures
     assert failure.package.distribution == "opwright-acme"

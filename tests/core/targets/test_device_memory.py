@@ -28,7 +28,7 @@ def test_every_value_of_an_arena_has_the_alignment_of_its_device(tape):
 
 
 def test_without_sharing_every_value_has_a_separate_allocation_of_its_exact_size(unshared_tape):
-    types = ("add", "negative", "add", "negative", "add")  # in one arena three values are enough
+    types = ("add", "negative", "add", "negative", "add")  # three buffers suffice in one arena
     network, last = make_network(*types)
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     np.testing.assert_array_equal(call(x=X)[0], 2 * X)

@@ -136,7 +136,7 @@ def test_python_kernels_run_in_another_process(python_kernels):
     first, *others = ow.ops.acme.scale(X, fault="process")
     assert first not in (0, os.getpid())
     assert set(others) == {first}
-    assert set(ow.ops.acme.scale(X, fault="process")) == {first}  # and stay there
+    assert set(ow.ops.acme.scale(X, fault="process")) == {first}  # the same process
 
 
 def test_an_exit_or_exception_of_a_python_kernel_raises(python_kernels):

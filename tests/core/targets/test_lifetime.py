@@ -46,7 +46,7 @@ def test_two_paths_to_one_file_are_one_library(copy, tmp_path):
     library = _runtime.Library(str(copy))
     for name in ("symbolic.so", "hard.so"):
         other = _runtime.Library(str(tmp_path / name))
-        assert other.kernels == library.kernels  # the addresses too
+        assert other.kernels == library.kernels  # including addresses
         assert other.path == str(copy)
 
 
@@ -117,7 +117,7 @@ def test_a_file_that_replaced_an_open_file_is_refused(copy, tmp_path, compiler):
     shutil.copy(compiler.build("throwing.cc"), tmp_path / "new.so").replace(copy)
     with pytest.raises(PluginError, match="got another file in its place; start a new process"):
         _runtime.Library(str(copy))
-    del library  # its code is still loaded, and the loader returns it for any file of this name
+    del library  # the loader returns the code that is still loaded for any file of this name
     gc.collect()
     with pytest.raises(PluginError, match="got another file in its place; start a new process"):
         _runtime.Library(str(copy))

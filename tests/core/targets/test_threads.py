@@ -152,7 +152,7 @@ expected = numbers()
 assert set(run_count(x=x)[0]) == {ow.get_num_threads()}
 
 def child():
-    signal.alarm(300)  # a hang ends here
+    signal.alarm(300)  # terminates the child if it hangs
     assert ow.get_num_threads() == 1
     for found in numbers():
         np.testing.assert_array_equal(found, expected[0])

@@ -122,7 +122,7 @@ def test_batch_norm_and_activation_are_fused(case: Case, activation: str) -> Non
     for name, shape in shapes.items():
         block.create_var(name, shape, "float32", persistable=True)
         scope.var(name).set(rng.uniform(0.5, 1.5, shape).astype("float32"))
-    images = np.moveaxis(inputs["x"], -1, 1)  # the pass nhwc transposes them
+    images = np.moveaxis(inputs["x"], -1, 1)  # transposed by the pass nhwc
     attrs = {**case.attributes(), "data_format": "NCHW"}
     block.create_var("x", images.shape, "float32")
     [h] = block.append_op("conv2d", {"x": "x", "weight": "weight"}, attrs=attrs).output("out")
@@ -147,7 +147,7 @@ def test_batch_norm_and_activation_are_fused(case: Case, activation: str) -> Non
         assert ("cpu.conv2d_fused" in network.placement().types) == (passes is None)
     plain, fused = results
     if activation == "relu6":
-        plain.flat[0] = fused.flat[0] = 0  # documented: NaN may become 0
+        plain.flat[0] = fused.flat[0] = 0  # NaN may become 0, as documented
     np.testing.assert_allclose(fused, plain, rtol=2e-5, atol=2e-5 * float(np.nanmax(np.abs(plain))))
 
 
@@ -199,7 +199,7 @@ def test_infinities_and_nan_affect_only_windows_that_contain_them(
     check_as_in_float64(case, images)
     arrays = make_tiled(case)
     ones = np.ones_like(ow.ops.conv2d(**arrays, **case.attributes()))
-    ones[-1, ones.shape[1] // 2, ones.shape[2] // 2, 20] = value  # its window has no padding
+    ones[-1, ones.shape[1] // 2, ones.shape[2] // 2, 20] = value  # a window without padding
     arrays["out_grad"] = ones
     check_as_in_float64(case, arrays)
 
@@ -208,7 +208,7 @@ def test_infinities_and_nan_affect_only_windows_that_contain_them(
 def test_an_infinite_weight_affects_only_its_filter(value: float, n_threads: int) -> None:
     case = TILED[2]
     arrays = make_tiled(case)
-    arrays["x"] += 5  # no product is NaN
+    arrays["x"] += 5  # no zeros, so products with infinity are not NaN
     arrays["weight"][17, 5, 1, 2] = value
     check_as_in_float64(case, arrays)
 
@@ -232,7 +232,9 @@ def test_winograd_convolutions_are_bitwise_identical_for_any_number_of_threads(c
     before, results = ow.get_num_threads(), []
     for count in (1, 2, 4, 5):
         ow.set_num_threads(count)
-        results.append(run_each(case, arrays)[:2])  # weight sums depend on the threads' tiles
+        results.append(
+            run_each(case, arrays)[:2]
+        )  # without weight gradients, which depend on the thread count
     ow.set_num_threads(before)
     for result in results[1:]:
         for a, b in zip(result, results[0], strict=True):

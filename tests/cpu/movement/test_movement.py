@@ -244,7 +244,7 @@ UPDATES: dict[str, tuple[dict[str, float | np.ndarray | None], dict[str, Any]]] 
     "proximal_adagrad": ({"squares": 1.0}, {"l1": 0.5, "l2": 0.25}),
     "ftrl": ({"squares": 1.0, "linear": 0.0}, {"l1": 0.5, "l2": 0.25}),
 }
-"""States: 0 for any numbers, 1 for positive ones; and attributes."""
+"""States and attributes of each optimizer; 1 stands for positive states, 0 for arbitrary states."""
 UPDATES["adamw"] = (UPDATES["adam"][0], {"weight_decay": 0.1})
 
 

@@ -13,7 +13,7 @@ from opwright_nn import layers
 
 FUSED, GRAD = "std.batch_norm_activation", "std.batch_norm_activation_grad"
 SHAPES = [(2100, 70), (64, 3), (9, 130), (1, 5), (3, 4, 5, 7), (2, 3, 600)]
-"""Rows of channels side by side, as images lie channels last, and runs of each channel."""
+"""Shapes of channels-last data (rows of channels) and of channels-first data."""
 
 rng = np.random.default_rng(3)
 

@@ -54,7 +54,7 @@ void* dlopen(const char* name, int mode) {
   return next(name, mode);
 }
 """
-"""As in the libraries of sanitizers and profilers: the loader sees them as the caller."""
+"""Sanitizers and profilers also replace dlopen, so the loader takes them for the caller."""
 
 
 def run(code: str, *arguments: str, **variables: str) -> str:

@@ -28,7 +28,7 @@ SAMPLE = 40 if EVERY else 12
 
 KERNELS = {"opwright_cpu": 0}
 CODE = {"libdnnl": 65536}
-"""The memory for code that oneDNN compiles: its lack was cached forever."""
+"""Allocations for code that oneDNN compiles; oneDNN used to cache their failure forever."""
 SMALL = {"libdnnl": 0}
 RUNTIME = {"_runtime": 0}
 ALL = {"libdnnl": 0, "opwright_cpu": 0, "_runtime": 0}

@@ -69,7 +69,7 @@ def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_without_more_roun
     (exact,), types_of_float32 = wide.run(None)
     (plain,), _ = net.run([])
     (fused,), types = net.run(None)
-    assert types == types_of_float32 - Counter(multiply=4)  # only float32 scales weights
+    assert types == types_of_float32 - Counter(multiply=4)  # weights are scaled only in float32
     far, near = (np.abs(out.astype("float32") - exact).max() for out in (plain, fused))
     assert near <= max(far, 2.0**-8 * np.abs(exact).max())
 
@@ -130,7 +130,7 @@ def test_silu_is_applied_after_all_additions_for_any_division_of_the_work(
 
     net = Net(write, shape=(images, 3, side, side))
     rng = np.random.default_rng(6)
-    for v in net.main.parameters():  # makes small sums, for which silu is neither 0 nor x
+    for v in net.main.parameters():  # with small sums, silu is neither 0 nor x
         values = rng.standard_normal(v.shape) / np.sqrt(np.prod(v.shape[1:]))
         net.scope.find_var(v.name).set(values.astype("float32"))
     net.x[0, 0, 0, 0], net.x[-1, 1, -1, -1] = np.nan, -np.inf
@@ -152,7 +152,7 @@ def test_the_error_of_silu_after_a_convolution_is_a_few_ulps(size):
     assert types["cpu.conv2d_fused"] == 1
     x, ulp = net.x.astype("float64"), np.finfo("float32").eps
     wanted = x / (1 + np.exp(-x))
-    allowed = (4 + abs(x) / 2) * ulp * abs(wanted) + 1e-36  # the error for an x off by half an ulp
+    allowed = (4 + abs(x) / 2) * ulp * abs(wanted) + 1e-36  # allows for half an ulp in x
     assert (abs(got - wanted) <= allowed).all()
 
 

@@ -95,4 +95,4 @@ def test_the_gradient_of_a_large_weight_needs_memory_for_only_one_copy(
     ow.Network(block).compile(feed=list(feeds), fetch=[g.name for _, g in pairs])(**feeds)
     (gradient,) = [op for op in plans[-1][0].ops if op.type == "conv2d_grad"]
     size = gradient.workspace.size
-    assert size < 1.9 * feeds["weight"].nbytes  # the converted weight, whose memory sums reuse
+    assert size < 1.9 * feeds["weight"].nbytes  # sums reuse the memory of the converted weight

@@ -21,16 +21,16 @@ from opwright.errors import KernelError
 from opwright_cuda.compile.nvrtc import Nvrtc
 
 SPILLED = 8
-"""Bytes of a thread's memory outside of arrays: two values at a launch bound, of 32 bits each."""
+"""Allowed bytes of spilled registers per thread: two 32-bit values under a launch bound."""
 
 SPILLED_WIDE = 24
 WIDE = ("double", "int64_t")
 
 SPILLED_BY_TURNS = 40
-"""The digits of 2 / pi with which CUDA reduces angles beyond `kMostTurning`."""
+"""Allowed bytes per thread for the digits with which CUDA reduces angles beyond `kMostTurning`."""
 
 TURNS = re.compile(r"\b(Sin|Cos|Tan)<(float|double)>")
-"""In the name of an instance, or in the chain of operators that is compiled with the file."""
+"""Matches trigonometric functions in an instance name or a fused chain of operators."""
 
 _KERNEL_FACTS = ".nv.info"
 _FRAME_SIZE = 0x11

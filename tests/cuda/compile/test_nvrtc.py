@@ -41,11 +41,10 @@ OLDEST = Path(sys.prefix) / "nvrtc-13.0" / "nvidia" / "cu13" / "lib" / "libnvrtc
 ALL = bool(os.environ.get("OPWRIGHT_TEST_EVERY_INSTANCE"))
 CHUNK = 30
 PARTS = 6
-"""Architectures in each of the two releases."""
+"""The number of combinations of architecture and NVRTC release."""
 FILES = {path.name for path in Path(opwright_cuda.__file__).with_name("cu").glob("*.cu")}
 NOT_IN_TABLE = {"bias_activation_grad.cu", "layer_grads.cu", "unfold.cu"}
-"""For plan-only operators, and convolutions larger than the table's: their own tests have compiled
-them before."""
+"""Files for plan-only operators and large convolutions, whose own tests have compiled them."""
 
 
 class Job(NamedTuple):

@@ -145,7 +145,7 @@ def test_the_error_of_a_deferred_compilation_is_raised_once_on_request(loaded: A
         tools.find(source(), ["bad"], "sm_90")
     assert len(compiler.calls) == 2
     with pytest.raises(KernelError, match="cannot compile bad"):
-        tools.find(source(), ["bad"], "sm_90")  # recompiled, since the cause may be gone
+        tools.find(source(), ["bad"], "sm_90")  # recompiled, since the failure may be temporary
     assert len(compiler.calls) == 3
 
 

@@ -29,7 +29,7 @@ DTYPES: Final = ("float32", "float16", "bfloat16")
 FORMATS: Final = ("NHWC", "NCHW")
 
 MISSING: Final = 77
-"""Exit status: cuDNN or cuBLASLt are not installed."""
+"""Exit status if cuDNN or cuBLASLt is not installed."""
 
 GPUS: Final = {
     "A100": {"deviceVer": 800, "multiProcessorCount": 108, "maxSharedMemoryPerBlockOptin": 166912,
@@ -42,7 +42,7 @@ GPUS: Final = {
              "l2CacheSize": 126 * 2**20, "smClockRateKHz": 1965000, "memClockRateKHz": 3996000,
              "memoryBusWidth": 8192, "totalGlobalMem": 180 * 2**30},
 }  # fmt: skip
-"""Differences between GPUs, in cuDNN's format."""
+"""Properties that differ between GPUs, in the cuDNN format."""
 
 COMMON: Final = {
     "maxGridSize": [2**31 - 1, 65535, 65535], "maxBlockSize": [1024, 1024, 64],

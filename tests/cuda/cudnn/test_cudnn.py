@@ -34,10 +34,10 @@ from opwright_cuda_emulator import HostCompiler
 
 DTYPES = ("float16", "bfloat16", "float32")
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-16}
-"""Relative to the largest number: engines may add in the domain of Winograd's transform."""
+"""Tolerance relative to the largest value, since engines may use Winograd transforms."""
 
 TENSOR_CORES = 5
-"""The emulator's engine with them."""
+"""The index of the emulated engine that uses tensor cores."""
 
 
 @pytest.fixture(autouse=True)

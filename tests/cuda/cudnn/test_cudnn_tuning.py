@@ -74,7 +74,7 @@ def test_nondeterministic_engines_are_used_on_request(
     with offered(gpu, 0, 6, 7), pinned("cudnn", options):  # engine 0 is nondeterministic
         before = gpu.count("cudnn_plans")
         compute = network.compile(["x", "weight"], ["out"], "cuda", deterministic=deterministic)
-        filters = 9 + 2 * allows + deterministic  # so that no earlier plan has the same graph
+        filters = 9 + 2 * allows + deterministic  # a size that no earlier plan has
         compute(x=np.ones((2, 3, 8, 8), np.float32), weight=np.ones((filters, 3, 3, 3), np.float32))
         assert gpu.count("cudnn_plans") == before + n_tried
 

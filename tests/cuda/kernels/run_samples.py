@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-os.environ.pop("LD_PRELOAD", None)  # this process needs it; the compilers that it starts do not
+os.environ.pop("LD_PRELOAD", None)  # only this process needs it, not the compilers
 CUDA = Path(__file__).parents[1]
 sys.path[:0] = [str(CUDA), str(CUDA.parent / "support"), str(CUDA.parent / "std" / "operators")]
 
@@ -29,7 +29,7 @@ from opwright_cuda_emulator import HostCompiler, start  # noqa: E402
 from sanitized_kernels import FLAGS  # noqa: E402
 
 DTYPES = ("float16", "float32", "int64")
-"""The first dtype of a kernel is run: 16 bits need the most care with vectors."""
+"""The dtypes in order of preference; 16-bit types are the most error-prone with vectors."""
 
 
 def one_of_each() -> list[tuple[Sample, Call]]:
@@ -104,7 +104,7 @@ def run(folder: Path, sanitizer: str, *names: str) -> None:
     launcher = Launcher()
     for sample, called in chosen:
         print(sample, flush=True)
-        with suppress(NotImplementedError):  # cuBLASLt's products are not our kernels
+        with suppress(NotImplementedError):  # cuBLASLt products are not kernels of opwright
             launcher.run(sample, called)
     print(f"{len(chosen)} samples", flush=True)
 

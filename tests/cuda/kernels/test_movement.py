@@ -15,7 +15,7 @@ from opwright_cuda.kernels import elementwise, movement
 pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(3)]
 
 DTYPES = ("bool", "bfloat16", "float32", "int64")
-"""One of each size."""
+"""One dtype of each element size."""
 RNG = np.random.default_rng(4)
 
 

@@ -14,7 +14,7 @@ from opwright_std.numerics.philox import random_uniform
 pytestmark = pytest.mark.cuda_kernels
 
 SEEDS = ((1, 0), (-2, 2**32 - 1), (2**63 - 1, 7))
-"""Seed and stream."""
+"""Pairs of seed and stream."""
 
 
 def draw(device: str, op: str, step: int, **attrs: Any) -> Any:

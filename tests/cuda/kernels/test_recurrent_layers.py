@@ -12,7 +12,7 @@ pytestmark = pytest.mark.cuda_kernels
 
 STEPS = 48
 CHANGE = 2.0**-13
-"""The tolerance of a step: an eighth of the distance of float16 numbers at 1."""
+"""The change per step, one eighth of the distance between float16 numbers at 1."""
 
 
 def run(kind: str, slots: str, bias: list[float], **firsts: Any) -> list[Any]:

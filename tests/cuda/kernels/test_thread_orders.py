@@ -21,7 +21,7 @@ def test_results_are_bitwise_identical_in_every_order_of_threads(
     sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "OPWRIGHT_CUDA_DRIVER" not in os.environ:
-        pytest.skip("a GPU runs threads in an order of its own")
+        pytest.skip("a GPU chooses the order of threads")
     called: Call = make_call(sample.op_type, sample.dtype)
     results = {}
     for order in ORDERS:

@@ -25,7 +25,7 @@ import pytest
 FILE = Path(os.environ["OPWRIGHT_RESULTS"])
 TEXT_FILE = Path(os.environ["OPWRIGHT_RESULTS_TEXT"])
 LOST = re.compile(r"context is lost|CUDA_ERROR_(ILLEGAL_ADDRESS|LAUNCH_FAILED|ASSERT)")
-"""After these no test of this process can pass any more."""
+"""Errors after which no other test of this process can pass."""
 
 
 def write(**what: Any) -> None:

@@ -29,9 +29,9 @@ HERE = Path(__file__).parent
 TABLE = "tests/std/operators"
 KERNELS = "tests/cuda"
 PARTS = install.BUILD / "parts"
-"""The output of each process, and its log."""
+"""The folder of the output and log of each process."""
 MAX_STARTS = 12
-"""Processes of one part: each crash costs one."""
+"""The maximum number of processes per shard; each crash starts a new process."""
 
 
 class Section(NamedTuple):

@@ -156,7 +156,7 @@ def test_a_client_that_does_not_read_does_not_block_others_or_use_memory(server:
         lazy.setblocking(False)
         request = b"all 60000\n" * 1000
         n_blocked = 0
-        while n_blocked < 20:  # until no more is accepted
+        while n_blocked < 20:  # until the server accepts no more data
             try:
                 lazy.send(request)
                 n_blocked = 0

@@ -54,7 +54,7 @@ def check_whole(folder: Path) -> int:
     arrays = scope.arrays()
     value = int(arrays["count"])
     width = WIDTHS[value % len(WIDTHS)]
-    assert loaded.notes == {"value": value}, f"notes {loaded.notes} beside {value}"
+    assert loaded.notes == {"value": value}, f"notes {loaded.notes} with arrays of {value}"
     assert loaded.program.global_block().var("w").shape == (4, width)
     np.testing.assert_array_equal(arrays["w"], np.full((4, width), value, np.float32))
     np.testing.assert_array_equal(arrays["@step"], [value])
@@ -96,7 +96,7 @@ class Campaign:
         findings: list[str] = []
         done = 0
         try:
-            while 0 in self.counts[self.savers :] and not findings:  # each reader has begun
+            while 0 in self.counts[self.savers :] and not findings:  # until each reader has begun
                 time.sleep(0.01)
                 findings += [f"reader {n} failed" for pid, n in readers.items() if _ended(pid)]
             while done < kills and not findings:

@@ -178,7 +178,7 @@ def try_one(work, starving, number):
     result, text = run_forked(attempt)
     if not isinstance(result, int):
         return Outcome(*result)
-    with contextlib.suppress(Exception):  # reported by later steps
+    with contextlib.suppress(Exception):  # later steps report it
         work.check_next(before)
     if os.waitstatus_to_exitcode(result) >= 0 or not text:
         return Outcome("fault", f"status {result}: {text}")

@@ -117,7 +117,7 @@ def test_every_flipped_bit_is_detected(folder, model, name):
             loaded = load(folder, scope)
         except OpwrightError:
             np.testing.assert_array_equal(scope.arrays()["w"], np.ones((4, 3)))
-        else:  # a bit of the padding, or of another spelling of the same header
+        else:  # the bit is in padding, or changes only the spelling of the header
             assert str(loaded.program) == str(expected.program)
             np.testing.assert_array_equal(scope.arrays()["w"], np.full((4, 3), 7))
 

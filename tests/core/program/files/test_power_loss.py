@@ -13,7 +13,7 @@ import pytest
 from opwright import load, save
 
 DRAWS = int(os.environ.get("OPWRIGHT_POWER_DRAWS", "2"))
-"""The number of random subsets of lost changes per moment, besides losing all or none."""
+"""The number of random subsets of lost changes per moment, in addition to all and none."""
 
 EXTREMES = [(0.0, "lost"), (1.0, "lost"), (1.0, "cut"), (1.0, "zeros")]
 NUMBERED = re.compile(r"model/generations/\d+")

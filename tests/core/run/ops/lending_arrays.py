@@ -170,7 +170,7 @@ class Exchanged(Plain):
     )
     taken = None
     is_hollow = False
-    lends = 0  # without a call of __dlpack__
+    lends = 0  # exports without a call of __dlpack__
 
     def __del__(self):
         if self.taken is not None:

@@ -299,7 +299,7 @@ def test_results_for_jax_are_placed_on_the_device_of_the_arguments(monkeypatch):
     for _ in range(2):
         np.testing.assert_array_equal(np.asarray(ow.ops.add(a, a)), 2 * X)
     assert put == [(JaxArray.aval, JaxArray.sharding, ["cpu:0"], False)] * 2
-    assert type(ow.ops.less(a, a)) is JaxArray  # of another dtype: JAX itself decides
+    assert type(ow.ops.less(a, a)) is JaxArray  # JAX chooses the device for other dtypes
     assert len(put) == 2
 
 

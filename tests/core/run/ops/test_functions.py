@@ -91,7 +91,7 @@ class _Dlpack:
     """A minimal array of another library, with only DLPack."""
 
     def __init__(self, array):
-        self.array = np.array(array)  # NumPy refuses read-only arrays in DLPack
+        self.array = np.array(array)  # a copy, since NumPy does not export read-only arrays
 
     def __dlpack__(self, **options):
         return self.array.__dlpack__(**options)

@@ -123,7 +123,7 @@ void Close(void* state) { delete static_cast<Opened*>(state); }
 
 int32_t Allocate(void* state, uint64_t bytes, void** handle, const ow_error* error) {
   if (TheState().fault == "endless") {
-    std::memset(error->message, 0xff, error->message_bytes);  // no UTF-8, and no end
+    std::memset(error->message, 0xff, error->message_bytes);  // neither UTF-8 nor terminated
     return OW_ERROR;
   }
   if (Fails("allocate", error) != OW_OK) return OW_OUT_OF_MEMORY;
@@ -177,7 +177,7 @@ int32_t Copy(void* state, void* stream, void* destination, int32_t destination_i
   if (destination_is_host == 0) Check(device, destination);
   if (source_is_host == 0) Check(device, source);
   void* to = destination_is_host != 0 ? destination : HostSide(destination);
-  if (source_is_host != 0) {  // it may change when we return
+  if (source_is_host != 0) {  // the caller may change it after the return
     const auto* from = static_cast<const char*>(source);
     Enqueue(tape, [to, kept = std::vector<char>(from, from + bytes)] {
       std::memcpy(to, kept.data(), kept.size());

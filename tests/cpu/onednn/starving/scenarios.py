@@ -27,7 +27,7 @@ def _build() -> tuple[ow.Program, ow.Scope, Any]:
         h = layers.conv2d(x, filters=8, kernel=3, activation="relu")
         loss = layers.softmax_with_cross_entropy(layers.fc(layers.flatten(h), size=5), label)
         loss = layers.mean(loss)
-        nn.optimizer.SGD(0.0).minimize(loss)  # rate 0, so every call returns the same
+        nn.optimizer.SGD(0.0).minimize(loss)  # with rate 0, every call returns the same
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
     return main, scope, loss
