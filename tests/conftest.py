@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a separate home folder, and devices that may be absent."""
+"""Fixtures for all tests: a separate home folder, and devices that can be absent."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
     home = Path(tempfile.mkdtemp(prefix="opwright-home-"))
     config.add_cleanup(partial(shutil.rmtree, home, ignore_errors=True))
     move_in(home, os.environ)
-    # Kept between runs if a folder is given for it, since compiling takes most of the time.
+    # Compiled kernels are kept between runs if the variable is set, since compiling is slow.
     os.environ.setdefault("OPWRIGHT_EMULATOR_DIR", str(home / "emulator"))
-    # A shell makes its background jobs ignore Ctrl-C, which the processes of tests would inherit.
+    # Background jobs of a shell ignore Ctrl-C, and the processes of tests would inherit this.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -73,8 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def sample_grids(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect most cases of the tests that are marked as grids, unless all are requested.
 
-    The first case of each test always runs, and each case that the command names, by ``[...]`` or
-    by ``-k``.
+    The first case of each test always runs. If the command selects cases, by ``[...]`` or ``-k``,
+    nothing is deselected.
     """
     if EVERY or config.option.keyword or any("[" in word for word in config.args):
         return
@@ -92,7 +92,7 @@ def sample_grids(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore the folders of the first part if the other part is requested, which is faster."""
+    """Skip the folders of the first part if only the other part is requested, to save time."""
     if config.getoption("markexpr") != "not first_part":
         return None
     folders = {Path(__file__).parent / name for name in FIRST_PART}
@@ -101,7 +101,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session")
 def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Provide a GPU: the machine's, or the emulated one with its driver."""
+    """Provide a GPU: that of the machine, or the emulated GPU with its driver."""
     if HAS_GPU:
         yield None
         return
@@ -113,7 +113,7 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def emulator_folder() -> Path:
-    """Return the emulator's folder of compiled kernels, shared by all test files."""
+    """Return the folder with the compiled kernels of the emulator, which all test files share."""
     return Path(os.environ["OPWRIGHT_EMULATOR_DIR"])
 
 
@@ -149,7 +149,7 @@ def gpu_for_kernels(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def reference_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[ow.Context]:
-    """Use a Context of only opwright-std: every operator runs its NumPy kernel."""
+    """Use a context with only opwright-std, in which every operator runs its NumPy kernel."""
     monkeypatch.setenv("OPWRIGHT_PLUGINS", "std")
     with ow.context_guard(ow.Context.discover()) as context:
         yield context

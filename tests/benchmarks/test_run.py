@@ -1,4 +1,4 @@
-"""The benchmark runner, on workloads that do not need a peer."""
+"""The benchmark runner, tested with workloads that do not need real peers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def load_chart() -> ModuleType:
-    """Import the file that draws the chart, as run.py does."""
+    """Import the module that draws the chart, as run.py does."""
     sys.path.insert(0, str(BENCHMARKS))
     try:
         return importlib.import_module("chart")
@@ -64,7 +64,7 @@ def test_every_implementation_is_compared_with_the_best_peer(measure: Any) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     peers = [found["peer"]["median"], found["noisy"]["median"]]
     assert found["opwright"]["ratio_to_best_peer"] == found["opwright"]["median"] / min(peers)
-    # Two rounds of at least five repeats, disturbed or not.
+    # Two rounds have at least five repeats each, including disturbed repeats.
     repeats = found["peer"]["repeats"] + (
         0 if found["peer"]["is_noisy"] else found["peer"]["disturbed_repeats"]
     )
@@ -132,7 +132,7 @@ def test_the_error_for_an_unknown_workload_lists_the_known_workloads() -> None:
     assert "no workload is called 'godo'; there are: good, bad, lent, wrong" in done.stderr
 
 
-def test_the_workloads_themselves_can_be_listed_without_any_peer() -> None:
+def test_the_real_workloads_can_be_listed_without_peers() -> None:
     done = run("--list")
     assert done.returncode == 0, done.stderr
     names = [line.split()[0] for line in done.stdout.splitlines()]
@@ -160,7 +160,7 @@ def test_without_a_gpu_opwright_is_unavailable_with_a_reason(
 
 
 @pytest.mark.long("it compiles the kernels of a network for the emulator")
-def test_a_workload_on_a_gpu_can_be_tried_out_in_the_emulator(
+def test_a_gpu_workload_can_run_in_the_emulator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_BENCH_DRY", "1")
@@ -170,7 +170,7 @@ def test_a_workload_on_a_gpu_can_be_tried_out_in_the_emulator(
     assert done.stdout.count(" GB/s ") == 2
 
 
-def test_a_step_of_two_processes_is_timed_on_the_first_of_them(tmp_path: Path) -> None:
+def test_a_step_of_two_processes_is_timed_on_the_first_process(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     done = run("dist-allreduce-1kb", "--only", "opwright*", "--json", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -206,7 +206,7 @@ def test_a_rate_is_drawn_as_a_time_and_each_of_our_implementations_has_a_bar() -
     assert [bar.title for bar in bars] == ["A < B (opwright)", "A < B (opwright, tuned)"]
 
 
-def test_the_chart_is_readable_on_dark_pages_and_loads_nothing() -> None:
+def test_the_chart_is_readable_on_dark_pages_and_has_no_external_resources() -> None:
     svg = load_chart().draw_chart(make_result("ns", False, [make_found("opwright", 1.5)]))
     assert "@media (prefers-color-scheme: dark)" in svg
     assert not {"href", "src", "url("} & set(re.findall(r"href|src|url\(", svg))

@@ -1,4 +1,4 @@
-"""docs/architecture.md: it names every subpackage of the core, and only existing files."""
+"""docs/architecture.md names every subpackage of the core, and only existing files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def list_rooms() -> list[str]:
 
 
 def list_paths() -> list[str]:
-    """Return every file and folder that the page names."""
+    """Return the names of all files and folders on the page."""
     endings = (".py", ".cc", ".h", ".hpp", ".toml")
     named = [name for name in CODE if name.startswith(FOLDERS) or name.endswith(endings)]
     return sorted({*named, *DRAWN})

@@ -1,4 +1,4 @@
-"""README and docs: their code runs and prints the shown output, and their links exist.
+"""Code in README and docs runs and prints the output shown there, and all links are valid.
 
 A ``python`` block is executed, in the order of the page and in one name space. A listing is an
 excerpt of a file of an example package, or of an output of ``opwright new``. See `pages` for
@@ -66,7 +66,7 @@ def test_python_blocks_print_the_output_on_the_page(page: Path, tmp_path: Path) 
 @pytest.mark.grid(5)
 @pytest.mark.parametrize("name", ROUNDED)
 def test_the_output_of_a_page_does_not_depend_on_rounding(name: str, tmp_path: Path) -> None:
-    """The NumPy kernels round differently from the C++ kernels, like another processor."""
+    """The NumPy kernels stand for another processor, since they round differently."""
     page = ROOT / name
     blocks = select_python(page)
     for block, printed in zip(
@@ -92,7 +92,7 @@ def test_console_blocks_print_the_output_on_the_page(page: Path, tmp_path: Path)
 
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the packages that the pages begin with."""
+    """Return a folder with the generated packages from which the pages start."""
     folder = tmp_path_factory.mktemp("generated")
     context = ow.Context.discover()
     for kind, language in [("operator", "python"), ("operator", "cpp"), ("device", "cpp")]:

@@ -31,7 +31,7 @@ def parameters_of(function: object) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """Split at commas that no bracket encloses."""
+    """Split at commas outside brackets."""
     parts = re.split(r",\s*(?![^\[(]*[\])])", text.strip())
     return [part.strip() for part in parts if part.strip()]
 

@@ -1,4 +1,4 @@
-"""Pages of operators: formulas and plots of the computed values, and measured times."""
+"""Operator pages: formulas, plots of computed values, and measured times."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CURVED = ["abs", "elu", "erf", "exp", "gelu", "log", "relu", "sigmoid", "silu", 
 
 
 def load(name: str) -> ModuleType:
-    """Import a module of the site's sources."""
+    """Import a module from the sources of the site."""
     sys.path.insert(0, str(SITE))
     try:
         return importlib.import_module(name)
@@ -52,7 +52,7 @@ markup, operators, subjects = load("markup"), load("operators"), load("subjects"
 
 
 def read(comment: str) -> list[str]:
-    """Return the formulas of a comment, as Python."""
+    """Return the formulas in an operator comment, as Python expressions."""
     proto = SimpleNamespace(comment=comment, outputs=[SimpleNamespace(name="out")])
     return [
         " ".join(filter(None, [ast.unparse(f.target), "=", ast.unparse(f.value), f.note]))
@@ -106,7 +106,7 @@ def test_an_invalid_formula_is_not_shown(comment: str, expected: list[str]) -> N
     assert read(comment) == expected
 
 
-def test_formulas_are_mathml_that_loads_nothing() -> None:
+def test_formulas_are_mathml_without_external_resources() -> None:
     n_shown = 0
     for op_type in (name for name in ow.list_ops() if "." not in name):
         block = formulas.typeset(formulas.find_formulas(ow.op_proto(op_type)))
@@ -162,7 +162,7 @@ def test_a_curve_is_interrupted_where_the_function_jumps() -> None:
 
 
 def measured_times() -> dict[str, Any]:
-    """Return times as the benchmark writes them."""
+    """Return times in the form in which the benchmark writes them."""
     row = {"size": 1000, "layout": "", "opwright_s": 1e-6, "torch_s": 2e-6}
     rows = [{**row, "gradient": False, "numpy_s": 4e-6}, {**row, "gradient": True}]
     slow = {**row, "layout": "rows", "gradient": False, "torch_s": 5e-7, "reason": "it is stable"}
@@ -236,7 +236,7 @@ def test_times_have_three_significant_digits_and_a_unit(seconds: float, text: st
     assert timings.format_time(seconds) == text
 
 
-def test_a_site_without_measured_times_shows_none(tmp_path: Path) -> None:
+def test_a_site_without_measured_times_shows_no_times(tmp_path: Path) -> None:
     missing = timings.load_timings(tmp_path / "operator_times.json")
     assert timings.describe_timings("exp", missing) == ""
 

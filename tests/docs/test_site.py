@@ -1,4 +1,4 @@
-"""The documentation site: it builds without a warning, and its references are complete."""
+"""The documentation site builds without warnings, and its reference pages are complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ of_the_site = pytest.mark.long("Sphinx writes a page for each operator")
 
 
 def load(name: str) -> ModuleType:
-    """Import a file of the site's sources."""
+    """Import a file from the sources of the site."""
     spec = importlib.util.spec_from_file_location(f"site_{name}", SOURCES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -40,7 +40,7 @@ def load(name: str) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built from scratch; each warning is an error."""
+    """Build the site from scratch, with warnings as errors; return its folder."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, str(SOURCES / "build.py"), "--to", str(folder / "html")]
     done = subprocess.run(
@@ -72,7 +72,7 @@ def test_every_operator_has_a_page_and_a_place_in_the_index(site: Path) -> None:
 
 
 @of_the_site
-def test_an_operators_page_shows_its_definition(site: Path) -> None:
+def test_the_page_of_an_operator_shows_its_definition(site: Path) -> None:
     page = (site / "operators" / "softmax.html").read_text()
     text = re.sub(r"<[^>]+>", "", page)
     for part in ("the axis of the classes", "opwright-cpu", "shape and dtype of x", "Gradient"):

@@ -1,4 +1,4 @@
-"""The device in C++ of docs/add_a_device.md: compiled as on the page, and used."""
+"""The C++ device in docs/add_a_device.md is compiled as on the page, and used."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ shelf:2: the number of a device must be in [0, 2), got 2; take one of those that
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Return a folder with the package as installed by pip."""
+    """Return a folder with the package as pip installs it."""
     blocks = read_blocks(PAGE)
     [source] = [b.text for b in blocks if b.language == "cpp" and b.listed_file() is None]
     [command] = [block.text for block in blocks if block.text.startswith("c++ ")]

@@ -1,4 +1,4 @@
-"""The ten scripts of examples/first_week: they run, and are hardly longer than in Keras."""
+"""The ten scripts in examples/first_week run, and are hardly longer than in Keras."""
 
 from __future__ import annotations
 
@@ -82,7 +82,5 @@ def test_the_page_names_existing_objects() -> None:
         ('def f():\n    """Doc.\n\n    More.\n    """\n    return """a\n\nb"""\n', 4),
     ],
 )
-def test_lines_of_code_are_counted_without_blanks_comments_and_docstrings(
-    source: str, n_lines: int
-) -> None:
+def test_code_lines_exclude_blank_lines_comments_and_docstrings(source: str, n_lines: int) -> None:
     assert count_code_lines(source) == n_lines

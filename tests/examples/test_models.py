@@ -1,4 +1,4 @@
-"""The scripts of examples/models: each reaches the score of its short run, and is documented."""
+"""The scripts in examples/models reach the scores of their short runs, and are documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device of examples/plugins/opwright-opencl, installed by pip into a separate folder."""
+"""The device in examples/plugins/opwright-opencl, which pip installs into a separate folder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def get_platforms():
 
 
 class Installed:
-    """The package on the path of processes that are started here only."""
+    """The package, installed only for the processes that these tests start."""
 
     def __init__(self, folder: Path) -> None:
         wheel = build_example_wheel(SOURCE.name, folder)
@@ -71,7 +71,7 @@ class Installed:
         return done.stdout
 
     def needs_device(self) -> None:
-        """Skip the test if no OpenCL device works, with the reason."""
+        """Skip the test with a reason if no OpenCL device works."""
         reason = self.run(f"python -c '{OPEN}'").strip()
         if reason:
             pytest.skip(reason)
@@ -84,7 +84,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture(scope="module")
 def installed(package: Installed) -> Installed:
-    """Return the package on a machine with a device that works."""
+    """Return the package; skip the test on machines without a working device."""
     package.needs_device()
     return package
 
@@ -102,10 +102,10 @@ def test_the_tests_of_the_package_pass(installed: Installed) -> None:
     assert " passed" in installed.run(OWN_TESTS)
 
 
-def test_without_a_working_device_its_tests_and_the_kit_skip_with_the_reason(
+def test_without_a_working_device_tests_and_kit_skip_with_the_reason(
     package: Installed, tmp_path: Path
 ) -> None:
-    """A pyopencl that finds no platform, since loaders differ in how to hide them."""
+    """A fake pyopencl finds no platform, since OpenCL loaders differ in how to hide platforms."""
     (tmp_path / "pyopencl.py").write_text(NO_PLATFORM)
     path = f"{tmp_path}{os.pathsep}{package.environment['PYTHONPATH']}"
     printed = package.run(f"{OWN_TESTS} -rs", PYTHONPATH=path)
@@ -116,7 +116,7 @@ def test_without_a_working_device_its_tests_and_the_kit_skip_with_the_reason(
 
 
 @pytest.mark.long("every rule compiles OpenCL kernels for every dtype")
-def test_doctor_and_conformance_kit_find_nothing(installed: Installed) -> None:
+def test_doctor_and_conformance_kit_find_no_faults(installed: Installed) -> None:
     assert installed.run("opwright doctor").endswith("\nno problem found\n")
     checked = installed.run("opwright check opwright-opencl --dtype float32")
     assert checked.endswith("; nothing found\n")

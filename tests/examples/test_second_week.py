@@ -1,4 +1,4 @@
-"""The scripts of examples/second_week run as a user runs them, and learn."""
+"""The scripts in examples/second_week run as a user would run them, and learn."""
 
 from __future__ import annotations
 

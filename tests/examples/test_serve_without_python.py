@@ -1,4 +1,4 @@
-"""The programs in C and Rust that run a bundle are bitwise identical to Python."""
+"""C and Rust programs that run a bundle give results that are bitwise identical to Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPILERS = {
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Return the folder with the bundle and the rows, and the expected output of a program."""
+    """Return the folder with the bundle and its input, and the expected output lines."""
     folder = tmp_path_factory.mktemp("written")
     command = [sys.executable, str(EXAMPLE / "write_bundle.py"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -33,11 +33,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 
 def find_compiler(name: str) -> dict[str, str]:
-    """Return the environment in which it runs; skip if there is none."""
+    """Return the environment in which a compiler runs; skip the test without a compiler."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"needs {name}")
-    # rustup looks for its compilers below the home folder, which is empty in tests.
+    # rustup searches for compilers in the home folder, which is empty in tests.
     env = {**os.environ, "RUSTUP_HOME": str(Path(found).parents[2] / ".rustup")}
     if subprocess.run([name, "--version"], env=env, capture_output=True, check=False).returncode:
         pytest.skip(f"needs {name}, found {found}, which does not run")

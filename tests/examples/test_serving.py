@@ -1,4 +1,4 @@
-"""The example of a server: batches, limits, and no lost request on reload and shutdown."""
+"""The example server forms batches, enforces limits, and does not lose requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def export(folder, seed=1):
 
 
 def ask(path, questions, **limits):
-    """Return the responses to bodies that are posted at the same time, and the service."""
+    """Post several bodies at the same time; return the responses and the service."""
     from app import Service
     from batching import Limits
 
@@ -122,7 +122,7 @@ def test_the_response_to_an_invalid_request_gives_the_reason(
     assert reason in answer.json()["error"]
 
 
-def test_more_requests_than_may_wait_are_refused_at_once(modules, tmp_path):
+def test_requests_beyond_the_queue_limit_are_refused_immediately(modules, tmp_path):
     export(tmp_path)
     answers, service = ask(tmp_path, [body(X)] * 20, max_queue=4, max_batch=5)
     statuses = [answer.status_code for answer in answers]
@@ -131,13 +131,13 @@ def test_more_requests_than_may_wait_are_refused_at_once(modules, tmp_path):
     assert service.counts == {200: statuses.count(200), 503: statuses.count(503)}
 
 
-def test_a_request_without_a_result_in_time_times_out(modules, tmp_path):
+def test_a_request_times_out_without_a_result(modules, tmp_path):
     export(tmp_path)
     (answer,), _ = ask(tmp_path, [body(X)], timeout_s=0.01, max_wait_s=0.2, max_batch=64)
     assert (answer.status_code, answer.json()["error"]) == (504, "no result within 0.01 s")
 
 
-def test_a_model_that_cannot_be_reloaded_keeps_serving(modules, tmp_path):
+def test_a_server_keeps_its_model_if_reloading_fails(modules, tmp_path):
     from app import Service
 
     export(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""Type checkers: Pyright and mypy --strict report no error in the examples."""
+"""Pyright and mypy --strict do not report errors in the examples."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A folder with a user's script, and the stubs of the installed operators."""
+    """Return a folder with a user script, and the stubs of the installed operators."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "script.py").write_text(SCRIPT)
     words = [sys.executable, "-m", "opwright", "stubs", "--output", str(folder / "typings")]
@@ -66,7 +66,7 @@ def project(tmp_path_factory):
 
 
 def check_with_pyright(project, paths, with_stubs):
-    """Return the errors of Pyright, by file and line; scripts of a folder import each other."""
+    """Return the errors of Pyright, by file and line; scripts in one folder import each other."""
     roots = [str(EXAMPLES / "serving"), str(EXAMPLES / "models"), str(EXAMPLES), str(project)]
     settings = {
         "include": [str(path) for path in paths],
@@ -93,7 +93,7 @@ FOLDERS = ["first_week", "models", "serving"]
 SINGLE = sorted(EXAMPLES.glob("*.py"))
 
 
-def test_pyright_finds_nothing_without_stubs(project):
+def test_pyright_finds_no_errors_without_stubs(project):
     assert check_with_pyright(project, [project / "script.py"], with_stubs=False) == []
 
 
@@ -110,7 +110,7 @@ def test_pyright_reports_only_mistakes(project):
 
 
 @pytest.mark.parametrize("path", ["script", "single", *FOLDERS])
-def test_mypy_strict_finds_nothing(project, path):
+def test_mypy_strict_finds_no_errors(project, path):
     files = {"script": [project / "script.py"], "single": SINGLE}.get(path)
     files = files or sorted((EXAMPLES / path).glob("*.py"))
     words = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports"]

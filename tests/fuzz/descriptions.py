@@ -1,4 +1,4 @@
-"""Changes the structure of a program's message, or its bytes, and corrects the checksum."""
+"""Changes the structure or the bytes of a program message, and corrects the checksum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HUGE = tuple(number for number in FAR if -(2**63) <= number < 2**63)
 
 
 def change_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Return bytes with some of them changed; mostly with the checksum that they then need."""
+    """Change some bytes of a message; the result usually has a valid checksum."""
     body = bytearray(data[: -len(_CHECKSUM_TAG) - 4])
     for _ in range(rng.choice((1, 1, 2, 4, 9))):
         place = rng.randrange(18, len(body))

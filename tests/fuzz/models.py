@@ -90,7 +90,7 @@ def _losses(out: Any) -> Any:
 
 @cache
 def forward_programs() -> tuple[bytes, ...]:
-    """Return the bytes of programs that only compute."""
+    """Return the bytes of programs without gradients."""
     return tuple(_build(make, None) for make in _FORWARD)
 
 

@@ -1,4 +1,4 @@
-"""Draws and changes arrays and attributes: mostly small ones, with 0, 1 and the ends of ranges."""
+"""Draws and changes arrays and attributes, mostly small, including 0, 1 and range limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DTYPES = (
     *("float32", "float64", "float16", "int64", "int32", "int8", "int16"),
     *("uint8", "uint16", "uint32", "uint64", "bool"),
 )
-# Possible and impossible sizes are far apart; sizes in between would only fill memory.
+# Sizes are either small or impossibly large, since sizes in between would only fill memory.
 SMALL = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9)
 FAR = (
     *(-1, -2, -3, -9, 15, 16, 17, 31, 64, 65536, 2**31 - 1, 2**31, 2**32, 2**33 + 1, 2**40),
@@ -60,7 +60,7 @@ def draw_int(rng: random.Random) -> int:
 
 
 def draw_shape(rng: random.Random) -> tuple[int, ...]:
-    """Return a shape of few elements."""
+    """Return a shape with few elements."""
     return tuple(rng.choice(SMALL) for _ in range(rng.choice((0, 1, 1, 2, 2, 2, 3, 4, 5))))
 
 
@@ -148,7 +148,7 @@ _CHANGES = (
 
 
 def draw_attr(rng: random.Random, attr: AttrProto) -> Any:
-    """Return a value for an attribute: in its range, at its ends, beyond, or of a wrong type."""
+    """Return an attribute value in, at the ends of, or outside its range, or of a wrong type."""
     if rng.random() < 0.04:
         return rng.choice(ODD_VALUES)
     if attr.allowed and rng.random() < 0.8:

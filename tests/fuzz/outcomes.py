@@ -1,4 +1,4 @@
-"""The possible outcomes of a case: a result, or an error that was raised intentionally."""
+"""Decides whether the outcome of a case is intended: a result, or an intentional error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from opwright.errors import OpwrightError
 
-# An unexpected error of opwright's own code.
+# Exceptions that indicate a bug in the code of opwright.
 _INTERNAL = (
     AssertionError,
     AttributeError,
@@ -27,8 +27,8 @@ _BORDER = ("incompatible function arguments", "incompatible constructor argument
 def find_fault(error: BaseException) -> str | None:
     """Return why an error is a fault of opwright, or None if it was raised intentionally.
 
-    Intended are all classes of `opwright.errors` whose causes are not mistakes of the program, the
-    documented TypeError of a call with wrong arguments, and NumPy's lack of memory in a kernel.
+    Intentional errors are all classes of `opwright.errors` that no bug caused, the documented
+    TypeError of a call with wrong arguments, and NumPy's lack of memory in a kernel.
     """
     for cause in _chain(error):
         if isinstance(cause, OpwrightError):
@@ -46,7 +46,7 @@ def find_fault(error: BaseException) -> str | None:
 
 
 def _is_of_a_call(text: str) -> bool:
-    """Whether a TypeError is about a function's arguments that do not fit its signature."""
+    """Return whether a TypeError says that arguments do not match the signature of a function."""
     return "() " in text and ("argument" in text or "positional" in text)
 
 
@@ -58,7 +58,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def signature_of(error: BaseException, fault: str) -> str:
-    """Return the features that equal faults share: the error, and where it was raised."""
+    """Return what identifies a kind of fault: the error, and where it was raised."""
     last = list(_chain(error))[-1]
     frames = traceback.extract_tb(last.__traceback__)
     place = frames[-1] if frames else None

@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 def encode(value: Any) -> Any:
-    """Return a case, or a part of it, as JSON values."""
+    """Convert a case, or a part of it, to JSON values."""
     if isinstance(value, dict):
         return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
@@ -30,7 +30,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return {"float": value.hex()}
     if isinstance(value, str):
-        # A name may contain a lone surrogate.
+        # A name can contain a lone surrogate.
         return {"str": value.encode("utf-8", "surrogatepass").hex()} if _is_odd(value) else value
     return value
 
@@ -40,7 +40,7 @@ def _is_odd(text: str) -> bool:
 
 
 def decode(value: Any) -> Any:
-    """Return the argument of `encode`."""
+    """Invert `encode`."""
     if not isinstance(value, dict):
         return value
     ((kind, item),) = value.items()
@@ -82,7 +82,7 @@ def write_case(path: Path, target: str, setting: dict[str, Any], case: Any, note
 
 
 def read_case(path: Path) -> tuple[str, dict[str, Any], Any]:
-    """Return target, setting and case of a file."""
+    """Return the target, the settings and the case in a file."""
     content = json.loads(path.read_text(encoding="utf-8"))
     if content["format"] != FORMAT:
         raise ValueError(f"{path}: format must be {FORMAT}, got {content['format']}")

@@ -1,12 +1,14 @@
 """Runs seeded cases of every target in child processes, and stores each failing case as a file.
 
-    make fuzz                          two minutes over all targets
-    make fuzz ARGS='--counted' a number of cases of each target, without a time limit make fuzz
-    HOURS=8 a night make fuzz ARGS='calls programs' some targets; --seed 7, --seconds 60, --jobs 2
-    make fuzz SANITIZE=1 native code built with AddressSanitizer and UBSan
+    make fuzz                          two minutes for all targets
+    make fuzz ARGS='--counted'         a fixed number of cases per target, without a time limit
+    make fuzz HOURS=8                  a night
+    make fuzz ARGS='calls programs'    some targets; also --seed 7, --seconds 60, --jobs 2
+    make fuzz SANITIZE=1               native code built with AddressSanitizer and UBSan
 
-A case follows only from target, seed and index. A child runs thousands of them and is watched: it
-must not end by a signal, need more than ten seconds for a case, or grow by more than 1 GB.
+A case depends only on target, seed and index. Each child process runs thousands of cases under
+supervision: it must not be killed by a signal, need more than ten seconds for a case, or grow by
+more than 1 GB.
 """
 
 from __future__ import annotations
@@ -37,14 +39,14 @@ from worker import Job  # noqa: E402
 
 
 class Amount(NamedTuple):
-    """The share of a target; targets that are fast and reach the most code get the largest share.
+    """How much a target runs; fast targets that reach the most code have the largest share.
 
     Attributes
     ----------
     share : int
         The share of the time.
     cases : int
-        The number of cases of each seed, in runs by count.
+        The number of cases per seed in runs with ``--counted``.
     """
 
     share: int
@@ -98,7 +100,7 @@ class Fuzzer:
         self.tallies = {target: Tally() for target in args.targets}
 
     def run(self) -> None:
-        """Set the number of cases, or the share of the time, of each target."""
+        """Run each target for its number of cases or its share of the time."""
         with ThreadPoolExecutor(self._args.jobs) as pool:
             if self._args.counted:
                 self._run_counted(pool)
@@ -117,7 +119,7 @@ class Fuzzer:
             self._report(target)
 
     def _run_timed(self, pool: ThreadPoolExecutor) -> None:
-        """Run round after round, each with its own seeds."""
+        """Run all targets in several rounds, each with separate seeds."""
         rounds = max(1, round(self._args.seconds / MOST_SECONDS / len(self._args.targets)))
         total = sum(TARGETS[target].share for target in self._args.targets)
         for number in range(rounds):
@@ -229,7 +231,7 @@ def _installed() -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Fuzz; return 1 if something was found."""
+    """Run the fuzzer; return 1 if it found a fault."""
     args = parse_args(argv)
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
     folder = Path(tempfile.mkdtemp(prefix="opwright-fuzz-", dir=place))

@@ -1,4 +1,4 @@
-"""The seeds of fuzzing: inputs and attributes of every operator that are, or may be, valid."""
+"""Samples from which fuzzing starts: inputs and attributes of operators, most of them valid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ELEMENTS = 20_000
 
 @dataclass(frozen=True)
 class Sample:
-    """Inputs by slot, each a list, and attributes of one operator."""
+    """The inputs (a list for each slot) and the attributes of one operator."""
 
     op: str
     inputs: dict[str, list[Array]]
@@ -28,7 +28,7 @@ class Sample:
 
 @cache
 def samples() -> dict[str, list[Sample]]:
-    """Return samples from the table of cases that drives the tests, by operator type."""
+    """Return samples from the table of test cases, by operator type."""
     found: dict[str, list[Sample]] = {}
     for case in load_cases():
         if "sections" in case.attrs and len(case.attrs["sections"]) > 100:
@@ -59,7 +59,7 @@ def _types() -> tuple[list[str], list[str]]:
 
 
 def draw_sample(rng: random.Random) -> Sample:
-    """Return a sample of some operator, mostly a valid one."""
+    """Return a sample of some operator, usually a valid one."""
     known, every = _types()
     if rng.random() < 0.85:
         return rng.choice(samples()[rng.choice(known)])
@@ -83,7 +83,7 @@ def invent(rng: random.Random, definition: OpDefinition) -> Sample:
 
 
 def change(rng: random.Random, sample: Sample, times: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return inputs, by slot, and attributes of a sample with some changes."""
+    """Return the inputs by slot and the attributes of a sample, with some changes."""
     definition = definitions()[sample.op]
     inputs = {slot: list(arrays) for slot, arrays in sample.inputs.items()}
     attrs = dict(sample.attrs)

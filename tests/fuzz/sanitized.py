@@ -1,4 +1,4 @@
-"""An environment whose native code is checked by AddressSanitizer and UBSan, built on demand."""
+"""Builds, on demand, an environment whose native code AddressSanitizer and UBSan check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOOLS = ("pytest>=8.3", "ml_dtypes>=0.5")
 
 
 def prepare() -> tuple[str, dict[str, str]]:
-    """Build the missing parts; return the interpreter and the variables of its environment."""
+    """Build what is missing; return the interpreter and its environment variables."""
     python = PLACE / "venv/bin/python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(PLACE / "venv")], check=True)
@@ -51,7 +51,7 @@ def _build(package: str, wheels: Path, settings: list[str]) -> None:
 
 
 def _native_settings(package: str) -> list[str]:
-    """Return the settings of the checked build of a native package, which is cached."""
+    """Return the settings for the sanitized, cached build of a native package."""
     settings = {
         "build-dir": str(PLACE / package),
         "cmake.build-type": "RelWithDebInfo",
@@ -63,12 +63,12 @@ def _native_settings(package: str) -> list[str]:
 
 
 def _environ() -> dict[str, str]:
-    """Return the settings by which an interpreter built without them loads checked libraries."""
+    """Return the variables with which an ordinary interpreter loads sanitized libraries."""
     libraries = [_find_library(name) for name in ("libasan.so", "libubsan.so", "libstdc++.so")]
     return {
         "LD_PRELOAD": " ".join(libraries),
-        # Python frees little memory at exit. A bound for one allocation replaces the process's,
-        # which may grow by twice as much: a request that is granted is not a fault.
+        # Leaks are not detected, since Python does not free all memory at exit. Instead of the
+        # process, single allocations are bounded, by half the growth that counts as a fault.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=512:"
         "quarantine_size_mb=32:exitcode=99",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",

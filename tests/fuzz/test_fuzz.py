@@ -1,4 +1,4 @@
-"""The fuzzer itself: stored cases remain harmless, and it detects the required errors."""
+"""Stored cases of the fuzzer remain harmless, and it detects every kind of fault."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TARGETS = [
 
 
 def forget_modules():
-    """Remove the modules of this folder from `sys.modules`, since other tests reuse names."""
+    """Remove the modules of this folder from `sys.modules`, since other tests reuse their names."""
     names = {path.stem for path in HERE.iterdir()} - {Path(__file__).stem}
     return {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] in names}
 
 
 @pytest.fixture
 def modules(monkeypatch):
-    """The modules of this folder can be imported, and are unloaded after the test."""
+    """Make the modules of this folder importable, and unload them after the test."""
     monkeypatch.syspath_prepend(str(HERE.parent / "std" / "operators"))
     monkeypatch.syspath_prepend(str(HERE))
     others = forget_modules()
@@ -54,7 +54,7 @@ def worker(tmp_path, *args, **environ):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_stored_case_ends_in_a_result_or_an_intended_error(target, tmp_path):
+def test_a_stored_case_gives_a_result_or_an_intentional_error(target, tmp_path):
     paths = [str(path) for path in CORPUS if path.parent.name == target]
     done = worker(tmp_path, "replay", *paths)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -91,7 +91,7 @@ def test_a_case_that_terminates_its_process_is_identified_by_its_index(
         ("cause", "IndexError: tuple index out of range"),
     ],
 )
-def test_an_unintended_error_is_reported_as_a_fault(tmp_path, planted, fault):
+def test_an_unintentional_error_is_reported_as_a_fault(tmp_path, planted, fault):
     lines = run_planted(tmp_path, planted)
     assert lines
     assert {line["fault"] for line in lines} == {fault}
@@ -119,7 +119,7 @@ def run_planted(tmp_path, planted):
 @pytest.mark.parametrize(
     "target", ["appended", "calls", "files", "gradients", "programs", "training", "writers"]
 )
-def test_a_case_follows_from_seed_and_index_and_can_be_stored(
+def test_a_case_is_determined_by_seed_and_index_and_can_be_stored(
     modules, tmp_path, monkeypatch, target
 ):
     import importlib

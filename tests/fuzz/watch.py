@@ -1,4 +1,4 @@
-"""Watches one worker: its end, and the case that caused it."""
+"""Watches a worker, and reports how it ended and which case ended it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Ending(NamedTuple):
     Attributes
     ----------
     done : int
-        Cases that ended.
+        The number of completed cases.
     index : int
-        The case that ended the worker, -1 if none did.
+        The case that ended the worker, or -1.
     reason, text : str
-        The fault, empty if there was none, and the worker's report of it.
+        The fault, or an empty string, and the report of the worker.
     """
 
     done: int
@@ -43,7 +43,7 @@ class Ending(NamedTuple):
 
 
 def watch_worker(job: Job, python: str, environ: dict[str, str], hang_s: float = HANG_S) -> Ending:
-    """Run a job in a child and return how it ended.
+    """Run a job in a child process and return how it ended.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _describe(code: int) -> str:
 
 
 def _wait(child: subprocess.Popen[bytes], progress: Path, hang_s: float) -> bool:
-    """Wait for the end of a child; return whether a case hung, after a request for its position."""
+    """Wait for a child to exit; if a case hangs, make it print its stacks and return True."""
     case, began_s, began_cpu_s = -2, 0.0, 0.0
     while True:
         try:
@@ -99,14 +99,14 @@ def _wait(child: subprocess.Popen[bytes], progress: Path, hang_s: float) -> bool
             continue
         limit = hang_s if index >= 0 else max(_START_S, 12 * hang_s)
         if cpu - began_cpu_s > limit or now - began_s > 9 * limit:
-            child.send_signal(signal.SIGABRT)  # faulthandler writes where every thread is
+            child.send_signal(signal.SIGABRT)  # faulthandler prints the stack of every thread
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(5)
             return True
 
 
 def _cpu_s(pid: int) -> float:
-    """Return the processor time of a process, of all its threads; 0 if it has exited."""
+    """Return the processor time of all threads of a process, or 0 if it has exited."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

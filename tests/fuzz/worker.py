@@ -1,7 +1,7 @@
 """Runs the cases of one target in this process, which ends early only if a case crashes it.
 
-``worker.py run JOB`` runs cases, ``worker.py record JOB`` writes one into a file without running
-it, ``worker.py replay FILE...`` runs recorded ones. A job is JSON, see `Job`.
+``worker.py run JOB`` runs cases, ``worker.py record JOB`` writes a case to a file without running
+it, and ``worker.py replay FILE...`` runs recorded cases. A job is JSON; see `Job`.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Job:
 
 
 def setting_of(seed: int) -> dict[str, Any]:
-    """Return the settings for all cases of a seed: the threads, and the kernel library."""
+    """Return the settings for all cases of a seed: number of threads and kernel library."""
     return {"threads": 2 if seed % 4 == 3 else 1, "library": "numpy" if seed % 3 == 2 else "*"}
 
 
 @contextlib.contextmanager
 def set_up(setting: dict[str, Any]) -> Iterator[None]:
-    """Choose threads and kernels for a block."""
+    """Set the number of threads and the kernel library for a block."""
     import opwright as ow
 
     ow.set_num_threads(setting["threads"])
@@ -97,9 +97,9 @@ def is_sanitized() -> bool:
 
 
 def limit_memory() -> None:
-    """Make allocations beyond the bound fail, as on a machine without more memory."""
+    """Make allocations beyond the bound fail, as if the machine had no more memory."""
     if is_sanitized():
-        return  # the shadow alone is more; its options bound one allocation
+        return  # the shadow memory alone is larger; options bound single allocations
     used = next(
         int(line.split()[1]) << 10
         for line in Path("/proc/self/status").read_text().splitlines()
@@ -163,7 +163,7 @@ def find_fault_of(target: Any, case: Any) -> dict[str, str] | None:
         target.run(case)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - the test asks which ones occur
+    except BaseException as error:  # noqa: BLE001 - the cause is examined below
         fault = find_fault(error)
         if fault is None:
             return None
@@ -183,7 +183,7 @@ def note(job: Job, index: int, fault: dict[str, str]) -> None:
 
 
 def record(job: Job) -> int:
-    """Write the first case of a job into the file that it names, without running it."""
+    """Write the first case of a job to the file that the job names, without running it."""
     target = importlib.import_module(f"targets.{job.target}")
     with set_up(setting_of(job.seed)):
         case = draw(target, job.seed, job.begin, random.Random(0))
@@ -193,7 +193,7 @@ def record(job: Job) -> int:
 
 
 def replay(paths: list[str]) -> int:
-    """Run recorded cases one after the other; print the name of each before, a fault after it."""
+    """Run recorded cases in order; print the name of each case, then its fault if it has one."""
     status = 0
     for path in paths:
         print(Path(path).name, flush=True)

@@ -1,4 +1,4 @@
-"""A C program, linked with libopwright, that runs bundles of float32 tensors."""
+"""Compiles and runs a C program, linked with libopwright, for bundles of float32 tensors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def find_library() -> Path:
-    """Return the libopwright.so that `make venv` has built."""
+    """Return the libopwright.so that `make venv` built."""
     built = sorted((ROOT / "core" / "build").glob("*/libopwright.so"), key=os.path.getmtime)
     assert built, "make venv builds libopwright.so"
     return built[-1]
 
 
 def compile_runner(folder: Path) -> Path:
-    """Compile tests/bundles/run_bundle.c into a folder."""
+    """Compile tests/bundles/run_bundle.c into a folder; return the program."""
     library = find_library()
     command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_ISOC11_SOURCE"]
     command += ["-I", ow.get_include(), str(ROOT / "tests" / "bundles" / "run_bundle.c")]

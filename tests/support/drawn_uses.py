@@ -1,4 +1,4 @@
-"""Random uses of an operator, as the kit draws them to check packages."""
+"""Draws random uses of an operator, as the kit does to check packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACME = Package("acme", "opwright-acme", "1.0")
 
 
 def uses_of(op_type: str) -> list[Use]:
-    """Return the uses that the kit draws."""
+    """Return the uses that the kit draws for an operator."""
     drawn: list[Use] = []
     context = ow.Context.discover()
 

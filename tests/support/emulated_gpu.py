@@ -1,8 +1,8 @@
 """Runs the tests of CUDA kernels on the CPU if there is no GPU.
 
-A compiler needs 0.2 s to start a file, and 0.01 s for an instance of a kernel. So all instances
-that the selected tests need are collected first, by running the tests with kernels that do
-nothing, and compiled together.
+A compiler needs 0.2 s for each file, and 0.01 s for each kernel instance. Therefore the tests first
+run with kernels that do nothing, to collect all instances that they need, which are then compiled
+together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FLAGS = ("-O0",)
 
 
 class Collector(Toolchain):
-    """Records compilations; returns a kernel without parameters that does nothing."""
+    """Records requested compilations; returns a kernel that does nothing."""
 
     def __init__(self, compiler: HostCompiler) -> None:
         super().__init__(compiler)
@@ -50,14 +50,14 @@ class Collector(Toolchain):
 
 
 def collect(items: Sequence[pytest.Item], compiler: HostCompiler) -> dict[Source, set[str]]:
-    """Return the instances that tests will need."""
+    """Return the kernel instances that the tests need."""
     collector = Collector(compiler)
     rehearse(items, collector)
     return collector.wanted
 
 
 def compile_together(wanted: dict[Source, set[str]], compiler: HostCompiler) -> None:
-    """Compile instances in the minimum number of files that keeps all processors busy."""
+    """Compile instances in parallel, at most `INSTANCES_PER_FILE` in each file."""
     parts = []
     for source, expressions in wanted.items():
         listed = sorted(expressions)
@@ -66,7 +66,7 @@ def compile_together(wanted: dict[Source, set[str]], compiler: HostCompiler) -> 
     parts.sort(key=lambda part: -len(part[1]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for built in [pool.submit(compiler.build, *part) for part in parts]:
-            # Kernels that do not compile fail again, and are shown, in the tests that need them.
+            # Compile errors are ignored here, since the tests that need the kernels report them.
             with contextlib.suppress(Exception):
                 built.result()
 

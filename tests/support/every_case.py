@@ -1,14 +1,16 @@
-"""Whether all cases run, or the sample of them for `make test`, which is the same each time.
+"""Decides whether all cases run, or only the sample for `make test`, which is deterministic.
 
 Only `make test-all` runs:
 
-- each case of an operator in each dtype on each library; `make test` runs each once on the CPU,
-  a third of them on CUDA, each kernel once, and a twelfth of the rest
-- all cases in 16-bit floats, and with outputs that share inputs' memory; `make test`: a twelfth
-- both releases of NVRTC on three architectures each; `make test`: one each
-- the rules of the conformance kit that run a kernel hundreds of times, on the example's for CUDA
-- every case of tests that are marked as grids; `make test`: the first, and a share of the rest -
-  more kills, and more allocations that fail
+- each case of an operator in each dtype on each library; `make test` runs each case once on the
+  CPU, a third of the cases on CUDA, each kernel once, and a twelfth of the rest
+- all cases in 16-bit floats, and with outputs that share the memory of inputs; `make test` runs a
+  twelfth of them
+- both releases of NVRTC on three architectures each; `make test` runs one of each
+- the conformance rules that run a kernel hundreds of times, on the CUDA kernels of the example
+- every case of tests that are marked as grids; `make test` runs the first case, and a share of
+  the rest
+- more kills, and more allocations that fail
 - tests that are marked as long, with a reason
 """
 

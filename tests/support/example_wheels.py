@@ -18,7 +18,7 @@ LARGE_WHEELS = tuple(f"opwright_{name}" for name in ("cuda", "nccl", "ray", "tor
 def build_example_wheel(name: str, folder: Path) -> Path:
     """Build the wheel of an example with plain pip; return it.
 
-    It is built in place, so objects compiled by another process are reused.
+    The wheel is built in place, so objects compiled by other processes are reused.
 
     Parameters
     ----------

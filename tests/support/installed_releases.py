@@ -1,6 +1,6 @@
-"""Makes pip in tests install the releases that are installed in the tests' environment.
+"""Makes pip in tests install the same releases as in the test environment.
 
-They are pinned. Without this, a test could fail because another project has a new release.
+They are pinned. Otherwise, a test could fail because another project published a new release.
 """
 
 from __future__ import annotations

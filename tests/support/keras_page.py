@@ -27,7 +27,7 @@ _LAYOUT = {
 
 
 def count_code_lines(source: str) -> int:
-    """Return the lines of a Python source that are not blank, comments or docstrings."""
+    """Count the lines of a Python source that are not blank, comments or docstrings."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _LAYOUT:
@@ -48,7 +48,7 @@ def read_pair(script: Path) -> tuple[str, str]:
 
 
 def make_pairs() -> str:
-    """Return the part of the page below the mark."""
+    """Return the part of the page after the mark."""
     rows, sections = [], []
     for script in SCRIPTS:
         sources = read_pair(script)
@@ -70,7 +70,7 @@ def make_pairs() -> str:
 
 
 def _body(source: str) -> str:
-    """Return a source without its docstring, which is the title."""
+    """Return a source without its docstring, which becomes the title."""
     text = ast.parse(source).body[0]
     return "".join(source.splitlines(keepends=True)[text.end_lineno or 0 :]).lstrip("\n")
 

@@ -1,11 +1,11 @@
-"""Layers partitioned over processes of any engine, after ``DEVICE = "cpu"`` or ``"cuda"``."""
+"""Scripts with layers partitioned over processes; a line before them sets ``DEVICE``."""
 
 from __future__ import annotations
 
 EXCHANGE = """
 rng = np.random.default_rng(3)
 for trial in range(4):
-    # Processes send random numbers of rows to each other, in two attempts only to one, or none.
+    # Processes send random numbers of rows to each other, in two trials to one process or to none.
     counts = rng.integers(0, 4, (n, n))
     if trial == 1:
         counts[:] = 0
@@ -80,7 +80,7 @@ def make(build, device=DEVICE, **choice):
 
 
 def check_placements():
-    # Each step on a GPU is one graph.
+    # On a GPU, each step must be one graph.
     placements = [network.placement() for network in networks]
     on_gpu = [each for each in placements if any("cuda" in name for name in each.kernels)]
     assert all(each.graph_refusal == "" for each in on_gpu), on_gpu
@@ -98,7 +98,7 @@ def build(divided, optimizer, sparse):
     return [ids], [vectors, loss]
 
 
-# Ids of rows of all processes, or of only one process; then only its rows are requested.
+# The ids are of rows of all processes, or of a single process, which is then the only one asked.
 rng = np.random.default_rng(0)
 batches = [rng.integers(0, 11, (8, 3)), np.full((8, 3), 4), np.full((8, 3), 2)]
 batches += [rng.integers(0, 11, (8, 3)) * 4 % 11]

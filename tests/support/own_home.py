@@ -1,8 +1,8 @@
 """A separate home for the tests, initially empty: no file of the user is read or written.
 
-Files of an earlier run in the user's caches must not decide whether a test passes. Folders set by a
-tool's own variable are kept, such as pip's downloads by PIP_CACHE_DIR, as users who set it want
-this.
+Files of an earlier run in the caches of the user must not affect tests. Folders that a variable of
+another tool sets are kept, such as PIP_CACHE_DIR for the downloads of pip, since users who set such
+a variable want this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEPT_CACHE: Final = "OPWRIGHT_TEST_CACHE_DIR"
 
 
 def move_in(home: Path, environ: MutableMapping[str, str]) -> None:
-    """Make a folder the home of the processes that have this environment."""
+    """Make a folder the home directory of processes with this environment."""
     for name in (*XDG_FOLDERS, *USERS_SETTINGS):
         environ.pop(name, None)
     environ["HOME"] = str(home)

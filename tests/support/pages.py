@@ -2,10 +2,10 @@
 
 A ``text`` block directly below a ``python`` block is its output. A ``console`` block contains ``$
 command`` lines with their output. A block that begins with the comment ``# path/of/a/file``, or
-``// path/of/a/file``, is an excerpt of that file. A line ``...`` means any number of lines, a blank
-for any number of blanks. All other output must be the same on every processor:
-a page rounds or compares values that rounding may change, such as an accuracy, before it prints
-them.
+``// path/of/a/file``, is an excerpt of that file. In an expected output, a line ``...`` matches any
+number of lines, and a blank matches any number of blanks. All other output must be the same on
+every processor, so a page rounds or compares values that rounding errors can change, such as an
+accuracy, before it prints them.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def run_blocks(
 
 
 def needs(page: Path, package: str) -> bool:
-    """Return whether a page imports a package that has a separate environment."""
+    """Return whether a page imports a package that needs a separate environment."""
     return any(_imports(block, package) for block in select_python(page))
 
 
@@ -144,7 +144,7 @@ def _imports(block: Block, package: str) -> bool:
 
 
 def _can_run(block: Block) -> bool:
-    """Return whether the requirements of a code block are installed, on a multi-package page."""
+    """Return whether the requirements of a block are installed, on a page for several packages."""
     absent = [name for name in ELSEWHERE if _imports(block, name) and find_spec(name) is None]
     tools = [tool for tool in ("pkg-config", "cc") if f'["{tool}"' in block.text]
     return not absent and all(map(shutil.which, tools))
@@ -168,7 +168,7 @@ def _install_example(folder: Path) -> dict[str, str]:
 def check_python(
     page: Path, folder: Path, before: str = "", *, python: str = sys.executable, **variables: str
 ) -> None:
-    """Execute the blocks of a page in order, after other code, and compare their output."""
+    """Execute the blocks of a page in order, after the code in `before`, and compare outputs."""
     blocks = select_python(page)
     if page.name in IN_PARTS:
         blocks = [block for block in blocks if _can_run(block)]

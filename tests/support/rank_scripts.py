@@ -1,4 +1,4 @@
-"""A training run for processes of any engine, after a line ``DEVICE = "cpu"`` or ``"cuda"``."""
+"""A training script for processes of any engine; a line before it sets ``DEVICE``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Collects the kernel instances that tests need, by running the tests without kernels.
 
-A plan is prepared as usual, but its kernels do nothing. No comparison is made, so a
-test continues with its next computation.
+Plans are prepared as usual, but their kernels do nothing. Comparisons are disabled, so a test
+continues with its next computation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMPARISONS = [name for name in np.testing.__all__ if name.startswith("assert_")
 
 @contextlib.contextmanager
 def without_comparisons() -> Iterator[None]:
-    """Make NumPy's assertions accept any two arrays, in a separate Context without plans."""
+    """Make the assertions of NumPy accept all arrays, in a separate context without plans."""
     with contextlib.ExitStack() as stack:
         for name in COMPARISONS:
             stack.enter_context(patch.object(np.testing, name, lambda *args, **kwargs: None))
@@ -35,7 +35,7 @@ def without_comparisons() -> Iterator[None]:
 
 
 def rehearse(items: Sequence[pytest.Item], toolchain: Toolchain) -> None:
-    """Run as much of the tests as possible with the kernels of a toolchain."""
+    """Run each test as far as possible with the kernels of a toolchain."""
     before = replace_toolchain(toolchain)
     with without_comparisons():
         for item in items:
@@ -49,7 +49,7 @@ def rehearse(items: Sequence[pytest.Item], toolchain: Toolchain) -> None:
 
 
 def arguments_of(item: pytest.Function, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return the arguments of a test; it has no other fixtures."""
+    """Return the arguments of a test, which must not use other fixtures."""
     given = dict(item.callspec.params) if hasattr(item, "callspec") else {}
     if "monkeypatch" in inspect.signature(item.obj).parameters:
         given["monkeypatch"] = monkeypatch

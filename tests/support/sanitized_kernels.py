@@ -14,7 +14,7 @@ FLAGS = {
     "none": ("-O1",),
     "address": (
         *("-O0", "-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
-        # AddressSanitizer shows where an access beyond an object's end occurs.
+        # AddressSanitizer shows where code accesses memory beyond the end of an object.
         *("-fsanitize=address,undefined", "-fno-sanitize=object-size,vptr"),
     ),
     "thread": ("-O0", "-g1", "-fsanitize=thread"),
@@ -47,7 +47,7 @@ def run_python(
     arguments: Sequence[str | Path],
     environ: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with a sanitizer's library, and return its report."""
+    """Run Python with the library of a sanitizer, and return its report."""
     env = {**os.environ, **OPTIONS, **(environ or {})}
     library = preloaded(compiler, sanitizer)
     if library:

@@ -1,4 +1,4 @@
-"""Training runs with sharded states for processes of any engine, after ``DEVICE = "cpu"``."""
+"""Training scripts with sharded states for any engine; a line before them sets ``DEVICE``."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ for dtype in ("float32", "float64"):
 LARGE = (
     SIZES[: SIZES.index("sizes =")]
     + """
-# More tensors than slots of shared memory: tensors wait for slots, and results for their owner.
+# More tensors than slots of shared memory, so tensors wait for slots, and results for their owner.
 sizes = [(1_500_000,), (7,), (2_000_003,), (300, 301), (1_000_000,)]
 for options in ({}, {"dist.bucket_bytes": 1 << 20}):
     same(

@@ -1,4 +1,4 @@
-"""Complete distributions written into a folder, and processes that find only these."""
+"""Writes complete distributions into a folder, and runs processes that find only these."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ KERNEL_HOOK = HEAD + "@plugin.hookimpl\ndef opwright_kernels(registry):\n    "
 
 
 class Site:
-    """A folder of installed distributions, as pip leaves them."""
+    """A folder with distributions as pip installs them."""
 
     def __init__(self, folder: Path, libraries: Path) -> None:
         self.folder = folder
@@ -103,7 +103,7 @@ class Site:
 
     @staticmethod
     def _age(*folders: Path) -> None:
-        """Set the times back, because files that were just written are not added to the index."""
+        """Set the file times back, because the index excludes files that were just written."""
         for folder in folders:
             for file in folder.rglob("*"):
                 status = file.stat()
@@ -112,7 +112,7 @@ class Site:
     def run(
         self, *words: str, check: bool = True, **environ: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a fresh Python that finds this folder, opwright's core, NumPy and pluggy."""
+        """Run a new Python process that finds only this folder, the core, NumPy and pluggy."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("OPWRIGHT_", "PYTHON"))}
         env["PYTHONPATH"] = os.pathsep.join([str(self.folder), str(self.libraries)])
         env["OPWRIGHT_CACHE_DIR"] = str(self.cache)
@@ -140,7 +140,7 @@ class Site:
         return self.run("-m", "opwright", *words, check=check, **environ)
 
     def failures(self, **environ: str) -> list[list[str]]:
-        """Return [plugin, reason] of the plugins that a fresh process quarantines."""
+        """Return [plugin, reason] for each plugin that a new process quarantines."""
         code = """
         from opwright.context.context import current_context
         answer = [[f.package.plugin, f.reason] for f in current_context().failures]
@@ -150,7 +150,7 @@ class Site:
 
 
 def link_libraries(folder: Path) -> None:
-    """Install opwright's core and its requirements in a folder, the core laid out as in a wheel."""
+    """Link the core, laid out as in a wheel, and its requirements into a folder."""
     for package in (numpy, pluggy):
         source = Path(str(package.__file__)).parent
         (folder / source.name).symlink_to(source)
@@ -168,7 +168,7 @@ def link_libraries(folder: Path) -> None:
 
 
 def link_kit(folder: Path) -> None:
-    """Install the commands of opwright-kit in such a folder, without its plugin."""
+    """Link the commands of opwright-kit into such a folder, without its plugin."""
     source = Path(opwright_kit.__file__).parent
     (folder / source.name).symlink_to(source)
     info = folder / "opwright_kit-0.0.dist-info"
@@ -182,7 +182,7 @@ def link_kit(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with opwright's core and its requirements, without this environment's plugins."""
+    """A folder with the core and its requirements, without the plugins of this environment."""
     folder = tmp_path_factory.mktemp("libraries")
     link_libraries(folder)
     link_kit(folder)
@@ -197,7 +197,7 @@ def site(tmp_path: Path, libraries: Path) -> Site:
 
 @pytest.fixture
 def acme() -> Context:
-    """A Context of this process with the swish of acme, whose kernels are never run."""
+    """A context in this process with the operator acme.swish, whose kernels never run."""
     package = Package("acme", "opwright-acme", "1.0")
     context = Context()
     maker = OpMaker("acme.swish").add_comment("Swish, out = x * sigmoid(beta * x).")

@@ -1,4 +1,4 @@
-"""Code shared by suites that need a large package, in a separate environment."""
+"""Code shared by test suites that need a large package in a separate environment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 class _Absent(pytest.Module):
-    """A file of tests whose package is not installed."""
+    """A test file whose required package is not installed."""
 
     reason = ""
 

@@ -1,4 +1,4 @@
-"""A few operators for the tests of core, which must not need opwright-std."""
+"""A few operators for the tests of the core, which must not depend on opwright-std."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _sgd():
 
 
 def _double_square():
-    """A composite without a rule: out = 2 * x * x."""
+    """A composite without a gradient rule: out = 2 * x * x."""
     maker = OpMaker("double_square").add_comment("out = 2 x^2.").add_input("x", "any shape")
     maker.add_output("out", "as x").same_dtype_as("x")
 
@@ -213,7 +213,7 @@ def _repeat(type="repeat", limit=None):
 
 
 def context_with_loop(limit=None):
-    """The standard context with the loop operator `test.repeat`, as if from a plugin."""
+    """Return the standard context plus the loop operator `test.repeat`, as if from a plugin."""
     context = Context.discover()
     package = Package("test", "opwright-test", "1")
     context.ops.add("test.repeat", _repeat("test.repeat", limit), package)
@@ -221,7 +221,7 @@ def context_with_loop(limit=None):
 
 
 def definitions() -> list[OpDefinition]:
-    """Every operator of this module."""
+    """Return the definitions of all operators in this module."""
     return [
         _unary("relu", grad_op("relu_grad", needs=["out"])),
         _unary("square", _square_gradient),
@@ -248,7 +248,7 @@ def definitions() -> list[OpDefinition]:
 
 
 def context() -> Context:
-    """Return a Context with only these operators."""
+    """Return a context with only these operators."""
     made = Context()
     for definition in definitions():
         made.ops.add(definition.op_type, definition, PACKAGE)
@@ -256,6 +256,6 @@ def context() -> Context:
 
 
 def rename_scale(desc, from_version):
-    """Return a description whose attribute scale is named factor."""
+    """Return a description in which the attribute scale is renamed to factor."""
     attrs = dict(desc["attrs"])
     return {**desc, "attrs": {"factor": attrs.pop("scale"), **attrs}}

@@ -1,4 +1,4 @@
-"""Workloads without real peers: one works; others are missing, fail, crash or compute nonsense."""
+"""Workloads with fake peers: one works, and others are missing, fail, crash or are wrong."""
 
 from __future__ import annotations
 

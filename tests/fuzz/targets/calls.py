@@ -1,4 +1,4 @@
-"""Operators called on arrays, each drawn from its OpProto."""
+"""Operators called on arrays that are drawn from their OpProtos."""
 
 from __future__ import annotations
 

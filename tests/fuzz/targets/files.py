@@ -1,4 +1,4 @@
-"""Folders that `opwright.save` has written, with a file in them changed, then loaded."""
+"""Folders written by `opwright.save`, in which a file is changed before they are loaded."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from opwright.program.files.manifest import PARAMS, PROGRAM
 
 @cache
 def _folder() -> Path:
-    """Return a folder of this process; its parent chooses the path, and removes it."""
+    """Return the folder of this process; its parent chooses the path and removes the folder."""
     return Path(tempfile.mkdtemp(prefix="files-"))
 
 
 @cache
 def _saved() -> tuple[dict[str, bytes], ...]:
-    """Return the files of saved programs, by their names."""
+    """Return the files of saved programs, by name."""
     found = []
     for number, data in enumerate(forward_programs()):
         message = ProgramDesc.FromString(data)

@@ -1,4 +1,4 @@
-"""Gradient operators whose inputs do not fit each other: shapes, dtypes, indices out of range."""
+"""Gradient operators with inconsistent inputs: shapes, dtypes, indices out of range."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from . import appended
 
 @cache
 def _graded() -> list[str]:
-    """Return the operators with their own gradient operator."""
+    """Return the operators with a separate gradient operator."""
     return [op for op in sorted(samples()) if op in definitions() and f"{op}_grad" in definitions()]
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return a gradient operator with the results of its forward operator, partly changed."""
+    """Return a gradient operator on partly changed results of its forward operator."""
     listed = samples()[rng.choice(_graded())]
     number = rng.randrange(len(listed))
     sample = listed[number]
@@ -63,7 +63,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
 
 @cache
 def _outputs(op: str, number: int) -> dict[str, list[np.ndarray]]:
-    """Return the results of the forward operator for a sample, by slot; nothing if it refuses."""
+    """Return the results of the forward operator by slot, or none if it refuses the sample."""
     sample = samples()[op][number]
     block = ow.Program(seed=1).global_block()
     feeds = {}

@@ -21,7 +21,7 @@ _WORDS = ("", "*", "cpu", "cuda", "softmax", "no.such", "0.1.0", "--x", "a b", "
 
 @cache
 def _path() -> Path:
-    """Return a file of this process; its parent chooses the path, and removes it."""
+    """Return the file of this process; its parent chooses the path and removes the file."""
     return Path(tempfile.mkdtemp(prefix="locks-")) / "program.lock"
 
 
@@ -71,7 +71,7 @@ def _change(rng: random.Random, content: dict[str, Any]) -> None:
 
 
 def run(case: dict[str, Any]) -> None:
-    """Load the lock, compile a network with it and run that."""
+    """Load the lock, compile a network with it, and run the network."""
     _path().write_bytes(case["data"])
     lock = ow.Lock.load(_path())
     _network().compile(feed=["x"], fetch=["out"], lock=lock)(x=_X)

@@ -1,4 +1,4 @@
-"""Changed messages of a process to its rendezvous: of PMI, and of the store."""
+"""Changed messages of a process to the rendezvous server, by PMI and to the store."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _change(rng: random.Random, message: bytes) -> bytes:
 
 
 def run(case: dict[str, Any]) -> None:
-    """Send the messages as rank 0, read all answers, and see that the server still serves."""
+    """Send the messages as rank 0, read all answers, and check that the server still works."""
     server = _server(case["kind"])
     with server.open_pair(0) as connection, contextlib.suppress(ConnectionError):
         connection.sendall(case["sent"])

@@ -29,7 +29,7 @@ _LOCATIONS = ("w.bin", "../w.bin", "/etc/passwd", ".", "", "sub/w.bin", "link", 
 
 @cache
 def _folder() -> Path:
-    """Return a folder of this process; its parent chooses the path, and removes it."""
+    """Return the folder of this process; its parent chooses the path and removes the folder."""
     return Path(tempfile.mkdtemp(prefix="onnx-"))
 
 
@@ -142,7 +142,7 @@ def _messages(message: Any) -> list[Any]:
 
 
 def _change(rng: random.Random, model: ModelProto) -> None:
-    """Change one field of a message: its number or text, or how many elements it has."""
+    """Change one field of a message: its value, or its number of elements."""
     messages = _messages(model)
     message = rng.choice(messages)
     set_fields = [field for field, _ in message.ListFields()]
@@ -157,7 +157,7 @@ def _change(rng: random.Random, model: ModelProto) -> None:
 
 
 def _change_message(rng: random.Random, message: Any, field: Any, messages: list[Any]) -> None:
-    """Drop a message, or replace it by another message of its type."""
+    """Remove a message, or replace it with another message of its type."""
     others = [other for other in messages if other.DESCRIPTOR is field.message_type]
     if not field.is_repeated:
         if not others or rng.random() < 0.3:
@@ -192,7 +192,7 @@ def _change_list(rng: random.Random, items: Any, field: Any, messages: list[Any]
 
 
 def _draw(rng: random.Random, field: Any, messages: list[Any]) -> Any:
-    """Return a value for a field, either from elsewhere in the model or a rare value."""
+    """Return a value for a field: a value from elsewhere in the model, or a rare value."""
     kind = field.cpp_type
     if field.enum_type is not None:
         return rng.choice(field.enum_type.values).number

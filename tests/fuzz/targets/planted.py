@@ -1,4 +1,4 @@
-"""Cases with each of the outcomes that the fuzzer must detect; for its own tests."""
+"""Cases with each outcome that the fuzzer must detect, for the tests of the fuzzer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _kept: list[mmap.mmap] = []
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return the kind of case that the environment plants at an index, a harmless one elsewhere."""
+    """Return the kind of case that the environment plants at an index, or a harmless kind."""
     number = rng.getrandbits(64)
     kind = os.environ.get("PLANTED", "")
     return {"kind": kind if number % 10 == 0 else "", "number": number}

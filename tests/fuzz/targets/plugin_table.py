@@ -1,4 +1,4 @@
-"""The table of a hostile library: counts, strides, names, NULLs and dtypes that are wrong."""
+"""The table of a hostile library, with wrong counts, strides, names, pointers and dtypes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STRIDES = (0, 1, 8, 64, 71, 72, 96, 104, 128, 132, 65536, 65544, 2**40, -8)
 _FLAGS = (0, 1, 2, 4, 8, 16, 2**31 - 1, -1)
 _TEXTS = (*range(14), 99, -1)
 
-# Field of plugin_table.c to its possible values.
+# Maps each field in plugin_table.c to its possible values.
 _PLUGIN = {
     0: (0, 8, 103, 104, 105, 112, 65536, 65537, -1),
     1: (0, 1, 2, -1),
@@ -80,7 +80,7 @@ def _library() -> Path:
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return the errors: pairs of a field and its value."""
+    """Return the errors as pairs of a field and a wrong value."""
     chosen = [rng.choice(_FIELDS) for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 5)))]
     return {"spoilt": [[field, rng.choice(values)] for field, values in chosen]}
 
@@ -89,7 +89,7 @@ _n_opened = 0
 
 
 def run(case: dict[str, Any]) -> None:
-    """Open the library, and use the valid part of its table."""
+    """Open the library, and use the valid parts of its table."""
     global _n_opened  # noqa: PLW0603 - a file of its own for each: none is ever closed
     _n_opened += 1
     path = _library().with_name(f"hostile{_n_opened}.so")
@@ -102,12 +102,12 @@ def run(case: dict[str, Any]) -> None:
     native = NativeLibrary(opened, "the hostile library")
     for op in opened.ops:
         definition = native.load_definition(op[0], hidden=bool(op[-1]))
-        if definition.proto == SCALE.proto:  # its `infer` reads only this definition
+        if definition.proto == SCALE.proto:  # its `infer` supports only this definition
             _use(native, definition)
 
 
 def _use(native: NativeLibrary, definition: OpDefinition) -> None:
-    """Infer and prepare like lowering."""
+    """Infer shapes and prepare the kernel, as lowering does."""
     metas = ((Meta((3,), "float32"),),)
     attrs = definition.proto.fill_attrs({})
     outputs = definition.infer(metas, attrs, (1,))

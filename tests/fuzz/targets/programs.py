@@ -1,4 +1,4 @@
-"""Programs of unknown origin, with changed structure or bytes: read, written and run."""
+"""Untrusted programs, with changed structure or bytes, are read, written and run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LOOP_S = 2.0
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return the bytes of a program, and lengths for the dimensions that it leaves open."""
+    """Return the bytes of a program, and lengths for its unknown dimensions."""
     return draw_from(rng, forward_programs())
 
 
 def draw_from(rng: random.Random, programs: tuple[bytes, ...]) -> dict[str, Any]:
-    """Return one of the programs, changed."""
+    """Return one of the programs, with changes."""
     data = rng.choice(programs)
     if rng.random() < 0.1:
         data = change_bytes(rng, data)
@@ -38,7 +38,7 @@ def draw_from(rng: random.Random, programs: tuple[bytes, ...]) -> dict[str, Any]
 
 
 def run(case: dict[str, Any]) -> None:
-    """Read the program, write it as text, and run it twice, up to the first error."""
+    """Read the program, print it and run it twice, until the first error."""
     read_and_run(case, times=1)
 
 
@@ -73,7 +73,7 @@ def _is_loop(op: Any) -> bool:
 
 @contextlib.contextmanager
 def _interrupted() -> Iterator[None]:
-    """End functions that still run after `LOOP_S`, as Ctrl-C does."""
+    """Interrupt a block that still runs after `LOOP_S` seconds, as Ctrl-C would."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -89,7 +89,7 @@ def _interrupted() -> Iterator[None]:
 
 
 def _array_of(variable: Any, lengths: list[int]) -> np.ndarray | None:
-    """Return an array for a variable, None if it has none of a reasonable size."""
+    """Return an array for a variable, or None if its size would be unreasonable."""
     if variable.shape is None:
         return None
     shape = [lengths[i % 4] if dim == -1 else dim for i, dim in enumerate(variable.shape)]

@@ -38,7 +38,7 @@ _STRANGE = (math.nan, math.inf, -math.inf, 1e308, 10**30, 10**400, "9" * 5000)
 
 @cache
 def _folder() -> Path:
-    """Return a folder of this process; its parent chooses the path, and removes it."""
+    """Return the folder of this process; its parent chooses the path and removes the folder."""
     return Path(tempfile.mkdtemp(prefix="train-states-"))
 
 
@@ -72,7 +72,7 @@ def _states() -> tuple[tuple[str, dict[str, Any]], ...]:
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return a generation and the text of its state with some changed fields."""
+    """Return a generation, and the text of its state with some fields changed."""
     generation, state = rng.choice(_states())
     state = json.loads(json.dumps(state))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
@@ -81,7 +81,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
 
 
 def _change(rng: random.Random, value: Any) -> None:
-    """Change a field at any depth."""
+    """Change a field at any nesting depth."""
     if not value:
         return
     key = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
@@ -105,7 +105,7 @@ def _change(rng: random.Random, value: Any) -> None:
 
 
 def run(case: dict[str, Any]) -> None:
-    """Resume from the state; if it is accepted, training ends like the uninterrupted run."""
+    """Resume from the state; if it is accepted, training must end like an uninterrupted run."""
     _states()
     path = _folder() / "run"
     shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Programs with gradients and optimizers, changed when read, or differentiated after a change."""
+"""Programs with gradients and optimizers that are changed, or differentiated after changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import programs
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return a training program, or a forward one to be differentiated."""
+    """Return a training program, or a forward program to be differentiated."""
     differentiate = rng.random() < 0.3
     case = programs.draw_from(rng, forward_programs() if differentiate else training_programs())
     return {**case, "differentiate": differentiate}

@@ -1,4 +1,4 @@
-"""Programs with hostile names, written as text and as a page: no part of a name becomes markup."""
+"""Hostile names in programs never become markup, in the text and on the page of a program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PARTS = (
 
 
 class _Reader(HTMLParser):
-    """Notes the elements and attributes of a page."""
+    """Records the elements and attributes of a page."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -81,7 +81,7 @@ def _hostile(rng: random.Random) -> str:
 
 
 def run(case: dict[str, Any]) -> None:
-    """Rename variables, then write the program in every way there is."""
+    """Rename variables, then write the program as text and as a page."""
     message = ProgramDesc.FromString(case["program"])
     _rename(message, case["names"], case["every"])
     program = ow.Program.from_proto(message)
@@ -98,7 +98,7 @@ def run(case: dict[str, Any]) -> None:
 
 
 def _rename(message: Any, names: list[str], every: int) -> None:
-    """Rename variables, also in all references."""
+    """Rename variables and all references to them."""
     known = list(dict.fromkeys(var.name for block in message.blocks for var in block.vars))
     others = {name: f"{names[i % len(names)]}{i}" for i, name in enumerate(known) if not i % every}
     for block in message.blocks:

@@ -1,7 +1,7 @@
 """Makes single allocations fail, in libraries or in Python.
 
-`build_native` and `build_python` compile the library for each; a child process in which they fail
-creates a `Starving` from it.
+`build_native` and `build_python` compile the library for each case. A child process whose
+allocations must fail creates a `Starving` from it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WARNINGS = ("-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
 
 
 def build_native(folder: Path) -> Path:
-    """Compile the counter of allocations of libraries; it must be preloaded."""
+    """Compile the allocation counter for libraries, which must be preloaded."""
     path = folder / "native_allocations.so"
     command = ["g++", "-std=c++17", *_WARNINGS, HERE / "native_allocations.cc", "-o", path]
     subprocess.run(command, check=True)
@@ -33,7 +33,7 @@ def build_native(folder: Path) -> Path:
 
 
 def build_python(folder: Path) -> Path:
-    """Compile the counter of Python's allocations."""
+    """Compile the allocation counter for Python."""
     path = folder / "python_allocations.so"
     include = f"-I{sysconfig.get_path('include')}"
     command = ["gcc", *_WARNINGS, include, HERE / "python_allocations.c", "-o", path]
@@ -47,7 +47,7 @@ class Starving:
     Parameters
     ----------
     path : Path, optional
-        The library for Python's allocations; without it the preloaded one for allocations of
+        The library for Python allocations. By default, the preloaded library for the allocations of
         libraries.
     """
 
@@ -61,7 +61,7 @@ class Starving:
             self._library.starve_count()
 
     def count_from(self, least: dict[str, int]) -> None:
-        """Count the allocations of libraries whose paths contain one of the names, from a size."""
+        """Count allocations of `least[name]` bytes or more by libraries with `name` in the path."""
         function = self._library.starve_count_from
         function.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t]
         function.restype = None
@@ -74,7 +74,7 @@ class Starving:
                     function(int(begin, 16), int(end, 16), least[name])
 
     def arm(self, number: int) -> None:
-        """Make the allocation with this number fail, counted from now on."""
+        """Make the allocation with this number fail; counting starts now."""
         self._library.starve_arm(number)
 
     def disarm(self) -> int:
@@ -90,7 +90,7 @@ def write_stacks(path: Path) -> None:
 
 
 def run_forked(function: Callable[[], Any]) -> tuple[Any, str]:
-    """Return a function's result in a fork, as JSON and "", or status and stderr of a crash."""
+    """Call a function in a fork; return its result and "", or the status and stderr of a crash."""
     reader, writer = os.pipe()
     errors = os.memfd_create("stderr")
     pid = os.fork()
@@ -110,6 +110,6 @@ def run_forked(function: Callable[[], Any]) -> tuple[Any, str]:
 
 
 def libraries_of(stack: str) -> list[str]:
-    """Return the source files of a crash's stack, innermost first, except the C library's."""
+    """Return the libraries in the stack of a crash, innermost first, except runtime libraries."""
     names = [Path(path).name for path in _FRAME.findall(stack)]
     return [name for name in names if not _BENEATH.match(name)]

@@ -1,6 +1,6 @@
-// Makes one allocation fail, for LD_PRELOAD, by its number among those that code in some libraries
-// requests and that are not too small. Mapped memory counts,
-// too, because it contains the code that oneDNN compiles.
+// A library for LD_PRELOAD that makes one allocation fail, by its number among the allocations that
+// code in some libraries requests and that have a minimum size. Mapped memory counts too, because
+// it contains the code that oneDNN compiles.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -63,12 +63,12 @@ constexpr size_t kUsual = 16;
 
 extern "C" {
 
-// Counts allocations by code between two addresses, of at least a given number of bytes.
+// Counts allocations of at least `least` bytes by code between two addresses.
 void starve_count_from(uintptr_t begin, uintptr_t end, size_t least) {
   if (n_ranges < kMostRanges) ranges[n_ranges++] = {begin, end, least};
 }
 
-// Makes the k-th such allocation from now on fail, in any thread.
+// Makes the k-th such allocation fail, in any thread; counting starts now.
 void starve_arm(long k) {
   count.store(0);
   left.store(k);
