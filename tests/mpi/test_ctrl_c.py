@@ -81,7 +81,7 @@ def test_ctrl_c_stops_all_processes_after_the_same_step_and_training_can_be_resu
         output, errors = process.communicate(timeout=300)
     assert process.returncode == (130 if to == "the launcher" else 0), errors
     assert sorted(output.splitlines()) == ["[0] stopped: interrupted", "[1] stopped: interrupted"]
-    assert errors.count("opwright-mpi: ended by SIGINT") == (to == "the launcher")
+    assert errors.count("opwright-mpi: terminated by SIGINT") == (to == "the launcher")
     rest = train_to_the_end(command(2, script, stopped), stopped)
     wanted = train_to_the_end(command(2, script, whole), whole)
     for name, value in wanted.items():
@@ -107,7 +107,7 @@ def test_a_script_that_exits_normally_after_ctrl_c_counts_as_interrupted(
         output, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert sorted(output.splitlines()) == ["[0] saved", "[1] saved"]
-    assert errors == "opwright-mpi: ended by SIGINT\n"
+    assert errors == "opwright-mpi: terminated by SIGINT\n"
 
 
 def test_a_second_ctrl_c_terminates_all_processes(tmp_path: Path, command) -> None:
@@ -128,4 +128,4 @@ def test_a_second_ctrl_c_terminates_all_processes(tmp_path: Path, command) -> No
             process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "opwright-mpi: ended by SIGINT" in errors
+    assert "opwright-mpi: terminated by SIGINT" in errors

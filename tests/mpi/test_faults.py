@@ -80,7 +80,7 @@ ow.ops.dist.all_reduce(X)
     done = run(HEAD + script, 2)
     assert done.returncode != 0
     assert "a fault of the user" in done.stderr + done.stdout
-    assert "opwright-mpi: rank 1 ended with exit code 1: all are ended" in done.stderr
+    assert "opwright-mpi: rank 1 exited with code 1; all processes are terminated" in done.stderr
 
 
 def test_a_rank_that_exits_early_is_reported(run) -> None:
@@ -129,7 +129,10 @@ ow.ops.dist.all_reduce(X)
 """
     done = run(HEAD + script, 3)
     assert done.returncode == 137
-    assert "opwright-mpi: rank 1 was ended by SIGKILL: all are ended" in done.stderr
+    assert (
+        "opwright-mpi: rank 1 was terminated by SIGKILL; all processes are terminated"
+        in done.stderr
+    )
 
 
 def test_a_collective_after_mpi_finalize_raises(run) -> None:
@@ -264,5 +267,5 @@ print("ends")
 """
     done = run(HEAD + script, 2)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("dist.all_reduce: a collective must be outside of loops") == 2
+    assert done.stdout.count("dist.all_reduce: a collective must be outside loops") == 2
     assert done.stdout.count("] ends\n") == 2

@@ -88,10 +88,14 @@ def test_the_launcher_runs_modules_and_passes_arguments_to_scripts(tmp_path: Pat
 @pytest.mark.parametrize(
     ("end", "status", "message"),
     [
-        ("sys.exit(7)", 7, "rank 1 ended with exit code 7"),
-        ("os._exit(0)", 1, "rank 1 ended with exit code 0 before it had finalized MPI"),
-        ("os._exit(5)", 5, "rank 1 ended with exit code 5: all are ended"),
-        ("os.kill(os.getpid(), 40)", 168, "rank 1 was ended by signal 40: all are ended"),
+        ("sys.exit(7)", 7, "rank 1 exited with code 7"),
+        ("os._exit(0)", 1, "rank 1 exited with code 0 before it had finalized MPI"),
+        ("os._exit(5)", 5, "rank 1 exited with code 5; all processes are terminated"),
+        (
+            "os.kill(os.getpid(), 40)",
+            168,
+            "rank 1 was terminated by signal 40; all processes are terminated",
+        ),
     ],
 )
 def test_a_rank_that_exits_before_the_others_terminates_all(run, end, status, message) -> None:
@@ -105,7 +109,7 @@ def test_a_rank_that_never_connects_terminates_the_waiting_ranks(run) -> None:
     script = "import os\nif os.environ['OPWRIGHT_MPI_RANK'] == '1':\n    raise SystemExit\n"
     done = run(script + CONNECT, 2)
     assert done.returncode == 1
-    assert "rank 1 ended with exit code 0 and has not connected to the others" in done.stderr
+    assert "rank 1 exited with code 0 without connecting to the others" in done.stderr
 
 
 def test_child_processes_of_a_rank_are_terminated_with_it(run, tmp_path: Path) -> None:
@@ -139,7 +143,7 @@ def test_a_signal_to_the_launcher_terminates_all_ranks(
         process.send_signal(number)
         _, errors = process.communicate(timeout=300)
     assert process.returncode == status
-    assert f"opwright-mpi: ended by {signal.Signals(number).name}" in errors
+    assert f"opwright-mpi: terminated by {signal.Signals(number).name}" in errors
     assert not any(map(is_running, pids))
 
 
@@ -188,7 +192,7 @@ def test_scripts_without_collectives_run_independently(run) -> None:
         (["run"], "-n must give the number of processes, got none; write -n 4"),
         (["run", "-n"], r"-n must be a number of processes in \[1, 4096\], got ''"),
         (["run", "-n", "0", "x.py"], r"-n must be a number of processes in \[1, 4096\], got '0'"),
-        (["run", "-n", "four", "x.py"], r"in \[1, 4096\], got 'four'; give about as many"),
+        (["run", "-n", "four", "x.py"], r"in \[1, 4096\], got 'four'; use about the number of"),
         (["run", "-n", "-3", "x.py"], r"in \[1, 4096\], got '-3'"),
         (["run", "--rank", "4", "x.py"], "unknown option, got '--rank'; did you mean '--ranks'?"),
         (["run", "-n", "4"], "a script must follow, got none; write run -n 4 train.py"),
@@ -302,4 +306,4 @@ def test_processes_can_be_started_by_mpiexec(tmp_path: Path) -> None:
 def test_a_failure_terminates_all_processes_started_by_mpiexec(tmp_path: Path) -> None:
     done = run_by_mpiexec(tmp_path, "if r == 1:\n    raise ValueError\ntime.sleep(1000)\n")
     assert done.returncode != 0
-    assert "opwright-mpi: rank 1 failed: all are ended" in done.stderr
+    assert "opwright-mpi: rank 1 failed; all processes are terminated" in done.stderr

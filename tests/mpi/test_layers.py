@@ -131,7 +131,7 @@ except dist.DistError as error:
     print(error)
 """
     done = run(HEAD + GROUPS + script, 4)
-    rule = "got 'a_w_param', of which each process of group 'tensor' has a part; leave shard_opt"
+    rule = "got 'a_w_param', which is partitioned over group 'tensor'; omit shard_optimizer"
     assert done.stdout.count(rule) == 4, done.stdout + done.stderr
 
 

@@ -111,7 +111,7 @@ def test_a_connection_without_the_token_is_refused(server: PmiServer) -> None:
 
 def test_a_rank_is_assigned_only_once(server: PmiServer) -> None:
     join(server, 0)
-    with pytest.raises(dist.DistError, match="a process of this rank has joined already"):
+    with pytest.raises(dist.DistError, match="a process of this rank has already joined"):
         Client(server, 0)
 
 
@@ -161,7 +161,7 @@ def test_the_node_map_lists_machines_as_blocks_of_processes() -> None:
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
-    with pytest.raises(dist.DistError, match=r"address must be one of this machine, got '192.0.2"):
+    with pytest.raises(dist.DistError, match=r"address must belong to this machine, got '192.0.2"):
         PmiServer([0], "192.0.2.1")
 
 

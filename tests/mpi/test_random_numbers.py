@@ -129,7 +129,7 @@ for passes in (None, ["-dist_random"]):
 """
     done = run(HEAD + script, 2)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("must be drawn outside of loops and branches") == 2
+    assert done.stdout.count("must be drawn outside loops and branches") == 2
     assert done.stdout.count("passes=['-dist_random']") == 2
     assert done.stdout.count("runs") == 2
 

@@ -107,7 +107,7 @@ compiled("all_reduce")(x=X)
     done = run(HEAD + script, 2)
     assert done.returncode != 0
     assert "a fault of the user" in done.stderr + done.stdout
-    assert "opwright-nccl: rank 1 ended with exit code 1: all are ended" in done.stderr
+    assert "opwright-nccl: rank 1 exited with code 1; all processes are terminated" in done.stderr
 
 
 def test_a_rank_that_exits_early_is_reported(run) -> None:
@@ -160,7 +160,10 @@ compiled("all_gather")(x=X)
 """
     done = run(HEAD + script, 3)
     assert done.returncode == 137
-    assert "opwright-nccl: rank 1 was ended by SIGKILL: all are ended" in done.stderr
+    assert (
+        "opwright-nccl: rank 1 was terminated by SIGKILL; all processes are terminated"
+        in done.stderr
+    )
 
 
 def test_a_rank_that_continues_after_the_others_have_exited_is_reported(run) -> None:

@@ -54,7 +54,7 @@ def test_the_error_for_an_unknown_group_suggests_the_nearest(two: dist.Engine) -
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
 def test_an_invalid_deadline_is_refused(two: dist.Engine, seconds: float) -> None:
-    with pytest.raises(dist.DistError, match="a finite time of more than 0 seconds, got"):
+    with pytest.raises(dist.DistError, match="a finite number of seconds above 0, got"):
         dist.set_deadline(seconds)
 
 

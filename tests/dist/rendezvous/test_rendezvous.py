@@ -90,7 +90,9 @@ def test_a_client_with_the_token_is_answered(server: Echo) -> None:
 
 
 def test_a_wrong_token_is_refused(server: Echo) -> None:
-    with pytest.raises(dist.DistError, match="got: it refused the token; the launcher keeps it"):
+    with pytest.raises(
+        dist.DistError, match="got: the server refused the token; the launcher keeps it"
+    ):
         join(WHO, server.address, "0" * 32, 0)
     with connect(server, 0) as first:
         assert ask(first, b"a") == b"a\n"
@@ -100,7 +102,7 @@ def test_a_wrong_token_is_refused(server: Echo) -> None:
 def test_a_rank_can_join_only_once_and_must_belong_to_the_run(server: Echo, rank: int) -> None:
     with (
         connect(server, 0),
-        pytest.raises(dist.DistError, match="a process of this rank has joined already"),
+        pytest.raises(dist.DistError, match="a process of this rank has already joined"),
     ):
         join(WHO, server.address, server.token, rank)
 
@@ -235,7 +237,9 @@ def test_a_server_of_socket_pairs_needs_no_port() -> None:
     opened = Inherited()
     with opened.open_pair(0) as connection:
         assert ask(connection, b"a") == b"a\n"
-        with pytest.raises(dist.DistError, match="an address must be given to listen at, got None"):
+        with pytest.raises(
+            dist.DistError, match="the server must have an address to listen at, got None"
+        ):
             opened.environment(0)
         opened.close()
         assert connection.recv(1) == b""

@@ -177,7 +177,7 @@ def test_a_sharded_program_saved_by_another_process_is_refused(two: dist.Engine)
     step = ow.Network(stored.global_block()).compile(
         feed=["x", "y"], fetch=[loss.name], scope=scope
     )
-    with pytest.raises(dist.DistError, match=r"where it was built, on rank 0, got rank 1.*gather"):
+    with pytest.raises(dist.DistError, match=r"on the rank that built it, 0, got rank 1.*gather"):
         step(**feeds)
 
 
@@ -218,7 +218,7 @@ def test_partially_sharded_parameters_are_refused(two: dist.Engine) -> None:
 def test_gathering_an_unsharded_variable_is_refused(two: dist.Engine) -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         nn.layers.fc(nn.layers.data("x", [None, 6]), 3)
-        with pytest.raises(dist.DistError, match="must be divided, got 'fc_0_w_param'"):
+        with pytest.raises(dist.DistError, match="must be sharded, got 'fc_0_w_param'"):
             dist.gather_parameters(main.parameters()[:1])
 
 

@@ -1,11 +1,11 @@
-"""Many processes: collective operators, and data-parallel training with them.
+"""Collective operators, and data-parallel training in several processes.
 
 >>> import opwright_dist as dist
 >>> dist.rank(), dist.size()
 (0, 1)
 
-A program with collectives also runs in a single process. Started by the launcher of an engine, such
-as ``opwright-mpi run -n 4 train.py``, it runs in many processes.
+A program with collectives also runs in a single process. If the launcher of an engine starts it, as
+in ``opwright-mpi run -n 4 train.py``, it runs in several processes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMES = {
     "opwright_dist.training.state": ("broadcast_state", "share_startup"),
     "opwright_dist.training.whole": ("gather_state", "shard_values", "whole_program"),
 }
-_LAYERS = "layers"  # a module, which needs opwright-nn
+_LAYERS = "layers"  # a module that needs opwright-nn
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [

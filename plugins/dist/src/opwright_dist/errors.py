@@ -1,4 +1,4 @@
-"""Errors between processes."""
+"""The error class of communication between processes."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from opwright.errors import OpwrightError
 
 
 class DistError(OpwrightError, RuntimeError):
-    """Processes are inconsistent, missing, or cannot be connected."""
+    """Raised if processes are inconsistent or missing, or cannot be connected."""

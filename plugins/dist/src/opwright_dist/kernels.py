@@ -1,4 +1,4 @@
-"""Kernels without an engine: for groups of one, on every device, and `RouteRows`."""
+"""Kernels that do not need an engine: for groups of one, on every device, and `RouteRows`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Alone:
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Refuse a group of several processes, for which the engine has kernels."""
+        """Refuse a group of several processes, for which an engine has kernels."""
         _check_alone(ctx)
         return _copy
 
 
 class AloneShard:
-    """Copies x, flat, in a group of one; refuses larger groups."""
+    """Copies x to the flat out in a group of one; refuses larger groups."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
@@ -51,7 +51,7 @@ class Shard:
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Compute its begin."""
+        """Compute the position where the part begins."""
         rank = current_world().group(ctx.attrs["group"]).rank
         first = rank * ctx.outputs["out"][0].shape[0]
         return lambda x, out, **_: _shard(x, out, first)
@@ -61,9 +61,9 @@ def _check_alone(ctx: PrepareContext) -> None:
     group = current_world().group(ctx.attrs["group"])
     if group.size > 1:
         raise Refuse(
-            f"group {group.name!r} has {group.size} processes, and this kernel supports one; "
-            f"install an engine with kernels for {ctx.device}, opwright-mpi for cpu or "
-            "opwright-nccl for cuda"
+            f"this kernel supports groups of one process, got group {group.name!r} with "
+            f"{group.size}; install an engine with kernels for {ctx.device}: opwright-mpi "
+            "for cpu, opwright-nccl for cuda"
         )
 
 
@@ -86,7 +86,7 @@ class RouteRows:
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Return the function for fixed numbers of processes and ids."""
+        """Return a function for a fixed number of processes and ids."""
         n_processes = current_world().group(ctx.attrs["group"]).size
         size, padding_index = ctx.attrs["size"], ctx.attrs["padding_index"]
 
@@ -103,7 +103,7 @@ class RouteRows:
 
 
 def _key_rows(ids: Array, n_processes: int, size: int, padding_index: int) -> Array:
-    """Return sort keys by process and row, with ids without a row last."""
+    """Return keys that sort ids by process and row, with ids without a row last."""
     if ids.size and not 0 <= ids.min() <= ids.max() < size:
         wrong = ids.min() if ids.min() < 0 else ids.max()
         raise ValueError(f"dist.route_rows: ids must be in [0, {size}), got {wrong}")
@@ -114,9 +114,9 @@ def _key_rows(ids: Array, n_processes: int, size: int, padding_index: int) -> Ar
 
 
 def _find_unique(keys: Array, highest: int) -> tuple[Array, Array]:
-    """Return `np.unique` with the inverse, in half its time for thousands of keys.
+    """Compute `np.unique` with the inverse in half the time, for thousands of keys.
 
-    Each key carries its index in the low bits, so one sort moves both.
+    The low bits of each key contain its index, so one sort moves both.
     """
     bits = max(keys.size - 1, 1).bit_length()
     if highest.bit_length() + bits > _INT64_BITS:

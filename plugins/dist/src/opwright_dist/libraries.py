@@ -1,4 +1,4 @@
-"""Libraries that engines open: their own, and libraries in wheels of other distributions."""
+"""Finds the libraries that engines open, in their own package or in other wheels."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from opwright_dist.errors import DistError
 
 
 def find_own_library(package: ModuleType, name: str) -> Path:
-    """Return the path of a package's own library: an editable installation has two folders.
+    """Return the path of a library of the package; editable installations have two folders.
 
     Raises
     ------
     DistError
-        There is none.
+        If the library does not exist.
     """
     folders = [Path(folder) for folder in package.__path__]
     for folder in folders:
@@ -23,8 +23,8 @@ def find_own_library(package: ModuleType, name: str) -> Path:
             return folder / name
     who = package.__name__.replace("_", "-")
     raise DistError(
-        f"{who}: its library {name} must be in the package, got none in {folders}; install {who} "
-        "again"
+        f"{who}: the package must contain the library {name}, got none in {folders}; "
+        f"reinstall {who}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The names of the operators, without ``dist.``; this module does not import other modules."""
+"""The operator names, without ``dist.``; this module does not import other modules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAN_OPS: Final = ("all_reduce_start", "all_reduce_wait", "compare_plans", "part
 """Operators that passes replace them with."""
 
 SHARD_OPS: Final = ("shard", "reduce_shard", "unshard")
-"""Operators on tensors divided evenly among processes; the first one does not communicate."""
+"""Operators on evenly sharded tensors; the first operator does not communicate."""
 
 SHARD_PLAN_OPS: Final = (
     "reduce_shard_start",
@@ -40,11 +40,11 @@ ENGINE_KERNELS: Final[Mapping[str, tuple[str, ...] | str]] = {
     "compare_plans": ("int64",),
     "part": ("int64",),
 }
-"""Operators for which every engine has kernels, and their dtypes."""
+"""Operators for which every engine must have kernels, and their dtypes."""
 
 BLOCKS: Final = "blocks"
 TABLE: Final = "table"
-"""Ways to partition an array: equal blocks, or cyclic rows after a shared first row."""
+"""How an array is partitioned: equal blocks, or cyclic rows after a shared first row."""
 
 COLLECTIVE_TYPES: Final = tuple(f"dist.{name}" for name in COLLECTIVES)
 
@@ -59,7 +59,7 @@ COMPARED_TYPES: Final = (
 """Operators that all processes of a group must run in the same order."""
 
 BUCKET_BYTES: Final = "bucket_bytes"
-"""Option name, without ``dist.``, of the maximum bucket size in bytes."""
+"""The name, without ``dist.``, of the option with the maximum bucket size in bytes."""
 
 DEFAULT_BUCKET_BYTES: Final = 2 << 20
-"""One large reduction cannot overlap, and small ones are bound by latency: 1 to 4 MB are best."""
+"""A single large reduction cannot overlap, and small ones are latency-bound; 1 to 4 MB are best."""

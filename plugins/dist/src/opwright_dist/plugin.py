@@ -20,10 +20,10 @@ PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("random_numbers", "canonicalize", "dist_random", ()),
     ("shards", "layout", "dist_shards", ("dist.shard",)),
     ("buckets", "layout", "dist_buckets", ("dist.all_reduce", *SHARD_TYPES)),
-    # It runs after the buckets, which its comparison names.
+    # It runs after the bucket pass, since it compares the buckets.
     ("comparison", "layout", "dist_compare", COMPARED_TYPES),
 )
-"""Module below ``passes``, phase, name and required operators (any), in order of execution."""
+"""Module in ``passes``, phase, name and operators (one is required), in order of execution."""
 
 HIDDEN = {
     "plan_ops": PLAN_OPS,
@@ -31,14 +31,14 @@ HIDDEN = {
     "clip_shards": ("clip_by_norm", "clip_by_global_norm"),
     "shard_plan_ops": SHARD_PLAN_OPS,
 }
-"""Operators appended by other functions: module below ``operators``, and names."""
+"""Operators appended by other functions: module in ``operators``, and names."""
 
 SHARD_KERNELS = {"shard": "Shard", "reduce_shard": "AloneShard", "unshard": "AloneUnshard"}
 
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Register the collectives, and the operators created by passes."""
+    """Register the collectives and the operators created only by passes."""
     for name in COLLECTIVES:
         module = "rows" if name == "exchange_rows" else "collectives"
         registry.add(f"dist.{name}", f"opwright_dist.operators.{module}:{name.upper()}")
@@ -56,7 +56,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Register the kernels for groups of one, for every device."""
+    """Register the kernels for groups of one on every device."""
     for name in COLLECTIVES:
         registry.add(
             f"dist.{name}",
@@ -95,7 +95,7 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_options(registry: plugin.OptionRegistrar) -> None:
-    """Declare the size of buckets."""
+    """Declare the option for the bucket size."""
     registry.add(
         BUCKET_BYTES,
         default=DEFAULT_BUCKET_BYTES,

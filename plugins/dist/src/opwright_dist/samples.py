@@ -1,4 +1,4 @@
-"""Samplers of valid inputs of collectives, for `opwright check`."""
+"""Samplers of valid inputs for collectives, used by `opwright check`."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 _IDLE: Final = {
-    "reduce": "with one process each reduction is its tensor",
-    "unequal_rows": "a single process has equal numbers of rows",
-    "losses": "it affects gradients, and one process has one loss",
+    "reduce": "with one process, every reduction returns its input",
+    "unequal_rows": "row counts of a single process cannot differ",
+    "losses": "it affects only gradients, and a single process has one loss",
     "digest": "it is compared with those of other processes, without effect on numbers",
     "entries": "they are compared with those of other processes, without effect on numbers",
     "seeds": "they are compared with those of other processes, without effect on numbers",
 }
-"""Arguments without effect in the kit's group of one."""
+"""Arguments that do not have an effect in the kit's group of one."""
 
 
 def collective(draw: Draw) -> Drawn:
-    """Proposed inputs, in the default group."""
+    """Draw the proposed inputs, in the default group."""
     inputs = draw.propose()
     return None if inputs is None else (inputs, _in_world(draw))
 
 
 def batch_norm(draw: Draw) -> Drawn:
-    """Variances and epsilon are not negative, and a single element has no unbiased variance."""
+    """Draw non-negative variances and epsilon, and no unbiased variance of a single element."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -41,13 +41,13 @@ def batch_norm(draw: Draw) -> Drawn:
 
 
 def part(draw: Draw) -> Drawn:
-    """The first dimension of any tensor is the number of rows."""
+    """Draw any tensor; its first dimension is the number of rows."""
     rows = draw.floats((draw.length, draw.other_length()), dtype="float32")
     return {"rows": rows}, {**_in_world(draw), "seeds": [draw.choice([0, 1, 7]), 9]}
 
 
 def compare_plans(draw: Draw) -> Drawn:
-    """No inputs, since the compared entries are attributes."""
+    """Draw no inputs, since the compared entries are attributes."""
     entries = ["dist.barrier() of float32 [3]"] * draw.choice([1, 2])
     return {}, {**_in_world(draw), "entries": entries, "digest": draw.choice([0, 1, 2**62])}
 
@@ -58,16 +58,16 @@ def _in_world(draw: Draw) -> dict[str, Any]:
 
 
 def shard(draw: Draw) -> Drawn:
-    """The part of the only process."""
+    """Draw the part of the only process."""
     inputs = draw.propose()
     if inputs is None:
         return None
-    draw.without_effect["rank"] = "it refuses to run elsewhere, without effect on numbers"
+    draw.without_effect["rank"] = "it only makes other ranks refuse to run"
     return inputs, {**_in_world(draw), "rank": draw.choice([-1, 0])}
 
 
 def divided(draw: Draw) -> Drawn:
-    """One axis per part; each part is the complete array."""
+    """Draw one axis per part; each part is the complete array."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -79,7 +79,7 @@ def divided(draw: Draw) -> Drawn:
 
 
 def own_part(draw: Draw) -> Drawn:
-    """A tensor with an axis: rows of a table, or blocks along the axis."""
+    """Draw a tensor with an axis: rows of a table, or blocks along the axis."""
     rows = draw.floats((draw.length, draw.other_length()), dtype=draw.dtype)
     layout = draw.choice(["blocks", "table"])
     axis = 0 if layout == "table" else draw.choice([0, -1])
@@ -87,7 +87,7 @@ def own_part(draw: Draw) -> Drawn:
 
 
 def route_rows(draw: Draw) -> Drawn:
-    """Ids of a table."""
+    """Draw ids of a table."""
     size = draw.choice([5, 9])
     ids = draw.integers((draw.length, draw.other_length()), 0, size, draw.dtype)
     draw.refused["ids"] = [-1, size]
@@ -97,7 +97,7 @@ def route_rows(draw: Draw) -> Drawn:
 
 
 def exchange_rows(draw: Draw) -> Drawn:
-    """Rows that a single process sends to itself, all of them."""
+    """Draw rows, all of which the single process sends to itself."""
     rows = draw.floats((draw.length, draw.other_length()), dtype=draw.dtype)
     counts = draw.integers((1,), draw.length, draw.length + 1)
     inputs = {"x": rows, "send_counts": counts, "receive_counts": counts}
@@ -120,4 +120,4 @@ SAMPLES = {
     "dist.part": part,
     "dist.shard": shard,
 }
-"""Operator type to its sampler."""
+"""The samplers by operator type."""

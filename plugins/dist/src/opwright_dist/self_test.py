@@ -15,7 +15,7 @@ _NUMBERS = 1000
 
 
 def run_self_test(device: str = "cpu") -> str:
-    """Reduce and gather some numbers with all other processes, which call it as well.
+    """Reduce and gather some numbers over all processes, each of which must call this.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def run_self_test(device: str = "cpu") -> str:
     Returns
     -------
     str
-        The results, for users.
+        A description of the results for users.
 
     Raises
     ------
@@ -41,9 +41,9 @@ def run_self_test(device: str = "cpu") -> str:
         if not np.array_equal(result, right):
             wrong = int(np.count_nonzero(result != right))
             raise DistError(
-                f"self-test: dist.{name} over {world.size} processes must equal NumPy's result, "
-                f"got {wrong} wrong numbers of {right.size} on rank {world.rank}; the library "
-                f"{current_world().engine.describe()} is broken"
+                f"self-test: dist.{name} over {world.size} processes must equal NumPy's "
+                f"result, got {wrong} wrong elements of {right.size} on rank {world.rank}; "
+                f"the library {current_world().engine.describe()} is broken"
             )
     return f"{world.size} processes: {' and '.join(wanted)} are right"
 

@@ -159,7 +159,8 @@ class MpiEngine(Engine):
     def _abort(self, reason: str) -> None:
         if reason or not self._has_launcher:  # our launcher reports it and terminates the rest
             why = reason or "failed"
-            print(f"opwright-mpi: rank {self.rank} {why}: all are ended", file=sys.stderr)  # noqa: T201
+            line = f"opwright-mpi: rank {self.rank} {why}; all processes are terminated"
+            print(line, file=sys.stderr)  # noqa: T201
         sys.stdout.flush()
         sys.stderr.flush()
         if self._has_launcher:

@@ -1,4 +1,4 @@
-"""Training on a cluster of Ray: workers connected by an engine of opwright-dist.
+"""Training on a Ray cluster, with workers that an opwright-dist engine connects.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The backend for Ray Train, which connects workers by an engine."""
+"""The backend for Ray Train, which connects workers with an engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EngineConfig(BackendConfig):  # type: ignore[misc]
     ----------
     engine : str
     deadline_s : float or None
-        Time that a collective waits for another worker.
+        The maximum seconds that a collective waits for another worker.
     """
 
     engine: str = "mpi"
@@ -63,7 +63,7 @@ class EngineBackend(Backend):  # type: ignore[misc]
         ray.get(started)
 
     def on_shutdown(self, worker_group: Any, backend_config: EngineConfig) -> None:
-        """Close the rendezvous: Ray ends the workers."""
+        """Close the rendezvous, since Ray terminates the workers."""
         self._close()
 
     def _close(self) -> None:
@@ -73,13 +73,13 @@ class EngineBackend(Backend):  # type: ignore[misc]
 
 
 def number_nodes(identities: list[str]) -> list[int]:
-    """Return the machine index of each worker, in order of occurrence."""
+    """Return the machine index of each worker; machines are numbered in order of occurrence."""
     numbers: dict[str, int] = {}
     return [numbers.setdefault(identity, len(numbers)) for identity in identities]
 
 
 def connect(variables: Mapping[str, str], n_threads: int) -> None:
-    """Connect this worker to the other workers; runs on each of them."""
+    """Connect this worker to the other workers; called on every worker."""
     os.environ.update(variables)
     os.environ.setdefault("OPWRIGHT_NUM_THREADS", str(n_threads))
     rank()

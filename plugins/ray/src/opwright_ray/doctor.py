@@ -16,10 +16,10 @@ _ENGINE = "mpi"
 
 
 def examine() -> Examination:
-    """Find Ray, and connect two workers of a cluster on this machine."""
+    """Check the Ray installation, and connect two workers of a cluster on this machine."""
     release = find_release()
     if release is None:
-        return Examination({"library": f"Ray is not installed; to get it: {INSTALL}"})
+        return Examination({"library": f"Ray is not installed; to install it: {INSTALL}"})
     facts = {"library": f"Ray {release}"}
     try:
         ray = load_ray("doctor")
@@ -50,7 +50,7 @@ def _run_self_test(ray: Any, folder: str) -> str:
 
 
 def _meet() -> str:
-    """Run on each worker; rank 0's result is the value of the training run."""
+    """Run the self-test on a worker; the result of rank 0 becomes the value of the training run."""
     from opwright_dist.self_test import run_self_test
 
     return run_self_test()

@@ -1,4 +1,4 @@
-"""Functions for training workers: report and resume checkpoints."""
+"""Functions with which workers report metrics and resume from checkpoints."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ def report(
 ) -> None:
     """Report metrics to Ray, with a checkpoint if a program is given.
 
-    Every worker calls it; rank 0 writes the checkpoint, and its metrics are kept. Ray accepts it
-    once all have called, and copies it to its storage: if a worker ends in between, the previous
-    checkpoint remains.
+    Every worker must call it. Rank 0 writes the checkpoint, and Ray keeps the metrics of rank 0.
+    Ray accepts a checkpoint once all workers have called this function, and copies it to its
+    storage. If a worker exits before that, the previous checkpoint remains.
 
     Parameters
     ----------
     metrics : mapping of str to number
-        Metrics of the last checkpoint become `Result.metrics`; others are only in Ray's logs.
+        The metrics of the last checkpoint become `Result.metrics`; other metrics appear only in
+        Ray's logs.
     program : Program, optional
-        The training step, whose persistable variables are saved, as by `nn.checkpoint.save`.
+        The training step; its persistable variables are saved as by `nn.checkpoint.save`.
     scope : Scope, optional
-        Contains them; the default scope by default.
+        The scope of the variables; by default the default scope.
     state : mapping, optional
         Additional JSON data: ``{"epoch": epoch}``.
 
@@ -46,7 +47,7 @@ def report(
         train.report(dict(metrics))
         return
     with tempfile.TemporaryDirectory(prefix="opwright-ray-") as folder:
-        # Called by all: the first worker writes, other workers wait.
+        # All workers call it: the first worker writes, and the other workers wait.
         nn.checkpoint.save(folder, program, scope, state=state, keep=1)
         is_first = dist.rank() == 0
         checkpoint = train.Checkpoint.from_directory(folder) if is_first else None
@@ -54,17 +55,17 @@ def report(
 
 
 def resume(program: ow.Program, scope: ow.Scope | None = None) -> dict[str, Any] | None:
-    """Restore the variables of the last checkpoint, and return its `state`; None without one.
+    """Restore the variables of the last checkpoint and return its `state`, or None without one.
 
-    Every worker calls it, after the startup program: each reads the same files, for any number of
-    workers that wrote them.
+    Every worker must call it after the startup program. All workers read the same files, which any
+    number of workers can have written.
 
     Parameters
     ----------
     program : Program
-        Built as the saved one. Its seed is restored.
+        A program built like the saved program. Its seed is restored.
     scope : Scope, optional
-        Receives the variables; the default scope by default.
+        The scope that receives the variables; by default the default scope.
 
     Returns
     -------

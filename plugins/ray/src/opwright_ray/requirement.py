@@ -1,4 +1,4 @@
-"""Imports Ray on demand, since it takes a second."""
+"""Imports Ray on demand, since the import takes a second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INSTALL: Final = 'pip install "ray[train]>=2.60,<2.61"'
 
 
 def load_ray(who: str) -> Any:
-    """Return the module ``ray`` with ``ray.train``.
+    """Import ``ray`` and ``ray.train``, and return ``ray``.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def load_ray(who: str) -> Any:
     Raises
     ------
     MissingRequirementError
-        If Ray is not installed, or is another release.
+        If Ray is not installed or has another release.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     release = find_release()
@@ -32,14 +32,14 @@ def load_ray(who: str) -> Any:
         raise MissingRequirementError(f"{who}: Ray must be installed, got none; {INSTALL}")
     if not release.startswith(f"{RELEASE}."):
         raise MissingRequirementError(
-            f"{who}: Ray must be of release {RELEASE}, whose interface for backends it uses, got "
+            f"{who}: Ray must have release {RELEASE}, whose backend interface is used, got "
             f"{release}; {INSTALL}"
         )
     try:
         import_module("ray.train")
     except ImportError as error:
         raise MissingRequirementError(
-            f"{who}: Ray must be installed with its part for training, got {error}; {INSTALL}"
+            f"{who}: Ray must be installed with the extra ray[train], got {error}; {INSTALL}"
         ) from error
     return import_module("ray")
 

@@ -1,4 +1,4 @@
-"""OpwrightTrainer: a training function in the workers of a Ray cluster."""
+"""`OpwrightTrainer`, which runs a training function in the workers of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -15,48 +15,50 @@ Workers = int | tuple[int, int]
 
 
 class OpwrightTrainer:
-    """Run a training function in workers of a Ray cluster, connected by an engine.
+    """Runs a training function in the workers of a Ray cluster, which an engine connects.
 
-    If a worker ends or fails, Ray restarts all of them, and `opwright_ray.resume` reads the last
+    If a worker exits or fails, Ray restarts all workers, and `opwright_ray.resume` reads the last
     checkpoint of `opwright_ray.report`.
 
     Parameters
     ----------
     train_fn : callable
-        ``train_fn()``, or ``train_fn(config)`` if `config` is given. Runs on every worker; a script
-        for one process, with the gradients averaged by `opwright_dist.data_parallel`.
+        Called on every worker as ``train_fn()``, or as ``train_fn(config)`` if `config` is given.
+        It is like a script for one process, with gradients averaged by
+        `opwright_dist.data_parallel`.
     num_workers : int or (int, int), at least 1
-        Number of workers; or minimum and maximum, between which Ray chooses by the resources of the
-        cluster, at each restart.
+        The number of workers, or the minimum and maximum between which Ray chooses at each start,
+        depending on the resources of the cluster.
     engine : str
-        The engine that connects them: ``"mpi"``, of opwright-mpi, ``"nccl"``, of opwright-nccl, or
-        another of opwright-dist's engines.
+        The engine that connects the workers: ``"mpi"`` (opwright-mpi), ``"nccl"`` (opwright-nccl),
+        or another engine for opwright-dist.
     max_failures : int, at least -1
-        Maximum number of restarts; -1 for unlimited.
+        The maximum number of restarts; -1 for unlimited.
     config : mapping, optional
         The argument of `train_fn`.
     resources_per_worker : mapping of str to number, optional
-        The resources of each worker, one CPU by default: ``{"CPU": 4, "GPU": 1}``. Kernels use as
-        many threads as it has CPUs.
+        The resources of each worker, such as ``{"CPU": 4, "GPU": 1}``; by default one CPU. Kernels
+        use as many threads as the worker has CPUs.
     placement : str
         Ray's strategy: ``"PACK"`` fills one machine after the other, ``"SPREAD"`` uses many.
     datasets : mapping of str to ray.data.Dataset, optional
-        Divided among the workers; ``ray.train.get_dataset_shard(name)`` returns a worker's part.
+        Data sets to split among the workers; ``ray.train.get_dataset_shard(name)`` returns the part
+        of a worker.
     storage_path : str or PathLike, optional
-        Ray's storage of checkpoints: a folder shared by all machines, or an address such as a
-        bucket's. Without it ``~/ray_results``.
+        Ray's storage for checkpoints: a folder shared by all machines, or an address, for example
+        of a bucket. By default ``~/ray_results``.
     name : str, optional
-        Name of the run, a folder in `storage_path`. A run of the same name continues from the last
-        checkpoint, even with another number of workers.
+        The name of the run and of its folder in `storage_path`. A run with the same name continues
+        from the last checkpoint, even with a different number of workers.
     keep : int, at least 1, optional
-        Number of checkpoints to keep; by default all.
+        The number of checkpoints to keep; by default all.
     deadline_s : float, optional
-        Time that a collective waits for another worker; 60 s by default.
+        The maximum seconds that a collective waits for another worker; by default 60.
 
     Raises
     ------
     MissingRequirementError
-        If Ray is not installed, or is not release 2.60.
+        If Ray is not installed or does not have release 2.60.
     DistError
         If no installed package provides the engine.
     AttributeTypeError, AttributeValueError
@@ -85,8 +87,8 @@ class OpwrightTrainer:
     ) -> None:
         if not callable(train_fn):
             raise AttributeTypeError(
-                f"{_WHO}: train_fn must be a function, got {type(train_fn).__name__}; give the "
-                "function itself, not its result"
+                f"{_WHO}: train_fn must be a function, got {type(train_fn).__name__}; pass "
+                "the function itself, not its result"
             )
         _check_workers(num_workers)
         _check_int("max_failures", max_failures, -1)
@@ -114,12 +116,12 @@ class OpwrightTrainer:
         )
 
     def fit(self) -> Any:
-        """Train; return Ray's `Result`: ``checkpoint``, its ``metrics``, rank 0's ``return_value``.
+        """Train and return Ray's `Result`, whose ``return_value`` is the return value of rank 0.
 
         Raises
         ------
         ray.train.TrainingFailedError
-            If workers failed more often than `max_failures`; it names the errors by rank.
+            If workers failed more than `max_failures` times; the message lists the errors by rank.
         """
         return self._trainer.fit()
 
@@ -144,14 +146,14 @@ def _check_workers(num_workers: Any) -> None:
     pair = num_workers if isinstance(num_workers, tuple) else (num_workers, num_workers)
     if len(pair) != 2:
         raise AttributeValueError(
-            f"{_WHO}: num_workers must be a number or the least and the most, got {num_workers!r}"
+            f"{_WHO}: num_workers must be a number, or a minimum and a maximum, got {num_workers!r}"
         )
     for number in pair:
         _check_int("num_workers", number, 1)
     if pair[0] > pair[1]:
         raise AttributeValueError(
-            f"{_WHO}: the least number of workers must not be above the most, got "
-            f"num_workers={num_workers!r}; give {pair[::-1]!r}"
+            f"{_WHO}: the minimum number of workers must not be above the maximum, got "
+            f"num_workers={num_workers!r}; pass {pair[::-1]!r}"
         )
 
 
@@ -165,5 +167,5 @@ def _check_int(name: str, value: Any, at_least: int) -> None:
 def _check_deadline(seconds: float | None) -> None:
     if seconds is not None and not 0 < seconds < float("inf"):
         raise AttributeValueError(
-            f"{_WHO}: deadline_s must be a finite time of more than 0 seconds, got {seconds!r}"
+            f"{_WHO}: deadline_s must be a finite number of seconds above 0, got {seconds!r}"
         )

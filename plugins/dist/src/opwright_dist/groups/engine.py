@@ -13,22 +13,22 @@ ENGINES: Final = "opwright_dist.engines"
 
 
 class Rendezvous(ABC):
-    """The rendezvous of the processes of one run, kept open by their launcher."""
+    """The rendezvous of the processes of one run, which their launcher keeps open."""
 
     @abstractmethod
     def environment(self, rank: int) -> dict[str, str]:
-        """Return the environment variables that let process `rank` connect."""
+        """Return the environment variables with which process `rank` connects."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close it after the processes have ended."""
+        """Close the rendezvous after the processes have exited."""
 
 
 class Engine(ABC):
     """Connects the processes started by a launcher; one instance per process.
 
-    Constructing it connects to the other processes, so all of them construct it. Its kernels for
-    the operators of opwright-dist are registered by its plugin, as any kernels are.
+    The constructor connects to the other processes, so every process must construct the engine. Its
+    plugin registers its kernels for the operators of opwright-dist in the usual way.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Engine(ABC):
     @classmethod
     @abstractmethod
     def was_launched(cls) -> bool:
-        """Return whether a launcher of this engine started the process, from the environment."""
+        """Return whether, by its environment, a launcher of this engine started the process."""
 
     @classmethod
     def open_rendezvous(cls, nodes: Sequence[int], address: str) -> Rendezvous:
@@ -46,7 +46,7 @@ class Engine(ABC):
         Parameters
         ----------
         nodes : sequence of int
-            The index of each process's machine.
+            The machine index of each process.
         address : str
             The address at which other processes reach this machine.
 
@@ -56,23 +56,23 @@ class Engine(ABC):
             If the engine supports only its own launchers, or cannot listen at the address.
         """
         raise DistError(
-            f"{cls.name}: the engine must support other launchers, got one that does not; start "
-            "the processes with its own launcher"
+            f"{cls.name}: an external launcher needs an engine that supports it, got one "
+            "that does not; start the processes with the launcher of the engine"
         )
 
     @property
     @abstractmethod
     def rank(self) -> int:
-        """Rank of this process, from 0."""
+        """The rank of this process, from 0."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of processes."""
+        """The number of processes."""
 
     @abstractmethod
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """Connect the processes of a new group; every process calls it, with the same arguments."""
+        """Connect the processes of a new group; every process calls it with the same arguments."""
 
     @abstractmethod
     def gather(self, data: bytes, group: str) -> list[bytes]:
@@ -86,42 +86,42 @@ class Engine(ABC):
 
     @abstractmethod
     def set_deadline(self, seconds: float) -> None:
-        """Set the time that a collective may wait for another process."""
+        """Set the maximum time that a collective waits for another process."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the library and its version, for people."""
+        """Return the name and version of the library for messages."""
 
 
 class SingleProcess(Engine):
-    """The engine of a process without a launcher: a group of one."""
+    """The engine of a process without a launcher, whose only group has one member."""
 
     name = "single"
 
     @classmethod
     def was_launched(cls) -> bool:
-        """Any process can be a group of one."""
+        """Return True, since any process can be a group of one."""
         return True
 
     @property
     def rank(self) -> int:
-        """Rank of this process: 0."""
+        """The rank of this process, 0."""
         return 0
 
     @property
     def size(self) -> int:
-        """Number of processes: 1."""
+        """The number of processes, 1."""
         return 1
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """Do nothing, since there is no other process."""
+        """Do nothing, since this process is the only one."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
         """Return the data of this process."""
         return [data]
 
     def set_deadline(self, seconds: float) -> None:
-        """Do nothing, since no collective waits."""
+        """Do nothing, since collectives of one process do not wait."""
 
     def describe(self) -> str:
         """Describe the single process."""

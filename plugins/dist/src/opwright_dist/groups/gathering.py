@@ -1,4 +1,4 @@
-"""Converts bytes, numbers and arrays to the bytes that an engine gathers, and back."""
+"""Serializes bytes, numbers and arrays for the gather of an engine, and parses them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NUMBERS: Final = (bool, int, float)
 
 
 def pack(value: Any) -> bytes:
-    """Serialize a value: a line of JSON with its kind, then its bytes.
+    """Serialize a value as a line of JSON that describes it, followed by its bytes.
 
     Raises
     ------
     AttributeTypeError
-        If it is neither bytes nor a number nor an array.
+        If the value is not bytes, a number or an array.
     DtypeError
-        If it is an array without a dtype of opwright, such as objects.
+        If opwright does not support the dtype of the array, such as objects.
     """
     if isinstance(value, bytes | bytearray | memoryview):
         return b'{"kind": "bytes"}\n' + value
@@ -43,8 +43,8 @@ def _find_array(value: Any) -> Any:
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     raise AttributeTypeError(
-        f"gather: data must be bytes, a number or an array, got {type(value).__name__}; encode "
-        f"text, and convert lists to arrays"
+        f"gather: data must be bytes, a number or an array, got {type(value).__name__}; "
+        "encode strings, and convert lists to arrays"
     )
 
 
@@ -54,7 +54,7 @@ def unpack(parts: Sequence[bytes]) -> list[Any]:
     Raises
     ------
     DistError
-        If their kinds or dtypes differ.
+        If the kinds or dtypes of the values differ.
     """
     splits = [part.partition(b"\n") for part in parts]
     heads = [json.loads(head) for head, _, _ in splits]
@@ -62,9 +62,8 @@ def unpack(parts: Sequence[bytes]) -> list[Any]:
     for rank, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise DistError(
-                f"gather: all processes must pass data of the same kind and dtype, got {kinds[0]} "
-                f"on "
-                f"rank 0 and {kind} on rank {rank}; convert it before"
+                "gather: all processes must pass data of the same kind and dtype, got "
+                f"{kinds[0]} on rank 0 and {kind} on rank {rank}; convert the data first"
             )
     return [_read(head, data) for head, (_, _, data) in zip(heads, splits, strict=True)]
 

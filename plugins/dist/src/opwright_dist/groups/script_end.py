@@ -1,4 +1,4 @@
-"""Detects the end of a script so that an engine can release or notify the other processes."""
+"""Detects the end of a script, so an engine can release or notify the other processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opwright.plugin import suggest_arguments
 
 
 class ScriptEnd:
-    """Calls a function when the script of this process ends, and records an exception.
+    """Calls a function when the script of this process ends, and records whether it raised.
 
     Parameters
     ----------
     function : callable
-        Called when the interpreter ends; not in a forked child.
+        Called when the interpreter exits, but not in a forked child.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class ScriptEnd:
 
     @property
     def is_of_parent(self) -> bool:
-        """Whether this process is a fork of the script's process."""
+        """Return whether the current process is a fork of the process that runs the script."""
         return os.getpid() != self._pid
 
     def _note_failure(

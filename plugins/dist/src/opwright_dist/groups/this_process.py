@@ -1,4 +1,4 @@
-"""Queries of a process about itself and its groups."""
+"""Functions about this process and its groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Number = TypeVar("Number", bool, int, float)
 
 @suggest_arguments
 def rank(group: str = "world") -> int:
-    """Return the rank of this process in a group, -1 if it is not a member."""
+    """Return the rank of this process in a group, or -1 if it is not a member."""
     return current_world().group(group).rank
 
 
@@ -29,7 +29,7 @@ def size(group: str = "world") -> int:
 
 @suggest_arguments
 def new_group(name: str, ranks: Sequence[int]) -> Group:
-    """Create a group of some processes; all processes call it with the same arguments.
+    """Create a group of some processes; every process must call this with the same arguments.
 
     Parameters
     ----------
@@ -48,19 +48,21 @@ def new_group(name: str, ranks: Sequence[int]) -> Group:
 
 @suggest_arguments
 def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
-    """Partition all processes into groups of one name; all call it with the same arguments.
+    """Partition all processes into groups that share a name; every process must call this.
 
-    In each process the name refers to its own group, so all build the same program::
+    In each process the name refers to the group of the process, so all processes build the same
+    program::
 
-        dist.new_groups("tensor", [[0, 1], [2, 3]])  # these share layers
-        dist.new_groups("data", [[0, 2], [1, 3]])  # and these average their gradients
+        dist.new_groups("tensor", [[0, 1], [2, 3]])  # each group partitions layers
+        dist.new_groups("data", [[0, 2], [1, 3]])  # each group averages gradients
 
     Parameters
     ----------
     name : str
         A new name, for the attribute ``group`` of collectives.
     parts : sequence of sequence of int
-        The members of each group by their ranks in the world. Each process is in one of them.
+        The members of each group by their ranks in the world, the same on all processes. Each
+        process is in exactly one group.
 
     Returns
     -------
@@ -85,35 +87,35 @@ def gather(data: Any, group: str = ...) -> list[npt.NDArray[Any]]: ...
 
 @suggest_arguments
 def gather(data: Any, group: str = "world") -> list[Any]:
-    """Return the data of each process of a group, in rank order; all of them call it.
+    """Return the data of each process of a group in rank order; all its processes must call this.
 
-    It is called outside of programs, for results such as losses and predictions; within a program
-    the operator ``dist.all_gather`` joins tensors.
+    Use it outside programs for results such as losses and predictions. Within a program, the
+    operator ``dist.all_gather`` concatenates tensors.
 
     Parameters
     ----------
     data : bytes, bool, int, float or array
-        Equal kind and dtype on all processes. Arrays may have different shapes; NumPy scalars and
-        host arrays of other libraries count as arrays.
+        The kind and dtype must be equal on all processes. Arrays can have different shapes. NumPy
+        scalars and host arrays of other libraries count as arrays.
     group : str
         The participating processes.
 
     Returns
     -------
     list
-        One entry per process: bytes, a number of the same type, or a separate NumPy array, of shape
-        [] for a scalar.
+        One entry per process: bytes, a number of the same type, or a new NumPy array, whose shape
+        is [] for a scalar.
 
     Raises
     ------
     AttributeTypeError
-        If the data is none of these.
+        If the data has another type.
     DtypeError
-        If the array has objects or text.
+        If the array contains objects or strings.
     DistError
-        If the group is unknown, kinds or dtypes differ, or a process is missing.
+        If the group is unknown, the kinds or dtypes differ, or a process is missing.
     """
-    from opwright_dist.groups.gathering import pack, unpack  # of NumPy, which a rank does not need
+    from opwright_dist.groups.gathering import pack, unpack  # imports NumPy
 
     world = current_world()
     world.group(group, "gather")
@@ -122,7 +124,7 @@ def gather(data: Any, group: str = "world") -> list[Any]:
 
 @suggest_arguments
 def set_deadline(seconds: float) -> None:
-    """Set the time that a collective may wait for another process, 60 s by default.
+    """Set the maximum time that a collective waits for another process; the default is 60 s.
 
     The environment variable ``OPWRIGHT_DIST_DEADLINE`` sets it for a whole run.
     """

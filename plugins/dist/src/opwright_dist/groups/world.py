@@ -1,4 +1,4 @@
-"""The processes of a run: their engine and their groups."""
+"""The processes of a run, with their engine and their groups."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ WORLD: Final = "world"
 """The name of the group of all processes."""
 
 ENGINE_VARIABLE: Final = "OPWRIGHT_DIST_ENGINE"
-"""Selects the engine; by default the engine whose launcher started the process."""
+"""Environment variable that selects the engine; by default that of the launcher."""
 
 DEADLINE_VARIABLE: Final = "OPWRIGHT_DIST_DEADLINE"
-"""Seconds that a collective may wait for another process."""
+"""Environment variable with the maximum seconds that a collective waits for another process."""
 
 DEFAULT_DEADLINE_S: Final = 60.0
 
 
 @suggest_arguments
 class Group(NamedTuple):
-    """Processes that meet in a collective.
+    """Processes that take part in the same collectives.
 
     Attributes
     ----------
     name : str
     ranks : tuple of int
-        Their ranks in the world, in the order of their ranks in the group.
+        The world ranks of the members, in the order of their ranks in the group.
     rank : int
         The rank of this process in the group; -1 if it is not a member.
     parts : tuple of tuple of int
@@ -49,7 +49,7 @@ class Group(NamedTuple):
         return len(self.ranks)
 
     def find_number(self, rank: int) -> int | None:
-        """Return the rank of a process in its group of this name."""
+        """Return the rank of a process in its group with this name."""
         for part in self.parts:
             if rank in part:
                 return part.index(rank)
@@ -57,13 +57,14 @@ class Group(NamedTuple):
 
 
 class World:
-    """All processes, connected by one engine, and their groups.
+    """All processes, which one engine connects, and their groups.
 
     Parameters
     ----------
     engine : Engine
     deadline_s : float, optional
-        Seconds that a collective may wait for another process; default: of the environment, or 60.
+        The maximum seconds that a collective waits for another process; by default the value of the
+        environment variable, or 60.
     """
 
     @suggest_arguments
@@ -74,12 +75,12 @@ class World:
         self.set_deadline(_default_deadline() if deadline_s is None else deadline_s)
 
     def set_deadline(self, seconds: float) -> None:
-        """Set the time that a collective may wait for another process.
+        """Set the maximum time that a collective waits for another process.
 
         Raises
         ------
         DistError
-            If the time is not positive.
+            If the time is not positive and finite.
         """
         self.deadline_s = _check_deadline(seconds, "set_deadline")
         self.engine.set_deadline(self.deadline_s)
@@ -91,7 +92,7 @@ class World:
         ----------
         name : str
         who : str
-            The user of the name, such as the type of an operator, for errors.
+            The caller, such as an operator type, for errors.
 
         Raises
         ------
@@ -107,24 +108,24 @@ class World:
         return group
 
     def new_group(self, name: str, ranks: Sequence[int]) -> Group:
-        """Create a group of some processes; all processes call it with the same arguments.
+        """Create a group of some processes; every process must call this with the same arguments.
 
         Raises
         ------
         DistError
-            The name is taken, or the ranks are not different numbers of processes.
+            If the name exists, or the ranks are not distinct ranks of processes.
         """
         members = tuple(ranks)
         self._check("new_group", name, members)
         return self._add(name, members, (members,))
 
     def new_groups(self, name: str, parts: Sequence[Sequence[int]]) -> Group:
-        """Partition the world into groups of one name; all call it with the same arguments.
+        """Partition the world into groups that share a name; every process must call this.
 
         Raises
         ------
         DistError
-            The name is taken, or not every process is in one of the groups and in no other.
+            If the name exists, or a process is not in exactly one of the groups.
         """
         everyone = tuple(tuple(part) for part in parts)
         ranks = [rank for part in everyone for rank in part]
@@ -132,8 +133,8 @@ class World:
         missing = sorted(set(range(self.engine.size)) - set(ranks))
         if missing or () in everyone:
             raise DistError(
-                "new_groups: each process must be in one group, and each group have one, got "
-                f"{[list(part) for part in everyone]}, "
+                "new_groups: each process must be in exactly one group, and each group "
+                f"must have a process, got {[list(part) for part in everyone]}, "
                 + (f"which lacks rank {missing[0]}" if missing else "with an empty group")
             )
         own = next(part for part in everyone if self.engine.rank in part)
@@ -142,7 +143,7 @@ class World:
     def _check(self, who: str, name: str, members: tuple[int, ...]) -> None:
         if name in self._groups:
             raise DistError(
-                f"{who}: the name must be new, got {name!r}, which exists; choose another one"
+                f"{who}: the name must be new, got {name!r}, which exists; choose another name"
             )
         if not members or len(set(members)) != len(members):
             raise DistError(
@@ -178,7 +179,7 @@ def _default_deadline() -> float:
 def _check_deadline(seconds: float, who: str) -> float:
     if not 0 < seconds < float("inf"):
         raise DistError(
-            f"{who}: the deadline must be a finite time of more than 0 seconds, got {seconds!r}"
+            f"{who}: the deadline must be a finite number of seconds above 0, got {seconds!r}"
         )
     return float(seconds)
 
@@ -189,14 +190,14 @@ _lock = threading.Lock()
 
 @suggest_arguments
 def current_world() -> World:
-    """Return the world of this process; the first call connects it.
+    """Return the world of this process; the first call connects to the other processes.
 
     Raises
     ------
     DistError
         If the engine of the environment is not installed, or fails to connect.
     """
-    global _world  # noqa: PLW0603  # a process belongs to one world as it has one rank
+    global _world  # noqa: PLW0603  # a process belongs to exactly one world
     if _world is None:
         with _lock:
             if _world is None:
@@ -215,26 +216,26 @@ def set_world(world: World | None) -> World | None:
 
 @suggest_arguments
 def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
-    """Return an engine by its name, without connecting anything.
+    """Return an engine class by its name, without connecting processes.
 
     Parameters
     ----------
     name : str
         The name of its entry point, such as ``"mpi"``.
     who : str
-        The user of the name, for errors.
+        The caller, for errors.
 
     Raises
     ------
     DistError
-        If no installed package provides it.
+        If no installed package provides the engine.
     """
     if name == SingleProcess.name:
         return SingleProcess
     points = {point.name: point for point in scan(group=ENGINES)}
     if name not in points:
         raise DistError(
-            f"{who}: no installed package provides the engine, got {name!r}"
+            f"{who}: an installed package must provide the engine, got {name!r}"
             f"{hint(name, [*points, SingleProcess.name], 'engines')}; pip install opwright-{name}"
         )
     engine: type[Engine] = import_object(points[name].target)

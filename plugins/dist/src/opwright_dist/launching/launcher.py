@@ -1,4 +1,4 @@
-"""Commands such as ``opwright-mpi run``: one script in several processes of this machine."""
+"""Commands such as ``opwright-mpi run``, which run a script in several local processes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Tool(NamedTuple):
     library : str
         The library that connects the processes, for messages.
     more : str
-        Sentences for the help.
+        More sentences for the help text.
     check : callable
-        Raises `DistError` if the library is missing, before any process starts.
+        Raises `DistError` if the library is missing; called before any process starts.
     open_meeting : callable
         Opens the rendezvous for a number of processes.
     variables : callable
-        Returns more variables of the environment for a rank.
+        Returns additional environment variables for a rank.
     goodbye : str
         The last action of a process that exits normally: "it had finalized MPI".
     """
@@ -84,7 +84,7 @@ def launch(tool: Tool, arguments: list[str] | None = None) -> int:
     try:
         ending = ranks.run()
     except OSError as error:
-        return _fail(f"{tool.name} run: {n} processes must start, got {error}; start fewer", 1)
+        return _fail(f"{tool.name} run: all {n} processes must start, got {error}; start fewer", 1)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -109,7 +109,7 @@ class _Chosen(NamedTuple):
 
 
 def _read(tool: Tool, words: list[str]) -> tuple[list[str], int] | None:
-    """Return the command of each process and their number; None if help was printed."""
+    """Return the command and the number of processes, or None if help was printed."""
     if not words or words[0] in _HELP_OPTIONS:
         print(_help_of(tool))  # noqa: T201
         return None
@@ -126,7 +126,7 @@ def _read(tool: Tool, words: list[str]) -> tuple[list[str], int] | None:
 
 
 def _read_options(words: list[str]) -> _Chosen | None:
-    """Parse the options before the script; None for help."""
+    """Parse the options before the script; return None if help is requested."""
     rest = list(words)
     n: int | None = None
     is_module = False
@@ -153,8 +153,8 @@ def _read_count(text: str) -> int:
     n = int(text) if text.isdecimal() else 0
     if not 1 <= n <= _MOST_RANKS:
         raise _UsageError(
-            f"-n must be a number of processes in [1, {_MOST_RANKS}], got {text!r}; give about as "
-            "many as the machine has cores"
+            f"-n must be a number of processes in [1, {_MOST_RANKS}], got {text!r}; use "
+            "about the number of cores of the machine"
         )
     return n
 
@@ -172,7 +172,7 @@ def _check_script(script: str) -> None:
 
 
 def _check_module(name: str) -> None:
-    sys.path.insert(0, "")  # as for python -m
+    sys.path.insert(0, "")  # as with python -m
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

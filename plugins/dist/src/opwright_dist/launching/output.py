@@ -9,7 +9,7 @@ _LONGEST_LINE: Final = 1 << 20
 
 
 class Lines:
-    """Splits one stream of one process into lines prefixed with its rank.
+    """Splits an output stream of one process into lines, prefixed with its rank.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class Lines:
         self._pending = b""
 
     def add(self, data: bytes) -> bytes:
-        """Return complete lines; the rest is buffered."""
+        """Add data and return the complete lines; the rest is buffered."""
         *lines, self._pending = (self._pending + data).split(b"\n")
         if len(self._pending) > _LONGEST_LINE:
             lines.append(self._pending)
@@ -29,5 +29,5 @@ class Lines:
         return b"".join(self._prefix + line + b"\n" for line in lines)
 
     def end(self) -> bytes:
-        """Return the last line, if the stream has ended within one."""
+        """Return the last line if the stream ended without a newline."""
         return self.add(b"\n") if self._pending else b""

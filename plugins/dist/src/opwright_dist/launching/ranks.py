@@ -1,4 +1,4 @@
-"""Starts the processes of a run, forwards their output, and ends them together."""
+"""Starts the processes of a run, forwards their output, and terminates them together."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from opwright_dist.rendezvous import Meeting
 
 _LOOK_S: Final = 0.05
 _TERMINATE_S: Final = 0.5
-"""Grace period after SIGTERM when another process has failed."""
+"""Grace period in seconds after SIGTERM, which is sent if another process has failed."""
 
 _INTERRUPT_S: Final = 10.0
-"""Grace period after a signal to the launcher, or Ctrl-C when one has ended."""
+"""Grace period in seconds after a signal to the launcher, or after Ctrl-C and a first exit."""
 
 _LAST_WORDS_S: Final = 1.0
-"""Time that children of an ended process may continue to print."""
+"""Seconds for which children of an exited process can continue to print."""
 
 _READ_BYTES: Final = 65_536
 
 _THREADS_VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
-"""The core's variable for the number of kernel threads."""
+"""The environment variable with the number of kernel threads."""
 
 
 class _Stream(NamedTuple):
@@ -46,7 +46,7 @@ class Ending(NamedTuple):
     status : int
         The exit status of the launcher.
     message : str
-        Names the first process that failed; empty without a failure.
+        Describes the first process that failed; empty if no process failed.
     """
 
     status: int
@@ -54,14 +54,14 @@ class Ending(NamedTuple):
 
 
 class Ranks:
-    """The processes of one run, with their streams.
+    """The processes of one run, with their output streams.
 
     Parameters
     ----------
     command : sequence of str
         The command of each process.
     meeting : Meeting
-        Their rendezvous, closed with the run.
+        Their rendezvous, which is closed when the run ends.
     variables : callable
         Returns more variables of the environment for a rank.
     goodbye : str
@@ -87,16 +87,16 @@ class Ranks:
         self._kill_at = float("inf")
 
     def interrupt(self, number: int, frame: FrameType | None = None) -> None:
-        """Signal handler that forwards the signal to the processes."""
+        """Forward a signal to the processes; used as a signal handler."""
         self._signals.append(number)
 
     def run(self) -> Ending:
-        """Start the processes, forward their output until all have ended; return the outcome.
+        """Start the processes and forward their output until all have exited; return the outcome.
 
         Raises
         ------
         OSError
-            If the machine cannot start all processes; those started are terminated.
+            If the machine cannot start all processes; started processes are terminated.
         """
         try:
             for rank in range(self._server.size):
@@ -121,8 +121,10 @@ class Ranks:
                 self._send(signal.SIGKILL)
         if not self._ending.message:
             self._look_for_failure()
-        if self._is_interrupted and not self._ending.message:  # as shells and scripts expect it
-            self._ending = Ending(128 + signal.SIGINT, f"ended by {_name_signal(signal.SIGINT)}")
+        if self._is_interrupted and not self._ending.message:  # as shells expect
+            self._ending = Ending(
+                128 + signal.SIGINT, f"terminated by {_name_signal(signal.SIGINT)}"
+            )
         end = time.monotonic() + _LAST_WORDS_S
         while self._selector.get_map() and time.monotonic() < end:
             self._forward(_LOOK_S)
@@ -147,7 +149,7 @@ class Ranks:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=[] if connection is None else [connection.fileno()],
-                process_group=0,  # Ctrl-C only reaches the launcher, which forwards it once
+                process_group=0,  # so Ctrl-C reaches only the launcher, which forwards it once
             )
         self._children.append(child)
         for source, target in ((child.stdout, sys.stdout), (child.stderr, sys.stderr)):
@@ -155,7 +157,7 @@ class Ranks:
             self._selector.register(cast(IO[bytes], source), selectors.EVENT_READ, stream)
 
     def _forward(self, timeout_s: float) -> None:
-        """Print new output, waiting at most `timeout`."""
+        """Print new output, after waiting for at most `timeout` seconds."""
         if not self._selector.get_map():
             time.sleep(timeout_s)
         for key, _ in self._selector.select(timeout_s):
@@ -175,7 +177,7 @@ class Ranks:
             stream.target.flush()
         except (
             BrokenPipeError
-        ):  # as with `| head`: like any program, it exits when its reader has exited
+        ):  # the reader has exited, as with `| head`, so this program exits like any other
             self._signals.append(signal.SIGPIPE)
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), stream.target.fileno())
@@ -187,10 +189,10 @@ class Ranks:
                 self._kill_at = 0.0
                 continue
             if number == signal.SIGINT and not self._is_interrupted:
-                self._is_interrupted = True  # training runs exit after saving
+                self._is_interrupted = True  # training scripts exit after saving
                 self._send(number)
                 continue
-            reason = f"ended by {_name_signal(number)}"
+            reason = f"terminated by {_name_signal(number)}"
             # Python ignores SIGPIPE.
             sent = signal.SIGTERM if number == signal.SIGPIPE else number
             self._end_all(128 + number, reason, sent, _INTERRUPT_S)
@@ -201,8 +203,8 @@ class Ranks:
             fault = None if code is None else self._find_fault(rank, code)
             if code is None or fault is None:
                 continue
-            if self._is_interrupted:  # all were notified, so they may exit on their own
-                reason = f"ended by {_name_signal(signal.SIGINT)}"
+            if self._is_interrupted:  # all processes were notified, so they can exit by themselves
+                reason = f"terminated by {_name_signal(signal.SIGINT)}"
                 self._end_all(128 + signal.SIGINT, reason, 0, _INTERRUPT_S)
             else:
                 status = code if code > 0 else 128 - code if code < 0 else 1
@@ -210,26 +212,28 @@ class Ranks:
             return
 
     def _find_fault(self, rank: int, code: int) -> str | None:
-        """Describe the abnormal exit of a process; None for a normal exit."""
+        """Describe the abnormal exit of a process; return None for a normal exit."""
         if code < 0:
-            return f"was ended by {_name_signal(-code)}"
+            return f"was terminated by {_name_signal(-code)}"
         if code > 0:
-            return f"ended with exit code {code}"
+            return f"exited with code {code}"
         if rank in self._server.finalized:
             return None
         if rank in self._server.joined:
-            return f"ended with exit code 0 before {self._goodbye}, as by os._exit"
+            return f"exited with code 0 before {self._goodbye}, as by os._exit"
         if self._server.joined:
-            return "ended with exit code 0 and has not connected to the others, which wait for it"
+            return "exited with code 0 without connecting to the others, which wait for it"
         return None
 
     def _end_all(self, status: int, reason: str, number: int, patience_s: float) -> None:
-        self._ending = Ending(status, reason + (": all are ended" if self._is_running() else ""))
+        self._ending = Ending(
+            status, reason + ("; all processes are terminated" if self._is_running() else "")
+        )
         self._kill_at = time.monotonic() + patience_s
         self._send(number)
 
     def _send(self, number: int) -> None:
-        """Send a signal to all processes and their children; 0 sends none."""
+        """Send a signal to all processes and their children; 0 sends no signal."""
         for child in self._children:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, number)
@@ -238,5 +242,5 @@ class Ranks:
 def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # one of the formats with only a number
+    except ValueError:  # a signal without a name, such as a real-time signal
         return f"signal {number}"

@@ -1,4 +1,4 @@
-"""The self-test of an engine in two processes, for its section of ``opwright doctor``."""
+"""Runs the self-test of an engine in two processes, for its section of ``opwright doctor``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from opwright.commands import Examination
 def try_launcher(
     launcher: str, facts: dict[str, str], advice: str, device: str = "cpu"
 ) -> Examination:
-    """Start the self-test in two processes; return its result, and what may fix a failure.
+    """Run the self-test in two processes; return its result, and advice if it fails.
 
     Parameters
     ----------
     launcher : str
         The module with the launcher's ``main``.
     facts : dict of str to str
-        What is known so far; the result is added.
+        Facts found so far, to which the result is added.
     advice : str
         What to do if it fails.
     device : str

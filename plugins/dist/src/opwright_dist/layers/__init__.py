@@ -1,7 +1,7 @@
 """Layers partitioned over the processes of a group; they need opwright-nn.
 
-- `embedding`: each process has some rows of the table.
-- `fc`: each process has some columns or rows of the weight.
+- `embedding`: each process stores some rows of the table.
+- `fc`: each process stores some columns or rows of the weight.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from opwright.errors import MissingRequirementError
 
 if find_spec("opwright_nn") is None:
     raise MissingRequirementError(
-        "opwright_dist.layers: opwright-nn, whose layers they partition, must be installed, got "
-        "none; "
-        "run: pip install opwright-nn"
+        "opwright_dist.layers: opwright-nn must be installed, since these layers "
+        "partition its layers, got none; run: pip install opwright-nn"
     )
 
 from opwright_dist.layers.embedding import embedding

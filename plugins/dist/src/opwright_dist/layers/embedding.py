@@ -1,4 +1,4 @@
-"""embedding: a table with every n-th row on each process."""
+"""`embedding` with a table of which each process stores every n-th row."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def embedding(
     name: str | None = None,
     param_attr: ParamLike | None = None,
 ) -> ow.Variable:
-    """Append a look-up at `ids` in a table whose rows are distributed over n processes.
+    """Append a lookup of `ids` in a table whose rows are distributed over n processes.
 
-    Id i is on process ``i % n``: if small ids are frequent, as in a vocabulary sorted by frequency,
-    the load is balanced. Each process sends its distinct ids to the owners of their rows, receives
-    the rows, and sends their gradients back: only requested rows are transferred, without drops.
-    All processes have equally many ids.
+    The row of id i is on process ``i % n``, so the load is balanced even if small ids are frequent,
+    as in a vocabulary sorted by frequency. Each process sends its distinct ids to the owners of
+    their rows, receives the rows, and sends their gradients back. Only requested rows are
+    transferred, and none are dropped. All processes must have the same number of ids.
 
-    The gradient is for the mean loss of the processes, with equal weights, as for
+    The gradient is that of the mean loss of the processes, with equal weights, as for
     `data_parallel` over the same group.
 
     Parameters
@@ -52,29 +52,29 @@ def embedding(
     group : str
         The processes that own the rows.
     padding_index : int
-        The id with a zero vector that is not trained; -1 for none.
+        The id whose vector is zero and not trained; -1 for none.
     sparse : bool
-        Whether optimizers update only the rows that were looked up, in any process.
+        Whether optimizers update only the rows that any process looked up.
     dtype : str or NumPy dtype
-        A float dtype, of the table.
+        The dtype of the table, a float.
     name : str, optional
         The prefix of its variable names.
     param_attr : ParamAttr or Initializer, optional
-        For ``<name>_w_param``, with 1 + ⌈rows / n⌉ rows per process. The first one is zero, for ids
-        without a row. By default normal with standard deviation ``columns ** -0.5``, the numbers
-        that one process would draw.
+        For ``<name>_w_param``, with 1 + ⌈rows / n⌉ rows per process. The first row is zero, for ids
+        without a row. By default normal with standard deviation ``columns ** -0.5``, with the same
+        numbers as in a single process.
 
     Returns
     -------
     Variable
-        The shape of `ids`, and then `columns`.
+        Its shape is the shape of `ids` followed by `columns`.
 
     Raises
     ------
     AttributeValueError
-        A size or `padding_index` is out of range.
+        If a size or `padding_index` is out of range.
     DistError
-        The group is unknown.
+        If the group is unknown.
     """
     ids = find_input(_WHO, "ids", ids, "int64")
     rows, columns = _check_size(size)
@@ -111,7 +111,7 @@ def _check_size(size: Iterable[int]) -> Sequence[int]:
 
 
 class _Route(NamedTuple):
-    """The rows that a process requests from other processes, and how many they request from it.
+    """The rows that a process requests from others, and how many rows they request from it.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class _Route(NamedTuple):
     wanted, places, counts : str
         The outputs of ``dist.route_rows``.
     asked_counts : str
-        Numbers of rows requested by each of the other processes.
+        The number of rows that each process requests from this process.
     """
 
     layer: Layer
@@ -138,7 +138,7 @@ class _Route(NamedTuple):
         receive: str,
         **like: str,
     ) -> ow.Variable:
-        """Append an exchange of rows of x with these counts."""
+        """Append an exchange of rows of x with the given counts."""
         inputs = {"x": x, "send_counts": send, "receive_counts": receive, **like}
         attrs = {"group": self.group}
         name = self.layer.part(name)

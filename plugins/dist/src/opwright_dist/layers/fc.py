@@ -1,4 +1,4 @@
-"""fc: the fully connected layer with the weight split by columns or rows."""
+"""`fc` with a weight that is split by columns or rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WHO: Final = "dist.fc"
 SPLITS: Final = ("columns", "rows")
 
 _OF_ROWS: Final = ("softmax", "log_softmax")
-"""Activations over all columns."""
+"""Activations that need all columns."""
 
 
 @arguments.suggest
@@ -42,9 +42,9 @@ def fc(
 ) -> ow.Variable:
     """Append ``activation(x · w + b)`` with a weight partitioned over processes.
 
-    All processes of the group compute one batch and one loss together. Two consecutive layers,
-    split first by column and then by row, with an element-wise activation in between, need one sum
-    forward and one backward::
+    All processes of the group compute one batch and one loss together. Two consecutive layers, the
+    first split by columns and the second by rows, with an elementwise activation in between, need
+    one sum over processes in the forward pass and one in the backward pass::
 
         hidden = dist.layers.fc(x, 4096, split="columns", group="tensor", activation="gelu")
         out = dist.layers.fc(hidden, 1024, split="rows", group="tensor", x_is_split=True)
@@ -52,40 +52,40 @@ def fc(
     Parameters
     ----------
     x : Variable or str, [n, …]
-        Equal on all processes; with `x_is_split` the columns of this process.
+        Equal on all processes; with `x_is_split`, the columns of this process.
     size : int
-        The width of the whole output.
+        The width of the complete output.
     split : str
-        ``"columns"``: each process computes some columns of the output. ``"rows"``: each reads some
-        columns of x, and the output is the sum over the processes.
+        With ``"columns"``, each process computes some columns of the output. With ``"rows"``, each
+        process reads some columns of x, and the output is the sum over the processes.
     group : str
-        The processes that share the layer; their number divides the split dimension.
+        The processes that share the layer; their number must divide the split dimension.
     gather : bool
-        For columns: whether every process receives the whole output.
+        For a split by columns, whether every process receives the complete output.
     x_is_split : bool
-        For rows: whether x is the ungathered output of a layer split by columns.
+        For a split by rows, whether x is the ungathered output of a layer split by columns.
     bias : bool
         Whether to add b (once).
     activation : str, optional
-        As in `layers.fc`. Softmax by columns needs `gather`.
+        As in `layers.fc`. With a split by columns, softmax needs `gather`.
     num_flatten_dims : int
-        As in `layers.fc`; if the layer is split by row, x has one more axis.
+        As in `layers.fc`; with a split by rows, x must have exactly one more axis.
     name : str, optional
         The prefix of its variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
-        For ``<name>_w_param``, per process [width of x, size / n] or [width of x / n,
-        size], and ``<name>_b_param``, [size / n] or [size]. Initial values are the same as in one
+        For ``<name>_w_param``, per process [width of x, size / n] or [width of x / n, size], and
+        ``<name>_b_param``, [size / n] or [size]. Initial values are the same as in a single
         process.
 
     Returns
     -------
     Variable
-        The leading axes of x, then `size`, or size / n by columns without `gather`.
+        Its shape is the leading axes of x, then `size`, or size / n for columns without `gather`.
 
     Raises
     ------
     AttributeValueError
-        If an argument does not apply to the kind of split, or n does not divide `size`.
+        If an argument does not apply to the split, or n does not divide `size`.
     ShapeError
         If n does not divide the width of x.
     DistError
@@ -112,17 +112,17 @@ def _check_choices(split: str, gather: bool, x_is_split: bool, activation: str) 
     checks.check_bool(_WHO, "x_is_split", x_is_split)
     if split == "rows" and gather:
         raise AttributeValueError(
-            f"{_WHO}: gather must be left out with split='rows', got True; every process has the "
-            "whole output"
+            f"{_WHO}: gather must be omitted with split='rows', got True; every process "
+            "has the complete output"
         )
     if split == "columns" and x_is_split:
         raise AttributeValueError(
-            f"{_WHO}: x_is_split must be left out with split='columns', got True; split the layer "
-            "by rows, or gather the columns of the one before"
+            f"{_WHO}: x_is_split must be omitted with split='columns', got True; split the "
+            "layer by rows, or gather the columns of the previous layer"
         )
     if split == "columns" and not gather and activation in _OF_ROWS:
         raise AttributeValueError(
-            f"{_WHO}: activation must be element-wise for ungathered columns, got "
+            f"{_WHO}: activation must be elementwise for ungathered columns, got "
             f"{activation!r}; pass gather=True"
         )
 
@@ -135,11 +135,11 @@ class _Builder:
     layer : Layer
         The block and the prefix of names.
     group : str
-        The processes that share it.
+        The processes that share the layer.
     size : int
-        The width of the whole output.
+        The width of the complete output.
     bias, activation, flat
-        Arguments of `fc`.
+        As in `fc`.
     """
 
     def __init__(
@@ -160,11 +160,11 @@ class _Builder:
         param_attr: ParamLike | None,
         bias_attr: ParamLike | None,
     ) -> ow.Variable:
-        """Append the layer by columns."""
+        """Append the layer, split by columns."""
         if self._size % self._n_parts:
             raise AttributeValueError(
-                f"{_WHO}: the {self._n_parts} processes of group {self._group!r} must divide size, "
-                f"got {self._size}; round it up"
+                f"{_WHO}: size must be divisible by the {self._n_parts} processes of group "
+                f"{self._group!r}, got {self._size}; round it up"
             )
         weights = self._divide("param_attr", param_attr, axis=1)
         unless = "" if self._bias else "bias=False"
@@ -194,7 +194,7 @@ class _Builder:
     def rows(
         self, x: ow.Variable, x_is_split: bool, param_attr: object, bias_attr: object
     ) -> ow.Variable:
-        """Append the layer, split by row."""
+        """Append the layer, split by rows."""
         self._check_width(x, x_is_split)
         weights = self._divide("param_attr", param_attr, axis=0)
         unless = "" if self._bias else "bias=False"
@@ -245,11 +245,11 @@ class _Builder:
             return
         if len(shape) != self._flat + 1:
             raise ShapeError(
-                f"{_WHO}: split by rows, x must have num_flatten_dims + 1 = {self._flat + 1} axes, "
-                f"got {x!r}; reshape it"
+                f"{_WHO}: x must have num_flatten_dims + 1 = {self._flat + 1} axes with "
+                f"split='rows', got {x!r}; reshape it"
             )
         if not x_is_split and shape[-1] != -1 and shape[-1] % self._n_parts:
             raise ShapeError(
-                f"{_WHO}: the {self._n_parts} processes of group {self._group!r} must divide the "
-                f"width of x, got {x!r}; pad it"
+                f"{_WHO}: the width of x must be divisible by the {self._n_parts} "
+                f"processes of group {self._group!r}, got {x!r}; pad it"
             )

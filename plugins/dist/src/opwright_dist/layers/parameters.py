@@ -1,4 +1,4 @@
-"""Partitioned parameters: initialized as in one process, and marked as parts."""
+"""Creates partitioned parameters, which are initialized as in one process and marked as parts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
 
 
 class Part(Initializer):
-    """Initializes with this process's part of the result of `initializer`.
+    """An initializer that takes this process's part of the result of `initializer`.
 
     Parameters
     ----------
     initializer : Initializer
-        The initializer of the complete parameter, with the random numbers of one process.
+        The initializer of the complete parameter, which draws the same numbers as in one process.
     group : str
         The processes that own the parts.
     axis : int
@@ -29,7 +29,7 @@ class Part(Initializer):
     layout : str
         As in the operator ``dist.own_part``.
     size : int
-        For a table its number of rows, without the zero row.
+        The number of rows of a table, without the zero row.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class Part(Initializer):
         return "dist.own_part", attrs
 
     def append(self, block: ow.Block, variable: ow.Variable, stream: int) -> None:
-        """Append the initializer of the complete parameter, then the extraction of the part."""
+        """Append the initialization of the complete parameter, then the extraction of the part."""
         if self._layout == BLOCKS and isinstance(self._initializer, Constant):
-            self._initializer.append(block, variable, stream)  # a whole has no other numbers
+            self._initializer.append(block, variable, stream)  # so is every part
             return
         shape = list(variable.shape or ())
         n_parts = current_world().group(self._group).size
@@ -73,9 +73,9 @@ def divide(
     Parameters
     ----------
     who, name : str
-        Layer and argument, for messages.
+        The layer and argument, for messages.
     attr : ParamAttr or Initializer, optional
-        The user's argument.
+        The argument that the user passed.
     default : Initializer
         The default initializer.
     part : mapping
@@ -84,7 +84,7 @@ def divide(
     Raises
     ------
     ProgramError
-        If the parameter exists, and is not partitioned in this way.
+        If the parameter exists and is not partitioned in this way.
     """
     checked = check_param_attr(who, name, attr)
     program = ow.default_main_program()
@@ -96,10 +96,14 @@ def divide(
         raise ProgramError(
             f"{who}: the shared parameter {checked.name!r} must be partitioned as in this layer, "
             f"on axis {part['axis']} over group {part['group']!r}, got "
-            + (f"axis {known.axis} over {known.group!r}" if known else "one that is not divided")
-            + "; share only between layers that divide alike"
+            + (
+                f"axis {known.axis} over {known.group!r}"
+                if known
+                else "a parameter that is not partitioned"
+            )
+            + "; share it only between layers with the same partition"
         )
-    return checked  # the layer that created it initializes it
+    return checked  # the layer that created the parameter initializes it
 
 
 def mark(
@@ -111,7 +115,7 @@ def mark(
     *,
     rows: int = 0,
 ) -> ow.Variable:
-    """Append a marker that an output was computed from parts of parameters.
+    """Append a marker that says that an output was computed from parts of parameters.
 
     Parameters
     ----------
@@ -126,7 +130,7 @@ def mark(
     group : str
         The processes that own the parts.
     rows : int
-        For a table its number of rows, including the zero row: then each process has its own loss.
+        The number of rows of a table, including the zero row; each process then has its own loss.
     """
     attrs = {
         "group": group,

@@ -1,9 +1,9 @@
-"""dist.batch_norm: batch normalization over the batch of all processes.
+"""`dist.batch_norm`, batch normalization over the batch of all processes.
 
-With one process, and outside of training, it is `batch_norm`. With several, mean and variance
-cover the whole batch: the weighted mean of the processes' means, and then of their mean squared
-deviations from it. The gradient is for the mean of the processes' losses, each a mean over its
-examples, as in `data_parallel`.
+With one process, and in inference, it is the same as `batch_norm`. With several processes, mean and
+variance cover the whole batch: the mean is the weighted mean of the process means, and the variance
+is the weighted mean of their mean squared deviations from it. The gradient is that of the mean of
+the process losses, each of which is a mean over the examples of the process, as in `data_parallel`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Writer:
         return self.apply("reshape", channels, shape=lined_up)
 
     def average(self, channels: str) -> str:
-        """Emit the mean over the processes, weighted by their numbers of examples."""
+        """Emit the mean over the processes, weighted by their example counts."""
         attrs = {name: self.b.attr(name) for name in ("group", "unequal_rows")}
         inputs = {"x": channels, "rows": self.b.input("x")}
         return self.b.emit("dist.all_reduce", inputs, attrs={"reduce": "mean", **attrs})
@@ -73,7 +73,7 @@ class _Writer:
 
 
 def _is_plain(b: BodyContext) -> bool:
-    """Whether the statistics are local to this process, or are the running statistics."""
+    """Return whether the statistics are local to this process or are the running statistics."""
     return not b.attr("training") or current_world().group(b.attr("group")).size == 1
 
 
@@ -105,7 +105,7 @@ def _body(b: BodyContext) -> None:
 
 
 def _grad_body(b: BodyContext) -> None:
-    """The gradient includes the sums over the whole batch; see the module for the loss."""
+    """Emit the gradient, which includes sums over the whole batch; the module defines the loss."""
     if _is_plain(b):
         _emit_plain(b, "batch_norm_grad")
         return
@@ -131,7 +131,7 @@ def _grad_body(b: BodyContext) -> None:
 
 
 def _shape(ctx: InferContext) -> None:
-    """The output has the shape of x; the statistics are [channels]."""
+    """Give the output the shape of x; the statistics are [channels]."""
     find_group(ctx)
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
@@ -146,9 +146,10 @@ def _shape(ctx: InferContext) -> None:
 
 def _maker() -> OpMaker:
     maker = OpMaker("dist.batch_norm").add_comment(
-        "batch_norm over the batch of all processes of a group: in training mean and variance "
-        "cover all their examples. Its gradient is for the mean loss of the processes, "
-        "weighted by their numbers of examples. Ioffe and Szegedy, 2015."
+        "batch_norm over the batch of all processes of a group: in training, mean and "
+        "variance cover the examples of all processes. Its gradient is that of the mean "
+        "loss of the processes, weighted by their numbers of examples. Ioffe and Szegedy, "
+        "2015."
     )
     maker.add_input("x", "float [n, channels, ...], n of this process").dtypes(*_FLOATS)
     for slot in ("scale", "bias"):
@@ -157,7 +158,7 @@ def _maker() -> OpMaker:
         maker.add_input(slot, "[channels], running").same_dtype_as("x")
     maker.add_output("out", "shape and dtype of x").same_dtype_as("x")
     for slot in _STATISTICS:
-        maker.add_output(f"{slot}_out", f"the new {slot}, which replaces the old one")
+        maker.add_output(f"{slot}_out", f"the new {slot}, which replaces the old value")
         maker.same_dtype_as("x").aliases(slot)
     maker.add_output("saved_mean", "[channels], of the batch").same_dtype_as("x").as_intermediate()
     maker.add_output("saved_inv_std", "[channels], 1 / sqrt(variance + epsilon)")
@@ -166,7 +167,7 @@ def _maker() -> OpMaker:
 
 BATCH_NORM = (
     add_group(_maker())
-    .add_attr("unequal_rows", str, "whether processes may have unequal numbers of examples")
+    .add_attr("unequal_rows", str, "whether processes can have unequal numbers of examples")
     .default("refuse")
     .one_of("refuse", "weight")
     .add_attr("momentum", float, "weight of the old running statistics")

@@ -1,7 +1,7 @@
-"""dist.clip_by_norm and dist.clip_by_global_norm: clipping of sharded tensors by norm.
+"""`dist.clip_by_norm` and `dist.clip_by_global_norm`, which clip sharded tensors by norm.
 
-Squares are summed in float64, as in the operators for whole tensors: first within this process,
-then over all processes.
+Squares are summed in float64, as in the operators for unsharded tensors, first within this process
+and then over all processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NO_GRADIENT: Final = no_gradient("it clips gradients before an update")
 
 
 class _Clip:
-    """Writes the norm of tensors over all processes, and the clipped tensors."""
+    """Emits the norm of tensors over all processes, and the clipped tensors."""
 
     def __init__(self, b: BodyContext, tensors: Sequence[str], dtype: str) -> None:
         self.b = b
@@ -60,7 +60,7 @@ def _clip_body(b: BodyContext) -> None:
 
 def _add_bound(maker: OpMaker) -> OpMaker:
     return (
-        add_group(maker).add_attr("max_norm", float, "the largest norm").required()
+        add_group(maker).add_attr("max_norm", float, "the maximum norm").required()
     ).greater_than(0.0)
 
 
@@ -75,7 +75,7 @@ CLIP_BY_NORM = _add_bound(
 
 
 def _clip_all_shape(ctx: InferContext) -> None:
-    """Each output has the shape of its input; the norm is a scalar."""
+    """Give each output the shape of its input; the norm is a scalar."""
     find_group(ctx)
     ctx.set_metas("out", ctx.inputs("x"))
     ctx.set_output("norm", ())
@@ -105,7 +105,7 @@ CLIP_BY_GLOBAL_NORM = _add_bound(
     .add_output("out", "shape and dtype of each input")
     .as_duplicable()
     .same_dtype_as("x")
-    .add_output("norm", "[], the norm of all tensors together, before")
+    .add_output("norm", "[], the joint norm of all tensors before clipping")
     .same_dtype_as("x")
 ).build(
     infer_shape=_clip_all_shape,

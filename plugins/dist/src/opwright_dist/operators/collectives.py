@@ -1,4 +1,4 @@
-"""all_reduce, broadcast, all_gather, reduce_scatter, all_to_all and barrier: definitions."""
+"""Defines all_reduce, broadcast, all_gather, reduce_scatter, all_to_all and barrier."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from opwright_dist.operators.description import (
 
 
 def _all_reduce_gradient(g: GradientContext) -> None:
-    """Every process uses the result: the gradient is the sum over the processes."""
+    """Emit the sum of the gradients over the processes, since every process uses the result."""
     reduce, group = g.attr("reduce"), g.attr("group")
     if g.attr("losses") == "one" and reduce == "sum":
         g.set_input_grad("x", g.output_grad("out"))
         return
     if g.has_input("rows"):
         raise GradientError(
-            "dist.all_reduce: a mean weighted by rows has no gradient, got one to be "
-            "differentiated; leave rows out"
+            "dist.all_reduce: a differentiated mean must not be weighted by rows, got "
+            "rows; omit rows"
         )
     attrs = {"reduce": "mean" if reduce == "mean" else "sum", "group": group}
     total = g.emit("dist.all_reduce", {"x": g.output_grad("out")}, attrs=attrs)
@@ -51,7 +51,7 @@ _ALL_REDUCE_MAKER = (
         add_reduction(
             OpMaker("dist.all_reduce")
             .add_comment(
-                "Element-wise reduction over all processes, to the sum, mean, maximum or minimum. "
+                "Elementwise reduction over all processes to the sum, mean, maximum or minimum. "
                 "Bitwise identical on every process and in every run; 16-bit floats "
                 "are summed in float32. MPI: A Message-Passing Interface Standard, 5.0, 6.9."
             )
@@ -82,18 +82,18 @@ def _check_root(ctx: InferContext) -> None:
 
 
 def _broadcast_shape(ctx: InferContext) -> None:
-    """The output has the shape of x."""
+    """Give the output the shape of x."""
     _check_root(ctx)
     same_shape(ctx)
 
 
 BROADCAST = add_group(
     OpMaker("dist.broadcast")
-    .add_comment("Copies the tensor of one process to all.")
+    .add_comment("Copies the tensor of one process to all processes.")
     .add_input("x", "any shape and dtype, equal on all processes")
     .add_output("out", "shape and dtype of x; the elements of the process root")
     .same_dtype_as("x")
-    .add_attr("root", int, "rank in the group of the source process")
+    .add_attr("root", int, "rank of the source process in the group")
     .default(0)
     .at_least(0)
 ).build(
@@ -104,7 +104,7 @@ BROADCAST = add_group(
 
 
 def _all_gather_shape(ctx: InferContext) -> None:
-    """The length of the axis is x's length times the number of processes."""
+    """Multiply the length of the axis by the number of processes."""
     shape = list(ctx.input("x").shape)
     axis, size = normalize_axis(ctx, ctx.attr("axis"), len(shape)), find_group(ctx).size
     if shape[axis] != -1:
@@ -114,7 +114,7 @@ def _all_gather_shape(ctx: InferContext) -> None:
 
 def _all_gather_gradient(g: GradientContext) -> None:
     attrs = {"axis": g.attr("axis"), "group": g.attr("group")}
-    # For a common loss, each process has the complete gradient; x receives its own part.
+    # With a common loss, each process has the complete gradient, of which x gets its own part.
     own = "dist.own_part" if g.attr("losses") == "one" else "dist.reduce_scatter"
     g.set_input_grad("x", g.emit(own, {"x": g.output_grad("out")}, attrs=attrs))
 
@@ -134,7 +134,7 @@ ALL_GATHER = add_losses(
 
 
 def _reduce_scatter_shape(ctx: InferContext) -> None:
-    """The axis is divided by the number of processes, which must divide it."""
+    """Divide the length of the axis by the number of processes, which must divide it."""
     shape, axis = check_divisible(ctx)
     if shape[axis] != -1:
         shape[axis] //= find_group(ctx).size
@@ -145,8 +145,8 @@ def _reduce_scatter_gradient(g: GradientContext) -> None:
     attrs = {"axis": g.attr("axis"), "group": g.attr("group")}
     if g.attr("reduce") not in {"sum", "mean"}:
         raise GradientError(
-            "dist.reduce_scatter: only a sum or mean has a gradient, got "
-            f"reduce={g.attr('reduce')!r}; take dist.all_reduce and slice"
+            "dist.reduce_scatter: a differentiated reduction must be a sum or mean, got "
+            f"reduce={g.attr('reduce')!r}; use dist.all_reduce and slice"
         )
     grad = g.output_grad("out")
     if g.attr("reduce") == "mean":
@@ -158,8 +158,8 @@ REDUCE_SCATTER = add_group(
     add_reduction(
         add_tensors(
             OpMaker("dist.reduce_scatter").add_comment(
-                "Element-wise reduction over all processes, of which each process receives its "
-                "part, in rank order."
+                "Elementwise reduction over all processes; each process receives its part "
+                "of the result, in rank order."
             ),
             "shape of x with the axis divided by the number of processes",
         )
@@ -170,7 +170,7 @@ REDUCE_SCATTER = add_group(
 
 
 def _all_to_all_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; the number of processes divides the axis."""
+    """Give the output the shape of x; the number of processes must divide the axis."""
     shape, _ = check_divisible(ctx)
     ctx.set_output("out", shape)
 
@@ -183,8 +183,8 @@ def _all_to_all_gradient(g: GradientContext) -> None:
 ALL_TO_ALL = add_group(
     add_tensors(
         OpMaker("dist.all_to_all").add_comment(
-            "Exchanges parts of x along an axis: part i is sent to process i, and out has the "
-            "received parts in rank order."
+            "Exchanges parts of x along an axis. Part i is sent to process i, and out "
+            "contains the received parts in rank order."
         ),
         "shape of x",
     )

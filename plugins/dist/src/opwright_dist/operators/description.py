@@ -1,4 +1,4 @@
-"""Shared parts of the definitions of collectives."""
+"""Helpers shared by the definitions of collectives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opwright_dist.groups.world import WORLD, Group, current_world
 from opwright_dist.names import BLOCKS, TABLE
 
 DTYPES: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
-"""Reducible dtypes: 16-bit floats are summed in float32 and rounded once."""
+"""The dtypes that can be reduced; 16-bit floats are summed in float32 and rounded once."""
 
 REDUCTIONS: Final = ("sum", "mean", "max", "min")
 
@@ -29,12 +29,12 @@ def add_reduction(maker: OpMaker) -> OpMaker:
 
 
 def add_losses(maker: OpMaker) -> OpMaker:
-    """Add the attribute for the differentiated loss."""
+    """Add the attribute that describes the differentiated loss."""
     return (
         maker.add_attr(
             "losses",
             str,
-            "'each': each process has its own loss; 'one': all compute the same loss",
+            "'each': each process has its own loss; 'one': all processes compute the same loss",
         )
         .default("each")
         .one_of("each", "one")
@@ -42,16 +42,16 @@ def add_losses(maker: OpMaker) -> OpMaker:
 
 
 def add_layout(maker: OpMaker) -> OpMaker:
-    """Add the attribute `layout`: how the complete array is partitioned."""
+    """Add the attribute `layout`, which describes how the complete array is partitioned."""
     return (
-        maker.add_attr("layout", str, "the partition of the whole, see dist.own_part")
+        maker.add_attr("layout", str, "how the complete array is partitioned; see dist.own_part")
         .default(BLOCKS)
         .one_of(BLOCKS, TABLE)
     )
 
 
 def add_tensors(maker: OpMaker, comment: str) -> OpMaker:
-    """Add the input and output tensor of a process."""
+    """Add the input and output tensors of a process."""
     return (
         maker.add_input("x", "any shape")
         .dtypes(*DTYPES)
@@ -66,7 +66,7 @@ def find_group(ctx: InferContext) -> Group:
     Raises
     ------
     DistError
-        If there is no such group, checked by every shape rule, so passes and kernels need not.
+        If the group does not exist. Every shape rule checks this, so passes and kernels need not.
     """
     return current_world().group(ctx.attr("group"), ctx.op_type)
 
@@ -78,7 +78,7 @@ def same_shape(ctx: InferContext) -> None:
 
 
 def check_divisible(ctx: InferContext) -> tuple[list[int], int]:
-    """Return the shape of x, and the axis that the number of processes must divide."""
+    """Return the shape of x and the axis; the number of processes must divide its length."""
     shape = list(ctx.input("x").shape)
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     size = find_group(ctx).size

@@ -1,6 +1,6 @@
-"""dist.mean_share: the contribution of a tensor to the mean over a group.
+"""`dist.mean_share`, the contribution of a tensor to the mean over a group.
 
-Such a program runs with any number of processes, resolved when it is lowered.
+A program with it runs with any number of processes, which is determined when it is lowered.
 """
 
 from __future__ import annotations

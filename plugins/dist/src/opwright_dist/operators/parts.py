@@ -1,7 +1,8 @@
-"""dist.own_part, divided and copy_to_group: parts of variables and computations.
+"""`dist.own_part`, `divided` and `copy_to_group`, for parts of variables and computations.
 
 Processes of a group that share one computation compute one loss. Each process uses replicated
-tensors for its part, and their gradient is the sum over the parts.
+tensors for its part of the computation, and the gradient of these tensors is the sum over the
+parts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from opwright_dist.operators.description import (
 
 
 def _own_part_shape(ctx: InferContext) -> None:
-    """Blocks divide the axis; a part of a table has a zero row and a fraction of the rows."""
+    """Divide the axis into blocks; a part of a table has a zero row and a fraction of the rows."""
     if ctx.attr("layout") == BLOCKS:
         shape, axis = check_divisible(ctx)
         if shape[axis] != -1:
@@ -67,8 +68,8 @@ def _emit_table(b: BodyContext, shape: tuple[int, ...], rank: int, size: int) ->
 def _own_part_gradient(g: GradientContext) -> None:
     if g.attr("layout") == TABLE:
         raise GradientError(
-            "dist.own_part: only blocks have a gradient, got layout='table', which is for the "
-            "initial values of a table"
+            "dist.own_part: a differentiated part must have layout='blocks', got 'table', "
+            "which is only for the initial values of a table"
         )
     attrs = {"axis": g.attr("axis"), "group": g.attr("group"), "losses": "one"}
     grad = g.emit("dist.all_gather", {"x": g.output_grad("out")}, attrs=attrs)
@@ -82,7 +83,8 @@ OWN_PART = add_layout(
                 "The part of this process of a replicated tensor, without communication. Blocks "
                 "are assigned in rank order. A part of a table is a zero row, then every n-th row "
                 "for n processes, starting with the row of its rank, padded with zero rows to "
-                "equal length. All use their parts for one loss: the gradient is gathered from all."
+                "equal length. All processes use their parts for one loss, so the "
+                "gradient is gathered from all of them."
             ),
             "shape of x, shorter along the axis",
         )
@@ -93,18 +95,18 @@ OWN_PART = add_layout(
 
 
 def _divided_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; there is an axis and a size for each part."""
+    """Give the output the shape of x; each part must have an axis and a size."""
     axes, sizes, parts = ctx.attr("axes"), ctx.attr("sizes"), ctx.inputs("parts")
     if not len(axes) == len(sizes) == len(parts):
         ctx.fail(
-            f"axes and sizes must have one number for each of the {len(parts)} parts, got "
+            f"axes and sizes must have one value for each of the {len(parts)} parts, got "
             f"axes={list(axes)} and sizes={list(sizes)}"
         )
     n_parts = find_group(ctx).size
     for part, axis, size in zip(parts, axes, sizes, strict=True):
         ctx.require(
             0 <= axis < len(part.shape),
-            f"axes must be those of the parts, got axis {axis} of {format_shape(part.shape)}",
+            f"axes must be axes of the parts, got axis {axis} of {format_shape(part.shape)}",
         )
         length = part.shape[axis]
         if size and length != -1:
@@ -112,10 +114,10 @@ def _divided_shape(ctx: InferContext) -> None:
             wanted = wanted or size // n_parts
             ctx.require(
                 length == wanted,
-                f"axis {axis} of a part must be {wanted} of the {size} of the whole in a group of "
-                f"{n_parts} processes, got {format_shape(part.shape)}; build the program with the "
-                f"same number of processes that run it, and load its values with "
-                f"nn.checkpoint.resume",
+                f"axis {axis} of a part must have length {wanted}, for a complete length "
+                f"of {size} in a group of {n_parts} processes, got "
+                f"{format_shape(part.shape)}; build the program with the number of "
+                "processes that run it, and load its values with nn.checkpoint.resume",
             )
     same_shape(ctx)
 
@@ -136,9 +138,10 @@ DIVIDED = add_losses(
         add_group(
             add_tensors(
                 OpMaker("dist.divided").add_comment(
-                    "out = x; marks the variables from which x was computed as parts of whole "
-                    "ones, which files store for any number of processes. If each process has its "
-                    "own loss, the gradient is the contribution to the mean loss."
+                    "out = x; marks the variables from which x was computed as parts of "
+                    "complete variables, which files store independently of the number of "
+                    "processes. If each process has its own loss, the gradient is the "
+                    "contribution to the mean loss."
                 ),
                 "shape of x",
             )
@@ -146,9 +149,13 @@ DIVIDED = add_losses(
         .add_input("parts", "parts of parameters on this process")
         .as_duplicable()
         .as_shape_only()
-        .add_attr("axes", list[int], "the partitioned axis of each of parts, from 0")
+        .add_attr("axes", list[int], "the partitioned axis of each element of parts, from 0")
         .required()
-        .add_attr("sizes", list[int], "the length of that axis of the whole; 0: that of all parts")
+        .add_attr(
+            "sizes",
+            list[int],
+            "the length of this axis in the complete variable; 0: the sum over all parts",
+        )
         .required()
     )
 ).build(infer_shape=_divided_shape, body=_copy_body, gradient=_divided_gradient)
@@ -162,8 +169,9 @@ def _copy_gradient(g: GradientContext) -> None:
 COPY_TO_GROUP = add_group(
     add_tensors(
         OpMaker("dist.copy_to_group").add_comment(
-            "out = x, a replicated tensor used for parts of one computation: the gradient is "
-            "summed over the processes. Shoeybi et al., Megatron-LM, 2019, section 3."
+            "out = x, a replicated tensor that each process uses for its part of one "
+            "computation, so the gradient is summed over the processes. Shoeybi et al., "
+            "Megatron-LM, 2019, section 3."
         ),
         "shape of x",
     )

@@ -1,4 +1,4 @@
-"""Operators created by passes: reductions in two steps, a comparison, the part of a process."""
+"""Operators created only by passes: two-step reductions, a comparison, the part of a process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from opwright_dist.operators.description import DTYPES, add_group, add_reduction
 
 
 def start_shape(ctx: InferContext) -> None:
-    """The handle is one integer, read by the wait operator."""
+    """Declare the handle, an integer that the wait operator reads."""
     find_group(ctx)
     ctx.set_output("handle", [1])
 
@@ -17,9 +17,10 @@ ALL_REDUCE_START = (
         add_reduction(
             OpMaker("dist.all_reduce_start")
             .add_comment(
-                "Copies tensors into one bucket and starts its reduction over the processes; the "
-                "x are free afterwards. With rows and unequal_rows='weight' a mean is weighted by "
-                "the number of rows of each process."
+                "Copies tensors into one bucket and starts its reduction over the "
+                "processes; the memory of x can be reused afterwards. With rows and "
+                "unequal_rows='weight', a mean is weighted by the number of rows of each "
+                "process."
             )
             .add_input("x", "the tensors of the bucket, of one dtype")
             .as_duplicable()
@@ -32,7 +33,7 @@ ALL_REDUCE_START = (
             .dtypes("int64")
         )
     )
-    .add_attr("unequal_rows", str, "as of dist.all_reduce")
+    .add_attr("unequal_rows", str, "as for dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
     .build(infer_shape=start_shape, effect=True, plan_only=True)
@@ -40,13 +41,15 @@ ALL_REDUCE_START = (
 
 
 def _wait_shape(ctx: InferContext) -> None:
-    """The outputs have the shapes of the x."""
+    """Give the outputs the shapes of the inputs x."""
     ctx.set_outputs("out", [meta.shape for meta in ctx.inputs("x")])
 
 
 ALL_REDUCE_WAIT = (
     OpMaker("dist.all_reduce_wait")
-    .add_comment("Waits for a reduction started by dist.all_reduce_start, and writes its results.")
+    .add_comment(
+        "Waits for a reduction that dist.all_reduce_start started, and writes its results."
+    )
     .add_input("x", "the tensors passed to dist.all_reduce_start")
     .as_duplicable()
     .as_shape_only()
@@ -54,7 +57,7 @@ ALL_REDUCE_WAIT = (
     .same_dtype_as("x")
     .add_input("handle", "int64 [1], from dist.all_reduce_start")
     .dtypes("int64")
-    .add_output("out", "shapes and dtype of the x")
+    .add_output("out", "shapes and dtype of the tensors x")
     .as_duplicable()
     .same_dtype_as("x")
     .build(infer_shape=_wait_shape, effect=True, plan_only=True)
@@ -62,7 +65,7 @@ ALL_REDUCE_WAIT = (
 
 
 def _part_shape(ctx: InferContext) -> None:
-    """The part is described by three integers, which random operators of parts read."""
+    """Declare the three integers that describe the part; random operators for parts read them."""
     find_group(ctx)
     ctx.set_output("part", [3])
 
@@ -71,16 +74,17 @@ PART = (
     add_group(
         OpMaker("dist.part")
         .add_comment(
-            "The rows of this process in the whole batch, in rank order: rows before, own rows, "
-            "and all rows. With unequal_rows='weight' the processes exchange their numbers, "
-            "otherwise they are equal."
+            "The position of this process's rows in the whole batch, in rank order: the "
+            "number of rows before them, of own rows, and of all rows. With "
+            "unequal_rows='weight' the processes exchange their row counts; otherwise the "
+            "counts must be equal."
         )
         .add_input("rows", "at least 1-d; its length is the number of examples of a process")
         .as_shape_only()
-        .add_output("part", "int64 [3], for the random operators of parts")
+        .add_output("part", "int64 [3], for the random operators for parts")
         .dtypes("int64")
     )
-    .add_attr("unequal_rows", str, "as of dist.all_reduce")
+    .add_attr("unequal_rows", str, "as for dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
     .add_attr("seeds", list[int], "seed of the random operators, equal on all processes")
@@ -94,18 +98,18 @@ PART = (
 
 
 def _no_shape(ctx: InferContext) -> None:
-    """The operator has no output."""
+    """Declare no output."""
     find_group(ctx)
 
 
 COMPARE_PLANS = add_group(
     OpMaker("dist.compare_plans")
     .add_comment(
-        "Starts to compare the program and the collectives of this plan with those of the other "
-        "processes; the first collective waits for the result before any data moves, and names "
-        "the first operator that differs."
+        "Starts to compare the program and the collectives of this plan with the other "
+        "processes. The first collective waits for the result before any data is sent, "
+        "and its error names the first operator that differs."
     )
-    .add_attr("entries", list[str], "the program and the collectives of the group, as text")
+    .add_attr("entries", list[str], "the program and the collectives of the group, as strings")
     .required()
     .add_attr("digest", int, "63 bits of the SHA-256 of entries")
     .required()

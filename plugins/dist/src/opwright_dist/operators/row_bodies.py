@@ -1,8 +1,8 @@
 """Bodies of dist.route_rows and exchange_rows: compositions with dist.all_to_all.
 
-They run on devices whose engine has no kernels for rows. Shapes are static, so a GPU can
-record them in a graph: a process sends the maximum number of rows to every other process,
-which discards the surplus.
+They run on devices whose engine lacks kernels for rows. Shapes are static, so a GPU can record them
+in a graph. Each process therefore sends the maximum number of rows to every other process, which
+discards the surplus rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INT64: Final = {"dtype": "int64"}
 
 
 class _Writer:
-    """Writes operators on int64."""
+    """Emits operators on int64."""
 
     def __init__(self, b: BodyContext) -> None:
         self.b = b
@@ -71,7 +71,7 @@ class _Writer:
 
 
 def route_rows_body(b: BodyContext) -> None:
-    """Sort (process, row) keys: each distinct one is requested once."""
+    """Sort (process, row) keys; each distinct key is requested once."""
     write = _Writer(b)
     n_processes, size = write.group.size, b.attr("size")
     shape = write.shape(b.input("ids"))
@@ -107,7 +107,7 @@ def _write_keys(write: _Writer, n: int, end: int) -> str:
 
 
 def _write_counts(write: _Writer, ordered: str, number: str, n: int) -> str:
-    """Emit the number of distinct keys per process, from the positions of the first ones."""
+    """Emit the number of distinct keys per process, from the position of its first key."""
     n_processes, size = write.group.size, write.b.attr("size")
     begins = write.binary("multiply", write.count(n_processes + 1), size)
     places = write.b.emit("searchsorted", {"x": ordered, "values": begins})
@@ -118,7 +118,7 @@ def _write_counts(write: _Writer, ordered: str, number: str, n: int) -> str:
 
 
 def exchange_rows_body(b: BodyContext) -> None:
-    """Send padded rows to each process; keep the counted rows from each."""
+    """Send padded rows to each process, and keep the counted rows from each process."""
     write = _Writer(b)
     x = b.input("x") or ""
     if write.group.size == 1:
@@ -137,7 +137,7 @@ def exchange_rows_body(b: BodyContext) -> None:
 
 
 def _write_ends(write: _Writer, slot: str, n_rows: int) -> tuple[str, str]:
-    """Emit the begin and end of each process's rows in the sequence of counted rows."""
+    """Emit the begin and end of the rows of each process in the sequence of counted rows."""
     counts = write.b.input(slot) or ""
     ends = write.running_sum(counts)
     is_right = write.binary(
@@ -145,12 +145,12 @@ def _write_ends(write: _Writer, slot: str, n_rows: int) -> tuple[str, str]:
         write.binary("greater_equal", counts, 0),
         write.binary("less_equal", ends, n_rows),
     )
-    write.require(is_right, f"{slot} must be at least 0 and {n_rows} or fewer together")
+    write.require(is_right, f"{slot} must be at least 0 with a sum of at most {n_rows}")
     return write.binary("subtract", ends, counts), ends
 
 
 def _write_sent(write: _Writer, x: str, n_rows: int, width: int) -> str:
-    """Emit the `width` rows that start at each process's first row."""
+    """Emit the `width` rows that start at the first row of each process."""
     begins, _ = _write_ends(write, "send_counts", n_rows)
     n_processes = write.group.size
     columns = write.reshape(write.count(width), [1, width])

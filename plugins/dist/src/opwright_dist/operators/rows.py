@@ -1,7 +1,7 @@
-"""dist.route_rows and exchange_rows: look-ups in a table sharded by row.
+"""`dist.route_rows` and `exchange_rows`, for lookups in a table that is sharded by row.
 
-Shapes are fixed when a plan is made, numbers of transferred rows are not: a process has room for
-the maximum number of requests, and only requested rows are sent.
+Shapes are fixed when a plan is built, but numbers of transferred rows are not. A process allocates
+memory for the maximum number of requests, and only requested rows are sent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from opwright_dist.operators.row_bodies import exchange_rows_body, route_rows_bo
 
 
 def _route_shape(ctx: InferContext) -> None:
-    """Rows have one element per id, counts one per process."""
+    """Give rows one element per id, and counts one per process."""
     shape = ctx.input("ids").shape
     n = -1 if -1 in shape else math.prod(shape)
     ctx.set_output("rows", [n])
@@ -26,14 +26,20 @@ ROUTE_ROWS = (
     add_group(
         OpMaker("dist.route_rows")
         .add_comment(
-            "Sorts distinct ids by the process that owns their row of a table: id i is row 1 + i "
-            "// n of process i % n. padding_index has no row."
+            "Sorts distinct ids by the process that owns their row of a table; id i is "
+            "row 1 + i // n of process i % n. padding_index does not have a row."
         )
         .add_input("ids", "int32 or int64 of any shape, in [0, size)")
         .dtypes("int32", "int64")
-        .add_output("rows", "int64 [number of ids]: rows of process 0, then of 1, ...; then 0")
+        .add_output(
+            "rows",
+            "int64 [number of ids]: rows of process 0, then of process 1, ..., padded with 0",
+        )
         .dtypes("int64")
-        .add_output("places", "int64, shape of ids: index of each in rows; its row is 0 for none")
+        .add_output(
+            "places",
+            "int64, shape of ids: the index in rows of each id; an id without a row has row 0",
+        )
         .dtypes("int64")
         .add_output("counts", "int64 [n]: number of rows per process")
         .dtypes("int64")
@@ -41,7 +47,7 @@ ROUTE_ROWS = (
     .add_attr("size", int, "number of ids")
     .required()
     .at_least(1)
-    .add_attr("padding_index", int, "the id without a row; -1: none")
+    .add_attr("padding_index", int, "the id without a row; -1 for none")
     .default(-1)
     .at_least(-1)
     .build(
@@ -53,7 +59,7 @@ ROUTE_ROWS = (
 
 
 def _exchange_shape(ctx: InferContext) -> None:
-    """The rows of like; by default the maximum that all processes could send."""
+    """Give out the rows of like, by default the maximum that all processes could send."""
     shape, n_processes = ctx.input("x").shape, find_group(ctx).size
     ctx.require(len(shape) >= 1, "x must have rows, got a tensor without axes")
     for slot in ("send_counts", "receive_counts"):
@@ -81,18 +87,22 @@ def _exchange_gradient(g: GradientContext) -> None:
 EXCHANGE_ROWS = add_group(
     OpMaker("dist.exchange_rows")
     .add_comment(
-        "Sends the first send_counts[0] rows of x to process 0, the next to process 1, and so on. "
-        "Received rows are in rank order, followed by zero rows. Only counted rows are "
-        "transferred. All processes have equally many rows in x, counted or not. With one process "
-        "out is x."
+        "Sends the first send_counts[0] rows of x to process 0, the next send_counts[1] "
+        "rows to process 1, and so on. Received rows are in rank order, followed by zero "
+        "rows. Only counted rows are transferred. All processes must have the same number "
+        "of rows in x, counted or not. With one process, out is x."
     )
     .add_input("x", "[n, ...]")
     .dtypes(*DTYPES)
     .add_input("send_counts", "int64 [processes]: rows for each process, at most n in total")
     .dtypes("int64")
-    .add_input("receive_counts", "int64 [processes]: the send_counts of each process for this one")
+    .add_input(
+        "receive_counts", "int64 [processes]: the send_counts of each process for this process"
+    )
     .dtypes("int64")
-    .add_input("like", "its length is the number of rows of out, at least the received ones")
+    .add_input(
+        "like", "its length is the number of rows of out, at least the number of received rows"
+    )
     .as_optional()
     .as_shape_only()
     .add_output("out", "[length of like, or n times the number of processes, ...], dtype of x")

@@ -1,4 +1,4 @@
-"""Operators created by passes: reductions to shards and gathered shards, in two steps."""
+"""Operators created only by passes: two-step reductions to shards and gathering of shards."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ REDUCE_SHARD_START = (
             _add_handle(
                 _add_tensors(
                     OpMaker("dist.reduce_shard_start").add_comment(
-                        "Starts dist.reduce_shard of the tensors of a bucket; the x are free "
-                        "afterwards."
+                        "Starts dist.reduce_shard of the tensors of a bucket; the memory "
+                        "of x can be reused afterwards."
                     ),
                     "the tensors of the bucket, of one dtype",
                 )
@@ -33,7 +33,7 @@ REDUCE_SHARD_START = (
             )
         )
     )
-    .add_attr("unequal_rows", str, "as of dist.all_reduce")
+    .add_attr("unequal_rows", str, "as for dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
     .build(infer_shape=start_shape, effect=True, plan_only=True)
@@ -41,7 +41,7 @@ REDUCE_SHARD_START = (
 
 
 def _shards_shape(ctx: InferContext) -> None:
-    """Each output is the shard of its input."""
+    """Give each output the shape of the shard of its input."""
     size = find_group(ctx).size
     ctx.set_outputs("out", [(shard_length(meta.shape, size),) for meta in ctx.inputs("x")])
 
@@ -54,7 +54,7 @@ REDUCE_SHARD_WAIT = add_group(
         "the tensors passed to dist.reduce_shard_start",
     )
     .as_shape_only()
-    .add_input("handle", "int64 [1], of dist.reduce_shard_start")
+    .add_input("handle", "int64 [1], from dist.reduce_shard_start")
     .dtypes("int64")
     .add_output("out", "their shards")
     .as_duplicable()
@@ -66,7 +66,8 @@ UNSHARD_START = add_group(
     _add_handle(
         _add_tensors(
             OpMaker("dist.unshard_start").add_comment(
-                "Starts dist.unshard of the shards of a bucket; the x are free afterwards."
+                "Starts dist.unshard of the shards of a bucket; the memory of x can be "
+                "reused afterwards."
             ),
             "the shards of the bucket, of one dtype",
         )
@@ -75,21 +76,21 @@ UNSHARD_START = add_group(
 
 
 def _whole_shape(ctx: InferContext) -> None:
-    """The outputs have the shapes of like."""
+    """Give the outputs the shapes of like."""
     ctx.set_outputs("out", [meta.shape for meta in ctx.inputs("like")])
 
 
 UNSHARD_WAIT = (
     OpMaker("dist.unshard_wait")
     .add_comment("Waits for dist.unshard_start, and writes its results.")
-    .add_input("like", "tensors of the shapes of the results")
+    .add_input("like", "tensors with the shapes of the results")
     .as_duplicable()
     .as_shape_only()
     .dtypes(*DTYPES)
     .same_dtype_as("like")
-    .add_input("handle", "int64 [1], of dist.unshard_start")
+    .add_input("handle", "int64 [1], from dist.unshard_start")
     .dtypes("int64")
-    .add_output("out", "shapes and dtype of the like")
+    .add_output("out", "shapes and dtype of the tensors like")
     .as_duplicable()
     .same_dtype_as("like")
     .build(infer_shape=_whole_shape, effect=True, plan_only=True)

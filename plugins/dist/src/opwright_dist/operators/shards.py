@@ -1,7 +1,7 @@
-"""dist.shard, dist.reduce_shard and dist.unshard: tensors divided evenly among processes.
+"""`dist.shard`, `dist.reduce_shard` and `dist.unshard`, for evenly sharded tensors.
 
-A shard is flat. The elements of a tensor, in the order of its memory, are divided into parts of
-equal length, one per process, padded with zeros.
+A shard is flat. The elements of a tensor, in memory order, are divided into parts of equal length,
+one per process, padded with zeros.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from opwright_dist.operators.description import (
 )
 
 LINE: Final = 16
-"""Shard lengths are a multiple of this: complete cache lines, as in the kernels."""
+"""Shard lengths are multiples of this number, so shards are complete cache lines."""
 
-_UPDATES: Final = no_gradient("it is for gradients and parameters, after the backward operators")
+_UPDATES: Final = no_gradient(
+    "it is applied to gradients and parameters after the backward operators"
+)
 
 
 def shard_length(shape: Shape, n_processes: int) -> int:
-    """Return the length of each process's shard; -1 if `shape` is unknown."""
+    """Return the shard length of a process, or -1 if `shape` is unknown."""
     if -1 in shape:
         return -1
     lines = -(-numel(shape) // (LINE * n_processes))
@@ -37,18 +39,18 @@ def _length_for(ctx: InferContext, slot: str) -> int:
 
 
 def _shard_shape(ctx: InferContext) -> None:
-    """The output is flat: the elements divided by the number of processes, rounded up."""
+    """Give out the number of elements divided by the number of processes, rounded up."""
     ctx.set_output("out", (_length_for(ctx, "x"),))
 
 
 def _own_shard_shape(ctx: InferContext) -> None:
-    """The shape rule of any shard; refuses a file with the states of the process that saved it."""
+    """Apply the shape rule of shards, and refuse a program with the shards of another rank."""
     wanted, rank = ctx.attr("rank"), find_group(ctx).rank
     if wanted not in {-1, rank}:
         raise DistError(
-            f"dist.shard: a program with states in parts must run where it was built, on rank "
-            f"{wanted}, got rank {rank}; save it by opwright_nn.checkpoint.save, or "
-            "opwright_dist.whole_program with gather_state"
+            "dist.shard: a program with sharded states must run on the rank that built "
+            f"it, {wanted}, got rank {rank}; save it with opwright_nn.checkpoint.save, or "
+            "with opwright_dist.whole_program and gather_state"
         )
     _shard_shape(ctx)
 
@@ -58,9 +60,9 @@ SHARD = add_group(
     .add_comment("The part of a tensor that belongs to this process, without communication.")
     .add_input("x", "any shape, equal on all processes")
     .dtypes(*DTYPES)
-    .add_output("out", "flat, dtype of x: a part of its elements, padded with zeros")
+    .add_output("out", "flat, dtype of x: a shard of its elements, padded with zeros")
     .same_dtype_as("x")
-    .add_attr("rank", int, "rank of the process that may run it; -1: any")
+    .add_attr("rank", int, "rank of the process that can run it; -1 for any")
     .default(-1)
     .at_least(-1)
 ).build(infer_shape=_own_shard_shape, gradient=_UPDATES)
@@ -71,19 +73,19 @@ REDUCE_SHARD = (
         add_reduction(
             OpMaker("dist.reduce_shard")
             .add_comment(
-                "Element-wise reduction over all processes, of which each receives the part of "
-                "dist.shard. It is bitwise identical to dist.all_reduce."
+                "Elementwise reduction over all processes, of which each process receives "
+                "its dist.shard. It is bitwise identical to dist.all_reduce."
             )
             .add_input("x", "any shape, equal on all processes")
             .dtypes(*DTYPES)
             .add_input("rows", "at least 1-d; its length is the number of examples of a process")
             .as_optional()
             .as_shape_only()
-            .add_output("out", "flat, dtype of x: a part of the elements, padded with zeros")
+            .add_output("out", "flat, dtype of x: a shard of the elements, padded with zeros")
             .same_dtype_as("x")
         )
     )
-    .add_attr("unequal_rows", str, "as of dist.all_reduce")
+    .add_attr("unequal_rows", str, "as for dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
     .build(infer_shape=_shard_shape, gradient=_UPDATES, effect=True)
@@ -91,17 +93,17 @@ REDUCE_SHARD = (
 
 
 def _unshard_shape(ctx: InferContext) -> None:
-    """The output has the shape of like; x is a shard of it."""
+    """Give the output the shape of like, of which x is a shard."""
     ctx.require_shape("x", (_length_for(ctx, "like"),))
     ctx.set_output("out", ctx.input("like").shape)
 
 
 UNSHARD = add_group(
     OpMaker("dist.unshard")
-    .add_comment("Gathers the shards of all processes into the whole tensor.")
+    .add_comment("Gathers the shards of all processes into the complete tensor.")
     .add_input("x", "flat, the shard of this process")
     .dtypes(*DTYPES)
-    .add_input("like", "of any shape and the dtype of x")
+    .add_input("like", "any shape, dtype of x")
     .as_shape_only()
     .same_dtype_as("x")
     .add_output("out", "shape of like, dtype of x")
@@ -110,19 +112,19 @@ UNSHARD = add_group(
 
 
 def _states_shape(ctx: InferContext) -> None:
-    """Each x has the length of a shard of like."""
+    """Check that each x has the length of a shard of like."""
     ctx.require_shape("x", (_length_for(ctx, "like"),))
 
 
 def _no_body(b: BodyContext) -> None:
-    """It is a marker without a computation."""
+    """Emit nothing, since the operator is only a marker."""
 
 
 SHARD_STATES = add_group(
     OpMaker("dist.shard_states")
     .add_comment(
-        "Marks variables as shards of a parameter's states: they are gathered when saved, and "
-        "partitioned when loaded. It computes nothing."
+        "Marks variables as shards of the states of a parameter, which are gathered when "
+        "saved and split when loaded. It does not compute anything."
     )
     .add_input("x", "the states, flat")
     .as_duplicable()
@@ -143,7 +145,7 @@ def _every_body(b: BodyContext) -> None:
 
 EVERY = add_group(
     OpMaker("dist.every")
-    .add_comment("Element-wise, whether x is true on every process.")
+    .add_comment("Elementwise logical and of x over all processes.")
     .add_input("x", "bool, any shape, equal on all processes")
     .dtypes("bool")
     .add_output("out", "bool, shape of x")

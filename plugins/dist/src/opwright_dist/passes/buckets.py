@@ -1,7 +1,7 @@
-"""``dist_buckets``: fuse collectives of the same kind, overlapped with the rest of the plan.
+"""``dist_buckets``, which fuses collectives of one kind and overlaps them with the plan.
 
 Each bucket is started as soon as its last tensor is written, and awaited before its first use. All
-processes start the buckets in program order, independent of other passes.
+processes start the buckets in program order, independently of other passes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from opwright_dist.names import BUCKET_BYTES, DEFAULT_BUCKET_BYTES
 
 _KEPT: Final = ("reduce", "group", "unequal_rows")
 _WAITS_FOR: Final = {"dist.all_reduce": "x", "dist.reduce_shard": "x", "dist.unshard": "like"}
-"""The operators, each with the input that determines the result shapes."""
+"""The fused operators, each with the input that determines the result shapes."""
 
 
 class _Bucket(NamedTuple):
-    """A bucket: the collectives and their replacements."""
+    """The collectives of one bucket, and their replacements."""
 
     ops: list[LoweredOp]
     start: LoweredOp
@@ -26,7 +26,7 @@ class _Bucket(NamedTuple):
 
 
 def dist_buckets(graph: Graph) -> None:
-    """Replace reductions and gathers by the start and wait of their bucket."""
+    """Replace reductions and gathers by a start and a wait operator for each bucket."""
     types = [name for name in _WAITS_FOR if graph.of_type(name)]
     served = [name for name in types if graph.is_served(f"{name}_start")]
     ops = [op for op in graph.of_type(*served) if _meets(op)]
@@ -38,7 +38,7 @@ def dist_buckets(graph: Graph) -> None:
 
 
 def _stays(uses: Uses, part: list[LoweredOp]) -> bool:
-    """Whether a collective is kept: awaited immediately, it is not copied into a bucket."""
+    """Return whether a collective is kept, because a copy into a bucket would not allow overlap."""
     if len(part) > 1:
         return False
     (op,) = part
@@ -51,14 +51,14 @@ def _meets(op: LoweredOp) -> bool:
 
 
 class _Divider:
-    """Partitions collectives by kind, in program order."""
+    """Divides collectives of each kind into buckets, in program order."""
 
     def __init__(self, uses: Uses, limit: int) -> None:
         self._uses = uses
         self._limit = limit
 
     def divide(self, ops: list[LoweredOp]) -> list[list[LoweredOp]]:
-        """Return the parts; each ends at its size limit, or if it could not start at one point."""
+        """Return the buckets; one ends at its size limit, or if it could not start at one point."""
         parts: list[list[LoweredOp]] = []
         size = 0
         for op in ops:
@@ -70,9 +70,9 @@ class _Divider:
         return parts
 
     def _fits(self, op: LoweredOp, part: list[LoweredOp]) -> bool:
-        """Whether the part with `op` can start when its last tensor is written.
+        """Return whether the bucket, extended by `op`, can start when its last tensor is written.
 
-        Every tensor must still exist, and no result may have been read.
+        At that point every tensor must still exist, and no result may have been read.
         """
         if _kind_of(op) != _kind_of(part[0]):
             return False
@@ -96,12 +96,12 @@ def _rows_of(op: LoweredOp) -> tuple[Value, ...]:
 
 
 def written_at(uses: Uses, value: Value) -> int:
-    """Return the position of the operator that writes a value; -1 for an input."""
+    """Return the position of the operator that writes a value, or -1 for an input."""
     return uses.written_at(value.source or value)
 
 
 def first_use(uses: Uses, value: Value) -> int:
-    """Return the position of a value's first reader, or the number of operators if it is unread."""
+    """Return the position of the first reader of a value, or the operator count if it is unread."""
     readers = uses.readers(value)
     return uses.position[readers[0]] if readers else len(uses.position)
 
@@ -129,7 +129,8 @@ def _place(graph: Graph, buckets: list[_Bucket]) -> None:
     gone = {op for bucket in buckets for op in bucket.ops}
     behind: dict[int, list[LoweredOp]] = {}
     before: dict[int, list[LoweredOp]] = {}
-    # Starts stay in program order, equal on all processes, also after unfused reductions.
+    # Starts stay in program order, which is equal on all processes, also relative to unfused
+    # reductions.
     staying = [uses.position[op] for op in graph.of_type(*_WAITS_FOR) if op not in gone]
     started = -1
     for bucket in buckets:

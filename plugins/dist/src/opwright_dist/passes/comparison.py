@@ -1,8 +1,8 @@
-"""``dist_compare``: compare program and collectives between processes at the start of each run.
+"""``dist_compare``, which compares programs and collectives between processes in each run.
 
-A collective is matched with the next collective on the other processes, so if plans differ in a
-fetch, a shape or a version, data of equal size would be mixed up without an error. If programs
-differ, parameters would diverge. The comparison overlaps with the plan, and the first collective
+A collective is matched with the next collective of the other processes. If plans differed in a
+fetch, a shape or a version, data of equal size would be mixed up without an error, and if programs
+differed, parameters would diverge. The comparison overlaps with the plan, and the first collective
 waits for its result.
 """
 
@@ -22,7 +22,7 @@ _WORDS: Final = ("reduce", "root", "axis", "unequal_rows")
 
 
 def dist_compare(graph: Graph) -> None:
-    """Insert one ``dist.compare_plans`` per group before all computation.
+    """Insert one ``dist.compare_plans`` per group before all other operators.
 
     Raises
     ------
@@ -32,9 +32,9 @@ def dist_compare(graph: Graph) -> None:
     ops = [op for op in graph.of_type(*COMPARED_TYPES) if _meets(op)]
     if ops and graph.is_body:
         raise ProgramError(
-            f"{ops[0].type.removesuffix('_start')}: a collective must be outside of loops and "
-            f"branches, whose path depends on each process's data, got one within for group "
-            f"{ops[0].attrs['group']!r}; move it out"
+            f"{ops[0].type.removesuffix('_start')}: a collective must be outside loops and "
+            "branches, whose path depends on the data of each process, got one inside for "
+            f"group {ops[0].attrs['group']!r}; move it out"
         )
     if not ops or not graph.is_served("dist.compare_plans"):
         return
@@ -50,7 +50,7 @@ def dist_compare(graph: Graph) -> None:
         entries.append("the end of the collectives")
         attrs = {"group": group, "entries": entries, "digest": digest(entries)}
         made.append(graph.make("dist.compare_plans", {}, {}, attrs, like=members[0]))
-    # The comparison follows the copies of feeds, where a device's graph begins.
+    # The comparison follows the copies of feeds, after which the graph of a device begins.
     place = next((i for i, op in enumerate(graph.ops) if not op.is_copy), len(graph.ops))
     graph.ops[place:place] = made
     graph.forget_uses()
@@ -61,7 +61,7 @@ def _meets(op: LoweredOp) -> bool:
 
 
 def describe(op: LoweredOp) -> str:
-    """Return the parts that must be equal on all processes: type, attributes, dtype and shapes."""
+    """Return what must be equal on all processes: type, attributes, dtype and shapes."""
     if op.type == "dist.part":
         return f"{op.type}(seeds={list(op.attrs['seeds'])})"
     metas = [value.meta for value in op.input("x")]
@@ -70,7 +70,7 @@ def describe(op: LoweredOp) -> str:
     if "rows" in op.definition.input_index and op.input("rows") and not weighted:
         words.append(f"rows={op.input('rows')[0].meta.shape[0]}")
     shapes = "+".join(format_shape(meta.shape) for meta in metas)
-    kind = op.type.removesuffix("_start")  # the point of its wait may differ
+    kind = op.type.removesuffix("_start")  # the position of the wait can differ
     return f"{kind}({', '.join(words)}) of {metas[0].dtype} {shapes}"
 
 

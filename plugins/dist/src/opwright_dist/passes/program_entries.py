@@ -9,20 +9,20 @@ from typing import Any, Final
 import opwright as ow
 
 _LONGEST: Final = 400
-"""Maximum characters of a line; longer lines, as of large constants, end with a digest."""
+"""Maximum characters of a line; longer lines, for example of large constants, end with a digest."""
 
 
 def list_entries(program: ow.Program) -> list[str]:
-    """Return the description that must be equal on all processes that run a program together.
+    """Return lines that must be equal on all processes that run a program together.
 
-    Every line states its position, so the first difference can be named on its own.
-    The attribute ``rank`` of an operator with the attribute ``group`` is omitted: it is the
-    process's own rank.
+    Every line contains its position, so an error can show just the first line that differs.
+    The attribute ``rank`` of an operator with the attribute ``group`` is omitted, because it is the
+    rank of the process itself.
 
     Parameters
     ----------
     program : Program
-        The program with its seed, operators and variables, including bodies of loops and branches.
+        The program; its seed, operators and variables are described, including loops and branches.
     """
     entries = [f"the seed {program.seed}"]
     for block in program.blocks:
@@ -33,7 +33,7 @@ def list_entries(program: ow.Program) -> list[str]:
 
 
 def list_operators(ops: Sequence[ow.Operator], place: str = "the network") -> list[str]:
-    """Return the entries of operators, also outside of a program."""
+    """Return the lines of operators, which need not belong to a program."""
     entries = [
         _shorten(f"operator {number} of {place}: {describe_operator(op)}")
         for number, op in enumerate(ops, 1)
@@ -42,7 +42,7 @@ def list_operators(ops: Sequence[ow.Operator], place: str = "the network") -> li
 
 
 def describe_operator(op: ow.Operator) -> str:
-    """Return an operator with slots and attributes except a rank: ``o = relu(x=i) -> ...``."""
+    """Describe an operator with slots and attributes except a rank: ``o = relu(x=i) -> ...``."""
     attrs: Mapping[str, Any] = op.attrs
     arguments = [f"{slot}={'+'.join(map(_printable, names))}" for slot, names in op.inputs.items()]
     arguments += [
@@ -65,7 +65,7 @@ def _type_of(op: ow.Operator, name: str) -> str:
 
 
 def _printable(name: str) -> str:
-    """Return a name on one line, since lines are compared."""
+    """Escape line breaks in a name, since lines are compared."""
     return name if name.isprintable() else ascii(name)
 
 

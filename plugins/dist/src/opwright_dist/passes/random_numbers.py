@@ -1,8 +1,9 @@
-"""``dist_random``: processes draw the random numbers of one process with the whole batch.
+"""``dist_random``, with which processes draw the numbers of one process with the whole batch.
 
-Random operators such as dropout draw for the elements of a tensor, by their index. If the processes
-share a batch, indices refer to the tensor of the whole batch: each process determines the number of
-rows before its own, and the random operator draws for that part.
+Random operators such as dropout draw a number for each element of a tensor, which depends on its
+index. If the processes share a batch, indices must refer to the tensor of the whole batch. Each
+process therefore determines the number of rows before its own rows, and the random operator draws
+for its part.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from opwright.errors import ProgramError
 from opwright.op import format_shape
 from opwright.rewriting import Graph, LoweredOp, Meta, Value
 
-_WAY_OUT = "or draw in each process as if it were alone, with passes=['-dist_random']"
+_WAY_OUT = "or draw independently in each process with passes=['-dist_random']"
 _AVERAGES = ("dist.all_reduce", "dist.reduce_shard")
 
 
 class _Sharing(NamedTuple):
-    """The distribution of a batch over processes.
+    """How a batch is distributed over processes.
 
     Attributes
     ----------
@@ -35,12 +36,12 @@ class _Sharing(NamedTuple):
 
 
 def dist_random(graph: Graph) -> None:
-    """Replace random operators by variants for parts in a program that averages gradients."""
+    """In a program that averages gradients, replace random operators by variants for parts."""
     ops = [op for op in graph.ops if _draws_for_elements(op)]
     sharing = _find_sharing(graph.program) if ops else None
     if sharing is None:
         return
-    from opwright_dist.groups.world import current_world  # 5 ms
+    from opwright_dist.groups.world import current_world  # the import takes 5 ms
 
     if current_world().group(sharing.group).size == 1:
         return
@@ -51,7 +52,7 @@ def dist_random(graph: Graph) -> None:
 
 
 def _draws_for_elements(op: LoweredOp) -> bool:
-    """Whether an operator draws for each element of an input, as in training."""
+    """Return whether an operator draws a number for each element of an input, as in training."""
     if not op.definition.random or op.attrs.get("training") is False:
         return False
     if op.type.endswith("_part"):
@@ -60,7 +61,7 @@ def _draws_for_elements(op: LoweredOp) -> bool:
 
 
 def _find_sharing(program: ow.Program | None) -> _Sharing | None:
-    """Return the distribution over which gradients are averaged; None if they are not averaged."""
+    """Return how the batch is distributed, or None if gradients are not averaged."""
     if program is None:
         return None
     for op in program.global_block().ops:
@@ -73,20 +74,22 @@ def _find_sharing(program: ow.Program | None) -> _Sharing | None:
 def _find_axis(graph: Graph, op: LoweredOp) -> int | None:
     """Return the batch axis: the first unknown dimension in the program.
 
-    None if all dimensions are known, since such a tensor, for example a parameter, is replicated.
+    None if all dimensions are known, since such a tensor is replicated, for example a parameter.
     """
     out = op.writes()[0]
     if graph.is_body or graph.program is None:
         raise ProgramError(
-            f"{op.type}: random numbers of a batch that processes share must be drawn outside of "
-            f"loops and branches, got {out.name!r} within one; draw them outside, {_WAY_OUT}"
+            f"{op.type}: random numbers of a batch that processes share must be drawn "
+            f"outside loops and branches, got {out.name!r} inside; draw them outside, "
+            f"{_WAY_OUT}"
         )
     declared = graph.program.global_block().find_var(out.name)
     shape = None if declared is None else declared.shape
     if shape is None:
         raise ProgramError(
-            f"{op.type}: random numbers of a batch that processes share need an output with a "
-            f"shape in the program, got {out.name!r} without one; declare it, {_WAY_OUT}"
+            f"{op.type}: random numbers of a batch that processes share need an output "
+            f"with a declared shape, got {out.name!r} without a shape; declare it, "
+            f"{_WAY_OUT}"
         )
     return shape.index(-1) if -1 in shape else None
 
@@ -120,9 +123,9 @@ def _find_rows(graph: Graph, sharing: _Sharing, op: LoweredOp) -> Value:
     rows = graph.feeds.get(sharing.rows)
     if rows is None:
         raise ProgramError(
-            f"{op.type}: the number of examples must be known to draw random numbers for a shared "
-            f"batch, got a part of the program without {sharing.rows!r}; "
-            f"run the whole, {_WAY_OUT}"
+            f"{op.type}: the number of examples must be known to draw random numbers for a "
+            f"shared batch, got a part of the program without {sharing.rows!r}; run the "
+            f"whole program, {_WAY_OUT}"
         )
     return rows
 
@@ -131,9 +134,10 @@ def _check_length(op: LoweredOp, axis: int, rows: Value) -> None:
     shape, n_rows = op.writes()[0].meta.shape, rows.meta.shape[0]
     if n_rows and shape[axis] % n_rows:
         raise ProgramError(
-            f"{op.type}: the first unknown dimension of its tensor must be the examples, {n_rows} "
-            f"or a multiple of them, got {format_shape(shape)} with {shape[axis]} on axis "
-            f"{axis}; let the examples be the first unknown dimension, {_WAY_OUT}"
+            f"{op.type}: the first unknown dimension of its tensor must be the number of "
+            f"examples, {n_rows}, or a multiple of it, got {format_shape(shape)} with "
+            f"{shape[axis]} on axis {axis}; make the examples the first unknown dimension, "
+            f"{_WAY_OUT}"
         )
 
 
@@ -142,8 +146,9 @@ def _make_part(graph: Graph, op: LoweredOp, axis: int, part: Value) -> LoweredOp
     definition = graph.definition(part_type)
     if definition is None:
         raise ProgramError(
-            f"{op.type}: random numbers of a batch that processes share need an operator for "
-            f"parts, got no {part_type!r}, which no plugin provides; provide it, {_WAY_OUT}"
+            f"{op.type}: random numbers of a batch that processes share need an operator "
+            f"for parts, got none, since no plugin provides {part_type!r}; provide it, "
+            f"{_WAY_OUT}"
         )
     inputs = {slot: op.input(slot) for slot in op.definition.input_index}
     outputs = {slot: op.output(slot) for slot in op.definition.output_index}

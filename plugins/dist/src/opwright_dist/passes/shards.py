@@ -1,7 +1,7 @@
-"""``dist_shards``: copy each part of a parameter just before its update.
+"""``dist_shards``, which copies the shard of each parameter just before its update.
 
-The program lists all parts together. Copied there, the parts of all parameters would exist at the
-same time, although the memory of one part is enough.
+The program lists the copies of all shards together, so the shards of all parameters would exist at
+the same time, although memory for one shard is enough.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from opwright.rewriting import Graph, LoweredOp
 
 
 def dist_shards(graph: Graph) -> None:
-    """Move every ``dist.shard`` before its first reader, if its tensor still exists."""
+    """Move every ``dist.shard`` just before its first reader if its tensor still exists there."""
     uses = graph.uses()
     places: dict[int, list[LoweredOp]] = {}
     for op in graph.of_type("dist.shard"):

@@ -1,4 +1,4 @@
-"""Rendezvous of the processes of one run: a server in their launcher, and its clients."""
+"""The rendezvous of the processes of one run: a server in the launcher, and its clients."""
 
 from __future__ import annotations
 

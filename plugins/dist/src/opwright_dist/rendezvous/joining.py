@@ -1,4 +1,4 @@
-"""The first line of a connection: the rank, and the secret token of the run.
+"""The first line of a connection, with the rank and the secret token of the run.
 
 ::
 
@@ -22,8 +22,8 @@ REFUSED: Final = b"refused\n"
 TAKEN: Final = b"taken\n"
 
 _REASONS: Final = {
-    REFUSED: "it refused the token",
-    TAKEN: "a process of this rank has joined already, and a rank joins once",
+    REFUSED: "the server refused the token",
+    TAKEN: "a process of this rank has already joined",
 }
 _HELLO: Final = re.compile(rb"opwright ([0-9a-f]{1,64}) (-|[0-9]{1,6})")
 _CONNECT_S: Final = 30.0
@@ -43,12 +43,12 @@ class Hello(NamedTuple):
     rank: int | None
 
     def has(self, token: str) -> bool:
-        """Compare the token in constant time."""
+        """Compare tokens in constant time."""
         return hmac.compare_digest(self.token, token.encode())
 
 
 def read_hello(line: bytes) -> Hello | None:
-    """Parse a first line; None if it is invalid."""
+    """Parse a first line, or return None if it is invalid."""
     match = _HELLO.fullmatch(line)
     if match is None:
         return None
@@ -57,9 +57,9 @@ def read_hello(line: bytes) -> Hello | None:
 
 
 def join(who: str, address: str, token: str, rank: int | None) -> socket.socket:
-    """Return an accepted connection to the server of a run.
+    """Connect to the server of a run, and return the connection once it is accepted.
 
-    A server busy with other connections may close this one early; then it is retried.
+    A server that is busy with other connections can close the connection early; it is then retried.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def join(who: str, address: str, token: str, rank: int | None) -> socket.socket:
     Raises
     ------
     DistError
-        If the server cannot be reached, or refuses.
+        If the server cannot be reached or refuses the connection.
     """
     end = time.monotonic() + _CONNECT_S
     name = "-" if rank is None else str(rank)
@@ -87,7 +87,7 @@ def join(who: str, address: str, token: str, rank: int | None) -> socket.socket:
         except (OSError, ValueError) as error:
             connection, answer, reason = None, b"", str(error)
         else:
-            reason = _REASONS.get(answer, "it closed the connection")
+            reason = _REASONS.get(answer, "the server closed the connection")
         if connection is not None and answer == WELCOME:
             return connection
         if connection is not None:
@@ -105,7 +105,7 @@ def _greet(address: str, hello: bytes) -> tuple[socket.socket, bytes]:
         connection.sendall(hello)
         answer = b""
         while not answer.endswith(b"\n") and len(answer) < MAX_HELLO_BYTES:
-            data = connection.recv(1)  # data after the line is for the caller
+            data = connection.recv(1)  # data after the line belongs to the caller
             if not data:
                 break
             answer += data

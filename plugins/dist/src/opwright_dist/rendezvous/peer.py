@@ -1,4 +1,4 @@
-"""One connection of a server with its receive and send buffers."""
+"""One connection of a server, with its receive and send buffers."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Final
 _READ_BYTES: Final = 1 << 18
 
 MAX_WAITING_BYTES: Final = 1 << 16
-"""Maximum unsent bytes; beyond them nothing is read until the client reads its answers."""
+"""Maximum unsent bytes; beyond this limit nothing is read until the client reads its answers."""
 
 
 class MalformedError(ValueError):
-    """Raised for a message that violates the protocol; its connection is closed."""
+    """Raised for a message that violates the protocol; its connection is then closed."""
 
 
 class Peer:
-    """A connection that never blocks the thread that handles it.
+    """A connection that never blocks the thread of the server.
 
     Parameters
     ----------
     connection : socket
     rank : int or None
-        Rank of its process, if known.
+        The rank of its process, if known.
     has_joined : bool
-        Whether it belongs to the run; otherwise its first line must prove that.
+        Whether the connection belongs to the run; otherwise its first line must contain the token.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Peer:
 
     @property
     def waits_to_send(self) -> bool:
-        """Whether there is unsent data."""
+        """Return whether there is unsent data."""
         return bool(self._outbox)
 
     @property
     def is_full(self) -> bool:
-        """Whether too much is unsent to answer further messages."""
+        """Return whether there is too much unsent data to answer further messages."""
         return self._n_waiting > MAX_WAITING_BYTES
 
     def send(self, *parts: bytes) -> None:
@@ -79,7 +79,7 @@ class Peer:
                 self._outbox[0] = part[n_sent:]
 
     def receive(self) -> None:
-        """Read available data; the end of the connection breaks it."""
+        """Read available data; at the end of the stream, mark the connection as broken."""
         try:
             data = self.connection.recv(_READ_BYTES)
         except BlockingIOError:

@@ -1,7 +1,7 @@
-"""A message server for the processes of one run, robust against any connection.
+"""A message server for the processes of one run that tolerates arbitrary connections.
 
-One thread handles all connections, and never waits for any of them. A message is a line, followed
-by bytes in some protocols. Network clients present the token of the run first.
+One thread handles all connections and never waits for a single connection. A message is a line,
+followed by bytes in some protocols. Network clients must first present the token of the run.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from opwright_dist.rendezvous.peer import MalformedError, Peer
 
 _TICK_S: Final = 1.0
 _HELLO_S: Final = 10.0
-"""Time limit for presenting the token."""
+"""Time limit in seconds for presenting the token."""
 
 _STALL_S: Final = 30.0
-"""Time limit for an incomplete message or an unread answer."""
+"""Time limit in seconds for an incomplete message or an unread answer."""
 
 _MAX_STRANGERS: Final = 128
-"""Maximum connections without a token; a further one replaces the oldest."""
+"""Maximum number of connections without a token; a further connection replaces the oldest."""
 
 _BACKLOG: Final = 1024
 
 
 class Meeting(Rendezvous):
-    """A rendezvous that observes the begin and end of processes.
+    """A rendezvous that tracks which processes have connected and finished.
 
     Attributes
     ----------
@@ -55,18 +55,18 @@ class Meeting(Rendezvous):
     finalized: set[int]
 
     def admit(self, rank: int) -> tuple[dict[str, str], socket.socket | None]:
-        """Return the environment and connection of a process that is started on this machine.
+        """Return the environment and connection for a process started on this machine.
 
         Returns
         -------
         dict, socket or None
-            Environment variables, and an inherited connection, if any.
+            Environment variables, and the connection that the process inherits, if any.
         """
         return self.environment(rank), None
 
 
 class Server(Meeting):
-    """Answers the messages of a protocol, defined by a subclass.
+    """Answers the messages of a protocol that a subclass defines.
 
     A subclass sets up its state before calling this constructor, which starts serving.
 
@@ -75,15 +75,15 @@ class Server(Meeting):
     who : str
         The package, for errors.
     size : int
-        Number of processes; each joins once.
+        The number of processes; each of them joins once.
     address : str or None
-        Address at which other processes reach this machine. None: processes inherit their
-        connections, and no port is open.
+        The address at which other processes reach this machine. With None, processes inherit their
+        connections, and no port is opened.
 
     Raises
     ------
     DistError
-        If it cannot listen there.
+        If the server cannot listen at the address.
     """
 
     max_line_bytes: int = 8192
@@ -109,15 +109,15 @@ class Server(Meeting):
         self._thread = threading.Thread(target=self._serve, name=f"{who}-server", daemon=True)
         self._thread.start()
 
-    # ---- Implemented by a protocol
+    # ---- Implemented by protocols
 
     @abstractmethod
     def parse(self, line: bytes) -> tuple[Any, int]:
-        """Parse a line into a message and the number of bytes after it, or `MalformedError`."""
+        """Parse a line into a message and its number of extra bytes; may raise `MalformedError`."""
 
     @abstractmethod
     def answer(self, peer: Peer, message: Any, data: bytes) -> None:
-        """Handle a message; `MalformedError` if it violates the protocol."""
+        """Handle a message; raise `MalformedError` if it violates the protocol."""
 
     def welcome(self, peer: Peer) -> None:
         """Record that a connection has presented the token."""
@@ -130,25 +130,25 @@ class Server(Meeting):
         del now
         return _TICK_S
 
-    # ---- Called by a launcher
+    # ---- Called by launchers
 
     @property
     def address(self) -> str:
-        """The listening address, ``host:port``."""
+        """The address of the server, ``host:port``."""
         if self._listener is None:
-            raise DistError("rendezvous: an address must be given to listen at, got None")
+            raise DistError("rendezvous: the server must have an address to listen at, got None")
         host, port = self._listener.getsockname()[:2]
         return f"{host}:{port}"
 
     def open_pair(self, rank: int) -> socket.socket:
-        """Return one end of a connection served as the connection of process `rank`."""
+        """Return the client end of a new connection for process `rank`."""
         ours, theirs = socket.socketpair()
         self._arrivals.append(Peer(ours, rank, has_joined=True))
         self._waker.send(b"x")
         return theirs
 
     def close(self) -> None:
-        """Stop serving; processes that still wait for others fail."""
+        """Stop serving; processes that still wait for other processes fail."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -196,7 +196,7 @@ class Server(Meeting):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except (BlockingIOError, ConnectionError):  # it has disconnected meanwhile
             return
-        except OSError:  # this process has as many files open as it may
+        except OSError:  # the limit of open files is reached
             self._selector.unregister(listener)
             self._is_listening = False
             return
@@ -215,7 +215,7 @@ class Server(Meeting):
         self._selector.register(peer.connection, selectors.EVENT_READ, peer)
 
     def _process(self, peer: Peer) -> None:
-        """Answer complete messages, as long as their answers are read."""
+        """Answer complete messages as long as the client reads the answers."""
         try:
             peer.flush()
             while not peer.is_full and self._answer_next(peer):
@@ -224,7 +224,7 @@ class Server(Meeting):
             peer.is_broken = True
 
     def _answer_next(self, peer: Peer) -> bool:
-        """Answer one message; False if none is complete."""
+        """Answer one message; return False if none is complete."""
         longest = self.max_line_bytes if peer.has_joined else MAX_HELLO_BYTES
         length = peer.inbox.find(b"\n", 0, longest + 1)
         if length < 0:
@@ -255,7 +255,7 @@ class Server(Meeting):
         if hello.rank is not None:
             if hello.rank >= self.size or hello.rank in self._taken:
                 peer.send(TAKEN)
-                raise MalformedError("a rank joins once")
+                raise MalformedError("a rank must join only once")
             self._taken.add(hello.rank)
         peer.rank = hello.rank
         peer.has_joined = True
@@ -272,7 +272,7 @@ class Server(Meeting):
                 self._drop(peer)
                 continue
             if not peer.is_full and not key.events & selectors.EVENT_READ:
-                self._process(peer)  # messages that came before it was full
+                self._process(peer)  # messages that arrived before it was full
             events = 0 if peer.is_full else selectors.EVENT_READ
             events |= selectors.EVENT_WRITE if peer.waits_to_send else 0
             if events != key.events:
@@ -298,8 +298,8 @@ def _listen(who: str, address: str) -> socket.socket:
         listener = socket.create_server((address, 0), backlog=_BACKLOG)
     except OSError as error:
         raise DistError(
-            f"{who}: the address must be one of this machine, got {address!r}: {error}; give one "
-            "by which the other machines reach this one"
+            f"{who}: the address must belong to this machine, got {address!r}: {error}; "
+            "pass an address at which other machines reach this machine"
         ) from error
     listener.setblocking(False)
     return listener

@@ -1,4 +1,4 @@
-"""Data-parallel training: processes share a batch, and gradients are averaged."""
+"""Data-parallel training, in which processes share a batch and gradients are averaged."""
 
 from __future__ import annotations
 
@@ -29,48 +29,47 @@ def data_parallel(
 ) -> list[Pair]:
     """Append the mean of every gradient over the processes of a group.
 
-    Call it between `append_backward` and the optimizer. In the plan the gradients are sent in
-    buckets, each as soon as its last gradient is ready; a group of one process costs nothing. The
-    pass ``dist_random`` makes random operators of the program draw the numbers of one process with
-    the whole batch. The gradient of a table partitioned by `layers.embedding` over the group
-    already includes all processes, and is returned unchanged.
+    Call it between `append_backward` and the optimizer. The plan sends gradients in buckets, each
+    as soon as its last gradient is ready. A group of one process has no overhead. The pass
+    ``dist_random`` makes the random operators of the program draw the numbers of one process with
+    the whole batch. The gradient of a table that `layers.embedding` partitions over the group
+    already includes all processes and is returned unchanged.
 
     Parameters
     ----------
     pairs : sequence of (Variable, Variable)
-        Each parameter with its gradient, for a loss that is the mean over the examples of the
+        Each parameter with its gradient, of a loss that is the mean over the examples of the
         process.
     group : str
         The processes that train together.
     rows : Variable, optional
         A variable whose first dimension is the number of examples; by default the first feed with
-        an unknown first dimension. Without one, numbers of examples are not compared, and each
-        process draws random numbers independently.
+        an unknown first dimension. Without such a variable, numbers of examples are not compared,
+        and each process draws random numbers independently.
     unequal_rows : str
-        For unequal numbers of examples: ``"refuse"`` fails the run, ``"weight"`` weights each
-        process by its number, as if one had computed the whole batch.
+        How unequal numbers of examples are handled: ``"refuse"`` fails the run, and ``"weight"``
+        weights each process by its number, as if one process had computed the whole batch.
     shard_optimizer : bool
-        With True each process receives the mean of only a part of every gradient, updates that part
-        of the parameter, and stores the optimizer's states of that part (ZeRO-1; Rajbhandari et
-        al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020). The
-        optimizers of opwright-nn support it automatically; any other must update the variables of
+        With True, each process receives only a part of every mean gradient, updates this part of
+        the parameter, and stores the optimizer states of this part (ZeRO-1; Rajbhandari et al.,
+        ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020). The optimizers
+        of opwright-nn support it automatically. Any other optimizer must update the variables of
         `find_shards`, declare its states with `declare_states`, and be followed by
         `gather_parameters`. A table of `layers.embedding` over the group already has states per
-        part, and is unchanged. A group of one has no parts, and the program is the same as with
-        False.
+        part and is unchanged. For a group of one, the program is the same as with False.
 
     Returns
     -------
     list of (Variable, Variable)
-        Each parameter with the mean of its gradient, or with a flat part of it.
+        Each parameter with its mean gradient, or with a flat part of it.
 
     Raises
     ------
     DistError
-        If the group is unknown, or `unequal_rows` is ``"weight"`` and no variable has the number of
-        examples; or the group partitions a layer, so its processes share one batch, or
-        processes of the group have different parts of a parameter partitioned by another group; or
-        `shard_optimizer` is true, and another group partitions a parameter.
+        If the group is unknown; if `unequal_rows` is ``"weight"`` and no variable has the number of
+        examples; if the group partitions a layer, so its processes share one batch; if its
+        processes have different parts of a parameter that another group partitions; or if
+        `shard_optimizer` is true and another group partitions a parameter.
     """
     current_world().group(group)
     if unequal_rows not in UNEQUAL_ROWS:
@@ -83,8 +82,8 @@ def data_parallel(
     if examples is None and unequal_rows == "weight":
         raise DistError(
             "data_parallel: unequal_rows='weight' needs a variable whose first dimension is the "
-            "number of examples and unknown, got a program that is fed none; declare that "
-            "dimension of the input as None, or give the variable as rows"
+            "number of examples and unknown, got a program without such a feed; declare "
+            "this dimension of the input as None, or pass the variable as rows"
         )
     divisions = find_divisions(pairs[0][1].block.program)
     averaged = {
@@ -97,7 +96,7 @@ def data_parallel(
         _check_whole(whole, divisions, group)
     has_shards = shard_optimizer and current_world().group(group).size > 1
     op_type = "dist.reduce_shard" if has_shards else "dist.all_reduce"
-    for _, gradient in reversed(pairs):  # gradients of the last layers are ready first
+    for _, gradient in reversed(pairs):  # the gradients of the last layers are ready first
         if gradient.name in averaged:
             continue
         averaged[gradient.name] = _append_mean(op_type, gradient, group, examples, unequal_rows)
@@ -112,14 +111,15 @@ def _check_whole(
     for parameter in parameters:
         if parameter.name in divisions:
             raise DistError(
-                "data_parallel: shard_optimizer=True needs parameters that are whole, or divided "
-                f"over group {group!r} as well, got {parameter.name!r}, of which each process of "
-                f"group {divisions[parameter.name].group!r} has a part; leave shard_optimizer out"
+                "data_parallel: with shard_optimizer=True, parameters must be "
+                f"unpartitioned or partitioned over group {group!r}, got "
+                f"{parameter.name!r}, which is partitioned over group "
+                f"{divisions[parameter.name].group!r}; omit shard_optimizer"
             )
 
 
 def _is_joined(name: str, division: Division | None, group: str) -> bool:
-    """Whether a gradient already includes all processes of the group.
+    """Return whether a gradient already includes all processes of the group.
 
     Groups are compared by name, since programs do not depend on the number of processes.
     """
@@ -129,9 +129,9 @@ def _is_joined(name: str, division: Division | None, group: str) -> bool:
         return True
     if division.group == group or not division.is_alike(group):
         raise DistError(
-            f"data_parallel: the processes that average must have the same part of {name!r}, got "
-            f"group {group!r}, whose processes have different ones; divide the processes by "
-            "opwright_dist.new_groups, for layers and for data"
+            "data_parallel: processes that average gradients must have the same part of "
+            f"{name!r}, got group {group!r}, whose processes have different parts; create "
+            "separate groups for layers and data with opwright_dist.new_groups"
         )
     return False
 

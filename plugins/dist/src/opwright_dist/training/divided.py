@@ -1,7 +1,7 @@
-"""Partitioned variables, which are gathered for files and split after loading.
+"""Partitioned variables, which are gathered for saving and split after loading.
 
-A program marks them by ``dist.divided`` with the input `parts`, which loaded programs have as well.
-States of an optimizer are partitioned like their parameter.
+A program marks them with ``dist.divided`` and its input `parts`, which loaded programs retain.
+Optimizer states are partitioned like their parameter.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
 _OF_GRADIENTS: Final = frozenset({"add_n", "clip", "scale"})
-"""Operators allowed between a stored gradient, such as the sum of several steps, and an update."""
+"""Operators allowed between a stored gradient, such as a sum over steps, and an update."""
 
 _DIVIDED: Final = "dist.divided"
 _CHUNK_BYTES: Final = 16 << 20
-"""Maximum bytes sent at a time, which each process receives from every other."""
+"""Maximum bytes that each process contributes to one gather."""
 
 
 class Division(NamedTuple):
-    """The partition of a variable.
+    """How a variable is partitioned.
 
     Attributes
     ----------
@@ -39,12 +39,13 @@ class Division(NamedTuple):
     group : str
         The processes that own the parts, in rank order.
     layout : str
-        ``"blocks"``: consecutive equal parts. ``"table"``: a table with row 0 on every process, the
-        other rows cyclic, padded with zero rows.
+        ``"blocks"``: consecutive parts of equal length. ``"table"``: a table with row 0 on every
+        process and the other rows distributed cyclically, padded with zero rows.
     size : int
-        The length of the complete axis; 0 if it is the sum of all parts.
+        The length of the complete axis; 0 if it is the sum over all parts.
     losses : str
-        ``"each"``: each process of the group has its own loss; ``"one"``: all compute one.
+        ``"each"``: each process of the group has its own loss; ``"one"``: all compute the same
+        loss.
     """
 
     axis: int
@@ -59,7 +60,7 @@ class Division(NamedTuple):
         return (*shape[: self.axis], max(length, -1), *shape[self.axis + 1 :])
 
     def take(self, whole: Array) -> Array:
-        """Return the part of this process."""
+        """Return the part of the array that belongs to this process."""
         members = self._members()
         if self.layout != TABLE:
             return np.split(whole, members.size, self.axis)[members.rank]
@@ -71,7 +72,7 @@ class Division(NamedTuple):
         return part
 
     def join(self, held: Any) -> Array | None:
-        """Return the complete array in the first process of the group, None in other processes.
+        """Return the complete array in the first process of the group, and None in other processes.
 
         All processes of the group must call it.
 
@@ -88,7 +89,7 @@ class Division(NamedTuple):
         for begin in range(0, own.size, _CHUNK_BYTES):
             piece = slice(begin, begin + _CHUNK_BYTES)
             pieces = current_world().engine.gather(own[piece].tobytes(), self.group)
-            for row, data in zip(rows, pieces, strict=False):  # no rows except in the first process
+            for row, data in zip(rows, pieces, strict=False):  # only the root has rows
                 row[piece] = np.frombuffer(data, np.uint8)
         if not is_root:
             return None
@@ -123,7 +124,7 @@ def find_divisions(program: ow.Program) -> Divisions:
     Parameters
     ----------
     program : Program
-        The main program, or a loaded one.
+        The main program or a loaded program.
     """
     block = program.global_block()
     divisions: Divisions = {}
@@ -163,12 +164,12 @@ def _add_states(
 
 
 def whole_divided(program: ow.Program) -> ow.Program:
-    """Return a program with whole variables; itself if none is partitioned.
+    """Return a program with complete variables, or `program` if none is partitioned.
 
     Parameters
     ----------
     program : Program
-        Not modified.
+        The program, which is not modified.
     """
     divisions = find_divisions(program)
     if not divisions:
@@ -182,9 +183,9 @@ def whole_divided(program: ow.Program) -> ow.Program:
 
 
 def join_divided(program: ow.Program, scope: ow.Scope) -> ow.Scope:
-    """Return a scope with complete variables in the first process of each group.
+    """Return a scope whose variables are complete in the first process of each group.
 
-    Every process must call it. The scope has all other variables of `scope`, too.
+    Every process must call it. The scope also has all other variables of `scope`.
 
     Parameters
     ----------
@@ -205,14 +206,14 @@ def join_divided(program: ow.Program, scope: ow.Scope) -> ow.Scope:
 
 
 def take_divided(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Split whole values for this process: its part of partitioned variables.
+    """Return this process's parts of complete values of partitioned variables.
 
     Parameters
     ----------
     program : Program
         The program of the variables.
     values : mapping of str to array
-        Whole values, by the names of variables.
+        Complete values by variable name.
 
     Raises
     ------
@@ -232,8 +233,9 @@ def _take(variable: ow.Variable, division: Division, whole: Array) -> Array:
         wanted = division.whole_shape(variable.shape)
         if not shapes_match(wanted, whole.shape):
             raise DistError(
-                f"{variable.name!r}: the value must be the whole {format_shape(wanted)} of "
-                f"which each process of group {division.group!r} takes its part, got "
-                f"{format_shape(whole.shape)}; build the same model"
+                f"{variable.name!r}: the value must have the complete shape "
+                f"{format_shape(wanted)}, of which each process of group "
+                f"{division.group!r} takes its part, got {format_shape(whole.shape)}; "
+                "build the same model"
             )
     return division.take(whole)

@@ -1,4 +1,4 @@
-"""Runs work such as saving and downloading in one process for all of them."""
+"""Runs work such as saving and downloading in one process on behalf of all processes."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from opwright_dist.groups.world import WORLD, current_world
 def run_on_root(
     function: Callable[[], object], group: str | Sequence[str] = WORLD, *, root: int = 0
 ) -> None:
-    """Call a function in one process of a group, while the other processes wait for its return.
+    """Call a function in one process of a group while the other processes wait until it returns.
 
     ::
 
         dist.run_on_root(lambda: opwright.save("folder", program))
 
-    Every process of the group calls it. It must take less time than a collective may wait, see
-    `set_deadline`.
+    Every process of the group must call this. The function must take less time than the deadline of
+    collectives; see `set_deadline`.
 
     Parameters
     ----------
     function : callable
-        Without arguments; its result is discarded.
+        A function without arguments; its result is discarded.
     group : str or sequence of str
-        The waiting processes. With several groups it is called in the process that is `root` in
-        each of them; all processes pass the same groups in the same order.
+        The waiting processes. With several groups, the function is called in the process that is
+        `root` in each of them; all processes must pass the same groups in the same order.
     root : int
-        The rank in the group of the calling process.
+        The group rank of the process that calls the function.
 
     Raises
     ------
     DistError
-        In the other processes if the function raised an exception, which `root` raises itself.
+        In the other processes if the function raised an exception; `root` re-raises that exception.
     """
     world = current_world()
     names = [group] if isinstance(group, str) else list(group)
@@ -49,9 +49,9 @@ def run_on_root(
     if all(world.group(name).rank == root for name in names):
         try:
             function()
-        except Exception as error:  # noqa: BLE001 - raised after all are notified
+        except Exception as error:  # noqa: BLE001 - re-raised after all processes are notified
             fault, failure = f"{type(error).__name__}: {error}", error
-    for name in names:  # an error in one group is reported to the next
+    for name in names:  # an error in one group is passed on to the next group
         told = world.engine.gather(fault.encode(), name)
         fault = fault or next((text.decode(errors="replace") for text in told if text), "")
     if failure is not None:

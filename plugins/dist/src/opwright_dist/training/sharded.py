@@ -1,4 +1,4 @@
-"""Removes the shards of ZeRO-1 from programs and states for files, and restores them."""
+"""Removes ZeRO-1 shards from programs and states for saving, and restores them."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _PLAIN: Final = {
     "dist.clip_by_norm": "clip_by_norm",
     "dist.clip_by_global_norm": "clip_by_global_norm",
 }
-"""Operators on shards, and their equivalents for unsharded tensors."""
+"""Operators on shards and their equivalents for unsharded tensors."""
 
 _GATHERED: Final = 1 << 20
-"""Maximum number of elements gathered at once, present temporarily in each process."""
+"""Maximum number of elements gathered at once; each process holds them temporarily."""
 
 
 def whole_sharded(program: ow.Program) -> ow.Program:
-    """Return the program of `data_parallel` without ``shard_optimizer``.
+    """Return the program that `data_parallel` builds without ``shard_optimizer``.
 
     Parameters
     ----------
     program : Program
-        Not modified; returned itself if nothing is sharded.
+        The program, which is not modified; it is returned if nothing is sharded.
     """
     shards = find_shards(program)
     if not shards:
@@ -67,7 +67,7 @@ def whole_sharded(program: ow.Program) -> ow.Program:
 
 
 def _infer_behind(program: ow.Program, twin: ow.Program) -> None:
-    """Infer shapes after the first sharded tensor; earlier ones are known."""
+    """Infer the shapes after the first sharded tensor; earlier shapes are known."""
     twin.infer_shapes()
     before, after = program.global_block(), twin.global_block()
     for op in before.ops:
@@ -83,7 +83,7 @@ def _is_of_shards(op: ow.Operator) -> bool:
 
 
 def _find_names(block: ow.Block, shards: Mapping[str, Shard]) -> dict[str, str]:
-    """Return the unsharded names of variables that are renamed."""
+    """Return the unsharded names of the variables to rename."""
     names = {}
     for op in block.ops:
         if op.type == _EVERY:
@@ -120,7 +120,7 @@ def _plain_of(op: ow.Operator, names: Mapping[str, str]) -> ow.Operator:
 def join_sharded(program: ow.Program, scope: ow.Scope) -> ow.Scope:
     """Return a scope with unsharded states in the first process of the group.
 
-    Every process must call it. The scope has all other variables of `scope`, too.
+    Every process must call it. The scope also has all other variables of `scope`.
 
     Parameters
     ----------
@@ -163,14 +163,14 @@ def _gather(whole: ow.Scope, state: Shard, own: Array) -> None:
 
 
 def take_sharded(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Split arrays of whole states for this process.
+    """Return this process's shards of complete states.
 
     Parameters
     ----------
     program : Program
         The program of a training step.
     values : mapping of str to array
-        By the names of variables; parameters and other variables are returned unchanged.
+        Arrays by variable name; parameters and other variables are returned unchanged.
     """
     states = find_sharded_states(program)
     return {

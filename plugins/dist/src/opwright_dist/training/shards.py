@@ -1,7 +1,7 @@
-"""ZeRO-1: each process updates its shard of every parameter, and gathers the other shards.
+"""ZeRO-1, in which each process updates its shard of every parameter and gathers the others.
 
-The program records the shards: ``dist.shard`` links a variable to its parameter, and
-``dist.shard_states`` to its states.
+The program records the shards: ``dist.shard`` links a shard to its parameter, and
+``dist.shard_states`` links it to its states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Shard(NamedTuple):
     variable : Variable
         Flat, padded with zeros.
     whole : Variable
-        A variable of the shape and dtype of the tensor.
+        A variable with the shape and dtype of the complete tensor.
     group : str
         The processes that own the parts.
     """
@@ -41,7 +41,7 @@ class Shard(NamedTuple):
 
 
 def append_shards(parameters: Sequence[ow.Variable], group: str) -> None:
-    """Append the local part of each parameter."""
+    """Append the local shard of each parameter."""
     for parameter in parameters:
         block = parameter.block
         name = block.program.free_name(f"{parameter.name}/shard")
@@ -51,12 +51,12 @@ def append_shards(parameters: Sequence[ow.Variable], group: str) -> None:
 
 @suggest_arguments
 def find_shards(program: ow.Program) -> dict[str, Shard]:
-    """Return the parts of parameters that an optimizer updates, by the names of the parameters.
+    """Return the parameter shards that an optimizer updates, by parameter name.
 
     Parameters
     ----------
     program : Program
-        After ``data_parallel(..., shard_optimizer=True)``.
+        A program after ``data_parallel(..., shard_optimizer=True)``.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def find_shards(program: ow.Program) -> dict[str, Shard]:
 @suggest_arguments
 @ow.transaction()
 def gather_parameters(parameters: Iterable[ow.Variable]) -> None:
-    """Append the gathering of parameters after partial updates.
+    """Append the gathering of parameters after each process has updated its shards.
 
     Parameters
     ----------
@@ -100,16 +100,16 @@ def gather_parameters(parameters: Iterable[ow.Variable]) -> None:
 @suggest_arguments
 @ow.transaction()
 def declare_states(pair: Pair, states: Sequence[ow.Variable]) -> None:
-    """Declare variables as local parts of a parameter's states, for saving and loading.
+    """Declare variables as local shards of the states of a parameter, for saving and loading.
 
     The optimizers of opwright-nn do so automatically.
 
     Parameters
     ----------
     pair : (Variable, Variable)
-        The parameter, and its part of the gradient from `data_parallel`.
+        The parameter, and the gradient shard from `data_parallel`.
     states : sequence of Variable
-        Persistable, flat, of the shape of the variable from `find_shards`.
+        Persistable, flat variables with the shape of the variable from `find_shards`.
 
     Raises
     ------
@@ -126,8 +126,8 @@ def declare_states(pair: Pair, states: Sequence[ow.Variable]) -> None:
 
 def _not_divided(who: str, parameter: ow.Variable) -> DistError:
     return DistError(
-        f"{who}: a parameter must be divided, got {parameter.name!r}; call data_parallel(pairs, "
-        "shard_optimizer=True) with it first"
+        f"{who}: a parameter must be sharded, got {parameter.name!r}; call "
+        "data_parallel(pairs, shard_optimizer=True) with it first"
     )
 
 

@@ -1,4 +1,4 @@
-"""Broadcasting the state of one process to all."""
+"""Broadcasts the state of one process to all processes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def share_startup(
     root: int = 0,
     program: ow.Program | None = None,
 ) -> None:
-    """Append a broadcast of the state initialized by process `root` to a startup program.
+    """Append a broadcast of the initial state of process `root` to a startup program.
 
     Parameters
     ----------
     startup : Program
-        Variables written so far are shared; later ones are not. Variables with different parts in
-        the group are skipped.
+        Variables written so far are broadcast; later variables are not. Variables of which the
+        processes have different parts are skipped.
     group : str
-        The processes that share.
+        The processes that share the state.
     root : int
-        The rank in the group of the source process.
+        The rank of the source process in the group.
     program : Program, optional
-        The main program, whose partitioned states are skipped, too.
+        The main program, whose partitioned states are also skipped.
     """
     current_world().group(group)
     divisions = {} if program is None else find_divisions(program)
@@ -57,7 +57,7 @@ def share_startup(
 
 
 def _is_own(op: ow.Operator, group: str) -> bool:
-    """Whether an operator initializes a part that differs within the group."""
+    """Return whether an operator initializes a part that differs within the group."""
     if op.type != "dist.own_part":
         return False
     attrs: Any = op.attrs
@@ -65,7 +65,7 @@ def _is_own(op: ow.Operator, group: str) -> bool:
 
 
 def _differs(division: Division, group: str) -> bool:
-    """Whether the processes of a group have different parts, always true for the same group."""
+    """Return whether processes of a group have different parts; true if `group` partitions them."""
     return division.group == group or not division.is_alike(group)
 
 
@@ -80,8 +80,8 @@ def broadcast_state(
 ) -> None:
     """Broadcast the parameters, optimizer states and ``@step`` of process `root`.
 
-    Use it for a state that does not come from the startup program, such as one from a file that
-    only one process reads. Every process of the group calls it. Sharded states of
+    Use it for a state that does not come from the startup program, for example from a file that
+    only one process reads. Every process of the group must call it. Sharded states of
     ``data_parallel(..., shard_optimizer=True)`` are unchanged.
 
     Parameters
@@ -89,12 +89,12 @@ def broadcast_state(
     program : Program
         The main program with the persistable variables.
     scope : Scope, optional
-        The scope of the variables; by default the default scope. Variables without a value,
-        consistently on all processes, and partitioned ones are skipped.
+        The scope of the variables; by default the default scope. Partitioned variables are skipped,
+        and so are variables that have no value on any process.
     group : str
-        The processes that share.
+        The processes that share the state.
     root : int
-        The rank in the group of the source process.
+        The rank of the source process in the group.
     device : str
         The device of the variables.
 

@@ -1,6 +1,6 @@
-"""Programs and states in the form of one process, for saving and loading.
+"""Converts programs and states to the form of a single process, for saving and loading.
 
-Files are independent of the number of processes and of partitions of layers or states.
+Files do not depend on the number of processes or on how layers and states are partitioned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 @suggest_arguments
 def whole_program(program: ow.Program) -> ow.Program:
-    """Return a program with the variables of one process; itself if unchanged.
+    """Return a program with the variables of a single process, or `program` if they are the same.
 
     Parameters
     ----------
@@ -34,8 +34,9 @@ def whole_program(program: ow.Program) -> ow.Program:
 def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope:
     """Return a scope in which partitioned variables are complete.
 
-    Every process must call it, and the first process receives them; its scope has all other
-    variables of `scope`, too. Pass it and `whole_program` to `opwright.save`.
+    Every process must call it. The first process receives the complete variables, and its scope
+    also has all other variables of `scope`. Pass it and the result of `whole_program` to
+    `opwright.save`.
 
     Parameters
     ----------
@@ -55,14 +56,14 @@ def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope
 
 @suggest_arguments
 def shard_values(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Split arrays of whole variables for this process.
+    """Return this process's parts of complete variables.
 
     Parameters
     ----------
     program : Program
         The program of a training step.
     values : mapping of str to array
-        By the names of variables; others are returned unchanged.
+        Arrays by variable name; values of unpartitioned variables are returned unchanged.
 
     Raises
     ------
