@@ -10,13 +10,13 @@
 
 namespace opwright_cuda {
 
-// Raises opwright::Exception for an invalid record.
+// Throws opwright::Exception if the record is invalid.
 class Numbers {
  public:
   explicit Numbers(const std::vector<int64_t>& numbers) : numbers_(numbers) {}
 
   size_t position() const { return next_; }
-  // Returns the numbers read since a position.
+  // Returns the numbers that have been read since a position.
   std::vector<int64_t> ReadSince(size_t position) const {
     const auto at = [this](size_t i) { return numbers_.begin() + static_cast<ptrdiff_t>(i); };
     return {at(position), at(next_)};

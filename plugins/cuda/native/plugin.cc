@@ -136,7 +136,7 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_parameter_sizes(uint64_t kernel, uint
   });
 }
 
-// Allows blocks of a kernel to use more than 48 kB of shared memory.
+// Allows the blocks of a kernel to use more than 48 kB of shared memory.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_allow_shared(uint64_t kernel, int32_t ordinal,
                                                         int32_t bytes, char* message,
                                                         uint64_t message_bytes) {
@@ -187,8 +187,8 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_cudnn_version(uint64_t* version, char
 }
 
 // Finds the engine that cuDNN chooses for a GPU, which may be absent. `record` describes an
-// operation graph, see cudnn.h; `properties` is cuDNN's JSON description of a GPU. `engine`
-// receives the index, the workspace bytes and the note bits of the engine.
+// operation graph (see cudnn.h), and `properties` is the JSON description of the GPU for cuDNN.
+// `engine` receives the index, the workspace bytes and the note bits of the engine.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_choose_engine(const int64_t* record, uint64_t n,
                                                          const char* properties, int64_t engine[3],
                                                          char* message, uint64_t message_bytes) {

@@ -10,7 +10,7 @@
 
 namespace opwright_cuda {
 
-// Name, symbol, parameters; handles and descriptions are opaque pointers.
+// Each entry is a name, a symbol and its parameters. Handles and descriptions are opaque pointers.
 #define OPWRIGHT_CUDA_BLAS_FUNCTIONS(X)                                                           \
   X(Create, "cublasLtCreate", (void**))                                                           \
   X(Destroy, "cublasLtDestroy", (void*))                                                          \
@@ -49,7 +49,7 @@ constexpr int kBatchCount = 5;
 constexpr int kBatchOffset = 6;
 constexpr int kMaxWorkspace = 1;
 constexpr int kMinAlignments[] = {5, 6, 7, 8};  // for A, B, C, D
-constexpr int kEpilogueBias = 4;                // bit that every epilogue with a bias has
+constexpr int kEpilogueBias = 4;                // set in every epilogue with a bias
 constexpr int kFloat = 0;                       // cudaDataType
 constexpr int kDouble = 1;
 
@@ -99,7 +99,7 @@ struct Opened {
   }
 };
 
-// The two factors, in the scale type of the computation.
+// The factors alpha and beta, in the scale type of the computation.
 struct Factors {
   Factors(bool in_double, double alpha, double beta) : is_double(in_double) {
     doubles[0] = alpha;

@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt, found at first use.
+// Matrix products by cuBLASLt, which is loaded at first use.
 #ifndef OPWRIGHT_CUDA_BLAS_BLAS_H_
 #define OPWRIGHT_CUDA_BLAS_BLAS_H_
 
@@ -14,8 +14,8 @@
 
 namespace opwright_cuda {
 
-// D = op(A) op(B) + bias, where all matrices are column-major as in cuBLASLt; D is m x n, and the
-// bias has length m.
+// Specifies D = op(A) op(B) + bias. All matrices are column-major, as in cuBLASLt; D is m x n, and
+// the bias has length m.
 struct ProductSpec {
   enum Number {
     kM,
@@ -42,14 +42,14 @@ struct ProductSpec {
     kNumbers
   };
   std::array<int64_t, kNumbers> numbers{};
-  // Offsets of the pointers A, B, D, bias, workspace in the constants of a launch.
+  // Offsets of the pointers A, B, D, bias and workspace in the constants of a launch.
   std::array<size_t, 5> pointers{};
 };
 
 struct BlasApi;
 
-// One product with its algorithm; immutable except for the bias' address, which cuBLASLt stores in
-// the description.
+// A product with its algorithm. It is immutable except for the bias address, which cuBLASLt stores
+// in the description.
 class Product {
  public:
   static constexpr size_t kPointers = 5;
@@ -59,7 +59,7 @@ class Product {
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
 
-  // Chooses the algorithm. Refuses if cuBLASLt has none.
+  // Chooses the algorithm; refuses if cuBLASLt does not support the product.
   Status Choose();
   const std::array<size_t, kPointers>& places() const { return spec_.pointers; }
   Status Run(void* const* pointers, CUstream stream) const;
@@ -68,7 +68,7 @@ class Product {
   using Algorithm = std::array<unsigned char, 64>;
 
   Status Describe();
-  // Collects the algorithms to benchmark; refuses if there are none.
+  // Collects the algorithms to benchmark; refuses if none exists.
   Status Collect(std::vector<Algorithm>* found) const;
   Status FindFastest(const std::vector<Algorithm>& found);
   Status MakeLayout(ProductSpec::Number type, bool transposed, int64_t rows, int64_t columns,
@@ -86,7 +86,7 @@ class Product {
 
 class Blas {
  public:
-  // Opens the library on the current context. Fails if it is missing.
+  // Opens the library on the current context; returns an error if it is missing.
   static Status Open(const Driver& driver, std::unique_ptr<Blas>* blas);
   ~Blas();
   Blas(const Blas&) = delete;
@@ -103,7 +103,7 @@ class Blas {
   void* handle_;
 };
 
-// Sets the path of libcublasLt. Python calls this before the first product.
+// Sets the path of libcublasLt. Python calls this function before the first product.
 void SetBlasPath(const std::string& path);
 
 }  // namespace opwright_cuda

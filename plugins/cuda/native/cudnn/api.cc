@@ -55,7 +55,7 @@ struct Opened {
 
   std::string VersionText() const {
     const size_t version = api.Version();
-    // 9.12.0 is 91200; before version 9, three digits followed the first.
+    // Version 9.12.0 is 91200. Before version 9, the first digit was followed by three digits.
     const size_t major = version >= 90000 ? version / 10000 : version / 1000;
     const size_t minor = version >= 90000 ? version / 100 % 100 : version / 100 % 10;
     return std::to_string(major) + "." + std::to_string(minor);

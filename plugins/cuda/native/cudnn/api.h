@@ -12,7 +12,7 @@
 
 namespace opwright_cuda {
 
-// Name, symbol, parameters; handles and descriptors are opaque pointers.
+// Each entry is a name, a symbol and its parameters. Handles and descriptors are opaque pointers.
 #define OPWRIGHT_CUDA_CUDNN_FUNCTIONS(X)                                                    \
   X(Create, "cudnnCreate", (void**))                                                        \
   X(Destroy, "cudnnDestroy", (void*))                                                       \
@@ -33,17 +33,17 @@ struct CudnnApi {
   const char* (*ErrorString)(int) = nullptr;
   void (*LastErrorString)(char*, size_t) = nullptr;
 
-  // Returns Ok, or an error with cuDNN's message.
+  // Returns OK, or an error with the message of cuDNN.
   Status Check(int status, const char* what) const;
 };
 
-// Fails if the library is missing, too old, or built for a different CUDA version.
+// Returns an error if the library is missing, too old, or built for a different CUDA version.
 Status OpenCudnn(const CudnnApi** api);
 
-// Sets the path of libcudnn. Python calls this before its first use.
+// Sets the path of libcudnn. Python calls this function before the first use of cuDNN.
 void SetCudnnPath(const std::string& path);
 
-// A descriptor of the backend API. Errors are stored until Finalize.
+// A descriptor of the backend API. It stores errors until Finalize returns them.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;
@@ -59,7 +59,7 @@ class CudnnDescriptor {
   void SetNumbers(int attribute, const std::vector<int64_t>& numbers);
   void SetFloat(int attribute, float number);
   void SetBool(int attribute, bool value);
-  // Sets an enumerator, such as a data type or a mode.
+  // Sets an attribute to an enumerator, such as a data type or a mode.
   void SetChoice(int attribute, int type, int choice);
   void SetDescriptors(int attribute, const std::vector<void*>& descriptors);
   void SetPointers(int attribute, const std::vector<void*>& pointers);
@@ -68,7 +68,7 @@ class CudnnDescriptor {
 
   Status GetNumber(int attribute, int64_t* number) const;
   Status GetChoices(int attribute, int type, std::vector<int>* choices) const;
-  // Reads one descriptor into an existing descriptor.
+  // Reads a descriptor into an existing descriptor.
   Status GetDescriptor(int attribute, CudnnDescriptor* found) const;
   // Reads all descriptors of one type.
   Status GetDescriptors(int attribute, int type, std::vector<CudnnDescriptor>* found) const;

@@ -63,10 +63,10 @@ constexpr uint64_t kConvertsInputsDown = 1u << 1;
 constexpr uint64_t kSumsInLowPrecision = 1u << 2;
 constexpr uint64_t kNotDeterministic = 1u << 4;
 
-constexpr int64_t kAlignment = 16;  // every tensor of a plan has a larger alignment
+constexpr int64_t kAlignment = 16;  // tensors of a plan have a larger alignment
 
-// The attributes of a convolution operation; alpha and beta, the factors of the new and the old
-// result, are consecutive.
+// The attributes of a convolution operation. The attribute beta, the factor of the old result,
+// follows alpha, the factor of the new result.
 struct ConvolutionAttributes {
   int type;
   int alpha;
@@ -259,7 +259,7 @@ Status OperationGraph::FindFastest(const std::vector<CudnnCandidate>& candidates
       *fastest = i;
     }
   }
-  // The stream exists as long as the trial.
+  // The handle must not keep the stream, which is destroyed with the trial.
   OPWRIGHT_RETURN_IF_ERROR(
       target_.api.Check(target_.api.SetStream(target_.handle, nullptr), "leaving a stream"));
   return std::isinf(least) ? last : Status::Ok();

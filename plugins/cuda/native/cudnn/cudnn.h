@@ -1,4 +1,4 @@
-// Operation graphs by cuDNN: a convolution with fused operations.
+// cuDNN operation graphs of a convolution and its fused operations.
 #ifndef OPWRIGHT_CUDA_CUDNN_CUDNN_H_
 #define OPWRIGHT_CUDA_CUDNN_CUDNN_H_
 
@@ -57,10 +57,10 @@ struct OperationGraphSpec {
 
 class Numbers;
 
-// Raises opwright::Exception for an invalid record.
+// Throws opwright::Exception if the record is invalid.
 OperationGraphSpec ReadOperationGraph(Numbers* numbers, uint64_t constant_bytes);
 
-// The target of an engine choice: a GPU with its handle, or the description of a GPU.
+// The GPU for which an engine is chosen, given by its handle or its description.
 struct CudnnTarget {
   const CudnnApi& api;
   const Driver* driver;
@@ -84,7 +84,7 @@ struct CudnnCandidate {
 
 class Cudnn;
 
-// One graph with its engine; immutable except for its last arguments.
+// A graph with its engine. It is immutable except for the arguments of the last run.
 class OperationGraph {
  public:
   OperationGraph(const CudnnTarget& target, std::mutex* mutex, OperationGraphSpec spec)
@@ -93,7 +93,7 @@ class OperationGraph {
   OperationGraph& operator=(const OperationGraph&) = delete;
 
   // Chooses the first valid engine, or the fastest of several if the specification requests a
-  // benchmark. Refuses if cuDNN has no engine.
+  // benchmark. Refuses if no engine is valid.
   Status Choose();
   const CudnnEngine& engine() const { return engine_; }
   // Offsets of the pointers in the constants of a launch; virtual tensors are omitted.
@@ -108,12 +108,12 @@ class OperationGraph {
   Status DescribeSum(const OperationGraphSpec::Operation& operation, CudnnDescriptor* described);
   bool Allows(uint64_t notes) const;
   Status MakePlan(CudnnDescriptor config, CudnnCandidate* candidate) const;
-  // Adds the engines of a heuristic mode; returns the status of the last invalid engine.
+  // Adds the valid engines of a heuristic mode; returns the status of the last invalid engine.
   Status Collect(const CudnnDescriptor& graph, int mode, std::vector<CudnnCandidate>* found) const;
   Status FindFastest(const std::vector<CudnnCandidate>& candidates, size_t* fastest);
   uint64_t BytesOf(const OperationGraphSpec::Tensor& tensor) const;
   Status Pack(const std::vector<void*>& pointers, void* workspace);
-  // No other thread may use the handle meanwhile.
+  // Other threads must not use the handle at the same time.
   Status Execute(const CudnnDescriptor& plan, const std::vector<void*>& pointers, void* workspace,
                  CUstream stream);
 
@@ -126,7 +126,7 @@ class OperationGraph {
   // The descriptors from which the plan is made must exist as long as the plan.
   std::vector<CudnnDescriptor> parts_;
   CudnnDescriptor plan_;
-  // The pointers of the last run, which rarely change in a plan's memory.
+  // The pointers of the last run, which rarely change, since a plan reuses its memory.
   std::vector<void*> packed_;
   CudnnDescriptor pack_;
 };
@@ -134,14 +134,15 @@ class OperationGraph {
 // cuDNN on one GPU.
 class Cudnn {
  public:
-  // Opens cuDNN on the current context. Fails like `OpenCudnn`.
+  // Opens cuDNN on the current context; returns the same errors as `OpenCudnn`.
   static Status Open(const Driver& driver, std::unique_ptr<Cudnn>* cudnn);
   ~Cudnn();
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
-  // `record` is the source of the specification; while its graph is in use, the same graph is
-  // returned. A kernel that defers work is prepared twice, and choosing an engine may take seconds.
+  // `record` is the source of the specification. While its graph is in use, the same graph is
+  // returned, because choosing an engine may take seconds and a kernel that defers work is prepared
+  // twice.
   Status Make(const std::vector<int64_t>& record, OperationGraphSpec spec,
               std::shared_ptr<OperationGraph>* graph);
 
@@ -156,7 +157,7 @@ class Cudnn {
   std::map<std::vector<int64_t>, std::weak_ptr<OperationGraph>> made_;
 };
 
-// Chooses an engine for an absent GPU, described in cuDNN's JSON.
+// Chooses an engine for an absent GPU, which is described by JSON in cuDNN's format.
 Status ChooseFor(const std::string& properties, const OperationGraphSpec& spec,
                  CudnnEngine* engine);
 

@@ -51,7 +51,7 @@ Current::Current(const Device& device) : driver_(device.driver()) {
 }
 
 Current::~Current() {
-  // A thread that had no context keeps this context for the next call.
+  // If the thread had no context before, it keeps this context for the next call.
   if (changed_ && before_ != nullptr) driver_.CtxSetCurrent(before_);
 }
 
@@ -81,7 +81,7 @@ Status Device::Start() {
   if (has_pools != 0 && !IsSet("OPWRIGHT_CUDA_DEBUG_MEMORY")) {
     OPWRIGHT_RETURN_IF_ERROR(
         Check(api, api.DeviceGetDefaultMemPool(&pool_, handle_), "the memory pool"));
-    // Freed memory stays in the process's pool for reuse.
+    // Freed memory stays in the pool of the process for reuse.
     uint64_t threshold = UINT64_MAX;
     OPWRIGHT_RETURN_IF_ERROR(Check(
         api, api.MemPoolSetAttribute(pool_, kReleaseThreshold, &threshold), "the memory pool"));
@@ -97,8 +97,8 @@ Status Device::Start() {
   return staging_->Start();
 }
 
-// The context is kept until the process exits, because a profiler (CUPTI) corrupts the heap if it
-// is destroyed earlier. Memory is freed.
+// Frees memory but keeps the context until the process exits, because a profiler (CUPTI) corrupts
+// the heap if the context is destroyed earlier.
 Device::~Device() {
   if (context_ == nullptr) return;
   const Current current(*this);
@@ -142,7 +142,7 @@ Status Device::Allocate(uint64_t bytes, void** pointer) {
 
 void Device::Free(void* pointer) {
   const Current current(*this);
-  // Errors here mean that the process is exiting, or have already been reported.
+  // Errors here have already been reported, or mean that the process is exiting.
   if (pool_ != nullptr && main_stream_ != nullptr) {
     driver_->MemFreeAsync(Address(pointer), main_stream_);
   } else {

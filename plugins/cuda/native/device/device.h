@@ -21,7 +21,7 @@ class Cudnn;
 
 class Device {
  public:
-  // Fails with an error that names the missing part: driver, device or memory.
+  // Returns an error that names the missing part, which is the driver, the device or memory.
   static Status Open(int ordinal, std::unique_ptr<Device>* device);
   ~Device();
   Device(const Device&) = delete;
@@ -30,7 +30,7 @@ class Device {
   const Driver& driver() const { return *driver_; }
   int ordinal() const { return ordinal_; }
   CUcontext context() const { return context_; }
-  // Whether to use no graph and to wait after every step so that a fault names its operator.
+  // Returns whether graphs are disabled and each step waits so that a fault names its operator.
   bool is_blocking() const { return is_blocking_; }
 
   Status Allocate(uint64_t bytes, void** pointer);
@@ -40,13 +40,13 @@ class Device {
   Status MakeStream(CUstream* stream);
   Status Wait(CUstream stream);
 
-  // The record for invalid values, such as an index out of range.
+  // Returns the record in which kernels report invalid values, such as an index out of range.
   CUdeviceptr fault_pointer() const { return fault_pointer_; }
-  // Returns faults reported since the last call as an error; the stream must be synchronized.
+  // Returns a fault reported since the last call as an error. The stream must be synchronized.
   Status TakeFault();
 
-  // Makes the next wait, and every graph from now on, fail with this message, because work that
-  // another library recorded in graphs is invalid. May be called in any thread.
+  // Marks work as invalid that another library recorded in graphs: the next wait, and every graph
+  // from now on, fails with this message. May be called in any thread.
   void Lose(const std::string& text);
   // Returns OK before Lose is called, and afterward an error with its message.
   Status CheckGraphs();
@@ -77,8 +77,7 @@ class Device {
   std::unique_ptr<Cudnn> cudnn_;
 };
 
-// Makes a device's context current in this thread, and restores the previous one, which CuPy may be
-// using.
+// Makes a device context current in this thread, and restores the previous one, which CuPy may use.
 class Current {
  public:
   explicit Current(const Device& device);
@@ -92,14 +91,13 @@ class Current {
   bool changed_ = false;
 };
 
-// Registers the message of one kind of fault, which contains "{value}"; returns the number by which
-// kernels refer to it.
+// Registers a fault message, which contains "{value}"; returns the number that kernels report.
 int RegisterFault(const std::string& text);
 
-// Whether an environment variable is neither absent, nor empty, nor 0.
+// Returns whether an environment variable is set to a value other than an empty string or 0.
 bool IsSet(const char* variable);
 
-// The table that the host reads.
+// Returns the function table of the device, which the host reads.
 const ow_device& DeviceTable();
 
 }  // namespace opwright_cuda

@@ -8,7 +8,7 @@ namespace opwright_cuda {
 
 namespace {
 
-// The cubins are for CUDA 13, which needs driver 580 or newer.
+// The cubins are for CUDA 13, which requires driver 580 or newer.
 constexpr int kLeastVersion = 13000;
 
 std::string VersionText(int version) {
@@ -98,12 +98,12 @@ Status CountDevices(int* n) {
   OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));
   *n = 0;
   const CUresult result = driver->DeviceGetCount(n);
-  // A driver that detected no device at start reports "not initialized" later.
+  // A driver that did not detect a device when it was initialized reports "not initialized" here.
   return *n == 0 ? Status::Ok() : Check(*driver, result, "counting devices");
 }
 
-// The driver needs a current context, whichever it is. No context is created for this, since there
-// is no GPU memory without one.
+// The driver needs any current context. This function does not create one, since GPU memory cannot
+// exist without a context.
 Status FindDevice(CUdeviceptr pointer, int* ordinal) {
   const Driver* driver = nullptr;
   OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));

@@ -12,7 +12,7 @@ namespace opwright_cuda {
 
 using opwright::Status;
 
-// The driver's own types, named as in cuda.h.
+// Types of the driver, named as in cuda.h.
 using CUresult = int;
 using CUdevice = int;
 using CUdeviceptr = unsigned long long;
@@ -38,8 +38,8 @@ constexpr int kMaxSharedBytes = 97;
 constexpr int kDeviceOrdinal = 9;          // an attribute of pointers
 constexpr int kMaxDynamicSharedBytes = 8;  // an attribute of kernels
 
-// Name in Driver, symbol of the library, parameters. Drivers for CUDA 12.4 have all of these
-// symbols.
+// Each entry is a name in Driver, a symbol of the library and its parameters. Drivers for CUDA 12.4
+// have all of these symbols.
 #define OPWRIGHT_CUDA_DRIVER_FUNCTIONS(X)                                                         \
   X(Init, "cuInit", (unsigned))                                                                   \
   X(DriverGetVersion, "cuDriverGetVersion", (int*))                                               \
@@ -102,29 +102,30 @@ struct Driver {
 #undef OPWRIGHT_CUDA_DECLARE
 };
 
-// Opens and initializes the driver at the first call; later calls repeat the result. An error names
-// the missing library, function, version or device, and the solution.
+// Opens and initializes the driver at the first call; later calls return the same result. An error
+// names the missing library, function, version or device, and a solution.
 //
-// OPWRIGHT_CUDA_DRIVER replaces libcuda.so.1 by a different library.
+// The variable OPWRIGHT_CUDA_DRIVER names a library to use instead of libcuda.so.1.
 Status OpenDriver(const Driver** driver);
 
-// Returns any other function of the driver, or NULL if it has no such function.
+// Returns any other function of the driver, or NULL if it does not exist.
 void* FindInDriver(const char* symbol);
 
-// Counts the visible devices; 0 is not an error here.
+// Counts the visible devices; a count of 0 is not an error here.
 Status CountDevices(int* n);
 
 // Finds the index of the GPU that owns an address, or -1 if no GPU does. May be called in any
 // thread.
 Status FindDevice(CUdeviceptr pointer, int* ordinal);
 
-// Fails if there is no device, and reports whether they are hidden.
+// Returns an error if no device is visible, which also says whether devices are hidden.
 Status CheckAnyDevice(int n);
 
-// Returns "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", with the solution if one is known.
+// Returns the name and the message of a result, as in "CUDA_ERROR_OUT_OF_MEMORY (out of memory)",
+// with a solution if one is known.
 std::string ErrorText(const Driver& driver, CUresult result);
 
-// Returns OK for kSuccess, otherwise an error with the action and the driver's message.
+// Returns OK for kSuccess, otherwise an error with the action and the message of the driver.
 Status Check(const Driver& driver, CUresult result, const char* what);
 
 }  // namespace opwright_cuda

@@ -1,5 +1,5 @@
 // Pinned host memory for small copies to the device. The caller may reuse its array as soon as the
-// copy is enqueued, without waiting.
+// copy is enqueued.
 #ifndef OPWRIGHT_CUDA_DRIVER_STAGING_H_
 #define OPWRIGHT_CUDA_DRIVER_STAGING_H_
 
@@ -12,7 +12,7 @@ namespace opwright_cuda {
 
 class Staging {
  public:
-  // The driver stages larger copies itself.
+  // Larger copies are staged by the driver.
   static constexpr uint64_t kMaxBytes = 1 << 20;
 
   explicit Staging(const Driver& driver) : driver_(driver) {}

@@ -7,8 +7,8 @@ namespace opwright_cuda {
 namespace {
 
 constexpr int kRuns = 3;  // timed runs, after a first run that loads the kernels
-// The fill byte yields 0.011 in float32 and bfloat16 and 1.06 in float16; zeros would use less
-// power than real data.
+// The fill byte yields the numbers 0.011 in float32 and bfloat16 and 1.06 in float16. Zeros would
+// use less power than real data.
 constexpr unsigned char kFilling = 0x3c;
 
 CUdeviceptr AddressOf(void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }

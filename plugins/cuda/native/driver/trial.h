@@ -1,5 +1,4 @@
-// Benchmarks of cuDNN engines and cuBLASLt algorithms on a GPU: memory for their tensors, and a
-// timer.
+// Memory for tensors, and a timer, to benchmark cuDNN engines and cuBLASLt algorithms on a GPU.
 #ifndef OPWRIGHT_CUDA_DRIVER_TRIAL_H_
 #define OPWRIGHT_CUDA_DRIVER_TRIAL_H_
 
@@ -25,7 +24,7 @@ class Trial {
   // Allocates tensors of these sizes, filled with small numbers.
   Status Start(const std::vector<uint64_t>& bytes);
   const std::vector<void*>& tensors() const { return tensors_; }
-  // Measures the shortest of a few runs.
+  // Measures the duration of the shortest of a few runs.
   Status Time(uint64_t workspace_bytes, const Run& run, float* milliseconds);
 
  private:

@@ -30,20 +30,20 @@ struct Action {
   explicit Action(ActionCode what) : code(what) {}
 
   ActionCode code;
-  // Used by a launch:
+  // The following fields are used by a launch.
   CUkernel kernel = nullptr;
   unsigned grid[3] = {0, 0, 0};
   unsigned block[3] = {0, 0, 0};
   unsigned shared_bytes = 0;
   size_t first_param = 0;  // index in Prepared::places
-  // Used by a fill, and for the two pointers of an "unless same":
+  // The following fields are used by a fill, and for the two pointers of an "unless same".
   size_t pointer = 0;  // place in the constants
   uint64_t bytes = 0;
   unsigned char value = 0;
   size_t other = 0;  // place in the constants
-  // Used by a product:
+  // This field is used by a product.
   std::unique_ptr<Product> product;
-  // Used by an operation graph:
+  // This field is used by an operation graph.
   std::shared_ptr<OperationGraph> graph;
 };
 
@@ -58,7 +58,7 @@ struct Prepared {
   uint64_t graph_workspace_bytes = 0;
 };
 
-// The parameters of one instance, which the driver reads in each launch.
+// The kernel parameters of one running instance, which the driver reads in each launch.
 struct Bound {
   std::vector<uint64_t> constants;
   std::vector<void*> params;

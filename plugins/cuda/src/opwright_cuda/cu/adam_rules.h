@@ -33,7 +33,7 @@ struct Adamax {
   }
 };
 
-// Returns 1 - beta**step, without cancellation for beta near 1.
+// Returns 1 - beta**step without cancellation, even if beta is near 1.
 OW_INLINE double RestOfPower(double beta, double step) {
   return beta > 0 ? -functors::Expm1(step * functors::Log(beta)) : 1.0;
 }
@@ -49,7 +49,7 @@ struct Nadam {
   C epsilon;
   C of_grad;
   C of_moment;
-  // mu rises from beta1 / 2 to beta1.
+  // Returns mu, which rises from beta1 / 2 to beta1.
   static OW_INLINE double MuOf(const Attributes& attrs, double step) {
     return attrs.a * (1 - 0.5 * pow(0.96, step * attrs.d));
   }

@@ -44,7 +44,7 @@ struct Adadelta {
   }
 };
 
-// The states, if they exist, are mean square, mean gradient and velocity, in this order.
+// The states are the mean square and, if they exist, the mean gradient and the velocity.
 template <typename C, bool is_centered, bool has_velocity>
 struct RmspropOf {
   static constexpr int kTensors = 3 + is_centered + has_velocity;
@@ -84,8 +84,8 @@ using RmspropMomentum = RmspropOf<C, false, true>;
 template <typename C>
 using RmspropCenteredMomentum = RmspropOf<C, true, true>;
 
-// Returns the minimizer of both penalties plus the squared distance from `moved`, which is weighted
-// by 1 / rate; `bound` is rate * l1, and `divisor` is 1 + rate * l2.
+// Returns the minimizer of both penalties plus the squared distance to `moved`, weighted by 1 /
+// rate. `bound` is rate * l1, and `divisor` is 1 + rate * l2.
 template <typename C>
 OW_INLINE C Shrink(C moved, C bound, C divisor) {
   const C above = moved < -bound ? -bound : moved;

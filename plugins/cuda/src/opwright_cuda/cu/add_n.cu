@@ -1,4 +1,4 @@
-// The sum of several tensors of one shape.
+// add_n: the sum of several tensors with the same shape.
 #include "functions.h"
 #include "kernel.h"
 
@@ -11,7 +11,7 @@ struct Terms {
   int32_t n;
 };
 
-// Terms are added in order and rounded once. `out` may be one of the terms.
+// Adds the terms in order and rounds the sum once. `out` may be one of the terms.
 template <typename T, int width>
 __global__ void add_n(T* out, Terms terms, int64_t n) {
   using Many = Vector<T, width>;

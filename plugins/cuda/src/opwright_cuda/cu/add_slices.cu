@@ -1,6 +1,6 @@
-// Deterministic sums of slices by index, as in the gradient of every lookup.
+// Deterministic sums of slices by index, as in the gradients of lookups.
 //
-// First, the slices of each index are listed: they are counted, space is allocated, and they are
+// First, the slices of each index are listed. They are counted, space is allocated, and they are
 // written in any order. Then each block sums the slices of one index in order.
 #include "kernel.h"
 #include "listed.h"
@@ -11,15 +11,15 @@ using namespace opwright_cuda;
 constexpr int kThreads = 256;
 constexpr int kListed = 1024;  // slices of an index that are sorted together
 
-// The valid indices, [least, count); negative indices count from the end, and `skip` is ignored.
+// The range of valid indices. Negative indices count from the end; `skip` is ignored.
 struct Range {
   int64_t least;
   int64_t count;
   int64_t skip;
 };
 
-// Returns the index from the front, or -1 if it is skipped or out of range; an index that is out of
-// range is reported if `fault` is given.
+// Returns the index counted from the front, or -1 if it is skipped or out of range. If `fault` is
+// given, an index out of range is reported.
 template <typename Index>
 OW_INLINE int64_t PositionOf(Index given, const Range& range, Fault* fault, int32_t text) {
   auto position = static_cast<int64_t>(given);
@@ -40,8 +40,8 @@ __global__ void count_slices(int32_t* counts, const Index* index, int64_t n, Ran
   }
 }
 
-// Allocates space in the list for every index: ends[p] is its begin, and `present` lists all
-// indices with slices.
+// Allocates space in the list for every index: ends[p] becomes the begin of its slices, and
+// `present` lists all indices with slices.
 __global__ void give_room(const int32_t* counts, int32_t* ends, int32_t* present, Used* used,
                           int64_t count) {
   OW_SHARED(int32_t, in_block, 2);
@@ -120,11 +120,11 @@ OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, in
   return found;
 }
 
-// Sums, for each index, its slices of `slices` [outer, n, row] into out [outer, count, row]. The x
-// of a block selects the index and its y the columns, which are the elements of a slice and of the
-// outer axis. `columns` threads process adjacent columns; the other threads of the block process
-// different slices of the same columns, and their sums are added in order. A compact `out` has only
-// the slices of the listed indices, in list order.
+// Sums the slices of each index, from `slices` [outer, n, row] into out [outer, count, row].
+// blockIdx.x selects the index, and blockIdx.y the columns, which are the elements of a slice and
+// of the outer axis. `columns` threads process adjacent columns. The other threads of the block
+// process different slices of the same columns, and their sums are added in order. A compact `out`
+// has only the slices of the listed indices, in list order.
 template <typename T, typename Index, typename Sum, typename Out>
 __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_t n, int64_t outer,
                            int64_t row, int32_t columns, Range range, Listed listed,
@@ -150,7 +150,7 @@ __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_
     const T* of_column = slices + (line * n * row + (column - line * row));
     Sum sum = 0;
     for (int64_t begin = 0; begin < (is_short ? 1 : n); begin += kListed) {
-      // Only one block reports the faults of each index.
+      // Only one block reports faults, so each index is reported once.
       Fault* reported = blockIdx.x == 0 && first == 0 ? fault : nullptr;
       const int found = is_short ? n_listed
                                  : FindSlices(numbers, index, begin, n, position, range,

@@ -6,8 +6,8 @@
 
 using namespace opwright_cuda;
 
-// The mask of the scores; at most one of the two pointers is not null. `rows` has the offset of
-// each line's mask.
+// The mask of the scores. At most one of the two pointers is not null. `rows` yields the mask
+// offset of each line.
 template <typename T>
 struct Mask {
   const bool* allowed;
@@ -32,8 +32,8 @@ struct Mask {
   }
 };
 
-// Computes weights = softmax(scale * products + mask); a line whose keys are all hidden becomes
-// zeros. Products and weights may share memory if they have the same dtype.
+// Computes weights = softmax(scale * products + mask). If all keys of a line are hidden, its
+// weights are 0. Products and weights may share memory if they have the same dtype.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     attention_lines(T* weights, Compute<T>* log_sum_exp, const Compute<T>* products,
@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   C shift = line.is_there ? log_sum_exp[line.line] : C(0);
   if (shift == Lowest<C>()) shift = C(0);
   const auto pair_of = [&](int64_t i, C product, C grad) {
-    // Products may exceed the shift, because they are summed in a different order; the excess is
-    // large for huge products.
+    // Products can exceed the shift, because they are summed in a different order; for huge
+    // products, the excess is large.
     const C below = mask.Apply(begin, query, i, product * scale) - shift;
     return Pair<C>{functors::Exp(below > C(0) ? C(0) : below), grad};
   };

@@ -1,5 +1,5 @@
-// batch_norm with fused residual and activation, and the gradients. Images are of type T;
-// parameters and statistics are of type P, equal to T or float for 16-bit images.
+// batch_norm with fused residual and activation, and its gradients. Images are of type T.
+// Parameters and statistics are of type P, which is T, or float for 16-bit images.
 #include "columns.h"
 #include "functions.h"
 
@@ -17,7 +17,7 @@ struct Parts {
   }
 };
 
-// Combines the partial results of a channel, in the threads of a block.
+// Combines the partial results of a channel in the threads of a block.
 template <typename T, typename Function>
 OW_INLINE T PutTogether(const T* results, const Parts& parts, int64_t channel, Function function) {
   T all = Function::Identity();
@@ -27,14 +27,14 @@ OW_INLINE T PutTogether(const T* results, const Parts& parts, int64_t channel, F
   return BlockReduce(all, function);
 }
 
-// Returns the first element of a channel, or 0. Moments are relative to it, because rounding errors
-// of partial means would be large for a large mean.
+// Returns the first element of a channel, or 0 if it is not finite. Moments are computed relative
+// to it, because partial means would have large rounding errors if the mean is large.
 template <typename T>
 OW_INLINE Compute<T> OriginOf(Compute<T> first) {
   return first - first == Compute<T>(0) ? first : Compute<T>(0);
 }
 
-// Computes the moments of `n` values from deviations from their mean.
+// Computes the moments of `n` values from the deviations from their mean.
 template <int n, typename Values>
 OW_INLINE auto MomentsOfFew(const Values& value) {
   using C = decltype(value(0));
@@ -50,8 +50,8 @@ OW_INLINE auto MomentsOfFew(const Values& value) {
   return made;
 }
 
-// Computes the moments of every part of a line; a few elements at a time are combined with the
-// moments of the previous elements.
+// Computes the moments of every part of a line. The moments of a few elements at a time are
+// combined with the moments of the previous elements.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     moments_lines(Moments<Compute<T>>* moments, const T* x, int64_t n_channels, Lines lines,
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) moments[line.slot] = all;
 }
 
-// Computes the moments of every part of a column likewise, row by row.
+// Computes the moments of every part of a column in the same way, row by row.
 template <typename Team, typename T>
 __global__ void __launch_bounds__(kTileThreads)
     moments_columns(Moments<Compute<T>>* moments, const T* x, int64_t, Lines lines, int32_t width) {
@@ -118,7 +118,7 @@ OW_INLINE P Moved(Compute<P> running, Compute<P> share, Compute<P> batch) {
 
 // Computes the statistics of each channel from the moments of its parts, with one block per channel
 // of `n` runs of `size` elements. The running variance uses variance * correction. Squares that
-// overflow or underflow are summed again in a scaled form.
+// overflow or underflow are scaled and summed again.
 template <typename T, typename P>
 __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T>>* moments,
                                  Parts parts, const T* x, int64_t n, int64_t size,
@@ -158,9 +158,9 @@ __global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compu
   }
 }
 
-// Where the gradient of the normalized value comes from: out_grad (kOutGrad); the gradient through
-// relu, whose input is recomputed (kAnew); or the gradient through relu, whose output is read, and
-// which is written for the residual (kOut).
+// The source of the gradient of the normalized value. It is out_grad (kOutGrad), or the gradient
+// through relu, for which the input of relu is recomputed (kAnew) or the output of relu is read
+// (kOut). With kOut, this gradient is also written for the residual.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename T, typename P>
@@ -175,7 +175,7 @@ struct GradInputs {
   T* residual_grad;
 };
 
-// Per-channel values for the gradients; scale and bias only if needed.
+// Per-channel values for the gradients; scale and bias are set only if they are used.
 template <typename T, Source source>
 struct GradOfChannel {
   using C = Compute<T>;
@@ -184,7 +184,7 @@ struct GradOfChannel {
   C scale;
   C bias;
 
-  // Returns the gradient of the normalized value; `out` is used only if needed.
+  // Returns the gradient of the normalized value; only kOut uses `out`.
   OW_INLINE C Gradient(C x, C out, C out_grad) const {
     if constexpr (source == Source::kOut) return ReluGrad<C>()(out, out_grad);
     if constexpr (source == Source::kOutGrad) return out_grad;
@@ -266,8 +266,8 @@ __global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
   for (int k = 0; k < n; ++k) pairs[team.slot + k] = sums[k];
 }
 
-// Writes the gradients of bias and scale, and the means of both sums, which the gradient of x
-// subtracts; one block processes each channel. The gradients may be null.
+// Writes the gradients of bias and scale, either of which may be null, and the means of both sums,
+// which are subtracted in the gradient of x. One block processes each channel.
 template <typename P>
 __global__ void means_of_sums(Compute<P>* grad_means, Compute<P>* normal_means, P* bias_grad,
                               P* scale_grad, const Pair<Compute<P>>* pairs, Parts parts,

@@ -1,5 +1,5 @@
-// The gradient of an activation, and its sums over rows, which are the gradient of the bias before
-// it.
+// The gradient of an activation, and its sums over rows, which are the gradient of the preceding
+// bias.
 #include "functions.h"
 #include "lines.h"
 

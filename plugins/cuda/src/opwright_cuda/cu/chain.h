@@ -1,5 +1,5 @@
-// Shared parts of linear_chain_crf, its gradient and viterbi_decode. A block processes one sequence
-// at a time, a thread some of the tags.
+// Code shared by linear_chain_crf, its gradient and viterbi_decode. A block processes one sequence
+// at a time; its threads divide the tags.
 #ifndef OPWRIGHT_CUDA_CHAIN_H_
 #define OPWRIGHT_CUDA_CHAIN_H_
 
@@ -13,7 +13,8 @@
 
 namespace opwright_cuda {
 
-// Sequences [n, steps, tags], transition weights, and weights of both ends, which may be null.
+// The sizes of sequences [n, steps, tags], the transition weights, and the weights of both ends,
+// which may be null.
 template <typename T>
 struct Chain {
   const T* transition;
@@ -32,7 +33,7 @@ struct Chain {
   }
 };
 
-// Computes exp(transition - top), where `tops` has the maximum of each column.
+// The values exp(transition - top), where `tops` holds the maximum of each column.
 template <typename C>
 struct Exponents {
   const C* values;
@@ -47,7 +48,7 @@ OW_INLINE C SumOfColumn(const C* weights, const C* exponents, int64_t tags, int6
   return sum;
 }
 
-// Returns log(sum over i of exp(logs[i] + transition[i, j])), to the accuracy of logarithms.
+// Returns log(sum over i of exp(logs[i] + transition[i, j])) with the precision of logarithms.
 template <typename T>
 OW_INLINE Compute<T> LogSumOfColumn(const Compute<T>* logs, const T* transition, int64_t tags,
                                     int64_t j) {
@@ -64,7 +65,7 @@ OW_INLINE Compute<T> LogSumOfColumn(const Compute<T>* logs, const T* transition,
   return top + functors::Log(sum);
 }
 
-// Returns the tag of a step; a tag that is out of range is reported and counts as 0.
+// Returns the tag of a step. A tag out of range is reported and replaced by 0.
 OW_INLINE int64_t TagAt(const Labels& labels, int64_t place) {
   const int64_t tag = labels.At(place);
   return tag < 0 ? 0 : tag;

@@ -8,12 +8,12 @@ namespace opwright_cuda {
 
 constexpr int kRowsAtOnce = 4;  // rows that a thread reads together, to overlap their latencies
 
-// Blocks per multiprocessor for kernels that only sum: for more blocks, the compiler would save
-// registers and serialize reads of rows.
+// Blocks per multiprocessor for kernels that only sum. For more blocks, the compiler would save
+// registers and serialize the reads of rows.
 constexpr int kSummingBlocks = 2;
 
-// A block processes a tile of columns in some rows of a matrix. A thread processes `n`
-// adjacent columns, which are read and written as a vector, in every `size`-th row of the part;
+// A block processes a tile of columns in one part of the rows of a matrix. A thread processes `n`
+// adjacent columns, which are read and written as a vector, in every `size`-th row of the part.
 // `width` threads, a power of 2, cover adjacent columns. All columns are aligned for vectors of
 // `n`.
 template <int n>
@@ -31,7 +31,7 @@ struct ColumnTeam {
   int width;
   bool is_there;
 
-  // `lines` are the columns.
+  // The lines are the columns of the matrix.
   OW_INLINE ColumnTeam(const Lines& lines, int width)
       : columns(lines.inner),
         thread(static_cast<int>(threadIdx.x) / width),
@@ -52,8 +52,8 @@ struct ColumnTeam {
     end = is_there ? min((part + 1) * lines.chunk, lines.length) : 0;
   }
 
-  // Calls function(Width<m>, row, offset) for all rows of this thread: `many` rows together, `size`
-  // rows apart, and the remaining rows one by one.
+  // Calls function(Width<m>, row, offset) for all rows of this thread, first for `many` rows
+  // together, which are `size` rows apart, then for the remaining rows one by one.
   template <int many, typename Function>
   OW_INLINE void EachRow(Function function) const {
     int64_t row = begin;
@@ -65,7 +65,7 @@ struct ColumnTeam {
 #pragma unroll 1
     for (; row < end; row += size, place += step) function(Width<1>(), row, place);
   }
-  // Reads the elements of these rows.
+  // Reads the elements of the rows that begin at `place`.
   template <int many, typename T>
   OW_INLINE void Read(Vector<T, n> (&rows)[many], const T* x, int64_t place) const {
 #pragma unroll
@@ -91,8 +91,8 @@ struct ColumnTeam {
     return made;
   }
 
-  // Reduces over the threads of each column; the first threads have the results. It may be called
-  // once per kernel.
+  // Reduces over the threads of each column. The first threads get the results. It may be called
+  // only once per kernel.
   template <typename T, typename Function>
   OW_INLINE void Reduce(T (&values)[n], Function function) const {
     OW_SHARED(T, shared, kTileThreads * n);

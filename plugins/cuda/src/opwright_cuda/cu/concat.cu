@@ -5,7 +5,7 @@ using namespace opwright_cuda;
 
 constexpr int kMaxParts = 32;
 
-// One part: `n` elements in rows of `row` elements, with the row strides of both sides.
+// One part, with `n` elements in rows of `row` elements, and the row strides of both tensors.
 struct Part {
   void* out;
   const void* x;
@@ -20,7 +20,7 @@ struct Parts {
   Part at[kMaxParts];
 };
 
-// Blocks with the same y copy one part. T is any type as wide as a contiguous chunk; Int is
+// Blocks with the same y index copy one part. T is any type as wide as a contiguous chunk. Int is
 // uint32_t if every part has fewer than 2**31 chunks.
 template <typename T, typename Int>
 __global__ void copy_parts(Parts parts) {

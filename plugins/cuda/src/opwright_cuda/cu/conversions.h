@@ -1,4 +1,4 @@
-// Functors of conversions and constants.
+// Functors for conversions and constants.
 #ifndef OPWRIGHT_CUDA_CONVERSIONS_H_
 #define OPWRIGHT_CUDA_CONVERSIONS_H_
 
@@ -24,8 +24,8 @@ struct MiddleTraits<uint64_t> {
   using Type = int64_t;
 };
 
-// Converts toward zero. Numbers out of range and NaN become the minimum, as on x86, whereas GPUs
-// would saturate.
+// Rounds toward zero. NaN and numbers out of range become the minimum, as on x86; GPUs would
+// saturate.
 template <typename Middle, typename From>
 OW_INLINE Middle Truncated(From x) {
   constexpr From kEnd = static_cast<From>(uint64_t(1) << (sizeof(Middle) * 8 - 1));
@@ -62,7 +62,7 @@ struct Cast {
   }
 };
 
-// Returns the same value for every element; T has the size of the dtype.
+// Returns the same value for every element. T has the size of the dtype.
 template <typename T>
 struct Constant {
   T value;

@@ -1,5 +1,5 @@
-// Convolution as implicit GEMM: the image position of a matrix row and step is computed when
-// tiles.h loads the element, which is 0 outside of the image.
+// Convolution as implicit GEMM. The image position of a matrix row and step is computed when
+// tiles.h loads the element, which is 0 outside the image.
 //
 //   out:         rows are windows, columns are filters, steps are taps
 //   x_grad:      rows are pixels of x, columns are channels, steps are taps of filters
@@ -29,7 +29,7 @@ struct Target {
   }
 };
 
-// The tile of a block: x selects a tile of a group, and y the group.
+// The tile of a block. blockIdx.x selects a tile of a group, and blockIdx.y the group.
 template <typename Shape>
 struct TileOfBlock {
   int64_t row;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kProductThreads)
   out_grad += group * c.filters * c.out.channel;
   weight += group * c.filters * c.channels * kernel;
   const PixelsByTaps<T, deep> left{out_grad, c, is_last, c.n_pixels};
-  // With a kernel of one tap, or with filters first in steps, channels are closer together.
+  // With a kernel of one tap, or if filters come first in steps, channels are closer in memory.
   const WeightSource<T, false, deep> right{weight, c, !is_last && kernel > 1, c.channels};
   TileSums<Value, Shape> sums(!is_last);
   const int64_t end = target.End(c.filters * kernel);
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kProductThreads)
 
 constexpr int kSumThreads = 256;
 
-// Sums each channel of out_grad over images and windows. A block adds one part of the windows of
+// Sums each channel of out_grad over images and windows. A block sums one part of the windows of
 // `width` adjacent channels, a power of 2. Grid: channels / width, 1, parts of the windows.
 template <typename T, bool deep>
 __global__ void sum_windows(Target<T> target, const T* out_grad, int width, Convolution c) {
@@ -169,8 +169,7 @@ __global__ void sum_windows(Target<T> target, const T* out_grad, int width, Conv
   if (thread < width && channel < target.n) target.Write(channel, sums[thread], nullptr);
 }
 
-// Adds parts in order, and the bias of each element's channel; `inner` adjacent elements belong to
-// the same channel.
+// Adds the parts in order, then the bias. `inner` adjacent elements belong to the same channel.
 template <typename T>
 __global__ void sum_parts(Target<T> target, int64_t n_parts, const T* bias, int64_t n_channels,
                           int64_t inner) {

@@ -1,9 +1,9 @@
-// The operands of a convolution's products: images, weights and gradients as implicit matrices for
-// tiles.h.
+// The operands of the products of a convolution, which are images, weights and gradients as
+// implicit matrices for tiles.h.
 //
-// A tap is one element of a filter: a channel of the group, a slice, a row and a column of the
-// kernel. Images without a depth axis have depth 1; their kernels, which are not `deep`, omit
-// slices.
+// A tap is one element of a filter, at a channel of the group, and a slice, a row and a column of
+// the kernel. Images without a depth axis have depth 1; their CUDA kernels, which are not `deep`,
+// omit slices.
 #ifndef OPWRIGHT_CUDA_CONVOLUTION_H_
 #define OPWRIGHT_CUDA_CONVOLUTION_H_
 
@@ -20,7 +20,7 @@ struct ImageStrides {
   int64_t w;
 };
 
-// Splits a number into four digits; the first is unbounded, and the second is for slices.
+// Splits a number into four digits, of which the first is unbounded and the second is for slices.
 struct Digits {
   Divider outer;
   Divider middle;
@@ -55,7 +55,7 @@ struct Convolution {
   int32_t is_channels_last;
   Digits windows;       // image, slice, row, column
   Digits pixels;        // image, slice, row, column
-  Digits channel_taps;  // channel, slice, row, column; the channel last for channels last
+  Digits channel_taps;  // channel, slice, row, column; channel last if channels are last
   Digits filter_taps;   // like channel_taps, with filters instead of channels
   Divider by_stride_d;
   Divider by_stride_h;
@@ -105,8 +105,7 @@ OW_INLINE int64_t OffsetOfWindow(int64_t window, const Convolution& c) {
   return deep ? in_slice + at.slice * c.out.d : in_slice;
 }
 
-// Returns the offset of a filter's tap in the weight, whose layout is [filters, channels, slices,
-// rows, columns].
+// Returns the offset of a tap of a filter in the weight [filters, channels, slices, rows, columns].
 template <bool deep>
 OW_INLINE int64_t OffsetInWeight(int64_t filter, int64_t channel, Tap tap, const Convolution& c) {
   int64_t slice = filter * c.channels + channel;
@@ -119,7 +118,7 @@ OW_INLINE int64_t KernelSize(const Convolution& c) {
   return int64_t(c.kernel_d) * c.kernel_h * c.kernel_w;
 }
 
-// The elements of x covered by windows.
+// The elements of x that windows cover.
 template <typename T, bool deep>
 struct Covered {
   using Value = Compute<T>;
@@ -209,7 +208,7 @@ struct PixelsByTaps {
   }
 };
 
-// The weight of a group: rows are filters or channels.
+// The weight of a group, with filters or channels as rows.
 template <typename T, bool of_filters, bool deep>
 struct WeightSource {
   using Value = Compute<T>;
@@ -235,7 +234,7 @@ struct WeightSource {
   }
 };
 
-// The gradients of windows: rows are filters.
+// The gradients of windows, with filters as rows.
 template <typename T, bool deep>
 struct FiltersByWindows {
   using Value = Compute<T>;

@@ -1,4 +1,4 @@
-// Counts of elements by kind, for bincount and histogram. Counts are integers, so the order of
+// Counts elements by kind, for bincount and histogram. Counts are integers, so the order of
 // additions does not matter.
 #include "kernel.h"
 
@@ -6,8 +6,8 @@
 
 using namespace opwright_cuda;
 
-// Adds 1 to counts[kind_of(i)] for each of n elements; kind -1 is not counted. If all counts fit
-// into shared memory, each block counts there first, fewer than 2**32 elements.
+// Adds 1 to counts[kind_of(i)] for each of n elements, except for kind -1. If all counts fit into
+// shared memory, each block first counts there, fewer than 2**32 elements.
 template <typename KindOf>
 OW_INLINE void Count(uint64_t* counts, int64_t n, int64_t n_kinds, bool is_shared, KindOf kind_of) {
   OW_DYNAMIC_SHARED(uint32_t, in_block);
@@ -41,7 +41,7 @@ __global__ void bincount(uint64_t* counts, const Index* x, int64_t n, int64_t le
   });
 }
 
-// Compiled without contraction so that edges match NumPy.
+// This kernel is compiled without contraction so that edges match NumPy.
 template <typename T>
 __global__ void histogram(uint64_t* counts, const T* x, int64_t n,
                           opwright::functors::HistogramBins bins, bool is_shared) {

@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// Reports labels that are out of range or equal to the blank; one thread per label.
+// Reports labels that are out of range or equal to the blank, with one thread per label.
 template <typename Index>
 __global__ void check_ctc_labels(const Index* label, Lengths label_lengths, int64_t rows,
                                  int64_t labels, int64_t classes, int64_t blank, Fault* fault,
@@ -34,8 +34,8 @@ __global__ void ctc_loss(T* out, CtcRows<T, Index> rows, bool zero_infinity, Roo
   }
 }
 
-// The next label of the same class, or -1 after the last, and whether a label is the first of its
-// class.
+// The index of the next label of the same class, or -1 if there is none, and whether the label is
+// the first of its class.
 struct Link {
   int32_t next;
   bool is_first;
@@ -53,8 +53,8 @@ OW_INLINE void LinkLabels(const CtcRow<T>& row, Link* links) {
   }
 }
 
-// Subtracts each class's share of the likelihood, the sum of `shares` over its states, from the
-// gradient of a step, which must be 0 before.
+// Subtracts the share of the likelihood of each class, which is the sum of `shares` over its
+// states, from the gradient of a step. The gradient must be initialized with 0.
 template <typename T>
 OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* shares,
                          double loss_grad, T* grad) {
@@ -72,8 +72,8 @@ OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* 
   }
 }
 
-// Runs the backward pass from the last step. `onward` has space for the backward logarithms from a
-// step: two rows of states plus two elements.
+// Runs the backward pass from the last step. `onward` has space for the backward logarithms of two
+// steps, which is two rows of states plus two elements.
 template <typename T>
 OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, const Link* links,
                       double* onward, double* shares, double loss_grad, T* x_grad) {
@@ -100,9 +100,9 @@ OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, co
   }
 }
 
-// The scratch memory holds the classes and links of all states, and three rows of states; `alphas`
-// holds all steps of each block's row. The forward pass is recomputed, because storing it would
-// take too much memory for the time saved. `x_grad` must be 0 before.
+// The scratch memory holds the classes and links of all states, and three rows of states. `alphas`
+// holds all steps of the row of each block. The forward pass is recomputed, because storing it
+// would take too much memory for the time saved. `x_grad` must be initialized with 0.
 template <typename T, typename Index>
 __global__ void ctc_loss_grad(T* x_grad, const T* out_grad, CtcRows<T, Index> rows, double* alphas,
                               Room room) {

@@ -1,7 +1,8 @@
-// The paths of ctc_loss through the states of a row, as logarithms in double: a row's
-// log-probability grows with its length, and gradients depend on its last digits. States 0, 2, ...,
-// 2n are blanks, state 2i + 1 is label i; a step stays, advances by one, or skips a blank between
-// two different labels. A block processes a row, a thread some of its states.
+// The paths of ctc_loss through the states of a row, as logarithms in double, because the
+// log-probability of a row grows with its length, and gradients depend on its last digits. States
+// 0, 2, ..., 2n are blanks, and state 2i + 1 is label i. In each step, a path stays, advances by
+// one state, or skips a blank between two different labels. A block processes a row; its threads
+// divide the states.
 #ifndef OPWRIGHT_CUDA_CTC_LOSS_H_
 #define OPWRIGHT_CUDA_CTC_LOSS_H_
 
@@ -29,7 +30,7 @@ struct CtcRows {
   int64_t labels;
   int64_t blank;
 
-  // Rows of states have two extra unreachable states.
+  // Returns the stride of rows of states, which have two extra unreachable states.
   OW_INLINE int64_t Stride() const { return 2 * labels + 3; }
 };
 
@@ -45,14 +46,14 @@ struct CtcRow {
   OW_INLINE double Score(int64_t t, int64_t state) const {
     return static_cast<double>(Load(x[t * classes + class_of[state]]));
   }
-  // Whether the blank before a state may be skipped.
+  // Returns whether the blank before a state may be skipped.
   OW_INLINE bool MaySkip(int64_t state) const {
     return state % 2 == 1 && state > 1 && state < n && class_of[state] != class_of[state - 2];
   }
 };
 
-// Reads the classes of the states; a label that is out of range, which is reported elsewhere,
-// counts as a blank. The block must synchronize before it reads the classes.
+// Reads the classes of the states. A label out of range, which is reported elsewhere, is replaced
+// by a blank. The block must synchronize before it reads the classes.
 template <typename T, typename Index>
 OW_INLINE CtcRow<T> ReadRow(const CtcRows<T, Index>& rows, int64_t row, int64_t* class_of) {
   const int64_t n = 2 * rows.label_lengths.Of(row, rows.labels) + 1;
@@ -74,8 +75,8 @@ struct Alphas {
   OW_INLINE double* At(int64_t t) const { return values + t % n_kept * stride + 2; }
 };
 
-// Returns the log-likelihood of the labels in all threads. Before the first step, a path is in a
-// virtual state 0, from which it stays or advances to the first label.
+// Returns the log-likelihood of the labels in all threads. Before the first step, every path is in
+// state 0, from which it stays or advances to the first label.
 template <typename T>
 OW_INLINE double GoForward(const CtcRow<T>& row, const Alphas& alphas) {
   for (int64_t t = threadIdx.x; t < alphas.n_kept && t <= row.length; t += blockDim.x) {

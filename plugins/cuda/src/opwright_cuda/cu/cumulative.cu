@@ -16,8 +16,8 @@ struct Multiplying {
 
 constexpr int kScanThreads = 256;  // THREADS of kernels/lines.py
 
-// One block processes each contiguous line, tile by tile, and within a tile in doubling steps. The
-// order of additions depends only on the length.
+// One block processes each contiguous line tile by tile. Within a tile, it scans in doubling steps.
+// The order of additions depends only on the length.
 template <typename Rule, typename Acc, typename In, typename Out>
 __global__ void scan_rows(Out* out, const In* x, int64_t n_lines, int64_t length, int32_t exclusive,
                           int32_t reverse) {
@@ -62,9 +62,9 @@ __global__ void scan_columns(Out* out, const In* x, int64_t n_lines, int64_t len
 }
 
 // One thread processes each line. The gradient of an element is the product of the preceding
-// elements times rest[i] = out_grad[i] + x[i + 1] * rest[i + 1], or out_grad[i + 1] instead of
-// out_grad[i] if out excludes x[i]. This avoids a division, which would fail for zeros. `before` is
-// scratch memory with the shape of x.
+// elements times rest[i] = out_grad[i] + x[i + 1] * rest[i + 1]. If out[i] excludes x[i],
+// out_grad[i + 1] replaces out_grad[i]. This avoids a division, which would fail for zeros.
+// `before` is scratch memory with the shape of x.
 template <typename Acc, typename T>
 __global__ void cumprod_grad(T* x_grad, const T* x, const T* out_grad, Acc* before, int64_t n_lines,
                              int64_t length, int64_t inner, int32_t exclusive, int32_t reverse) {

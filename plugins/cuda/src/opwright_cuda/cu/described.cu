@@ -1,4 +1,4 @@
-// Tensors described by attributes. Kernels that compute elements are compiled without contraction
+// Tensors that attributes describe. Kernels that compute elements are compiled without contraction
 // so that every product is rounded.
 #include "kernel.h"
 #include "layout.h"
@@ -17,7 +17,7 @@ __global__ void write_bytes(uint8_t* out, Chunk chunk, int32_t n) {
   if (i < n) out[i] = static_cast<uint8_t>(chunk.words[i / 8] >> (8 * (i % 8)));
 }
 
-// If `is_closed`, the last number is exactly `stop`.
+// If `is_closed`, the last element is exactly `stop`.
 template <typename T>
 __global__ void write_steps(T* out, int64_t n, double start, double step, double stop,
                             bool is_closed) {
@@ -27,7 +27,7 @@ __global__ void write_steps(T* out, int64_t n, double start, double step, double
   }
 }
 
-// Integers are summed as unsigned so that they wrap around.
+// Integers are added as unsigned integers so that they wrap around.
 template <typename T>
 __global__ void write_whole_steps(T* out, int64_t n, uint64_t start, uint64_t step) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {

@@ -1,11 +1,11 @@
-// edit_distance: computes the table of prefix distances diagonal by diagonal, since the elements of
-// a diagonal are independent. A block processes one pair of sequences.
+// edit_distance: computes the table of prefix distances diagonal by diagonal, since elements of a
+// diagonal do not depend on each other. A block processes one pair of sequences.
 #include "lengths.h"
 #include "room.h"
 
 using namespace opwright_cuda;
 
-// The ids, x [n, x_steps] and label [n, label_steps].
+// The ids of the sequences, x [n, x_steps] and label [n, label_steps].
 template <typename Id>
 struct Pairs {
   const Id* x;
@@ -17,8 +17,8 @@ struct Pairs {
   int64_t label_steps;
 };
 
-// Element j of diagonal d is the distance of the first d - j ids of x from the first j of the
-// label; the scratch memory holds the last three diagonals.
+// Element j of diagonal d is the distance between the first d - j ids of x and the first j ids of
+// the label. The scratch memory holds the last three diagonals.
 template <typename Id>
 __global__ void edit_distance(float* out, Pairs<Id> pairs, bool is_normalized, Room room) {
   int32_t* const rows = room.OfBlock<int32_t>();
@@ -49,7 +49,8 @@ __global__ void edit_distance(float* out, Pairs<Id> pairs, bool is_normalized, R
       __syncthreads();
     }
     if (threadIdx.x == 0) {
-      // Edits divided by a length of 0 are infinite, but 0 edits are 0 for every length.
+      // The distance is infinite if a positive number of edits is divided by a length of 0, but 0
+      // edits are 0 for every length.
       const double edits = now[u], divisor = is_normalized && now[u] > 0 ? u : 1;
       out[b] = divisor > 0 ? static_cast<float>(edits / divisor) : FloatOfBits(0x7f800000u);
     }

@@ -1,5 +1,5 @@
-// One loop for all element-wise functions, written as functors: the call operator receives the
-// inputs in their compute type, and returns the output.
+// The loops of all element-wise functions, which are functors. Their call operator receives the
+// inputs in the compute type and returns the output.
 #include "columns.h"
 #include "conversions.h"
 #include "functions.h"
@@ -10,7 +10,7 @@
 
 using namespace opwright_cuda;
 
-// The storage types of a functor's inputs.
+// The storage types of the inputs of a functor.
 template <typename... In>
 struct Inputs {
   static constexpr int kCount = sizeof...(In);
@@ -50,7 +50,7 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
     values = static_cast<const Many*>(*inputs)[kIsScalar ? 0 : number];
     others.Read(inputs + 1, number);
   }
-  // Reads the block at a separate offset in each input.
+  // Reads the block at a different offset in each input.
   template <typename Int>
   OW_INLINE void ReadAt(const void* const* inputs, const Int* offsets) {
     using Many = Vector<T, kIsScalar ? 1 : width>;
@@ -74,10 +74,10 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
 };
 
 // Inputs have the layout of the output, or are scalars. `width` exceeds 1 only if every pointer is
-// aligned for vectors of that size. The kernel is memory-bound, and full bandwidth needs tens of
-// kilobytes in flight per multiprocessor. Therefore each thread reads `many` blocks, one thread
-// block's worth apart, before it computes. A grid-stride loop is avoided, because its next step
-// would wait for the previous write.
+// aligned for vectors of that size. The kernel is memory-bound, and full bandwidth requires tens of
+// kilobytes in flight per multiprocessor. Therefore, each thread reads `many` blocks, which are as
+// many blocks apart as a thread block has threads, before it computes. A grid-stride loop is
+// avoided, because its next step would wait for the previous write.
 template <typename Function, typename Out, typename In, uint32_t scalars, int width, int many>
 __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t n,
                                  Function function) {
@@ -106,9 +106,9 @@ __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t 
   }
 }
 
-// Inputs have any strides and are read as vectors of `width`: adjacent elements of the output are
-// adjacent in each input, or the same element of it (bit i of `scalars`). The layout counts blocks
-// of `width` elements; strides are in elements. `Int` is as in Locate.
+// Inputs have any strides and are read as vectors of `width`. Adjacent elements of the output are
+// adjacent in each input, or are the same element of the input (bit i of `scalars`). The layout
+// counts blocks of `width` elements; strides are in elements. `Int` is as in Locate.
 template <typename Function, typename Out, typename In, typename Int, uint32_t scalars, int width>
 __global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64_t n_blocks,
                                     Function function, Layout<In::kCount> layout) {
@@ -124,8 +124,8 @@ __global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64
   }
 }
 
-// Inputs are matrices, or a single row for all rows, or scalars; a thread keeps rows and scalars
-// (bits of `kept`) in registers. `width` adjacent elements are read as a vector.
+// Inputs are matrices, a single row for all rows, or scalars. A thread keeps rows and scalars (bits
+// of `kept`) in registers. `width` adjacent elements are read as a vector.
 template <typename Function, typename Out, typename In, uint32_t scalars, uint32_t kept, int width>
 __global__ void __launch_bounds__(kTileThreads)
     elementwise_columns(Out* out, Pointers<In::kCount> inputs, Function function, Lines lines,

@@ -1,5 +1,5 @@
-// The report of an invalid value, such as an index out of range: the first report is kept until the
-// host reads it. Included by C++, NVRTC and the host shim.
+// The report of an invalid value, such as an index out of range. The first report is kept until the
+// host reads it. This header is included by C++, NVRTC and the host shim.
 #ifndef OPWRIGHT_CUDA_FAULT_H_
 #define OPWRIGHT_CUDA_FAULT_H_
 

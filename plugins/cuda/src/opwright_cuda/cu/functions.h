@@ -1,4 +1,4 @@
-// The functors of the element-wise operators, on compute types. Their arithmetic comes from
+// The functors of the element-wise operators for compute types. Their arithmetic comes from
 // opwright/functors.h, which all devices share.
 #ifndef OPWRIGHT_CUDA_FUNCTIONS_H_
 #define OPWRIGHT_CUDA_FUNCTIONS_H_
@@ -8,8 +8,8 @@
 
 namespace opwright_cuda {
 
-// The type in which integers wrap around: unsigned, so wrapping is defined, with at least 32
-// bits.
+// The type in which integers wrap around, which is unsigned, so wrapping is defined, and has at
+// least 32 bits.
 template <typename T>
 struct WrappingTraits {
   using Type = uint32_t;
@@ -94,7 +94,7 @@ template <typename T>
 struct Scale {
   T scale;
   T bias;
-  // A zero bias is not added, because -0 + 0 is 0.
+  // A bias of 0 is not added, because -0 + 0 is 0.
   OW_INLINE T operator()(T x) const { return bias == T(0) ? x * scale : x * scale + bias; }
 };
 template <typename T>
@@ -128,7 +128,7 @@ OW_PREDICATE(Less, x < y);
 OW_PREDICATE(LessEqual, x <= y);
 OW_PREDICATE(Greater, x > y);
 OW_PREDICATE(GreaterEqual, x >= y);
-// NaN is true, as in C.
+// NaN counts as true, as in C.
 OW_PREDICATE(LogicalAnd, (x != T(0)) && (y != T(0)));
 OW_PREDICATE(LogicalOr, (x != T(0)) || (y != T(0)));
 OW_PREDICATE(LogicalXor, (x != T(0)) != (y != T(0)));
@@ -137,7 +137,7 @@ struct LogicalNot {
   OW_INLINE bool operator()(T x) const { return x == T(0); }
 };
 
-// Dropped elements are 0 for any x.
+// Dropped elements are 0 for every x, even NaN.
 template <typename T>
 struct KeepScaled {
   T scale;
@@ -149,10 +149,10 @@ struct DivideBy {
   T divisor;
   OW_INLINE T operator()(T x) const { return x / divisor; }
 };
-// Whether an element is the extremum of its line; if the extremum is NaN, every NaN is.
+// Returns whether x is equal to the extremum y of its line; NaN is equal to NaN.
 OW_PREDICATE(IsExtremum, x == y || (x != x && y != y));
-// Extrema share the gradient, which may be infinite. The count is at least 1, because a direct
-// caller may pass values that are not the extrema.
+// The elements equal to the extremum share its gradient, which may be infinite. The count is
+// clamped to at least 1, because a caller may pass values other than the extrema.
 template <typename T>
 struct ShareOfTies {
   OW_INLINE T operator()(bool is_extremum, uint32_t ties, T out_grad) const {
@@ -160,7 +160,7 @@ struct ShareOfTies {
   }
 };
 
-// Functors for a score or prediction x and its label.
+// The following functors are for a score or prediction x and its label.
 template <typename T>
 struct SquaredError {
   OW_INLINE T operator()(T x, T label) const { return (x - label) * (x - label); }
@@ -170,7 +170,7 @@ struct SquaredErrorGrad {
   T factor;  // 2 for x, -2 for the label
   OW_INLINE T operator()(T x, T label, T out_grad) const { return (x - label) * out_grad * factor; }
 };
-// Avoids overflow and cancellation.
+// This formula avoids overflow and cancellation.
 template <typename T>
 struct SigmoidLoss {
   OW_INLINE T operator()(T x, T label) const {
@@ -190,8 +190,9 @@ struct SigmoidLossLabelGrad {
   OW_INLINE T operator()(T x, T out_grad) const { return -(x * out_grad); }
 };
 
-// Normalization by channel statistics, then residual and relu. Each step is rounded as if stored in
-// T. Product and sum are fused so that recomputing relu's input yields bitwise identical values.
+// Normalizes by channel statistics, then adds the residual and applies relu. Each step is rounded
+// as if it were stored in T. Product and sum are fused so that recomputing the input of relu yields
+// bitwise identical values.
 template <typename T, bool is_relu>
 struct Normalize {
   using C = Compute<T>;
@@ -206,7 +207,7 @@ struct Normalize {
     return Activated(Rounded<T>(fma(x - mean, inv_std * scale, bias)) + residual);
   }
 };
-// The gradient through relu, whose input is recomputed.
+// The gradient through relu; recomputes the input of relu.
 template <typename T>
 struct NormalizeReluGrad {
   using C = Compute<T>;
@@ -218,7 +219,7 @@ struct NormalizeReluGrad {
 template <typename T>
 struct NormalizeGrad {
   using C = Compute<T>;
-  // If the statistics depend on x, the mean of its gradient and the projection on the normalized
+  // These statistics depend on x, so the mean of its gradient and the projection on the normalized
   // value are subtracted.
   OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale, C grad_mean,
                          C normal_mean) const {
@@ -230,7 +231,7 @@ struct NormalizeGrad {
     const C grad = NormalizeReluGrad<T>()(x, out_grad, mean, inv_std, scale, bias);
     return (*this)(x, grad, mean, inv_std, scale, grad_mean, normal_mean);
   }
-  // Here the statistics are constants.
+  // These statistics are constants.
   OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale) const {
     return out_grad * (inv_std * scale);
   }
@@ -248,7 +249,7 @@ struct CosineTerm {
     return (x / x_norm) * (y / y_norm) * scale;
   }
 };
-// d cos / dx = (y/|y| - cos * x/|x|) / |x|; a norm clamped to epsilon is constant.
+// Computes d cos / dx = (y/|y| - cos * x/|x|) / |x|, where a norm clamped to epsilon is constant.
 template <typename T>
 struct CosineGrad {
   T scale;
@@ -259,7 +260,7 @@ struct CosineGrad {
   }
 };
 
-// A functor for elements of any type of this size.
+// A functor for elements of any dtype that has the size of T.
 template <typename T>
 struct Where {
   OW_INLINE T operator()(bool condition, T x, T y) const { return condition ? x : y; }

@@ -1,4 +1,4 @@
-// Resizing images. A thread computes one output; in the gradient one pixel, from the outputs that
+// Resizes images. A thread computes one output or, in the gradient, one pixel from the outputs that
 // read it.
 #include "kernel.h"
 
@@ -23,14 +23,14 @@ struct Resizing {
   int64_t n_pixels;
 };
 
-// The two input elements around an output position, and the weight of the second.
+// The two input elements around an output position, and the weight of the second element.
 struct Between {
   int32_t first;
   int32_t second;
   double share;
 };
 
-// Positions are fractions of integers, so nothing is rounded before the weight.
+// Positions are fractions of integers, so nothing is rounded before the weight is computed.
 OW_INLINE Between PlaceAt(int32_t i, const ResizedAxis& axis, const Resizing& r) {
   if (r.is_nearest) {
     const auto at = static_cast<int32_t>(int64_t(i) * axis.size / axis.count);

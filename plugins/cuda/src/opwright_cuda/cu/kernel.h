@@ -1,7 +1,7 @@
-// The base of every kernel of opwright-cuda. NVRTC compiles it for the GPU; for other compilers the
-// emulator's shim.h replaces CUDA's built-ins, so the same source runs on the CPU.
+// The base of every kernel of opwright-cuda. NVRTC compiles it for the GPU. For other compilers,
+// shim.h of the emulator replaces the CUDA built-ins, so the same source runs on the CPU.
 //
-// Kernels use only features that both support: shared memory is declared by OW_SHARED, the 16-bit
+// Kernels use only features that both support. Shared memory is declared with OW_SHARED, the 16-bit
 // types are our own, and integers have the names of <cstdint>.
 #ifndef OPWRIGHT_CUDA_KERNEL_H_
 #define OPWRIGHT_CUDA_KERNEL_H_
@@ -110,7 +110,7 @@ OW_INLINE BFloat16 BFloat16Of(float x) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 #endif
 }
-// Converts through a float whose last bit is sticky, so x is rounded only once.
+// Converts through a float with a sticky last bit, so x is rounded only once.
 OW_INLINE BFloat16 BFloat16Of(double x) {
   const float nearest = static_cast<float>(x);
   const double back = static_cast<double>(nearest);
@@ -176,7 +176,7 @@ OW_INLINE Compute<T> Rounded(From x) {
   return Load(Store<T>(x));
 }
 
-// Returns x * y, rounded before an addition, which the compiler would otherwise contract.
+// Returns the rounded product x * y, which the compiler does not contract with an addition.
 OW_INLINE float RoundedProduct(float x, float y) { return __fmul_rn(x, y); }
 OW_INLINE double RoundedProduct(double x, double y) { return __dmul_rn(x, y); }
 
@@ -211,8 +211,8 @@ struct alignas((sizeof(T) * n) & ~(sizeof(T) * n - 1)) Vector {
   T at[n];
 };
 
-// Forces a single vector store: with much code between the elements, the compiler splits an
-// assignment.
+// Forces a single vector store; the compiler splits an assignment if its elements are computed far
+// apart.
 template <typename T, int n>
 OW_INLINE void StoreWhole(Vector<T, n>* to, const Vector<T, n>& vector) {
 #if defined(__CUDACC_RTC__)
@@ -235,8 +235,8 @@ OW_INLINE int64_t GridThreads() { return static_cast<int64_t>(gridDim.x) * block
 
 constexpr int kMaxRank = 8;
 
-// Division by a constant known on the host, for dividends below 2**31, through Granlund and
-// Montgomery's multiplication. Created by opwright_cuda.launch.indexing.
+// Division by a constant known on the host, for dividends below 2**31, by the multiplication of
+// Granlund and Montgomery. Created by opwright_cuda.launch.indexing.
 struct Divider {
   uint32_t divisor;
   uint32_t multiplier;
@@ -248,7 +248,7 @@ OW_INLINE uint32_t QuotientOf(uint32_t x, Divider by) {
   return (high + x) >> by.shift;
 }
 
-// Reports an invalid value once; the kernel then continues.
+// Reports an invalid value unless one has been reported; the kernel then continues.
 OW_INLINE void Report(Fault* fault, int text, int64_t value) {
   if (atomicCAS(&fault->is_set, 0, 1) != 0) return;
   fault->text = text;

@@ -1,4 +1,4 @@
-// Class ids as labels of kernels.
+// Class ids as labels.
 #ifndef OPWRIGHT_CUDA_LABELS_H_
 #define OPWRIGHT_CUDA_LABELS_H_
 
@@ -6,7 +6,7 @@
 
 namespace opwright_cuda {
 
-// Class ids of int32 or int64. A label that is out of range is reported and ignored.
+// A view of int32 or int64 class ids. A label out of range is reported and ignored.
 struct Labels {
   const void* ids;
   Fault* fault;
@@ -18,7 +18,7 @@ struct Labels {
 
   // Returns the class of a line, or -1 if it is ignored.
   OW_INLINE int64_t At(int64_t line) const { return IdOf(Read(line)); }
-  // Read and IdOf do the same in two steps so that other reads can be issued in between.
+  // Read and IdOf are the two steps of At, between which other reads can be issued.
   OW_INLINE int64_t Read(int64_t line) const {
     return is_wide ? static_cast<const int64_t*>(ids)[line]
                    : static_cast<const int32_t*>(ids)[line];

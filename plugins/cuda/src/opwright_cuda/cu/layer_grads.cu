@@ -1,6 +1,6 @@
-// All gradients of a small layer in one launch: the gradient of its weight, the gradient of its
-// bias, which is an extra row of the same product, and the gradient of its input or of the input of
-// a preceding activation.
+// All gradients of a small layer in one launch: the weight gradient, the bias gradient, which is an
+// extra row of the same product, and the gradient of the layer input or of the input of a preceding
+// activation.
 #include "functions.h"
 #include "small_products.h"
 
@@ -13,7 +13,7 @@ struct LayerSizes {
   int32_t outputs;
 };
 
-// Writes sums; the sums after the last row belong to the bias.
+// Writes the sums. The sums after the last row are the bias gradient.
 template <typename T>
 struct WeightAndBias {
   T* weight;
@@ -29,7 +29,7 @@ struct WeightAndBias {
   }
 };
 
-// Writes Derivative(saved, sum), where `saved` is the activation's output.
+// Writes Derivative(saved, sum), where `saved` is the output of the activation.
 template <typename T, template <typename> class Derivative>
 struct SavedDerivative {
   T* out;
@@ -45,7 +45,7 @@ struct SavedDerivative {
   }
 };
 
-// Computes weight_grad = transpose(x) out_grad and bias_grad, the sums of out_grad over rows.
+// Computes weight_grad = transpose(x) out_grad, and bias_grad, the sum of out_grad over rows.
 template <typename Tile, int x_width, int grad_width, bool with_bias, typename T, typename Part>
 OW_INLINE void ComputeWeightGrad(T* weight_grad, T* bias_grad, const T* x, const T* out_grad,
                                  LayerSizes sizes, uint32_t tile, Part* memory) {
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
                                                           sizes, blockIdx.x, memory);
 }
 
-// The first blocks, with longer sums, compute x_grad = out_grad transpose(weight), and apply
+// The first blocks, whose sums are longer, compute x_grad = out_grad transpose(weight) and apply
 // `Epilogue` to it and x.
 template <typename T, typename InputTile, typename WeightTile, int x_width, int grad_width,
           bool with_bias, typename Epilogue>

@@ -16,7 +16,7 @@ struct Layout {
   int32_t rank;
 };
 
-// Returns the quotient by one of the dimensions; dividing uint32_t is far cheaper.
+// Returns the quotient by one of the dimensions. Division of uint32_t is far cheaper.
 template <typename Int, int n>
 OW_INLINE Int QuotientByDim(const Layout<n>& layout, int d, Int x) {
   if constexpr (sizeof(Int) == 4) {
@@ -26,7 +26,7 @@ OW_INLINE Int QuotientByDim(const Layout<n>& layout, int d, Int x) {
   }
 }
 
-// Returns the offsets of element `i` in each tensor. `Int` is uint32_t if the number of elements is
+// Computes the offset of element `i` in each tensor. `Int` is uint32_t if the number of elements is
 // below 2**31; `Offset` may be uint32_t if all offsets are in that range.
 template <typename Int, typename Offset, int n>
 OW_INLINE void Locate(const Layout<n>& layout, int64_t i, Offset* offsets) {

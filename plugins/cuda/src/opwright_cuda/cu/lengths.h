@@ -6,13 +6,12 @@
 
 namespace opwright_cuda {
 
-// The lengths of padded sequences, int32 or int64; null means full lengths.
+// The int32 or int64 lengths of padded sequences. Null means full lengths.
 struct Lengths {
   const void* values;
   bool is_wide;
 
-  // Returns the length of a sequence, clamped to `steps`; check_lengths reports lengths out of
-  // range.
+  // Returns the length of a sequence, clamped to `steps`; check_lengths reports invalid lengths.
   OW_INLINE int64_t Of(int64_t i, int64_t steps) const {
     if (values == nullptr) return steps;
     const int64_t length =
@@ -23,7 +22,7 @@ struct Lengths {
 
 }  // namespace opwright_cuda
 
-// Reports lengths out of range; one thread per length.
+// Reports lengths out of range, with one thread per length.
 template <typename Index>
 __global__ void check_lengths(const Index* lengths, int64_t n, int64_t steps,
                               opwright_cuda::Fault* fault, int32_t text) {

@@ -1,5 +1,4 @@
-// linear_chain_crf: the forward algorithm, with products instead of logarithms unless they
-// underflow.
+// linear_chain_crf: the forward algorithm, on probabilities, or on logarithms where they underflow.
 #include "chain.h"
 
 using namespace opwright_cuda;
@@ -23,7 +22,7 @@ __global__ void take_exponents(Compute<T>* values, Compute<T>* tops, const T* tr
   }
 }
 
-// Returns the score of the tags in all threads.
+// Returns the score of the tags to all threads.
 template <typename T>
 OW_INLINE double ScoreOf(const Chain<T>& chain, const T* x, const Labels& labels, int64_t first,
                          int64_t length) {

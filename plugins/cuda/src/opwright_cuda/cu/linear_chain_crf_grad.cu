@@ -1,11 +1,10 @@
-// The gradient of linear_chain_crf: marginals of each tag and transition, from the last step
-// backward.
+// The gradient of linear_chain_crf: marginals of tags and transitions, from the last step backward.
 #include "chain.h"
 
 using namespace opwright_cuda;
 using opwright::functors::kLeastSum;
 
-// The gradients of transition, start and end, per block of sequences.
+// The gradients of transition, start and end for each thread block.
 template <typename C>
 struct Parts {
   C* begin;
@@ -14,10 +13,10 @@ struct Parts {
   OW_INLINE C* Pairs(int64_t tags) const { return begin + blockIdx.x * tags * (tags + 2); }
 };
 
-// Computes `before`, the marginals of the previous step, whose log forward sums are alpha, from a
-// step's marginals. Subtracts each transition's marginal from `pairs`, and adds `loss_grad` to the
-// transition from `tag` to `next_tag`. A warp processes a row, so adjacent lanes read adjacent
-// elements.
+// Computes `before`, the marginals of the previous step, whose forward sums are alpha, from
+// `share`, the marginals of a step. Subtracts the marginal of each transition from `pairs`, and
+// adds `loss_grad` to the transition from `tag` to `next_tag`. A warp processes a row, so adjacent
+// lanes read adjacent elements.
 template <typename T>
 OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute<T>> exponents,
                         Compute<T>* rows, const Compute<T>* share, Compute<T>* before,
@@ -62,7 +61,8 @@ OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute
   __syncthreads();
 }
 
-// `parts` must be zero before; the scratch memory holds six rows of tags. `x_grad` may be null.
+// `parts` must be initialized with 0; `x_grad` may be null. The scratch memory holds six rows of
+// tags.
 template <typename T>
 __global__ void linear_chain_crf_grad(T* x_grad, Parts<Compute<T>> parts, const T* alpha,
                                       const T* out_grad, Chain<T> chain, Labels labels,
@@ -113,7 +113,7 @@ __global__ void linear_chain_crf_grad(T* x_grad, Parts<Compute<T>> parts, const 
   }
 }
 
-// Sums the results of the blocks in a fixed order; one thread per element.
+// Sums the results of the blocks in a fixed order, with one thread per element.
 template <typename T>
 __global__ void add_parts(T* out, const Compute<T>* parts, int64_t stride, int64_t n_parts,
                           int64_t n) {

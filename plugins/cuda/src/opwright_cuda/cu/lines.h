@@ -1,9 +1,9 @@
-// Teams of threads that each work on one line of an array at a time: its elements along one axis.
+// Teams of threads. Each team works on one line of an array, which is its elements along one axis.
 //
-// A team has a line (`line`), maps positions to offsets (`At`), iterates over its elements
-// (`EachBlock`) and reduces a value over its threads (`Reduce`, a barrier for all threads of the
-// block). Lines may be split into parts with separate teams so that even a few long lines occupy
-// the whole GPU. opwright_cuda.kernels.lines chooses the teams.
+// A team has a line (`line`), maps positions to offsets (`At`), iterates over elements
+// (`EachBlock`) and reduces a value over its threads (`Reduce`, which is a barrier for all threads
+// of the block). Lines may be split into parts with separate teams so that even a few long lines
+// occupy the whole GPU. opwright_cuda.kernels.lines chooses the teams.
 #ifndef OPWRIGHT_CUDA_LINES_H_
 #define OPWRIGHT_CUDA_LINES_H_
 
@@ -11,8 +11,8 @@
 
 namespace opwright_cuda {
 
-// The shape of an array, [outer, length, inner], whose lines are along the middle axis. Each line
-// is split into `parts` of `chunk` elements.
+// The shape [outer, length, inner] of an array, whose lines are along the middle axis. Each line is
+// split into `parts` of `chunk` elements.
 struct Lines {
   int64_t outer;
   int64_t length;
@@ -21,8 +21,8 @@ struct Lines {
   int64_t chunk;
 };
 
-// A team's part of its line: the elements from `begin` to `end`, an empty range if there is no
-// line.
+// The part of a line that a team processes, which is the elements [begin, end). The range is empty
+// if the team has no line.
 struct Share {
   int64_t line;   // index of the line in memory order
   int64_t slot;   // index of the part in [outer, parts, inner]
@@ -46,7 +46,7 @@ struct LaneTeam : Share {
   int thread;
   int size;
 
-  // Divides only 32-bit indices within a block, since 64-bit division is slow on GPUs.
+  // Only 32-bit indices within a block are divided, since 64-bit division is slow on GPUs.
   OW_INLINE LaneTeam(const Lines& lines, int width)
       : thread(static_cast<int>(threadIdx.x) & (width - 1)), size(width) {
     const auto lanes = static_cast<uint32_t>(width);
@@ -54,7 +54,7 @@ struct LaneTeam : Share {
          0);
   }
   OW_INLINE int64_t At(int64_t i) const { return first + i; }
-  // With many items per thread, the team is a whole warp, so the compiler knows all indices.
+  // With many items per thread, the team is a complete warp, so the step is a constant.
   template <int items>
   OW_INLINE int StepOf() const {
     return items > 8 ? kWarp : size;
@@ -112,7 +112,7 @@ struct TileTeam : Share {
         size(kTileThreads / width),
         column(static_cast<int>(threadIdx.x) % width),
         columns(width) {
-    // There are at most as many tiles and parts as blocks, so 32 bits suffice.
+    // The numbers of tiles and parts do not exceed the number of blocks, so 32 bits suffice.
     const auto tiles = static_cast<uint32_t>((lines.inner + width - 1) / width);
     const auto parts = static_cast<uint32_t>(lines.parts);
     const uint32_t rest = blockIdx.x / tiles;
@@ -170,8 +170,8 @@ struct KeptLine : Team {
   }
 };
 
-// Keeps no values and supports lines of any length; an unaligned line begins with single elements.
-// A thread reads `together` vectors at a time.
+// Does not keep values and supports lines of any length. An unaligned line begins with single
+// elements. A thread reads `together` vectors at a time.
 template <typename Team, typename KeptOf, int vector, int together = 4>
 struct StreamedLine : Team {
   using Kept = KeptOf;
@@ -187,7 +187,7 @@ struct StreamedLine : Team {
     Kept none[vector];
     const int64_t step = this->size * vector;
     int64_t i = first + this->thread * vector;
-    // Without branches between them, the loads are issued together.
+    // There are no branches between the loads, so they are issued together.
 #pragma unroll 1
     for (; i + (together - 1) * step < last; i += together * step) {
 #pragma unroll
@@ -207,8 +207,7 @@ struct StreamedLine : Team {
   }
 };
 
-// An array with the length of a line that is shared by all lines; if null, every element is
-// `otherwise`.
+// An array as long as a line, which all lines share. If it is null, every element is `otherwise`.
 template <typename T>
 struct ForAllLines {
   const T* values;
@@ -220,7 +219,7 @@ struct Again {
   const T* values;
 };
 
-// ReadBlock returns `n` adjacent elements of a line, from index `i`.
+// ReadBlock returns `n` adjacent elements of a line from index `i` on.
 template <int n, typename Line, typename T>
 OW_INLINE Vector<T, n> ReadBlock(const Line& line, const T* x, int64_t i) {
   return *reinterpret_cast<const Vector<T, n>*>(x + line.At(i));

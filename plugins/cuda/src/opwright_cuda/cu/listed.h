@@ -1,5 +1,4 @@
-// Slices listed by index. add_slices.cu creates the list; kernels that combine slices in order read
-// it.
+// Slices listed by index. add_slices.cu creates the list; kernels that combine slices read it.
 #ifndef OPWRIGHT_CUDA_LISTED_H_
 #define OPWRIGHT_CUDA_LISTED_H_
 
@@ -7,13 +6,13 @@
 
 namespace opwright_cuda {
 
-// The consecutive ranges of the indices in the list, in any order.
+// The sizes of the list, in which the ranges of indices are consecutive, in any order.
 struct Used {
   int32_t n_slices;
   int32_t n_positions;  // number of indices that have slices
 };
 
-// The listed slices; if they are null, every block searches `index`.
+// The listed slices. If the pointers are null, every block searches `index`.
 struct Listed {
   const int32_t* counts;
   const int32_t* ends;

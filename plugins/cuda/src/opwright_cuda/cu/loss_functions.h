@@ -1,5 +1,5 @@
 // The functors of element-wise losses of a score x and its label, and of their derivatives times
-// the gradient of the loss. A pair of scores is replaced by the difference of its scores.
+// the gradient of the loss. For a pair of scores, x is their difference.
 #ifndef OPWRIGHT_CUDA_LOSS_FUNCTIONS_H_
 #define OPWRIGHT_CUDA_LOSS_FUNCTIONS_H_
 
@@ -21,8 +21,8 @@ struct L1Loss {
   OW_INLINE T GradLabel(T x, T label, T grad) const { return -GradX(x, label, grad); }
 };
 
-// The loss is d**2 / 2 for |d| up to delta, and delta * (|d| - delta / 2) beyond, so large
-// numbers are not squared.
+// The loss is d**2 / 2 for |d| up to delta, otherwise delta * (|d| - delta / 2), so large numbers
+// are not squared.
 template <typename T>
 struct HuberLoss {
   T delta;
@@ -35,7 +35,7 @@ struct HuberLoss {
   OW_INLINE T GradLabel(T x, T label, T grad) const { return -GradX(x, label, grad); }
 };
 
-// With beta 0 the loss is l1.
+// If beta is 0, the loss is l1.
 template <typename T>
 struct SmoothL1Loss {
   T beta;
@@ -76,7 +76,7 @@ struct LogLoss {
   }
 };
 
-// The loss is 0 if the label's probability is 0.
+// The loss is 0 if the label probability is 0.
 template <typename T, bool is_log>
 struct KlLoss {
   static OW_INLINE T WeightOf(T label) { return is_log ? functors::Exp(label) : label; }

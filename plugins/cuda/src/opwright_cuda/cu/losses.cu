@@ -19,7 +19,7 @@ struct Scores {
   }
 };
 
-// Reads a line once and, at the same time, its label. Outputs may share memory with x because they
+// Reads a line once and its label at the same time. Outputs may share memory with x, because they
 // are written later.
 template <Left left, typename Line, typename T>
 OW_INLINE Scores<Compute<T>> ReadScores(Line& line, const T* x, const Labels& labels) {
@@ -90,8 +90,8 @@ __global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels
   Transform(line, x_grad, apply, softmax);
 }
 
-// Computes loss and gradient in one pass, given that every loss has the same gradient `loss_grad`.
-// `softmax` and `out` may be null, `x_grad` may share memory with x. If the probability of a line's
+// Computes loss and gradient in one pass if every loss has the same gradient `loss_grad`. `softmax`
+// and `out` may be null, and `x_grad` may share memory with x. If the probability of the labeled
 // class is below epsilon, it is raised to epsilon, and the gradient of the line is 0.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
 
 // ---- cross_entropy ------------------------------------------------------------------------------
 
-// Computes losses for class ids if the classes are along the last axis.
+// Computes losses for class ids; the classes are along the last axis.
 template <typename T>
 __global__ void cross_entropy_ids(T* out, const T* x, Labels labels, int64_t n,
                                   Compute<T> epsilon) {
@@ -182,8 +182,8 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
 
 // ---- accuracy -----------------------------------------------------------------------------------
 
-// Writes whether fewer than k classes rank before the label. Classes with a higher score rank
-// before it, and classes with an equal score and a lower index. NaN ranks before every number, and
+// Writes whether fewer than k classes rank before the label. Classes with a higher score, and
+// classes with an equal score and a lower index, rank before it. NaN ranks before every number, and
 // a label whose score is NaN is never right.
 template <typename Line, typename T>
 __global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_t k, Lines lines,
@@ -201,7 +201,7 @@ __global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_
   if (line.IsFirst()) is_right[line.line] = id >= 0 && score == score && before < k;
 }
 
-// Counts the correct predictions with a single block.
+// Counts the correct predictions in a single block.
 template <typename T>
 __global__ void count_right(T* accuracy, int64_t* correct, int64_t* total, const bool* is_right,
                             int64_t n) {

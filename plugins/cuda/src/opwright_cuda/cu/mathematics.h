@@ -119,7 +119,7 @@ OW_FUNCTION_2(Prelu, functors::LeakyRelu(x, y));
 OW_FUNCTION_2(Atan2, functors::Atan2(x, y));
 OW_FUNCTION_2(Atan2Derivative, functors::Atan2Derivative(x, y));
 
-// As in NumPy, an integer quotient is 0 if y is 0, and the minimum divided by -1 is itself.
+// As in NumPy, an integer quotient is 0 if y is 0, and the minimum divided by -1 wraps to itself.
 template <typename T>
 OW_INLINE T ModOf(T x, T y) {
   if constexpr (IsFloat<T>::value) {
@@ -156,7 +156,7 @@ struct BitwiseNot<bool> {
   OW_INLINE bool operator()(bool x) const { return !x; }
 };
 
-// A negative shift, or one of at least the number of bits, shifts all bits out, as in NumPy.
+// As in NumPy, a shift count that is negative or at least the number of bits shifts all bits out.
 template <typename T>
 OW_INLINE T LeftShiftOf(T x, T y) {
   const bool is_inside = y >= T(0) && y < T(8 * sizeof(T));

@@ -13,7 +13,7 @@ constexpr int64_t kBinsOfThread = 16;
 
 // ---- auc ----------------------------------------------------------------------------------------
 
-// Counts each score in its bin of [0, n_thresholds]; scores outside of [0, 1] are reported.
+// Counts each score in one of the bins 0 to n_thresholds. Scores outside [0, 1] are reported.
 template <typename T>
 __global__ void count_scores(uint64_t* positives, uint64_t* negatives, const T* x, Labels labels,
                              int64_t n, int64_t n_thresholds, int32_t text) {
@@ -30,7 +30,7 @@ __global__ void count_scores(uint64_t* positives, uint64_t* negatives, const T* 
   }
 }
 
-// Combines the results of all threads in order, in thread 0.
+// Combines the results of all threads in order; thread 0 gets the result.
 OW_INLINE RocArea JoinThreads(RocArea area) {
   OW_SHARED(RocArea, areas, kThreads);
   const int thread = static_cast<int>(threadIdx.x);
@@ -68,7 +68,7 @@ __global__ void join_parts(float* auc, const RocArea* parts, int64_t n_parts) {
 constexpr int kRight = 0, kTooMany = 1, kNot = 2, kTooFew = 3;
 constexpr int kCounts = 4;  // counts per class: tp, fp, tn, fn
 
-// Compares the predicted class of each row with its label; kNot is ignored.
+// Compares the predicted class of each row with its label. Does not count kNot.
 template <typename Line, typename T>
 __global__ void count_guesses_lines(uint64_t* counts, const T* x, Labels labels, Lines lines,
                                     int32_t width) {
@@ -89,7 +89,7 @@ __global__ void count_guesses_lines(uint64_t* counts, const T* x, Labels labels,
   }
 }
 
-// The sums of precision, recall, F1 and counts over some classes.
+// The sums of precision, recall, F1 and counts over several classes.
 struct Scores {
   double ratios[3];
   int64_t counts[kCounts];
@@ -111,8 +111,8 @@ struct SumOfScores {
   }
 };
 
-// Adds the counts of a batch of `rows` rows to the states, and sums both; writes one pair per
-// block.
+// Adds the counts of a batch of `rows` rows to the states, sums the scores of both, and writes one
+// pair of sums per block.
 __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts, int64_t n_classes,
                            int64_t rows) {
   Scores of_batch = SumOfScores::Identity(), of_all = SumOfScores::Identity();
@@ -131,8 +131,8 @@ __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts
   parts[2 * blockIdx.x + 1] = of_all;
 }
 
-// Writes the means over classes, then the values from total counts. Block 0 writes the batch's
-// metrics, block 1 the metrics of all batches.
+// Writes the means over classes, then the values from total counts. Block 0 writes the metrics of
+// the batch, block 1 the metrics of all batches.
 __global__ void find_metrics(float* batch, float* total, const Scores* parts, int64_t n_parts,
                              int64_t n_classes) {
   Scores sum = SumOfScores::Identity();

@@ -4,8 +4,8 @@
 
 using namespace opwright_cuda;
 
-// T is any type as wide as a contiguous chunk. The layout has the strides of `out`, then of `x`;
-// they may be negative.
+// T is any type as wide as a contiguous chunk. The layout has the strides of `out`, then of `x`,
+// which may be negative.
 template <typename T, typename Int>
 __global__ void move_elements(T* out, const T* x, int64_t n, Layout<2> layout) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
@@ -16,8 +16,8 @@ __global__ void move_elements(T* out, const T* x, int64_t n, Layout<2> layout) {
 }
 
 // Copies bytes in units of T, and the remaining bytes one by one. The kernel is memory-bound, and
-// full bandwidth needs several units in flight per thread, so each thread reads `many` units,
-// one block's worth apart, before it writes them.
+// full bandwidth requires several units in flight per thread. Therefore, each thread reads `many`
+// units, which are as many units apart as a block has threads, before it writes them.
 template <typename T, int many>
 __global__ void copy_memory(uint8_t* out, const uint8_t* x, int64_t n_bytes) {
   const auto n = n_bytes / static_cast<int64_t>(sizeof(T));

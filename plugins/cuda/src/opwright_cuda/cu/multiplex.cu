@@ -4,8 +4,8 @@
 
 using namespace opwright_cuda;
 
-// Copies the rows with index `which`, and writes 0 to all other rows if kWithZeros. The layout has
-// the dimensions [rows, row]. An index outside [0, count) is reported.
+// Copies the rows whose index is `which` and, if kWithZeros, writes 0 to all other rows. The layout
+// has the dimensions [rows, row]. An index outside [0, count) is reported.
 template <typename T, typename Index, typename Int, bool kWithZeros>
 __global__ void take_rows(T* out, const T* x, const Index* index, int64_t n, Layout<0> layout,
                           int64_t which, int64_t count, Fault* fault, int32_t text) {

@@ -1,4 +1,4 @@
-// nll: the negative log-probability of each line's class id, and its gradient.
+// nll: the negative log-probability of each line at its class id, and the gradient.
 #include "labels.h"
 
 using namespace opwright_cuda;

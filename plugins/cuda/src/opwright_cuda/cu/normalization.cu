@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// Two sums per column, partial or final: the gradients of bias and scale.
+// Two sums per column, which are partial sums or the gradients of bias and scale.
 template <typename T>
 struct PairTarget {
   Pair<Compute<T>>* pairs;
@@ -18,8 +18,8 @@ struct PairTarget {
   }
 };
 
-// One value per channel; lines are groups of consecutive channels. It is null if all numbers are
-// `otherwise`.
+// One value per channel, where lines are groups of consecutive channels. If it is null, every value
+// is `otherwise`.
 template <typename T>
 struct ForChannels {
   const T* values;
@@ -42,8 +42,8 @@ OW_INLINE Vector<Compute<T>, n> ReadBlock(const Line& line, ForChannels<T> x, in
 
 // ---- layer_norm ---------------------------------------------------------------------------------
 
-// Deviations are squared in a second pass, because the difference of squares would cancel. `out`
-// may share memory with x. Without kCentered, the mean counts as 0 and is not written.
+// Deviations are squared in a second pass, because a difference of squares would cancel. `out` may
+// share memory with x. Without kCentered, 0 replaces the mean, which is not written.
 template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
     layer_norm_lines(T* out, T* mean, T* inv_std, const T* x, Parameter scale, Parameter bias,
@@ -51,8 +51,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);
-  // The mean is computed from differences from the first element so that it is exact if all
-  // elements are equal.
+  // The mean is computed from differences to the first element, so it is exact if all are equal.
   const C first = kCentered && line.is_there ? Load(x[line.At(0)]) : C(0);
   C sum = C(0);
   const auto add = [&](int64_t, C& kept, C value) {
@@ -88,9 +87,9 @@ __global__ void __launch_bounds__(kMostLineThreads)
   inv_std[line.line] = Store<T>(spread);
 }
 
-// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)) with g = out_grad * scale, rounded:
-// if g equals its mean, no rounding error remains for a large inv_std to amplify. Without kCentered
-// the mean is 0, and the mean of g is not subtracted.
+// Computes x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)) with g = out_grad * scale.
+// g is rounded, so if it equals its mean, no rounding error remains that a large inv_std would
+// amplify. Without kCentered the mean is 0, and the mean of g is not subtracted.
 template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
     layer_norm_grad_lines(T* x_grad, const T* x, Parameter scale, const T* mean, const T* inv_std,
@@ -154,7 +153,7 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int k = 0; k < n; ++k) target.Write(team.slot + k, sums[k]);
 }
 
-// Computes these sums over the elements of one channel of one item, which form a line; channels of
+// Computes these sums over the elements of one channel of one item, which form a line. Channels of
 // a group share statistics.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)

@@ -5,7 +5,7 @@
 using namespace opwright_cuda;
 
 // T is any type with the size of an element. The layout has the dimensions [ids, depth]. An id
-// outside [0, depth) is reported; its vector is 0.
+// outside [0, depth) is reported and yields a vector of 0.
 template <typename T, typename Index, typename Int>
 __global__ void one_hot(T* out, const Index* x, int64_t n, Layout<0> layout, Fault* fault,
                         int32_t text, T one) {

@@ -1,11 +1,11 @@
-// Updates one or many parameters in one launch, by any rule. Compiled without contraction so that
-// results are the same as on the CPU.
+// Updates one or many parameters in one launch, by any rule. This file is compiled without
+// contraction so that results are the same as on the CPU.
 #include "adam_rules.h"
 #include "adaptive_rules.h"
 
 using namespace opwright_cuda;
 
-// Up to `most` parameters. Unused entries begin after the last block.
+// Up to `most` parameters. The first block of unused entries is after the last block.
 template <int n_tensors, int n_scalars, int most>
 struct Updates {
   void* tensors[n_tensors][most];  // param, grad, states
@@ -37,8 +37,8 @@ OW_INLINE void UpdateAt(const Rule& rule, void* const* tensors, int64_t i) {
   }
 }
 
-// A block processes `chunk` elements of one parameter, a multiple of its threads' vectors. Every
-// tensor is aligned for vectors.
+// A block processes `chunk` elements of one parameter, a multiple of the vectors of all its
+// threads. Every tensor is aligned for vectors.
 template <template <typename> class RuleOf, typename T, int most>
 __global__ void update(
     Updates<RuleOf<Compute<T>>::kTensors, RuleOf<Compute<T>>::kScalars, most> updates,
@@ -80,15 +80,15 @@ __global__ void update(
   if (i < end) UpdateAt<Rule, T, 1>(rule, tensors, i);
 }
 
-// Advances scalars to the next step, each in its own dtype. This is a separate launch, since every
-// block of the update reads them.
+// The scalars to advance to the next step, each in its own dtype. They are advanced in a separate
+// launch, since every block of the update reads them.
 template <int n_scalars, int most>
 struct NextScalars {
   void* at[n_scalars][most];
   uint8_t is_double[most];  // bit i is set if scalar i is double
 };
 
-// A thread advances the scalars of one parameter; it reads all of them before it writes any.
+// A thread advances the scalars of one parameter. It reads all scalars before it writes any.
 template <template <typename> class RuleOf, int most>
 __global__ void advance(const __grid_constant__ NextScalars<RuleOf<float>::kScalars, most> scalars,
                         Attributes attrs, int32_t n) {

@@ -6,7 +6,7 @@ using namespace opwright_cuda;
 
 enum Mode : int32_t { kConstant = 0, kReflect = 1, kEdge = 2, kWrap = 3 };
 
-// The padding before and after the tensor along each axis, last axis first, and the axis' length.
+// The padding before and after the tensor along each axis, last axis first, and the axis lengths.
 // Negative padding crops.
 struct Border {
   int64_t before[kMaxRank];
@@ -54,16 +54,17 @@ __global__ void pad(T* out, const T* x, int64_t n, Layout<1> layout, Border bord
   }
 }
 
-// The gradient of each element of x is the sum over its copies: along an axis, its own position and
-// copies in the padding. The layout has the dimensions of `x_grad` and the strides of `out_grad`.
-// Mode kConstant is not supported, since its gradient is a slice.
+// The gradient of each element of x is the sum over its copies, which are, along each axis, its own
+// position and positions in the padding. The layout has the dimensions of `x_grad` and the strides
+// of `out_grad`. Mode kConstant is not supported, since its gradient is a slice.
 template <typename T, typename Int>
 __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layout, Border border,
                          int32_t mode) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
     Int rest = static_cast<Int>(i);
     // Along an axis, the copies are at first, first + 1, ... (kEdge), at first, first + length, ...
-    // (kWrap), or at the element's own and the reflected positions (kReflect), unless cropped.
+    // (kWrap), or at the own position of the element and the reflected positions (kReflect), unless
+    // they are cropped.
     int64_t first[kMaxRank];
     int64_t second[kMaxRank];
     int64_t third[kMaxRank];

@@ -1,5 +1,5 @@
-// Philox 4x32-10: four random words as a pure function of seed, stream, step and block index.
-// opwright_std/numerics/philox.py specifies them bit by bit.
+// Philox 4x32-10: four random words as a pure function of seed, stream, step and block index, as
+// specified in opwright_std/numerics/philox.py.
 #ifndef OPWRIGHT_CUDA_PHILOX_H_
 #define OPWRIGHT_CUDA_PHILOX_H_
 
@@ -7,10 +7,10 @@
 
 namespace opwright_cuda {
 
-// The key of an operator's words; the step is reread in every run.
+// The key of the random words of an operator. The step is reread in every run.
 struct RandomKey {
   uint64_t seed;
-  const int64_t* step;  // null counts as 0
+  const int64_t* step;  // null means 0
   uint32_t stream;
 };
 
@@ -43,7 +43,7 @@ OW_INLINE RandomBlock Philox(uint64_t seed, uint32_t stream, uint32_t step, uint
   return {{c0, c1, c2, c3}};
 }
 
-// Returns one of the two 64-bit words of a block, the low half first.
+// Returns one of the two 64-bit words of a block, whose low halves come first.
 OW_INLINE uint64_t LongWord(const RandomBlock& block, int which) {
   return static_cast<uint64_t>(block.words[2 * which + 1]) << 32 | block.words[2 * which];
 }

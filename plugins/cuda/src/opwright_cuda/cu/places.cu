@@ -1,5 +1,4 @@
-// Computes flat indices from index tensors: rows from index vectors, and elements from indices
-// along an axis.
+// Computes flat indices from index tensors, which hold index vectors or indices along an axis.
 #include "kernel.h"
 #include "layout.h"
 
@@ -14,8 +13,9 @@ struct IndexedAxes {
   int32_t k;
 };
 
-// Computes the flat indices of rows of `row` elements at n vectors of k indices, one flat index per
-// element, in order. An index that is out of range is reported and yields the first row.
+// Computes the flat indices of the rows, of `row` elements, that n vectors of k indices select.
+// There is one flat index per element, in order. An index that is out of range is reported and
+// yields the first row.
 template <typename Index>
 __global__ void row_places(int64_t* places, const Index* index, int64_t n, int64_t row,
                            IndexedAxes axes, Fault* fault) {
@@ -51,8 +51,8 @@ OW_INLINE int64_t PlaceIn(int64_t line, Index given, int64_t count, int64_t step
   return line + position * step;
 }
 
-// The layout has the dimensions of `places` and the strides of x, 0 along the indexed axis, and of
-// the index; `step` is the stride of that axis in x.
+// The layout has the dimensions of `places` and the strides of x (0 along the indexed axis) and of
+// the index. `step` is the stride of the indexed axis in x.
 template <typename Index, typename Int>
 __global__ void element_places(int64_t* places, const Index* index, int64_t n, Layout<2> layout,
                                int64_t count, int64_t step, Fault* fault, int32_t text) {
@@ -64,7 +64,7 @@ __global__ void element_places(int64_t* places, const Index* index, int64_t n, L
   }
 }
 
-// Copies the elements of x, with the same dimensions; an index that is out of range yields 0.
+// Copies the selected elements of x, with the same layout; an index out of range yields 0.
 template <typename T, typename Index, typename Int>
 __global__ void take_along_axis(T* out, const T* x, const Index* index, int64_t n, Layout<2> layout,
                                 int64_t count, int64_t step, Fault* fault, int32_t text) {

@@ -1,8 +1,8 @@
 // Pooling of every kind: windows of any size, bins, images with a depth (1 for 2-d images), and
 // 64-bit indices. pooling_small.cu has separate kernels for small windows. A thread, or a warp for
-// large windows, computes one output; in the gradients a thread computes one pixel from the windows
-// that cover it. These kernels are compute-bound: each element's position needs divisions, and each
-// neighbor's a product.
+// large windows, computes one output. In the gradients, a thread computes one pixel from the
+// windows that cover it. These kernels are compute-bound, since the position of each element takes
+// divisions, and the position of each neighbor a product.
 #include "kernel.h"
 #include "pooling.h"
 #include "reduce.h"
@@ -18,11 +18,11 @@ struct Pooling {
   int64_t n_outputs;
   int64_t n_pixels;
   int32_t channels;
-  int32_t divisor;  // divisor of means; 0 stands for the number of elements
+  int32_t divisor;  // divisor of means; 0 means the number of elements
   Divider by_channels;
 };
 
-// Returns the range of windows from the first to the last that covers an element.
+// Returns the range from the first to the last window that covers an element.
 OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
   if (axis.kernel == 0) {
     return {static_cast<int32_t>(int64_t(place) * axis.n_windows / axis.size),
@@ -34,7 +34,7 @@ OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
   return {first, min(padded / axis.stride + 1, axis.n_windows)};
 }
 
-// Whether one of these windows covers the element; with a dilation, not all of them do.
+// Returns whether one of these windows covers the element; with a dilation, some of them do not.
 OW_INLINE bool Covers(int32_t window, int32_t place, const PoolAxis& axis) {
   return axis.dilation == 1 || (place + axis.before - window * axis.stride) % axis.dilation == 0;
 }
@@ -49,7 +49,7 @@ struct Position {
 
 constexpr int64_t kNarrow = int64_t(1) << 31;
 
-// Returns the position of element `number` in images of these sizes.
+// Returns the position of element `number` in images with these sizes.
 OW_INLINE Position PositionOf(int64_t number, int64_t n, Divider by_depth, Divider by_height,
                               Divider by_width, Divider by_channels) {
   if (n < kNarrow) {
@@ -98,7 +98,7 @@ OW_INLINE void OverRows(int64_t image, Span slices, Span rows, int32_t depth, in
   }
 }
 
-// Returns the divisor of a window's sum.
+// Returns the divisor for the sum of a window.
 OW_INLINE int64_t CountAt(int32_t d, int32_t h, int32_t w, const Pooling& p) {
   if (p.divisor != 0) return p.divisor;
   return int64_t(CountOf(d, p.d)) * CountOf(h, p.h) * CountOf(w, p.w);
@@ -133,7 +133,7 @@ __global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
   }
 }
 
-// An index outside of the image is reported; its window contributes nothing.
+// An index outside the image is reported, and its window does not contribute.
 template <typename T>
 __global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad, Pooling p,
                               Fault* fault, int32_t text) {
@@ -159,7 +159,7 @@ __global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad
   }
 }
 
-// `lanes` threads, 1 or a warp, sum one window.
+// One window is summed by `lanes` threads, which are 1 thread or a warp.
 template <typename T>
 __global__ void pool_average(T* out, const T* x, Pooling p, int32_t lanes) {
   using Value = Compute<T>;

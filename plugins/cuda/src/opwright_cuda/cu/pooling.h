@@ -1,4 +1,4 @@
-// Windows along one spatial axis of images: covered elements and divisors of means. Created by
+// Windows along one spatial axis of images, their elements and their divisors for means. Created by
 // opwright_cuda.kernels.pooling.
 #ifndef OPWRIGHT_CUDA_POOLING_H_
 #define OPWRIGHT_CUDA_POOLING_H_
@@ -7,9 +7,9 @@
 
 namespace opwright_cuda {
 
-// One spatial axis. Window i covers `kernel` elements from i * stride - before, `dilation` apart;
-// with kernel 0 the axis is divided into `n_windows` bins, which overlap if they do not divide it
-// evenly.
+// One spatial axis. Window i covers `kernel` elements from i * stride - before on, `dilation`
+// apart. If kernel is 0, the axis is divided into `n_windows` bins, which overlap if they do not
+// divide it evenly.
 struct PoolAxis {
   int32_t size;
   int32_t n_windows;
@@ -23,7 +23,7 @@ struct PoolAxis {
   Divider by_windows;
 };
 
-// A range from `begin` to `end`.
+// The range [begin, end).
 struct Span {
   int32_t begin;
   int32_t end;
@@ -41,7 +41,7 @@ OW_INLINE Span SlidingWindowAt(int32_t i, const PoolAxis& axis) {
 }
 OW_INLINE int32_t CountOfSliding(int32_t i, const PoolAxis& axis) {
   const int32_t begin = i * axis.stride - axis.before;
-  // Elements beyond the padding do not count.
+  // Elements beyond the padding are not counted.
   if (axis.counts_padding) return min(begin + axis.kernel, axis.size + axis.after) - begin;
   const Span span = SlidingWindowAt(i, axis);
   return span.end - span.begin;
@@ -57,7 +57,7 @@ OW_INLINE Span DilatedWindowAt(int32_t i, const PoolAxis& axis, bool with_paddin
   return {first, min(end, axis.size)};
 }
 
-// Returns the range of any window or bin; every `dilation`-th element counts.
+// Returns the range of any window or bin, of which every `dilation`-th element is covered.
 OW_INLINE Span WindowAt(int32_t i, const PoolAxis& axis) {
   if (axis.dilation != 1) return DilatedWindowAt(i, axis, false);
   if (axis.kernel != 0) return SlidingWindowAt(i, axis);

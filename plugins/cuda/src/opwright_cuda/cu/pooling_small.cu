@@ -1,4 +1,4 @@
-// Max and average pooling with small windows; a thread computes the windows of a strip.
+// Max and average pooling with small windows. A thread computes the windows of a strip.
 #include "kernel.h"
 #include "pooling_small.h"
 
@@ -27,8 +27,8 @@ struct Greatest {
 };
 
 // Processes `many` vertically adjacent windows. Padding is replaced by the nearest element of the
-// image, which is in the window, so it changes neither the maximum nor its first index.
-// `index` may be null.
+// image, which is also in the window, so the maximum and its first index do not change. `index` may
+// be null.
 template <typename T, bool is_single, int n, typename Window, int many>
 __global__ void __launch_bounds__(kThreads)
     pool_max_small(T* out, int32_t* index, const T* x, Strips p) {
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Processes `many` vertically adjacent windows. A row shared by several of them is summed once.
+// Processes `many` vertically adjacent windows. A row that several windows share is summed once.
 // Padding counts as 0, but the nearest element is read, since a branch would serialize reads.
 template <typename T, bool is_single, int n, typename Window, int many>
 __global__ void __launch_bounds__(kThreads) pool_average_small(T* out, const T* x, Strips p) {

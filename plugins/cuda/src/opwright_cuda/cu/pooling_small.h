@@ -1,12 +1,11 @@
-// Pooling with small windows known at compile time, over images of height and width. All of these
-// kernels are memory-bound: each input is read from memory once, and reread only from the caches. A
-// thread processes a strip of vertically adjacent pixels with `n` channels. Therefore,
-//   - its divisions and all values that depend on its column are shared by the whole strip,
-//   - rows or windows shared by several of its results are read once,
+// Pooling of 2-d images with small windows known at compile time. All of these kernels are
+// memory-bound, and each input is read from memory once and reread only from the caches. A thread
+// processes a strip of vertically adjacent pixels with `n` channels. Therefore,
+// - its divisions and all values that depend on its column are computed once per strip,
+// - rows or windows that several of its results share are read once,
 //   - all its reads are in flight together, without dependencies,
 //   - adjacent threads access adjacent memory, as vectors for channels-last images.
-// Results are gathered, so the order of every sum is fixed. Created by
-// opwright_cuda.kernels.pooling.
+// Results are gathered, so every sum has a fixed order. Created by opwright_cuda.kernels.pooling.
 #ifndef OPWRIGHT_CUDA_POOLING_SMALL_H_
 #define OPWRIGHT_CUDA_POOLING_SMALL_H_
 
@@ -16,19 +15,20 @@ namespace opwright_cuda {
 
 constexpr int kThreads = 256;
 
-// The extents of a window, and the distances between windows.
+// The size of a window, and the distances between adjacent windows.
 template <int rows, int columns, int down, int across>
 struct Window {
   static constexpr int kRows = rows;
   static constexpr int kColumns = columns;
   static constexpr int kDown = down;
   static constexpr int kAcross = across;
-  // Maximum number of other windows that cover an element with the last one, in each direction.
+  // The maximum number of windows above, and to the left of, the last window that cover the same
+  // element.
   static constexpr int kAbove = (rows - 1) / down;
   static constexpr int kLeft = (columns - 1) / across;
 };
 
-// Images of [n, height, width, channels], split into strips of windows or pixels.
+// Images [n, height, width, channels], split into strips of windows or pixels.
 //
 // In the kernels `is_single` means one channel, as for channels-first images.
 struct Strips {
@@ -42,7 +42,7 @@ struct Strips {
   Divider by_strips;
 };
 
-// The work of a thread: elements of one column, with `n` channels from `channel` on.
+// The work of a thread, which is elements of one column, with `n` channels from `channel` on.
 template <bool is_single>
 struct Strip {
   int32_t image;
@@ -51,7 +51,7 @@ struct Strip {
   int32_t channel;
   int32_t channels;
 
-  // Returns the offset of a position in images of these sizes.
+  // Returns the offset of a position in images with these sizes.
   OW_INLINE int32_t OffsetAt(int32_t row, int32_t column, int32_t n_rows, int32_t n_columns) const {
     const int32_t pixel = (image * n_rows + row) * n_columns + column;
     return is_single ? pixel : pixel * channels + channel;
@@ -103,7 +103,7 @@ OW_INLINE void WriteRounded(T* place, const Value (&values)[n]) {
   WriteValues(place, rounded);
 }
 
-// Returns approximately 1 / x, for x that is neither very small nor very large.
+// Returns approximately 1 / x; x must be neither very small nor very large.
 template <typename T>
 OW_INLINE T InverseOf(T x) {
   return T(1) / x;
@@ -117,9 +117,9 @@ OW_INLINE float InverseOf(float x) {
 }
 #endif
 
-// An integer divisor of sums. Division has branches for extreme numbers, which do not occur here
-// and would serialize reads; instead, a product is corrected by the remainder. For double, division
-// is used.
+// An integer divisor of sums. Division has branches for extreme numbers, which do not occur here,
+// and the branches would serialize reads. Instead, a product is corrected by the remainder. Double
+// uses division.
 template <typename T>
 struct Count {
   T count;

@@ -1,16 +1,16 @@
-// The gradients of pooling with small windows: a thread computes the pixels of a strip from the
+// The gradients of pooling with small windows. A thread computes the pixels of a strip from the
 // windows that cover them.
 #include "kernel.h"
 #include "pooling_small.h"
 
 using namespace opwright_cuda;
 
-// Gathers the pixels of `many` vertically adjacent cells; a cell spans from the actual or virtual
-// begin of one window to the next begin, so the same windows may cover its pixels. For each
-// row of windows that may cover one of them, gather.Read(k, offset, row, column, covers) reads the
-// windows that may cover the thread's column, with `covers` true if the row exists and the window
-// covers the column. Otherwise it is a nearby window, since a branch would serialize reads. Then
-// gather.Add(q) is called for each pixel that the row covers.
+// Gathers the pixels of `many` vertically adjacent cells. A cell spans from the actual or virtual
+// begin of one window to the begin of the next, so the same windows may cover all of its pixels.
+// For each row of windows that may cover a cell, gather.Read(k, offset, row, column, covers) reads
+// the windows that may cover the column of the thread. `covers` is true if the row exists and the
+// window covers the column; otherwise, a nearby window is read, since a branch would serialize
+// reads. Then gather.Add(q) is called for each pixel that the row covers.
 template <typename Window, int many, bool is_single, typename Gather>
 OW_INLINE void OverWindows(const Strip<is_single>& at, const Strips& p, Gather& gather) {
   const int32_t padded = at.column + p.w.before;
@@ -37,7 +37,7 @@ OW_INLINE void OverWindows(const Strip<is_single>& at, const Strips& p, Gather& 
   }
 }
 
-// Writes the sums of the pixels of `many` cells from row `top`.
+// Writes the sums of the pixels of `many` cells from row `top` on.
 template <bool is_single, typename T, int n, int n_pixels, typename Value>
 OW_INLINE void WritePixels(T* x_grad, const Strip<is_single>& at, const Strips& p, int32_t top,
                            const Value (&sums)[n_pixels][n]) {
@@ -104,7 +104,7 @@ struct AverageGather {
   }
 };
 
-// An index outside of the image is reported; its window contributes nothing.
+// An index outside the image is reported, and its window does not contribute.
 template <typename T, bool is_single, int n, typename Window, int many>
 __global__ void __launch_bounds__(kThreads)
     pool_max_grad_small(T* x_grad, const int32_t* index, const T* out_grad, Strips p, Fault* fault,

@@ -14,7 +14,7 @@ struct Power {
   OW_INLINE T operator()(T x, T y) const { return PowerOf(x, y); }
 };
 
-// Integers wrap around; negative exponents have no integer result.
+// Integers wrap around. Negative exponents are reported, since their results are not integers.
 template <typename T>
 struct WholePower {
   Fault* fault;
@@ -47,7 +47,7 @@ OW_INLINE T TimesPower(T factor, T x, T y) {
 }
 
 // Returns y x**(y - 1) times out_grad, which is 0 for the constant x**0 even if x is 0 or out_grad
-// is infinite. If x**y is NaN, so is the derivative, although y - 1 may round to an integer.
+// is infinite. If x**y is NaN, the derivative is NaN too, although y - 1 may round to an integer.
 template <typename T>
 struct PowerGradOfBase {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {
@@ -55,7 +55,7 @@ struct PowerGradOfBase {
     return y == T(0) ? T(0) : grad;
   }
 };
-// Returns x**y ln(x) times out_grad, or 0 if x is 0 and y is not negative: the limit for y > 0.
+// Returns x**y ln(x) times out_grad, or 0, the limit for y > 0, if x is 0 and y is not negative.
 template <typename T>
 struct PowerGradOfExponent {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {

@@ -1,12 +1,12 @@
-// prior_box: boxes depend only on shapes and attributes. Compiled without contraction so that
-// results match NumPy.
+// prior_box: boxes depend only on shapes and attributes. This file is compiled without contraction
+// so that results match NumPy.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
 constexpr int kMostPriors = 64;  // maximum priors per launch
 
-// Width and height of some of the boxes at each position, in pixels of the image.
+// Width and height, in pixels of the image, of up to kMostPriors boxes at each position.
 struct Priors {
   double sizes[kMostPriors][2];
 };

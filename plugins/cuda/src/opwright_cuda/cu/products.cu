@@ -16,8 +16,8 @@ struct Strides {
   int64_t stack[kMaxRank];
 };
 
-// out[s, i, j] = sum over k of x[s, i, k] * y[s, k, j]; `dims` are the batch dimensions, last
-// dimension first.
+// The product out[s, i, j] = sum over k of x[s, i, k] * y[s, k, j]. `dims` are the batch
+// dimensions, last dimension first.
 struct Product {
   int64_t m;
   int64_t n;
@@ -32,7 +32,7 @@ template <typename Out, typename T>
 __global__ void __launch_bounds__(kProductThreads)
     multiply(Out* out, const T* x, const T* y, Product product) {
   using Value = SumOfProducts<T>;
-  // Grid indices fit in 32 bits, for which division is much faster.
+  // Grid indices fit into 32 bits, for which division is much faster.
   constexpr int kTile = SquareTile::kRows;
   const auto column_tiles = static_cast<uint32_t>((product.n + kTile - 1) / kTile);
   const uint32_t tiles = static_cast<uint32_t>((product.m + kTile - 1) / kTile) * column_tiles;

@@ -1,16 +1,17 @@
-// uniform, normal, randint and dropout. Compiled without contraction, since the specification
-// rounds every product. A thread generates one block of words at a time and computes its elements.
+// uniform, normal, randint and dropout. This file is compiled without contraction, since the
+// specification rounds every product. A thread generates one block of random words at a time and
+// computes the elements of the block.
 #include "kernel.h"
 #include "opwright/functors/box_muller.h"
 #include "philox.h"
 
 using namespace opwright_cuda;
 
-// The number of elements per block of words; 16-bit types are drawn in float.
+// The number of elements per block of random words; 16-bit types are drawn in float.
 template <typename T>
 constexpr int kDrawn = IsSame<T, double>::value ? 2 : 4;
 
-// Writes the elements of a block, which may extend beyond the end.
+// Writes the elements of a block, which may extend beyond the end of `out`.
 template <typename T, typename Out>
 OW_INLINE void WriteBlock(const Out* values, T* out, int64_t block, int64_t n) {
   constexpr int kMany = kDrawn<T>;
@@ -28,7 +29,7 @@ OW_INLINE void WriteBlock(const Out* values, T* out, int64_t block, int64_t n) {
   }
 }
 
-// The source of the words of one block.
+// The arguments of Philox for one block.
 struct BlockKey {
   uint64_t seed;
   uint32_t stream;
@@ -74,7 +75,7 @@ struct NormalNumbers {
   }
 };
 
-// Numbers beyond two deviations are redrawn from far later blocks; see box_muller.py.
+// Values beyond two standard deviations are redrawn from much later blocks; see box_muller.py.
 struct TruncatedNumbers {
   template <typename T>
   static OW_INLINE bool IsOutside(T number) {
@@ -112,8 +113,8 @@ __global__ void draw(T* out, int64_t n, RandomKey key, Compute<T> scale, Compute
   }
 }
 
-// Keeps an element whose word is at least `threshold`, which is 2^32 if no element is kept. A
-// dropped element is set to 0, since infinity times 0 would be NaN. `x` may be `out`.
+// Keeps the elements whose random word is at least `threshold`, which is 2^32 if no element is
+// kept. A dropped element is set to 0, since infinity times 0 would be NaN. `x` may be `out`.
 template <typename T>
 __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key,
                         uint64_t threshold, Compute<T> scale) {
@@ -149,8 +150,8 @@ __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key
   }
 }
 
-// Writes 1 if the word of an element is below floor(x * 2^32), otherwise 0. Values outside of [0,
-// 1] are reported.
+// Writes 1 if the random word of an element is below floor(x * 2^32), otherwise 0. Values outside
+// [0, 1] are reported.
 template <typename T>
 __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* fault,
                           int32_t text) {
@@ -162,15 +163,15 @@ __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* f
       const auto chance = static_cast<double>(Load(x[i]));
       const bool is_right = chance >= 0.0 && chance <= 1.0;
       if (!is_right) Report(fault, text, 0);
-      // Conversion truncates, which is the floor here.
+      // The conversion truncates, which is equal to floor here.
       const auto least = static_cast<uint64_t>(is_right ? chance * 4294967296.0 : 0.0);
       out[i] = Store<T>(block.words[i % 4] < least ? 1.0f : 0.0f);
     }
   }
 }
 
-// The positions of the elements of x in a larger tensor, of which `run` elements are contiguous in
-// both. `numbers` has the number of rows before x, of x, and in total; `length` is the axis'
+// The positions of the elements of x in a larger tensor. Runs of `run` elements are contiguous in
+// both tensors. `numbers` are the number of rows before x, in x, and in total; `length` is the axis
 // length.
 struct PartKey {
   const int64_t* numbers;
@@ -178,7 +179,7 @@ struct PartKey {
   int64_t length;
 };
 
-// The random words of a part's elements, one word per element.
+// The random words of the elements of a part, one word per element.
 struct WordsOfPart {
   uint64_t first;
   uint64_t stride;

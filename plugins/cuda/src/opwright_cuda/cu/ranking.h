@@ -44,14 +44,14 @@ OW_INLINE Rank<T> AscendingRank(T given) {
   }
 }
 
-// The smallest rank is the best.
+// Returns the rank of an element; the best element has the smallest rank.
 template <typename T>
 OW_INLINE Rank<T> RankOf(T x, bool largest) {
   const Rank<T> rank = AscendingRank(x);
   return largest ? ~rank : rank;
 }
 
-// Equal elements keep their order.
+// A rank with a position, so equal elements keep their order.
 template <typename R>
 struct Ranked {
   R rank;
@@ -67,7 +67,7 @@ OW_INLINE Ranked<R> Last() {
   return {~R(0), ~uint32_t(0)};
 }
 
-// Batcher's bitonic sort of a power of two.
+// Sorts `n` items, where `n` is a power of two, by Batcher's bitonic sort.
 template <typename R>
 OW_INLINE void Sort(Ranked<R>* items, int64_t n) {
   for (int64_t size = 2; size <= n; size *= 2) {

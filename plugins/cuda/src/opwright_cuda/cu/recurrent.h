@@ -1,5 +1,6 @@
-// Element-wise steps of the recurrent kinds, from gate pre-activations, and their gradients, shared
-// by cells and layers. The gates of a row are adjacent, with `size` elements each.
+// Element-wise steps of all recurrent kinds, which begin with gate pre-activations, and their
+// gradients. Cells and layers share them. The gates of a row are adjacent, with `size` elements
+// each.
 #ifndef OPWRIGHT_CUDA_RECURRENT_H_
 #define OPWRIGHT_CUDA_RECURRENT_H_
 
@@ -30,7 +31,7 @@ OW_INLINE Compute<T> LoadOr0(const T* x, int64_t i) {
   return x == nullptr ? Compute<T>(0) : Load(x[i]);
 }
 
-// The pre-activations of one element, with the offset of its first gate and its index in the state.
+// The pre-activations of an element, given the offset of its first gate and its state index.
 template <typename T>
 struct Sums {
   Parts<T> parts;
@@ -48,8 +49,8 @@ struct Sums {
   OW_INLINE Compute<T> Both(int gate) const { return FromX(gate) + FromH(gate); }
 };
 
-// Where the gradients of an element's contributions from x and h are written. The gradient from h
-// has two destinations, which may be null.
+// The destinations of the gradients of the contributions of x and h. The gradient of the
+// contribution of h has two destinations, which may be null.
 template <typename T>
 struct PartGrads {
   T* of_x;
@@ -65,7 +66,7 @@ struct PartGrads {
   OW_INLINE void Put(int gate, Compute<T> both) const { Put(gate, both, both); }
 };
 
-// A state and, for an LSTM, the cell; or their gradients.
+// A state and, for an LSTM, the cell, or their gradients.
 template <typename C>
 struct StateCell {
   C state;
@@ -85,8 +86,8 @@ struct Saved {
   OW_INLINE Compute<T> Gate(int gate) const { return Load(gates[gate * size]); }
 };
 
-// Each kind has `Step`, which saves the gates, and `Back`, which returns the gradients of the old
-// cell and of the old state, the latter without the gradient through the product.
+// Each kind has `Step`, which saves the gates, and `Back`, which returns the gradient of the old
+// cell, and the gradient of the old state without the part through the product.
 template <typename T>
 struct Lstm {
   using C = Compute<T>;
@@ -148,7 +149,7 @@ struct Gru {
   }
 };
 
-// The plain recurrent kind saves only the state.
+// The plain recurrent kinds save only the state.
 template <typename T>
 struct TanhRnn {
   using C = Compute<T>;

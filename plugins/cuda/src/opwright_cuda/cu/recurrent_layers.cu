@@ -1,11 +1,11 @@
 // One step of lstm, gru and rnn between the products, forward and backward, with one thread per
-// element of the state. Rows of x and out are in the order of x, rows of all other arrays in time
-// order.
+// element of the state. Rows of x and out are in the order of x; rows of all other arrays are in
+// time order.
 #include "recurrent.h"
 
 using namespace opwright_cuda;
 
-// One direction of a layer. `lengths` may be null for full lengths.
+// One direction of a layer. If `lengths` is null, all sequences have full length.
 template <typename Index>
 struct Direction {
   const Index* lengths;
@@ -14,7 +14,7 @@ struct Direction {
   int64_t size;
   int64_t step_rows;   // row stride between steps of x
   int64_t batch_rows;  // row stride between sequences of x
-  int64_t width;       // width of a row of out: the states of all directions
+  int64_t width;       // width of a row of out, with the states of all directions
   int64_t begin;       // offset of this direction in a row of out
 
   OW_INLINE bool Reaches(int64_t row, int64_t t) const {
@@ -28,7 +28,7 @@ struct Direction {
   }
 };
 
-// The state of a direction, as stored for the product with the weights and as computed (the same
+// The state of a direction, both rounded for the product with the weights and unrounded (the same
 // memory if nothing is rounded), the cell, and the saved values of all steps.
 template <typename T>
 struct Trace {
@@ -41,8 +41,7 @@ struct Trace {
   T* out;
 };
 
-// Initializes the state or cell before the first step, which is not stored as T; `first` may be
-// null.
+// Initializes the unrounded state or cell before the first step; `first` may be null.
 template <typename T>
 __global__ void begin_layer(Compute<T>* state, const T* first, int64_t n) {
   for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) state[k] = LoadOr0(first, k);
@@ -73,7 +72,7 @@ __global__ void layer_step(Trace<T> trace, Parts<T> parts, Direction<Index> d, i
   }
 }
 
-// Writes the output of a direction for the next layer from its states.
+// Writes the output of a direction, for the next layer, from its states.
 template <typename T, typename Index>
 __global__ void join_states(T* out, const T* states, Direction<Index> d) {
   const int64_t of_step = d.n * d.size;
@@ -84,8 +83,7 @@ __global__ void join_states(T* out, const T* states, Direction<Index> d) {
   }
 }
 
-// The gradient of a state: the gradient through the product with the weights, and the direct
-// gradient.
+// The gradient of a state, in two parts: through the product with the weights, and direct.
 template <typename T>
 struct StateFlow {
   Compute<T>* direct;
@@ -100,7 +98,7 @@ struct StateFlow {
   }
 };
 
-// The saved values of a direction in all steps, and the states and cells before each of them.
+// The saved values of a direction in all steps, and the states and cells before each step.
 template <typename T>
 struct Kept {
   const T* gates;

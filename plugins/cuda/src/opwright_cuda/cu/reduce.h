@@ -6,8 +6,7 @@
 //     OW_INLINE T operator()(T x, T y) const { ... }
 //   };
 //
-// The value may be a number or a struct. The order of combination depends only on the size of the
-// block.
+// The value may be a scalar or a struct. The order of combination depends only on the block size.
 #ifndef OPWRIGHT_CUDA_REDUCE_H_
 #define OPWRIGHT_CUDA_REDUCE_H_
 
@@ -23,7 +22,7 @@ OW_INLINE int WarpIndex() { return static_cast<int>(threadIdx.x) / kWarp; }
 
 // ---- Exchange of values between lanes --------------------------------------------------------
 
-// Returns the value of the lane whose index differs in the bits of `lanes`; supports any struct,
+// Returns the value of the lane whose index differs in the bits of `lanes`. Structs are exchanged
 // word by word.
 template <typename T>
 OW_INLINE T ShuffleXor(T value, int lanes) {
@@ -38,7 +37,7 @@ OW_INLINE T ShuffleXor(T value, int lanes) {
 
 // ---- Functors -----------------------------------------------------------------------------------
 
-// The minimum and maximum of a numeric type; minus and plus infinity for floats.
+// The maximum and minimum of a numeric type, which are plus and minus infinity for floats.
 template <typename T>
 OW_INLINE T Highest() {
   if constexpr (IsFloat<T>::value) {
@@ -115,7 +114,7 @@ using ArgMaxOf = BestOf<T, true>;
 template <typename T>
 using ArgMinOf = BestOf<T, false>;
 
-// Returns the ratio of two counts, within two ulp. Unlike a division, it has no branches for
+// Returns the ratio of two counts, within two ulp. Unlike a division, it does not branch for
 // extreme numbers, which would serialize reads.
 template <typename T>
 OW_INLINE T ShareOf(T part, T all) {
@@ -128,14 +127,14 @@ OW_INLINE float ShareOf(float part, float all) {
 }
 #endif
 
-// The mean and the sum of squared deviations of some values, without cancellation for a large mean.
+// The mean and the sum of squared deviations of values, without cancellation if the mean is large.
 template <typename T>
 struct Moments {
   T count;
   T mean;
   T squares;
 
-  // Applies Chan's rule; `share` is the fraction of the total count that `others` has.
+  // Merges moments by Chan's rule; `share` is the fraction of the total count in `others`.
   OW_INLINE void Join(Moments others, T share) {
     const T change = others.mean - mean;
     mean += change * share;
@@ -167,8 +166,8 @@ OW_INLINE T WarpReduce(T value, Function function) {
   return value;
 }
 
-// Reduces over all threads of a one-dimensional block whose size is a multiple of 32. All of them
-// must participate, and each receives the value; it may be called again immediately.
+// Reduces over all threads of a one-dimensional block whose size is a multiple of 32. All threads
+// must participate, and each receives the value. It may be called again immediately.
 template <typename T, typename Function>
 OW_INLINE T BlockReduce(T value, Function function) {
   OW_SHARED(T, partials, kMaxWarps);

@@ -4,12 +4,12 @@
 
 using namespace opwright_cuda;
 
-// A reduction: a functor as in reduce.h with conversions from an element (`Of`) and to the output
+// A reduction is a functor as in reduce.h with conversions from an element (`Of`) and to the output
 // (`Finish`).
 template <typename Acc>
 struct Total : SumOf<Acc> {
   using Value = Acc;
-  Acc count;  // the divisor of the sum, for the mean
+  Acc count;  // the divisor of the sum, to compute means
   template <typename In>
   OW_INLINE Acc Of(In x, int64_t) const {
     return static_cast<Acc>(x);
@@ -56,7 +56,7 @@ struct Norm : SquareSumOf<Acc> {
   }
 };
 
-// Whether all elements, or any element, is nonzero.
+// Tests whether all elements are nonzero or, unless is_all, whether any element is.
 template <bool is_all>
 struct Truth {
   using Value = uint8_t;

@@ -1,11 +1,11 @@
-// Regions of interest: roi_align. Bin positions are computed in double, as on all devices, so
-// samples fall on the same side of edges.
+// roi_align. Bin positions are computed in double, as on all devices, so samples are on the same
+// side of edges.
 #include "functions.h"
 #include "regions.h"
 
 using namespace opwright_cuda;
 
-// Reports boxes that are non-finite or far outside, and image indices that are out of range.
+// Reports boxes that are non-finite or far outside, and image indices out of range.
 template <typename T, typename Index>
 __global__ void check_regions(Regions<T, Index> r, Fault* fault, int32_t far_text,
                               int32_t image_text) {
@@ -18,7 +18,7 @@ __global__ void check_regions(Regions<T, Index> r, Fault* fault, int32_t far_tex
   }
 }
 
-// The pixels with a weight in a bin, along one axis.
+// The pixels that have a weight in a bin, along one axis.
 struct Span {
   int64_t begin;
   int64_t end;
@@ -89,7 +89,7 @@ __global__ void roi_align(T* out, const T* x, Regions<T, Index> r, Shares shares
   }
 }
 
-// A thread sums the contributions of all boxes of an image to a pixel, in fixed order.
+// A thread sums the contributions of all boxes of an image to a pixel in a fixed order.
 template <typename T, typename Index>
 __global__ void roi_align_grad(T* x_grad, const T* out_grad, Regions<T, Index> r, Shares shares) {
   using C = Compute<T>;

@@ -7,8 +7,7 @@
 using namespace opwright_cuda;
 using opwright::functors::PooledSpan;
 
-// Returns the pixels of a box along an axis; a box that is too far outside is reported and has no
-// pixels.
+// Returns the pixels of a box along an axis. A box that is too far outside is reported and empty.
 template <typename T, typename Index>
 OW_INLINE PooledSpan SpanOf(const Regions<T, Index>& r, int64_t box, int axis) {
   const double first = r.Corner(box, 1 - axis), last = r.Corner(box, 3 - axis);
@@ -17,8 +16,7 @@ OW_INLINE PooledSpan SpanOf(const Regions<T, Index>& r, int64_t box, int axis) {
                                           r.size[axis], r.bins[axis]);
 }
 
-// One thread processes each bin. NaN is greater than all numbers, and the first of equal elements
-// counts.
+// One thread processes each bin. NaN is greater than all numbers; the first of equal elements wins.
 template <typename T, typename Index>
 __global__ void roi_pool(T* out, int32_t* index, const T* x, Regions<T, Index> r) {
   using C = Compute<T>;
@@ -45,8 +43,8 @@ __global__ void roi_pool(T* out, int32_t* index, const T* x, Regions<T, Index> r
   }
 }
 
-// Computes the flat index in x of each bin's gradient; -1 if there is no index, or for invalid
-// inputs, which are reported.
+// Computes the flat index in x to which the gradient of each bin belongs. It is -1 for an empty bin
+// and for invalid inputs, which are reported.
 template <typename Index>
 __global__ void roi_pool_places(int64_t* places, const int32_t* index, const Index* images,
                                 int64_t n, int64_t channels, int64_t of_box, int64_t n_images,

@@ -1,5 +1,5 @@
-// Scratch memory of a block for the states of one sequence at a time: shared memory if it suffices,
-// otherwise a part of the workspace. Created by opwright_cuda.kernels.room.
+// Scratch memory of a block for the states of one sequence at a time. It is shared memory if that
+// suffices, otherwise a part of the workspace. Created by opwright_cuda.kernels.room.
 #ifndef OPWRIGHT_CUDA_ROOM_H_
 #define OPWRIGHT_CUDA_ROOM_H_
 
@@ -11,7 +11,7 @@ struct Room {
   unsigned char* workspace;  // null if shared memory is used
   int64_t n_bytes;           // bytes per block
 
-  // Returns the scratch memory of a block, which must have finished the previous sequence.
+  // Returns the scratch memory of a block. The block must have finished the previous sequence.
   template <typename T>
   OW_INLINE T* OfBlock() const {
     OW_DYNAMIC_SHARED(unsigned char, shared);

@@ -3,8 +3,8 @@
 
 using namespace opwright_cuda;
 
-// The dimensions of x [outer, t, size] and of the tables [positions, half]. Each row of `index` is
-// used for `repeats` adjacent indices of outer, or one row is used for all.
+// The dimensions of x [outer, t, size] and of the tables [positions, half]. Each row of `index`
+// applies to `repeats` adjacent indices of outer, or a single row applies to all.
 struct Rotary {
   int64_t n;  // number of elements of x
   int64_t t;
@@ -12,13 +12,12 @@ struct Rotary {
   int64_t half;
   int64_t positions;
   int64_t repeats;
-  int32_t shares_index;  // nonzero if one row of positions is used for all
+  int32_t shares_index;  // nonzero if one row of positions applies to all
   int32_t interleaved;
   int32_t sign;
 };
 
-// A thread computes single elements. A position that is out of range is reported, and its elements
-// are not rotated.
+// A thread computes single elements. A position out of range is reported and not rotated.
 template <typename T, typename Index>
 __global__ void rotate(T* out, const T* x, const T* cos, const T* sin, const Index* index,
                        Rotary shape, Fault* fault, int32_t text) {

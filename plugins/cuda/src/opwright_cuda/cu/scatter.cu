@@ -1,4 +1,4 @@
-// Deterministic combination of elements with updates: the updates of each index are listed
+// Combines elements with updates deterministically. The updates of each index are listed
 // (add_slices.cu), sorted by one thread, and applied in order.
 #include "kernel.h"
 #include "listed.h"
@@ -11,7 +11,7 @@ struct Last {
     return update;
   }
 };
-// Integers are added and multiplied as unsigned so that they wrap around.
+// Integers are added and multiplied as unsigned integers so that they wrap around.
 struct Add {
   template <typename T>
   static OW_INLINE T Of(T x, T update) {
@@ -26,7 +26,7 @@ struct Multiply {
     return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(update));
   }
 };
-// NaN propagates from any position.
+// NaN propagates from both x and the updates.
 struct Maximum {
   template <typename T>
   static OW_INLINE T Of(T x, T update) {
@@ -52,7 +52,7 @@ OW_INLINE void SiftDown(int32_t* heap, int32_t at, int32_t n) {
   heap[at] = value;
 }
 
-// Sorts by heap sort, which is in place, and not slower if all updates have the same index.
+// Sorts by heap sort, which works in place and is not slower if all updates have the same index.
 OW_INLINE void PutInOrder(int32_t* numbers, int32_t n) {
   for (int32_t i = n / 2; i-- > 0;) SiftDown(numbers, i, n);
   for (int32_t end = n - 1; end > 0; --end) {
@@ -78,7 +78,7 @@ OW_INLINE Updates UpdatesOf(const Listed& listed, int64_t which) {
   return updates;
 }
 
-// `out` must hold x before.
+// `out` must be initialized with x.
 template <typename T, typename Rule>
 __global__ void combine(T* out, const T* updates, Listed listed) {
   for (int64_t i = GlobalIndex(); i < listed.used->n_positions; i += GridThreads()) {
@@ -97,7 +97,7 @@ struct Slots {
   const T* updates;
   const T* out;
   const T* grad;
-  T* x_grad;        // null if not requested; otherwise it must hold the gradient of out
+  T* x_grad;        // null, or initialized with the gradient of out
   T* updates_grad;  // null if not requested
 };
 
@@ -106,7 +106,8 @@ OW_INLINE bool Took(T value, T out) {
   return value == out || (value != value && out != out);
 }
 
-// Rules for the gradients of one index; `before` is scratch memory of the size of the updates.
+// The following rules write the gradients of one index. `before` is scratch memory as large as the
+// updates.
 struct GradOfLast {
   template <typename T>
   static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>*) {

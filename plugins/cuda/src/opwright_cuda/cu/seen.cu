@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// Matrices of weights and of rows; element (r, p) of the weights is at r * row + p * inner.
+// Matrices of weights and of rows. Element (r, p) of the weights is at r * row + p * inner.
 struct WeighedRows {
   int64_t n_outputs;
   int64_t columns;

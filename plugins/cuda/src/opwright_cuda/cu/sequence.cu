@@ -1,5 +1,5 @@
-// Mask, reversal and pooling of padded sequences [n, steps, inner]. check_lengths reports lengths
-// that are out of range; all other kernels clamp them.
+// Mask, reversal, pooling and packing of padded sequences [n, steps, inner]. check_lengths reports
+// lengths out of range; all other kernels clamp them.
 #include "functions.h"
 #include "lengths.h"
 
@@ -39,7 +39,7 @@ __global__ void sequence_reverse(T* out, const T* x, const Index* lengths, Padde
 // The kinds of sequence_pool.
 constexpr int32_t kMean = 1, kRoot = 2, kGreatest = 3, kFirst = 4, kLast = 5;
 
-// Returns the divisor of a sequence's sum.
+// Returns the divisor for the sum of a sequence.
 template <typename C>
 OW_INLINE C DivisorOf(int64_t length, int32_t kind) {
   const C count = static_cast<C>(length);
@@ -72,7 +72,7 @@ OW_INLINE bool IsBest(C x, C best) {
   return x == best || (x != x && best != best);
 }
 
-// `x` and `out` are read for kGreatest only: equal maxima share the gradient equally.
+// `x` and `out` are read only for kGreatest, for which equal maxima share the gradient equally.
 template <typename T, typename Index>
 __global__ void sequence_pool_grad(T* x_grad, const T* x, const T* out, const T* out_grad,
                                    const Index* lengths, Padded p, int32_t kind) {
@@ -101,8 +101,8 @@ __global__ void sequence_pool_grad(T* x_grad, const T* x, const T* out, const T*
   }
 }
 
-// Computes in one block the begin of each packed sequence and, at index n, their end, which must be
-// `rows`.
+// Computes the begin of each packed sequence in one block. begins[n] is the end of the last
+// sequence, which must be `rows`.
 template <typename Index>
 __global__ void sequence_begins(int64_t* begins, const Index* lengths, Padded p, int64_t rows,
                                 Fault* fault, int32_t text) {

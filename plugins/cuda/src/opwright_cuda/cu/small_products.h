@@ -1,9 +1,9 @@
-// Small matrix products, which are bound by the latency of reads. They use as many blocks as fit on
-// the GPU, and all threads read directly into registers.
+// Small matrix products, whose time is the latency of reads. They use as many blocks as fit on the
+// GPU, and all threads read directly into registers.
 //
 // A thread accumulates 4 x 4 sums. A few adjacent lanes form a tile; the other lanes and warps
-// process different steps of the inner dimension, four adjacent steps at a time. No element is
-// needed twice, so shared memory would save no reads. At the end, partial sums are combined in
+// process different steps of the inner dimension, four adjacent steps at a time. No thread reads an
+// element twice, so shared memory would not save reads. At the end, partial sums are combined in
 // shared memory, in an order determined by the shape.
 #ifndef OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
 #define OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
@@ -33,7 +33,7 @@ struct SmallTile {
   static constexpr int kApart = kWarp / kAdders > kSide ? kWarp / kAdders : kSide;
   static constexpr int kPitch = kSums + (kAdders > 1 ? kApart : 0);
   static constexpr int kMemory = kParts * kPitch;  // partial sums of threads, in shared memory
-  // If there are few blocks, each needs more reads in flight.
+  // With few blocks, each block must have more reads in flight.
   static constexpr bool kReadsAhead = kSums < 256;
 };
 

@@ -8,8 +8,8 @@ namespace opwright_cuda {
 
 constexpr int kSide = 4;  // rows, columns and steps per thread
 
-// The rows and steps of a nonempty matrix in memory, in vectors of `width`. `with_ones` appends a
-// row of ones, whose sums are the column sums of the other operand.
+// The rows and steps of a nonempty matrix in memory, read in vectors of `width`. `with_ones`
+// appends a row of ones, whose sums are the column sums of the other operand.
 template <typename T, bool along_steps, int width, bool with_ones = false>
 struct SmallSide {
   using Element = T;
@@ -28,8 +28,8 @@ struct SmallSide {
   }
 };
 
-// Reads the rows of one thread, a few steps at a time. A missing row repeats the last row, so
-// no read waits for a comparison; its sums are not stored.
+// Reads the rows of one thread, a few steps at a time. A missing row repeats the last row, so no
+// read waits for a comparison. Its sums are not stored.
 template <typename Side, int stride>
 class SmallReader {
  public:
@@ -44,7 +44,7 @@ class SmallReader {
     }
   }
 
-  // Reads the steps from `step` on; unless `is_whole`, missing steps are 0.
+  // Reads the steps from `step` on. Unless `is_whole`, missing steps are read as 0.
   template <bool is_whole>
   OW_INLINE void Read(int32_t step, T (&at)[kSide][kSide]) const {
 #pragma unroll

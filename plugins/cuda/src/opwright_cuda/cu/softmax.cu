@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   Transform(line, out, apply, Again<T>{x});
 }
 
-// Reads two arrays, sums `term` of their elements and writes function(pair, sum); in between,
-// elements are kept in registers if possible.
+// Reads two arrays, sums `term` of their elements and writes function(pair, sum). Elements are kept
+// in registers in between if possible.
 template <typename Line, typename T, typename Term, typename Function>
 OW_INLINE void SumAndTransform(Line& line, T* out, const T* x, const T* y, Term term,
                                Function function) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
       [](Pair<C> pair, C total) { return pair.second - functors::Exp(pair.first) * total; });
 }
 
-// The gradient of softmax_with_cross_entropy for distributions.
+// Computes the gradient of softmax_with_cross_entropy for distributions.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     soft_label_grad_lines(T* x_grad, const T* softmax, const T* label, const T* out_grad,

@@ -1,4 +1,4 @@
-// Sums exponentials along a line relative to the largest element, without overflow.
+// Sums exponentials along a line, relative to the largest element to avoid overflow.
 #ifndef OPWRIGHT_CUDA_SOFTMAX_H_
 #define OPWRIGHT_CUDA_SOFTMAX_H_
 
@@ -7,7 +7,7 @@
 
 namespace opwright_cuda {
 
-// Returns NaN if either operand is NaN; the sign of zero is unspecified for 0 and -0.
+// Returns NaN if either operand is NaN. For 0 and -0, the sign of the result is unspecified.
 OW_INLINE float LargerOf(float x, float y) {
 #if defined(__CUDACC_RTC__)
   float larger;
@@ -20,7 +20,7 @@ OW_INLINE float LargerOf(float x, float y) {
 OW_INLINE double LargerOf(double x, double y) { return functors::Maximum(x, y); }
 
 // Returns exp(x) for a sum that includes 1, in which small terms need less precision. The error is
-// 2 ulp, and 1.2 ulp more for each unit below 0; a denormal result is replaced by 0.
+// 2 ulp, plus 1.2 ulp for each unit that x is below 0. Denormal results are replaced by 0.
 OW_INLINE float AddedPower(float x) {
 #if defined(__CUDACC_RTC__)
   float power;
@@ -45,11 +45,11 @@ struct PowerLineOf<StreamedLine<Team, double, vector>> {
 template <typename Line>
 using PowerLine = typename PowerLineOf<Line>::Type;
 
-// The value that ReadPowers keeps for each element x: exp(x - top), x - top, or nothing, which
-// takes a third of the instructions in compute-bound code.
+// The value that ReadPowers keeps for each element x, which is exp(x - top), x - top, or nothing.
+// The last takes a third of the instructions in compute-bound code.
 enum Left { kPowers, kShifted, kNothing };
 
-// Returns exp of a non-positive difference, exactly 1 at 0.
+// Returns exp of a non-positive difference; the result is exactly 1 for 0.
 template <Left left, typename T>
 OW_INLINE T PowerFor(T shifted) {
   return left == kNothing ? AddedPower(shifted) : functors::Exp(shifted);
@@ -61,7 +61,7 @@ struct Powers {
   T top;
   T total;
 
-  // If all elements so far are minus infinity, the sum stays 0, since later elements may be larger.
+  // If all elements so far are minus infinity, the shift is 0, so the sum stays 0.
   OW_INLINE T Shift() const { return top == Lowest<T>() ? T(0) : top; }
   template <Left left, typename Stored, int n>
   OW_INLINE void Add(const Vector<Stored, n>& block) {
@@ -128,7 +128,7 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
   return ReadPowers<left>(line, x, [] {});
 }
 
-// Returns the value kept by ReadPowers, or recomputes it from a reread element.
+// Returns the value that ReadPowers has kept, or recomputes it from a reread element.
 template <typename Line, typename C>
 OW_INLINE C ShiftedOf(C kept, C again, C top) {
   return Line::kKeeps ? kept : again - top;

@@ -1,12 +1,12 @@
-// Updates of looked-up rows of a table. Compiled without contraction, like updates of complete
-// parameters.
+// Updates looked-up rows of a table. This file is compiled without contraction, like the updates of
+// complete parameters.
 #include "adam_rules.h"
 #include "adaptive_rules.h"
 #include "listed.h"
 
 using namespace opwright_cuda;
 
-// Converts row indices to int64: -1 for the padding row, and for rows out of range, which are
+// Converts row indices to int64: -1 for the padding row and for rows out of range, which are
 // reported.
 template <typename Index>
 __global__ void list_rows(int64_t* rows, const Index* given, int64_t n, int64_t count,
@@ -19,7 +19,7 @@ __global__ void list_rows(int64_t* rows, const Index* given, int64_t n, int64_t 
   }
 }
 
-// A table and its states, in the order of the rule's tensors, without the gradient.
+// A table and its states, in the tensor order of the rule, without the gradient.
 template <int n_tensors, int n_scalars>
 struct Table {
   void* tensors[n_tensors];

@@ -1,5 +1,5 @@
-// Tiled matrix products: 256 threads accumulate 4,096 sums, in a tile of 64 x 64 or a different
-// shape, 16 steps of the inner dimension at a time; each thread has 4 x 4 sums. Operands may be
+// Tiled matrix products. 256 threads accumulate 4,096 sums, in a tile of 64 x 64 or a different
+// shape, 16 steps of the inner dimension at a time. Each thread has 4 x 4 sums. Operands may be
 // implicit matrices: a source returns the positions of row i and step k, which are added.
 //
 //   struct Source {
@@ -31,11 +31,11 @@ struct TileShape {
 };
 using SquareTile = TileShape<64>;
 
-// The pitch is four more than rows, which reduces bank conflicts and keeps vectors of 16 bytes
+// Returns the pitch, which is `rows` + 4 to reduce bank conflicts and keep vectors of 16 bytes
 // aligned.
 constexpr int PitchOf(int rows) { return rows + 4; }
 
-// An offset in elements, and a position in an image for sources with padding; d is 0 for images
+// An offset in elements and, for sources with padding, a position in an image. d is 0 for images
 // without a depth.
 struct Place {
   int64_t offset;
@@ -44,7 +44,7 @@ struct Place {
   int32_t d;
 };
 
-// Returns a position outside of every image, even after another position is added.
+// Returns a position that is outside every image, even after another position is added.
 OW_INLINE Place Nowhere() { return {0, -(1 << 30), -(1 << 30), 0}; }
 OW_INLINE Place Sum(Place a, Place b) {
   return {a.offset + b.offset, a.h + b.h, a.w + b.w, a.d + b.d};
@@ -124,7 +124,7 @@ class TileLoader {
   Value values_[kCount];
 };
 
-// The sums of one thread, for the rows from 4 * row and the columns from 4 * column of the tile on.
+// The sums of one thread, for 4 rows from `row` on and 4 columns from `column` on.
 template <typename Value, typename Shape>
 struct TileSums {
   int row;
@@ -169,8 +169,8 @@ struct TileSums {
   }
 };
 
-// Adds the steps from `begin` to `end` of the tile whose first row and column are given. All
-// threads of the block participate.
+// Adds the steps [begin, end) to the sums of the tile that begins at `row` and `column`. All
+// threads of the block must participate.
 template <typename Shape, typename Left, typename Right>
 OW_INLINE void MultiplyTiles(const Left& left, const Right& right, int64_t row, int64_t column,
                              int64_t begin, int64_t end,
@@ -179,7 +179,7 @@ OW_INLINE void MultiplyTiles(const Left& left, const Right& right, int64_t row, 
   using Aligned = Vector<uint32_t, 4>;
   using LeftLoader = TileLoader<Left, Shape::kRows>;
   using RightLoader = TileLoader<Right, Shape::kColumns>;
-  // While one half is multiplied, the other half is filled.
+  // One half of the memory is multiplied while the other half is filled.
   constexpr int kPerVector = sizeof(Aligned) / sizeof(Value);
   OW_SHARED(Aligned, left_memory, 2 * LeftLoader::kSize / kPerVector);
   OW_SHARED(Aligned, right_memory, 2 * RightLoader::kSize / kPerVector);

@@ -1,4 +1,4 @@
-// top_k: the best elements along an axis, in order, and the gradient.
+// top_k, which returns the best elements along an axis in order, and its gradient.
 #include "kernel.h"
 #include "ranking.h"
 #include "reduce.h"
@@ -7,7 +7,7 @@ using namespace opwright_cuda;
 
 constexpr int kSorted = 2048;  // elements that fit into shared memory
 
-// Lines of `length` elements, `inner` apart; the best k of each are selected.
+// Lines of `length` elements, `inner` apart. The best k elements of each line are selected.
 struct Lines {
   int64_t count;
   int64_t length;
@@ -29,7 +29,7 @@ OW_INLINE void Write(const T* x, T* out, int64_t* places, const Ranked<Rank<T>>*
   }
 }
 
-// Sorts whole lines: `n_items`, a power of two, is at least their length.
+// Sorts complete lines. `n_items` is a power of two and at least the line length.
 template <typename T>
 __global__ void top_k_of_short(const T* x, T* out, int64_t* places, Lines lines, int64_t n_items) {
   OW_DYNAMIC_SHARED(Ranked<Rank<T>>, items);
@@ -49,16 +49,16 @@ __global__ void top_k_of_short(const T* x, T* out, int64_t* places, Lines lines,
   }
 }
 
-// In long lines, the rank of the k-th best element is found first.
+// In long lines, the rank of the k-th best element is computed first.
 
 template <typename R>
 struct Limit {
   R rank;           // rank of the k-th best element
-  int64_t n_equal;  // number of selected elements with this rank, the first ones
+  int64_t n_equal;  // number of selected elements with this rank, which come first
 };
 
-// Radix select, from the highest digit: elements that match all digits so far are counted by their
-// next digit.
+// Radix select, from the highest digit on. Elements that match all digits so far are counted by
+// their next digit.
 template <typename T>
 OW_INLINE Limit<Rank<T>> FindLimit(const T* elements, const Lines& lines) {
   using R = Rank<T>;
@@ -123,7 +123,7 @@ OW_INLINE void Select(Ranked<Rank<T>>* items, int64_t n_items, const T* elements
 }
 
 // The best elements are stored in shared memory if `n_items` fit into it, otherwise in the
-// workspace, `n_items` per block; `n_items`, a power of two, is at least k.
+// workspace, `n_items` per block. `n_items` is a power of two and at least k.
 template <typename T>
 __global__ void top_k_of_long(const T* x, T* out, int64_t* places, Lines lines, int64_t n_items,
                               Ranked<Rank<T>>* workspace) {
@@ -139,8 +139,8 @@ __global__ void top_k_of_long(const T* x, T* out, int64_t* places, Lines lines, 
   }
 }
 
-// x_grad is 0 except for selected elements, each selected at most once. An index outside of the
-// line is reported. T has the size of the dtype.
+// x_grad is 0 except for selected elements; each element must be selected at most once. An index
+// outside the line is reported. T has the size of the dtype.
 template <typename T>
 __global__ void top_k_grad(T* x_grad, const int64_t* places, const T* out_grad, int64_t n,
                            int64_t k, int64_t length, int64_t inner, Fault* fault, int32_t text) {

@@ -1,4 +1,4 @@
-// Swaps two axes, the innermost of the input and the innermost of the output.
+// Swaps the innermost axis of the input and the innermost axis of the output.
 #include "kernel.h"
 #include "layout.h"
 
@@ -7,12 +7,13 @@ using namespace opwright_cuda;
 constexpr int kLanes = 32;
 constexpr int kRows = 8;  // rows of threads in a block
 
-// Tiles pass through shared memory so that both sides are accessed in runs of `tile` elements; an
-// extra column there avoids bank conflicts.
+// Tiles are copied through shared memory so that both tensors are accessed in runs of `tile`
+// elements. An extra column in shared memory avoids bank conflicts.
 //
-// The layout counts tiles; for each tile it has the offset in `out`, the offset in `x`, the first
-// index along x's innermost axis (`n_across` elements, with stride `out_step` in out) and the first
-// index along out's innermost axis (`n_down` elements, with stride `x_step` in x).
+// The layout counts tiles. For each tile it yields the offset in `out`, the offset in `x`, the
+// first index along the innermost axis of x (`n_across` elements, with stride `out_step` in out),
+// and the first index along the innermost axis of out (`n_down` elements, with stride `x_step` in
+// x).
 template <typename T, typename Int, int tile>
 __global__ void transpose_tiles(T* out, const T* x, int64_t n_tiles, int64_t n_across,
                                 int64_t n_down, int64_t out_step, int64_t x_step,

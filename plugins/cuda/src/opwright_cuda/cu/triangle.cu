@@ -1,11 +1,11 @@
-// triu and tril: keep one triangle of matrices and set the other to zero.
+// triu and tril keep one triangle of matrices and set the other triangle to 0.
 #include "kernel.h"
 #include "layout.h"
 
 using namespace opwright_cuda;
 
-// The layout has the dimensions [matrices, rows, columns]; T is any type with the element size.
-// The triangle's first diagonal is j - i = `k`. `out` may be `x`.
+// The layout has the dimensions [matrices, rows, columns]; T is any type with the element size. The
+// triangle is bounded by the diagonal j - i = `k`. `out` may be `x`.
 template <typename T, typename Int, bool kUpper>
 __global__ void triangle(T* out, const T* x, int64_t n, Layout<0> layout, int64_t k) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {

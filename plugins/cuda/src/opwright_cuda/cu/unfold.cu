@@ -1,12 +1,12 @@
-// im2col and col2im: a convolution's windows as rows of a matrix, [windows, taps], and their sum.
-// Images have no depth axis, and fold does not support dilation.
+// im2col and col2im: the windows of a convolution as rows of a matrix, [windows, taps], and their
+// sum. Images do not have a depth axis, and fold does not support dilation.
 #include "convolution.h"
 
 using namespace opwright_cuda;
 
 constexpr int kWindows = 8;  // windows per block
 
-// A block writes some windows; a thread computes its tap's offset once for all of them.
+// A block writes kWindows windows. A thread computes the offset of its tap once for all windows.
 template <typename T>
 __global__ void unfold(T* columns, const T* x, int32_t n_taps, Convolution c) {
   OW_SHARED(Place, windows, kWindows);
@@ -35,7 +35,7 @@ __global__ void unfold(T* columns, const T* x, int32_t n_taps, Convolution c) {
 constexpr int kFoldSide = 32;  // channels and pixels per block
 constexpr int kFoldRows = 8;
 
-// The first and last window along one axis that cover a position of the padded image.
+// The first and the last window along one axis that cover a position of the padded image.
 struct Covering {
   int32_t first;
   int32_t last;
@@ -50,9 +50,9 @@ struct Covering {
   }
 };
 
-// Sums the windows that cover each element of x, in order.
-// Grid: pixels, channels, by kFoldSide; threads: kFoldSide by kFoldRows. Adjacent threads read
-// adjacent channels and write adjacent pixels.
+// Sums the windows that cover each element of x in order. Grid: pixels and channels, by kFoldSide.
+// Threads: kFoldSide by kFoldRows. Adjacent threads read adjacent channels and write adjacent
+// pixels.
 template <typename T>
 __global__ void fold(T* x, const T* columns, int32_t n_taps, Convolution c) {
   using Value = Compute<T>;

@@ -1,10 +1,10 @@
-// The inverse of maximum pooling. One thread processes each channel of a plane, so the last of
-// repeated indices wins; in the gradient, one thread processes each element.
+// max_unpool2d, the inverse of max pooling, and its gradient. One thread processes each channel of
+// a plane, so the last of repeated indices wins. In the gradient, a thread processes an element.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
-// Planes of `pixels` and of `out_pixels` pixels; `run` channels are adjacent.
+// The sizes of planes of `pixels` and of `out_pixels` pixels; `run` channels are adjacent.
 struct Unpooling {
   int64_t n_lines;  // number of channels in all images
   int64_t pixels;

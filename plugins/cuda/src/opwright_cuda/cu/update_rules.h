@@ -6,7 +6,7 @@
 
 namespace opwright_cuda {
 
-// A tensor of one element, float or double.
+// A tensor with one float or double element.
 struct Number {
   const void* at;
   int32_t is_double;
@@ -25,8 +25,8 @@ struct Attributes {
   double d;
 };
 
-// An update rule defines the tensors that it reads and overwrites, the factors of a step, which are
-// computed once per block, and the update of an element from param, grad and states.
+// An update rule defines the tensors that it reads and overwrites, the factors of a step (computed
+// once per block), and the update of an element from param, grad and states.
 template <typename C>
 struct Sgd {
   static constexpr int kTensors = 2;

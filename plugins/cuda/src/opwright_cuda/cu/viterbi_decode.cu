@@ -1,10 +1,10 @@
-// viterbi_decode: the best path to each tag, step by step, then backtracking.
+// viterbi_decode: computes the best path to each tag step by step, then traces the best one back.
 #include "chain.h"
 
 using namespace opwright_cuda;
 
-// The scratch memory holds two rows of tags; `from` holds the best previous tags of all steps, per
-// block. The first of equal sums counts, and NaN is greater than every number.
+// The scratch memory holds two rows of tags. `from` holds the best previous tags of all steps for
+// each block. The first of equal sums wins, and NaN is greater than every number.
 template <typename T>
 __global__ void viterbi_decode(T* out, int64_t* path, const T* x, Chain<T> chain, int32_t* from,
                                Room room) {
