@@ -25,7 +25,7 @@ New = Callable[..., Any]
         ("../evil", "words of a-z and 0-9", "opwright-evil"),
         ("", "words of a-z and 0-9", "ops"),
         ("opwright-3d", "must begin with a letter", "opwright-ops-3d"),
-        ("opwright-lambda", "be no keyword", "opwright-lambda-ops"),
+        ("opwright-lambda", "not be a keyword", "opwright-lambda-ops"),
         ("opwright-std", "is that of opwright-std 0.1.0, which is installed", "opwright-std-ops"),
         ("json", "the module's name 'json' is taken", "opwright-json"),
         ("opwright-softmax", "'softmax' is that of an operator", "opwright-softmax-ops"),

@@ -112,7 +112,7 @@ def test_the_error_for_a_weight_of_transposed_shape_suggests_transposing(weights
 def test_a_wider_float_is_refused(tmp_path):
     save_file({"bias": np.zeros(3)}, tmp_path / "double.safetensors")
     model, _ = make_model()
-    with pytest.raises(ProgramError, match="as float64 instead of float32; convert it before"):
+    with pytest.raises(ProgramError, match="as float64 instead of float32; convert it first"):
         model.load_weights(tmp_path / "double.safetensors", {"fc_0_b_param": "bias"}, strict=False)
 
 

@@ -135,10 +135,10 @@ def test_samples_with_different_shapes_are_refused(functions, workers):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("forgets", "got None for item 4; let map end with return"),
-        ("half", "got None for item 4; let map end with return"),
-        ("listing", r"got \[\[1\], \[1, 2\]\] \(list\) for item 4; .* several are a tuple"),
-        ("anything", r"got <object object at .*> \(object\) for item 4; make an array"),
+        ("forgets", "got None for item 4; end map with return"),
+        ("half", "got None for item 4; end map with return"),
+        ("listing", r"got \[\[1\], \[1, 2\]\] \(list\) for item 4; .* several arrays as a tuple"),
+        ("anything", r"got <object object at .*> \(object\) for item 4; convert it to"),
         ("nothing", "got an empty tuple for item 4; return at least one array"),
     ],
 )
@@ -154,7 +154,7 @@ def test_the_error_for_an_invalid_sample_names_its_item(functions, name, text):
 
 def test_a_function_as_data_returns_samples():
     for data, text in (
-        (lambda: iter([None]), "got None for item 0; let map end with return"),
+        (lambda: iter([None]), "got None for item 0; end map with return"),
         (lambda: None, r"data must return an iterator .* got None \(NoneType\); let it end with"),
     ):
         with pytest.raises(LoadError, match=text):

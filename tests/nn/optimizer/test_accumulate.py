@@ -103,5 +103,5 @@ def test_the_error_names_a_wrong_argument():
         Accumulate(Adam(), step=2)
     with pytest.raises(ProgramError, match="must update in each step, got Accumulate"):
         Accumulate(Accumulate(Adam(), steps=2), steps=2)
-    with pytest.raises(ProgramError, match="must be appended first, got no minimize yet"):
+    with pytest.raises(ProgramError, match="must be appended first, got a program without them"):
         Accumulate(Adam(), steps=2).compile(ow.Program(), [], [], ow.Scope())

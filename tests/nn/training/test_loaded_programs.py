@@ -104,5 +104,5 @@ def test_the_error_asks_for_a_missing_loss_or_optimizer(tmp_path):
     with pytest.raises(AttributeValueError, match="loss applies only to a loaded .*with a Model"):
         nn.train(nn.Model(), DATA, 1, loss="x")
     nn.train(loaded, DATA, 1, loss=loss, optimizer=adam, progress=False)
-    with pytest.raises(ProgramError, match="got one beside those that it has; omit it"):
+    with pytest.raises(ProgramError, match="got a second optimizer; omit it"):
         nn.train(loaded, DATA, 1, loss=loss, optimizer=adam)

@@ -86,7 +86,7 @@ def _only_input(proto: OpProto, word: str) -> VarProto:
 
 def _check_size(proto: OpProto, shape: Shape, text: str) -> None:
     if -1 in shape:
-        raise CommandError(f"{proto.type}: a shape must be of lengths, got {text!r}; write 64x10")
+        raise CommandError(f"{proto.type}: a shape must be lengths, got {text!r}; write 64x10")
     if np.prod(shape, dtype=float) * 8 > _MOST_BYTES:
         raise CommandError(
             f"{proto.type}: an input must be smaller than {_MOST_BYTES >> 30} GiB, got {text!r}"
@@ -150,7 +150,7 @@ _READERS: Final[Mapping[AttrType, Callable[[str], Any]]] = {
 
 
 def choose_dtype(definition: OpDefinition, dtype: str | None, known: Sequence[str]) -> str:
-    """Return the dtype that selects the kernel: the given one, or float32, or the first known.
+    """Return the dtype that selects the kernel: the given dtype, else float32 or the first known.
 
     Parameters
     ----------
@@ -226,9 +226,7 @@ def describe_sample(sample: Sample, proto: OpProto) -> str:
 
 
 def _input_dtypes(proto: OpProto, attrs: Mapping[str, Any], dtype: str) -> dict[str, str]:
-    """Return the dtype of each input: the dtype of the slot it follows, or the first one
-    allowed.
-    """
+    """Return the dtype of each input: that of the slot it follows, or its first allowed dtype."""
     dtypes: dict[str, str] = {}
     for slot in proto.inputs:
         if slot.name == proto.dispatch_slot:

@@ -29,9 +29,9 @@ from opwright_kit.testing.samples.sample import Sample
 _TITLE = ("library", "device", "package", "median", "spread", "of fastest", "traffic", "result")
 
 _EPILOG = (
-    "Times are of the kernel alone: a plan that runs it many times against one that runs it once. "
-    "The spread is half of what the middle half of the rounds covers. The traffic is the bytes of "
-    "inputs and outputs in the median time."
+    "Times are of the kernel alone: a plan that runs it many times is compared with a plan that "
+    "runs it once. The spread is half of the interquartile range of the rounds. The traffic is the "
+    "bytes of inputs and outputs divided by the median time."
 )
 
 
@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
         report = _measure(sample, args, context)
     except MemoryError as error:
         raise CommandError(
-            f"bench: inputs must fit into memory several times, got {args.feed}; give shorter ones"
+            f"bench: inputs must fit into memory several times, got {args.feed}; give shorter axes"
         ) from error
     if args.json:
         print_json(report.to_json())
@@ -234,7 +234,7 @@ def _prepare(
 def _compare(timers: dict[int, KernelTimer], sample: Sample) -> dict[int, str]:
     """Return for each kernel whether it agrees with the reference.
 
-    The reference is the host's kernel of the lowest priority, by convention the plain one.
+    The reference is the host kernel with the lowest priority, by convention the plainest kernel.
     """
     if not timers:
         return {}
@@ -265,7 +265,7 @@ def _count_bytes(sample: Sample, slots: Sequence[Any], outputs: Sequence[Sequenc
 
 
 class _Report(NamedTuple):
-    """The table, and how it was measured."""
+    """The table of timings, and how they were measured."""
 
     op_type: str
     inputs: str

@@ -47,12 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--in-process",
         action="store_true",
-        help="without a process that may end, and no time limit: for debuggers",
+        help="check in this process, without a time limit, for debuggers",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the scorecard; return 1 if something was found."""
+    """Print the scorecard; return 1 if there are findings."""
     shows = sys.stderr.isatty() and not args.json
     if args.junit is not None:
         _write(args.junit, "")  # now, not after minutes of checks

@@ -104,7 +104,7 @@ class Example(NamedTuple):
     def shapes(self, unknown: bool = False) -> str | None:
         """Return ``x [2, 3], y [3] -> out [2, 3]``; None if the shape rule refuses.
 
-        With `unknown` the first axis of the first input, and of all others of its shape, is
+        With `unknown` the first axis of the first input, and of all inputs with the same shape, is
         unknown, as for a fed batch.
         """
         inputs, outputs = self.sample.input_metas(self.definition), self.outputs
@@ -211,7 +211,7 @@ def _randomize(example: Example) -> Example:
 
 
 def _runs(example: Example, context: Context) -> bool:
-    """Run the example, since shape rules do not see values out of range, such as a class id."""
+    """Return whether the example runs; shape rules do not see values, such as class ids."""
     proto = example.definition.proto
     arguments: dict[str, Any] = dict(example.given_attrs())
     for name, arrays in example.sample.inputs.items():
@@ -234,7 +234,7 @@ def _find_function(op_type: str) -> Callable[..., Any]:
 
 
 def _runnable_dtypes(definition: OpDefinition, context: Context) -> list[str]:
-    """The dispatch dtypes in which the host runs an operator; dtypes of NumPy, float32 first."""
+    """Return the NumPy dispatch dtypes in which the host runs an operator, float32 first."""
     order = ("float32", "float64", "int64", "int32", "bool", *DTYPES)
     return [
         dtype

@@ -23,9 +23,7 @@ from opwright_kit.commands.example import Example
 def describe_gradient(
     definition: OpDefinition, example: Example | None, context: Context
 ) -> list[str]:
-    """Return lines about the origin of the gradient and the values of the forward pass that it
-    reads.
-    """
+    """Describe, in lines, the origin of the gradient and the forward values that it reads."""
     rule = definition.gradient
     if isinstance(rule, NoGradient):
         return [f"none: {rule.reason}"]
@@ -66,7 +64,7 @@ def _enumerate(names: list[str]) -> str:
 
 
 def _trace(definition: OpDefinition, example: Example, context: Context) -> list[str]:
-    """Return the operators that the rule writes for an example, by running the rule."""
+    """Run the gradient rule for an example, and return the operators that it writes."""
     try:
         written = _append(definition, example, context)
     except OpwrightError:

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if model.exists() and not model.is_dir() and not is_foreign(model):
         load_program(model)
         raise CommandError(
-            f"lock: must be given the folder with the parameters, got the file {model}; pass "
+            f"lock: the program must be a folder with parameters, got the file {model}; pass "
             f"{model.parent}"
         )
     try:

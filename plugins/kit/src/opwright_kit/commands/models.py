@@ -29,7 +29,7 @@ def check_device(device: str) -> None:
 
 
 def is_foreign(path: Path) -> bool:
-    """Return whether some package reads the file, installed or not."""
+    """Return whether a package, installed or not, reads this kind of file."""
     kind = path.suffix[1:]
     kinds = {*_PACKAGES, *(entry.subject for entry in current_context().annexes.entries(TOPIC))}
     return kind in kinds and not path.is_dir()

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--license", default="Apache-2.0", help=f"{' or '.join(LICENSES)}; default Apache-2.0"
     )
     parser.add_argument(
-        "--into", metavar="FOLDER", type=Path, default=Path(), help="where the folder is made"
+        "--into", metavar="FOLDER", type=Path, default=Path(), help="parent of the new folder"
     )
 
 

@@ -64,7 +64,7 @@ class Page:
         )
 
     def text(self) -> str:
-        """Return the page, not wider than 100 columns."""
+        """Return the page, at most 100 columns wide."""
         definition, proto = self._definition, self._definition.proto
         package = self._context.ops.package_of(proto.type).label
         lines = [f"{proto.type}, version {proto.version}, from {package}", ""]

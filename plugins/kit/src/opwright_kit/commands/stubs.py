@@ -111,7 +111,7 @@ def _compare(files: dict[Path, str]) -> list[str]:
 
 
 def _write(files: dict[Path, str]) -> None:
-    """Write the files that differ, each in one step, so no reader sees a partial one."""
+    """Write the files that differ, each in one step, so no reader sees a partial file."""
     for path, text in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
-"""Times one run of a kernel: a plan that runs it many times, compared with a plan that runs it
-once.
+"""Times one run of a kernel: the time of a plan with many runs less the time of a plan with one.
 
-Both plans do the same around the kernel: a call from Python, copies to the device and back. So the
+Both plans have the same overhead: a call from Python, and copies to the device and back. So the
 difference is the time of the kernel in the native loop over the steps of a plan.
 """
 
@@ -39,7 +38,7 @@ class KernelTimer:
     device : str
         Device type, for a kernel of any device.
     n_threads : int
-        Number of threads that it may use.
+        Number of threads that the kernel may use.
 
     Attributes
     ----------

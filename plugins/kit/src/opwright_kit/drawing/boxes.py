@@ -131,7 +131,7 @@ class _Drawing:
         return bends[-1][1] if bends else self._layout.x[a]
 
     def _line(self, a: int, b: int) -> str:
-        """The first y is the bottom of the source; later ones keep the path to the next row."""
+        """Return the path from the bottom of box `a`, through its bends, to the top of box `b`."""
         layout, line = self._layout, self._lines[a, b]
         far = (a, b) in layout.far
         row, x = layout.row[a], self._x[a]

@@ -66,7 +66,7 @@ def _blocks(places: Places) -> list[int]:
     lengths = _lengths(places)
     position = {s: i for row in places.rows for i, s in enumerate(row)}
     edges = [(a, b) for row in places.rows for a in row for b in places.below[a]]
-    # Of equally long paths the later one, with which the network continues.
+    # Among equally long paths the later path comes first, since the network continues with it.
     edges.sort(key=lambda edge: (lengths[0][edge[0]] + lengths[1][edge[1]], edge), reverse=True)
     row_of = {s: number for number, row in enumerate(places.rows) for s in row}
     aligned: dict[int, list[tuple[int, int]]] = defaultdict(list)

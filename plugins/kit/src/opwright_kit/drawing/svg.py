@@ -132,7 +132,7 @@ class _Drawing:
                 if read.source not in own:
                     continue
                 of_variable = self._graph.nodes[read.source].kind != "op"
-                # A variable's own box shows its name.
+                # The box of a variable shows its name.
                 labels[read.type if of_variable else _typed(read.name, read.type)] = None
         # An unread output is shown, too, as in a program that only initializes parameters.
         if len(own) == 1 and own[0] not in self._sources:

@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 def run_forked(work: Callable[[Tell], None]) -> Outcome:
     """Run `work` in a copy of this process; return the items that it reported and how it ended.
 
-    A fork has imported everything already, so this costs milliseconds where a new process takes
+    A fork has imported everything already, so it takes milliseconds, while a new process takes
     tenths of a second. The work must not raise; its output is lost.
     """
     reader, writer = os.pipe()

@@ -156,6 +156,6 @@ def _read_time_limit() -> float:
         limit_s = 0.0
     if not 0.0 < limit_s < math.inf:
         raise SettingError(
-            f"{TIME_LIMIT}: must be a number of seconds above 0, got {text!r}; set it so"
+            f"{TIME_LIMIT}: must be a number of seconds above 0, got {text!r}; change it"
         )
     return limit_s

@@ -55,4 +55,4 @@ def list_headers() -> Iterator[tuple[str, str]]:
         if path.is_file():
             yield f"cmake/{_CMAKE_FILE}", path.read_text(encoding="utf-8")
             return
-    raise FileNotFoundError(f"opwright: no {_CMAKE_FILE} near {include}; install opwright again")
+    raise FileNotFoundError(f"opwright: no {_CMAKE_FILE} near {include}; reinstall opwright")

@@ -59,7 +59,7 @@ def check_names(name: str, context: Context) -> PackageNames:
         rule = f"a name must be words of a-z and 0-9 joined by '-', got {name!r}"
     elif names is None:
         rule = (
-            f"a name must begin with a letter, also behind {_PREFIX!r}, and be no keyword, "
+            f"a name must begin with a letter, also after {_PREFIX!r}, and not be a keyword, "
             f"got {name!r}"
         )
     else:

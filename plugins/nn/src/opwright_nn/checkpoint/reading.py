@@ -38,7 +38,7 @@ class Saved(NamedTuple):
         """Within a with block, name the file in messages of the rules for notes."""
         folder = Path(self.path)
         newest = folder if (folder / _NOTES).exists() else folder / _LATEST
-        fix = "remove this generation to continue from the one before it"
+        fix = "remove this generation to continue from the previous generation"
         return reading(newest / _NOTES, fix)
 
 
@@ -105,7 +105,7 @@ def read_newest(who: str, path: str | os.PathLike[str]) -> Saved | None:
                     f"{len(paths)}; the oldest: {error}"
                 ) from error
             warnings.warn(
-                f"{who}: skips the damaged checkpoint {generation} and takes the one before it, "
+                f"{who}: skips the damaged checkpoint {generation} and takes the previous one, "
                 f"{paths[position + 1].name}: {error}",
                 RuntimeWarning,
                 stacklevel=2,

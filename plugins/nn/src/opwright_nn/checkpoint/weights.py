@@ -147,7 +147,7 @@ def _compare(variable: ow.Variable, value: Array, source: str | transposed) -> s
         return f"{got}{format_shape(value.shape)} instead of {wanted}{fix}"
     dtype = variable.dtype
     if value.dtype.name != dtype and not np.can_cast(value.dtype, dtype or "", "safe"):
-        return f"{got} instead of {dtype}; convert it before, which loses digits"
+        return f"{got} instead of {dtype}; convert it first, which loses precision"
     return None
 
 

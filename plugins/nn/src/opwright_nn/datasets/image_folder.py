@@ -299,7 +299,7 @@ def read(
     """
     if size is None:
         raise AttributeTypeError(
-            "image_folder.read: size must be given, for all images become one array, got None; "
+            "image_folder.read: size must be given, since all images become one array, got None; "
             "write size=32, for example"
         )
     listing = find(folder)

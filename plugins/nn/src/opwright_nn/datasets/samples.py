@@ -101,10 +101,10 @@ def _split(sample: Any, number: int) -> dict[Any, Any]:
 
 def _as_array(value: Any, number: int) -> npt.NDArray[Any]:
     if value is None:
-        _raise_sample(number, "None", "let map end with return")
+        _raise_sample(number, "None", "end map with return")
     if (array := checks.find_array(value)) is None:
         got = f"{repr(value)[:SHOWN]} ({type(value).__name__})"
-        _raise_sample(number, got, "make an array of it; several are a tuple, not a list")
+        _raise_sample(number, got, "convert it to an array; return several arrays as a tuple")
     return array
 
 

@@ -54,7 +54,7 @@ def make_model(
     model._begin(scope)
     has_updates = _has_updates(loaded.program)
     if has_updates is (optimizer is not None):
-        got = "one beside those that it has" if has_updates else "none"
+        got = "a second optimizer" if has_updates else "none"
         fix = "omit it" if has_updates else "pass optimizer=nn.optimizer.Adam(1e-3)"
         raise ProgramError(
             f"{who}: a loaded program must have the updates of one optimizer, got {got}; {fix}"

@@ -45,8 +45,8 @@ class Accumulate(Optimizer):
         checks.check_instance("Accumulate", "optimizer", optimizer, Optimizer, required=True)
         if isinstance(optimizer, Accumulate):
             raise ProgramError(
-                "Accumulate: optimizer must update in each step, got Accumulate; give it the "
-                "product of both numbers of steps"
+                "Accumulate: optimizer must update in each step, got Accumulate; pass its "
+                "optimizer, with the product of both numbers of steps"
             )
         super().__init__(optimizer.schedule or optimizer.initial_learning_rate)
         self.optimizer = optimizer
@@ -101,8 +101,8 @@ class Accumulate(Optimizer):
         """
         if self._count is None:
             raise ProgramError(
-                "Accumulate.compile: the updates must be appended first, got no minimize yet; call "
-                "minimize(loss) first"
+                "Accumulate.compile: the updates must be appended first, got a program without "
+                "them; call minimize(loss)"
             )
         part = program.clone()
         part.global_block().replace_ops(part.global_block().ops[: self._n_ops])

@@ -159,7 +159,7 @@ class Plateau(_Watching):
         if self._optimizer.schedule is not None:
             raise ProgramError(
                 "Plateau: the learning rate must be a number, got a schedule, which computes it in "
-                "each step; leave out one of them"
+                "each step; omit one of them"
             )
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""Checks a distribution in a separate process, so this one survives a crash of a kernel.
+"""Checks a distribution in a separate process, so this process survives a crash of a kernel.
 
 One process checks all subjects in turn, because a new process for each would have to start Python
 and discover plugins every time. It is started, not forked, because a forked child computes with one
@@ -106,7 +106,7 @@ class IsolatedCheck:
         return message
 
     def _rules_of(self, subject: str) -> list[str]:
-        """Return the rules for a subject; all of its kind if loading it ends the process."""
+        """Return the rules for a subject; all rules of its kind if loading it ends the process."""
         for method in ("rules_about", "rules_by_kind"):
             try:
                 rules: list[str] = self._ask(method, subject)

@@ -164,7 +164,7 @@ def _check_number(sample: int, subjects: list[Subject], seed: int) -> None:
 
 
 def _check_samplers(names: Iterable[str], package: PackageSubject, context: Context) -> None:
-    """Raise for a sampler of an operator that the package does not provide, though it should."""
+    """Raise if a sampler names an operator of these plugins that no plugin provides."""
     plugins = {record.package.plugin for record in package.records}
     for name in names:
         if name.rpartition(".")[0] in plugins:
@@ -210,7 +210,7 @@ def check_package(
 ) -> Scorecard:
     """Check everything that a distribution provides, in this process; return the scorecard.
 
-    A kernel that crashes ends this process, too; `IsolatedCheck` survives it.
+    A crash of a kernel ends this process, too; `IsolatedCheck` survives it.
 
     Parameters
     ----------

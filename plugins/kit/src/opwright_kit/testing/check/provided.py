@@ -1,6 +1,6 @@
 """Rules that other packages provide: an operator inside the framework that a package supports.
 
-An annex of the topic ``rule`` is a function ``check(op_type, uses)``, and its subject the name of
+An annex of the topic ``rule`` is a function ``check(op_type, uses)``; its subject is the name of
 the rule. The arguments of the function are an operator type and a few `Use` objects of it. It
 yields pairs of a use and its fault, and may return a reason why there was nothing to check.
 """

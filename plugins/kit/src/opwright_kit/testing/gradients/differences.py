@@ -1,6 +1,6 @@
 """Compares a gradient with central differences of the loss in float64.
 
-They are taken with two steps: if these disagree, there is a kink, and nothing is compared.
+They are computed with two step sizes; if these disagree, there is a kink, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RTOL: Final = 1e-4
 
 
 class Differences:
-    """Central differences of a loss by one of its feeds.
+    """Central differences of a loss with respect to one of its feeds.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class Wide(NamedTuple):
 def find_fault_far_out(derivative: Derivative, wide: Wide | None) -> tuple[Sample, str] | None:
     """Return where a gradient is wrong far from 0, and its value; None if it is right.
 
-    It is compared with the gradient in a wider dtype, or else with central differences.
+    It is compared with the gradient in a wider dtype, or otherwise with central differences.
     """
     if derivative.forward.loses_tails:
         return None
@@ -95,7 +95,7 @@ def _say(
     slot: str, at: tuple[int, ...], number: float, got: Array, expected: Array, library: str
 ) -> str:
     return (
-        f"the gradient of {Place(slot, 0, at)} = {number:g} must hold far from 0, got "
+        f"the gradient of {Place(slot, 0, at)} = {number:g} must be right far from 0, got "
         f"{got[at]:.6g}, {expected[at]:.6g} by {library} in float64; {_ADVICE}"
     )
 
@@ -160,7 +160,7 @@ def _at_infinity(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, st
             yield (
                 changed,
                 (
-                    f"the gradient of {Place(slot, 0, at)} = {sign * np.inf} must be what "
-                    f"it is far from 0, {a[at]:g}, got {got[at]:g}; handle infinity separately"
+                    f"the gradient of {Place(slot, 0, at)} = {sign * np.inf} must be the "
+                    f"gradient far from 0, {a[at]:g}, got {got[at]:g}; handle infinity separately"
                 ),
             )

@@ -128,7 +128,7 @@ def _append_loss(
     weights: dict[str, str],
     seed: int,
 ) -> Variable | None:
-    """Append ``sum(weight * out)`` over all float outputs but state, and feed the weights."""
+    """Append ``sum(weight * out)`` over all float outputs except state, and feed the weights."""
     rng = np.random.default_rng(seed)
     parts = []
     for slot in definition.proto.outputs:

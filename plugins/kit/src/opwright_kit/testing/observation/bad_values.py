@@ -56,7 +56,7 @@ class BadValue(NamedTuple):
 def find_position_slots(definition: OpDefinition) -> list[str]:
     """Return the integer input slots that may hold positions.
 
-    Slots that are updated, such as a counter of steps, have none; neither does the slot that
+    Slots that are updated, such as a counter of steps, are excluded, and so is the slot that
     selects the kernel if it also accepts floats, because it is an operand.
     """
     updated = {slot.aliases for slot in definition.proto.outputs}

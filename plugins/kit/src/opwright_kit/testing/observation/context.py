@@ -158,8 +158,9 @@ class CheckContext:
     ) -> list[KernelEntry]:
         """Return the kernels that are used as references, best first.
 
-        The host's kernels come first, in order of rising priority: by convention the plainest one
-        has the lowest. If the host has none, kernels of another available device are used.
+        The kernels of the host come first, in order of rising priority, since by convention the
+        plainest kernel has the lowest. If the host has no kernel, kernels of another available
+        device are used.
         If the first reference is the `checked` kernel, only kernels of other packages are used,
         because other kernels of its package are checked against it.
         """

@@ -331,7 +331,7 @@ def _resize(
     shape: tuple[int, ...],
     fixed: Mapping[tuple[str, int], str],
 ) -> Sample:
-    """Return the sample with another shape at one place, and other shapes changed to fit.
+    """Return the sample with a different shape at one place, and the other shapes adapted.
 
     Axes of other inputs that had the length of a changed axis get its new length.
     """
@@ -370,5 +370,5 @@ def _choose(items: Sequence[Any], rng: np.random.Generator) -> Any:
 
 
 def floats_first(dtypes: Sequence[str]) -> list[str]:
-    """Return dtypes with floats before others."""
+    """Return dtypes with floats before other dtypes."""
     return sorted(dtypes, key=lambda dtype: not is_float(dtype))

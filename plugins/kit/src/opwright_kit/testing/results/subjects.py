@@ -110,7 +110,7 @@ Subject: TypeAlias = PackageSubject | OperatorSubject | KernelSubject | PassSubj
 
 
 def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, list[Subject]]:
-    """Return the package, and all subjects: it, its operators, kernels and passes; import nothing.
+    """Return the package, and all subjects, beginning with the package, without importing them.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, 
     Raises
     ------
     CommandError
-        If no plugin comes from such a distribution; lists the installed ones.
+        If no plugin comes from such a distribution; lists the installed distributions.
     """
     normal = _normal(distribution)
     records = [r for r in context.records if _normal(r.package.distribution) == normal]

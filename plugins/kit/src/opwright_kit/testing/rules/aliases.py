@@ -23,12 +23,12 @@ from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.samples.sample import meta_of
 
 RULE = "aliases"
-SUMMARY = "declared aliases and reuse of memory work, and a kernel relies on no undeclared ones"
+SUMMARY = "declared aliases and memory reuse work, and a kernel does not rely on undeclared aliases"
 SUBJECT = KernelSubject
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each sample on which shared memory changes the result, or is assumed."""
+    """Yield samples whose result depends on old outputs, or changes with shared memory."""
     for observation in observe(subject, context):
         read = _reads_output(observation)
         if read is not None:
@@ -85,15 +85,15 @@ def _compare(
     launch = observation.find_like(context, reuse=[(output, source)])
     pair = f"may_reuse=[({output!r}, {source!r})]"
     if launch is None:
-        return f"{pair} must work, got a kernel that cannot be prepared for it; take the pair back"
+        return f"{pair} must work, got a kernel that cannot be prepared for it; remove the pair"
     try:
         shared = launch.run(POISON)
     except OpwrightError as error:
-        return f"{pair} must work, got {error}; take the pair back"
+        return f"{pair} must work, got {error}; remove the pair"
     other = find_difference(shared.outputs, observation.first.outputs)
     if other is None or not observation.repeats():
         return None
     return (
-        f"{pair} must change no result, got a different {other} if {output} is in {source}; read "
-        "before you write, or take the pair back"
+        f"{pair} must not change results, got a different {other} if {output} is in {source}; read "
+        "before you write, or remove the pair"
     )

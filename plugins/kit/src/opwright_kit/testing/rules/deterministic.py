@@ -21,8 +21,8 @@ from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "deterministic"
 SUMMARY = (
-    "a kernel declared deterministic gives bitwise identical results in every run, "
-    "on any number of threads"
+    "a kernel declared deterministic gives bitwise identical results in every run, on any "
+    "number of threads"
 )
 SUBJECT = KernelSubject
 

@@ -21,7 +21,7 @@ SUBJECT = OperatorSubject
 
 
 def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each wrong input whose error does not help."""
+    """Yield each wrong input whose error message lacks the operator or the value."""
     definition = subject.definition
     sample = _find_sample(definition, context)
     counts = sample.output_counts(definition)

@@ -41,12 +41,12 @@ _in_use: list[object] = []
 
 
 def concerns(subject: PackageSubject) -> bool:
-    """Return whether the package has a device in Python: a compiled one starts no collection."""
+    """Return whether the package has a device in Python; compiled code starts no collection."""
     return any(True for _ in _targets(subject))
 
 
 def check(subject: PackageSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each device that waits, raises or loses a value."""
+    """Yield each device that hangs, raises or loses a value."""
     for name in _targets(subject):
         context.need_device(name)
         context.note(f"the device {name}")

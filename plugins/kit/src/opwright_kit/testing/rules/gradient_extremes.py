@@ -3,7 +3,7 @@
 - An input that no output depends on gets 0, even if `out_grad` is infinite: a gradient must select
   there, not multiply by 0.
 - An input that is NaN, and reaches an output, gets a gradient other than 0.
-- For element-wise operators, far from 0: in float32 the gradient equals the one in float64, in
+- For element-wise operators, far from 0: in float32 the gradient equals the gradient in float64, in
   float64 it agrees with central differences, and at infinity it is the limit.
 """
 
@@ -39,7 +39,7 @@ from opwright_kit.testing.samples.special_numbers import (
 )
 
 RULE = "gradient-extremes"
-SUMMARY = "gradients are right under an infinite out_grad, at NaN, and far from 0"
+SUMMARY = "gradients are correct for an infinite out_grad, at NaN, and far from 0"
 SUBJECT = (OperatorSubject, KernelSubject)
 
 _PLACES: Final = 8

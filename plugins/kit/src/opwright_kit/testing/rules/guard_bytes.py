@@ -17,7 +17,7 @@ from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "guard-bytes"
-SUMMARY = "nothing next to an array is written, and no result depends on adjacent memory"
+SUMMARY = "memory next to an array is not written, and results do not depend on it"
 SUBJECT = KernelSubject
 
 

@@ -23,7 +23,7 @@ from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.rules.reference import Expected, find_fault
 
 RULE = "guard-pages"
-SUMMARY = "nothing beyond an array is read, at its begin and at its end"
+SUMMARY = "memory before the beginning and after the end of an array is not read"
 SUBJECT = KernelSubject
 
 _LACKS: Final = -1

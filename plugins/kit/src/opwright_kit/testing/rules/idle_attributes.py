@@ -1,4 +1,4 @@
-"""An attribute changes a result of some sample, or else the package declares why it does not.
+"""An attribute changes a result of some sample, or the package declares why it does not.
 
 Comparisons with a reference and with differences miss an attribute that every kernel ignores.
 """
@@ -20,7 +20,7 @@ from opwright_kit.testing.samples.gradient_samples import find_forward
 from opwright_kit.testing.samples.sample import Sample, count_elements
 
 RULE = "idle-attributes"
-SUMMARY = "each attribute changes a result, or is declared to change none"
+SUMMARY = "each attribute changes a result, or is declared to have no effect"
 SUBJECT = KernelSubject
 
 _MOST_ELEMENTS = 2000
@@ -39,7 +39,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each attribute without an effect on any sample."""
     idle = {a.name: a for a in subject.definition.proto.attrs if _can_be_tried(a)}
     last: Sample | None = None
-    # Another seed may draw no value that matters, such as padding next to a large window.
+    # Seed 0 is always used, since another seed may draw no value that matters, such as padding.
     contexts = [context.with_seed(seed) for seed in dict.fromkeys((context.seed, 0))]
     for entry, sample in (run for each in contexts for run in each.launches(subject.entries[:1])):
         for name in sample.without_effect:
@@ -67,7 +67,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _can_be_tried(attr: AttrProto) -> bool:
-    """Return whether other values are known: not for free text, dtypes or blocks."""
+    """Return whether other values are known, which excludes free text, dtypes and blocks."""
     is_text = attr.type.element is AttrType.STRING and not attr.allowed
     return not (attr.is_dtype or is_text or attr.type.element is AttrType.BLOCK)
 

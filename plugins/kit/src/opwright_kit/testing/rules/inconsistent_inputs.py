@@ -28,7 +28,10 @@ from opwright_kit.testing.samples.sample import Sample, SlotMetas, count_element
 from opwright_kit.testing.samples.wrong_inputs import find_wrong_samples
 
 RULE = "inconsistent-inputs"
-SUMMARY = "an input whose shape or dtype does not fit the others is refused, or has a meaning"
+SUMMARY = (
+    "an input whose shape or dtype does not fit the other inputs is refused, or has a defined "
+    "meaning"
+)
 SUBJECT = KernelSubject
 
 _MOST_SAMPLES: Final = 6
@@ -91,12 +94,12 @@ def _try(entry: KernelEntry, sample: Sample, context: CheckContext) -> str | Non
         return f"must be refused, got a write to {', '.join(broken)}; compare it in the shape rule"
     if not equal_bytes(first.outputs, second.outputs) and repeats(launch, first):
         return (
-            "must be refused, got results that depend on what lies beside the arrays, or in "
+            "must be refused, got results that depend on memory next to the arrays, or on old "
             "outputs; compare it in the shape rule"
         )
     if is_refused_elsewhere(entry, sample, context):
         return (
-            "must be refused, got a result, and an error by another kernel; compare it in the "
+            "must be refused, got a result, but an error from another kernel; compare it in the "
             "shape rule"
         )
     return None

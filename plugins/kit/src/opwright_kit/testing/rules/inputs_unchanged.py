@@ -13,7 +13,7 @@ from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "inputs-unchanged"
-SUMMARY = "no input is written, except where a declared alias shares its memory"
+SUMMARY = "inputs are not written, unless a declared alias shares their memory"
 SUBJECT = KernelSubject
 
 

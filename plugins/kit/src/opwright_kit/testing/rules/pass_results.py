@@ -1,7 +1,7 @@
-"""A pass changes programs, and not their results.
+"""A pass changes programs, but not their results.
 
 Programs of the operators that the pass names are drawn until it changes some of them. These are run
-with the pass and without it, fetching only the last results, and all intermediate values.
+with the pass and without it, first fetching only the last results, then all intermediate values.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _compare(
 ) -> tuple[Compared | None, str | None]:
     """Return both forms of a program that the pass changes, or a fault of its results.
 
-    `passes` are the passes of the form with it and of the form without it; None means all.
+    `passes` has the passes of the form with it, and of the form without it; None means all passes.
     """
     try:
         plain = _Form(subject, program, fetches, passes[1])
@@ -158,8 +158,9 @@ def _compare(
     for name, array, reference in zip(fetches, got, expected, strict=True):
         if not _agree(array, reference):
             return None, (
-                f"it must change no result, got a different {name} than without it, of a fetch of "
-                f"{', '.join(fetches)}; compare slots, order and readers of replaced operators"
+                f"a pass must not change results, got a different {name} than without it, if "
+                f"{', '.join(fetches)} are fetched; compare slots, order and readers of replaced "
+                "operators"
             )
     if form.operators == plain.operators:
         return None, None

@@ -16,7 +16,7 @@ from opwright_kit.testing.rules.pass_results import Compared, compare_programs
 from opwright_kit.testing.samples.sample import Array
 
 RULE = "pass-time"
-SUMMARY = "a program takes no longer with a pass than without it"
+SUMMARY = "a program does not take longer with a pass than without it"
 SUBJECT = PassSubject
 
 _SLOWER: Final = 2.0

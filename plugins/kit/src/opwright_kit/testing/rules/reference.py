@@ -25,7 +25,7 @@ from opwright_kit.testing.samples.sample import (
 )
 
 RULE = "reference"
-SUMMARY = "kernels agree with a reference, over shapes, dtypes and attributes"
+SUMMARY = "kernels agree with a reference, for all drawn shapes, dtypes and attributes"
 SUBJECT = KernelSubject
 
 _ULPS: Final = 16
@@ -40,7 +40,7 @@ _LEAST: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
 class Expected(NamedTuple):
     """Outputs by slot, the kernel that computed them, and the operator's declared tolerance.
 
-    The last is relative to the largest number; 0 if only rounding is allowed.
+    The tolerance is relative to the largest number; 0 if only rounding is allowed.
     """
 
     outputs: Mapping[str, Sequence[Array]]

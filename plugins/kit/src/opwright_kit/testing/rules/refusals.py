@@ -13,7 +13,10 @@ from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.samples.sample import Sample
 
 RULE = "refusals"
-SUMMARY = "a kernel that refuses gives a reason, and does not refuse all it is registered for"
+SUMMARY = (
+    "a kernel that refuses gives a reason, and does not refuse everything for which it is "
+    "registered"
+)
 SUBJECT = KernelSubject
 
 
@@ -87,8 +90,8 @@ def _refuses_all(
     subject: KernelSubject, dtype: str, sample: Sample, refusal: Refuse, count: int
 ) -> Finding:
     message = (
-        f"what is registered must be computed, got a refusal of all {count} samples of "
-        f"{dtype}: {_reason_of(refusal)}; register what it computes, say in opwright.samples "
-        "what it takes, or with ctx.lack or OW_UNSUPPORTED what this machine lacks"
+        f"registered dtypes must be computed, got a refusal of all {count} samples of "
+        f"{dtype}: {_reason_of(refusal)}; register only dtypes that it computes, describe valid "
+        "inputs in opwright.samples, or report by ctx.lack or OW_UNSUPPORTED what the machine lacks"
     )
     return find_on(RULE, subject, sample, message)

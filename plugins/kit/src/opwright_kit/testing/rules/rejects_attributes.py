@@ -1,4 +1,4 @@
-"""Values outside of an attribute's declared range are refused, and none inside makes kernels fail.
+"""Attribute values outside of the declared range are refused, and valid values work in kernels.
 
 A refusal names the operator, the attribute and the value.
 """
@@ -22,7 +22,10 @@ from opwright_kit.testing.samples.gradient_samples import find_forward
 from opwright_kit.testing.samples.sample import Sample
 
 RULE = "rejects-attributes"
-SUMMARY = "values outside of a declared range are refused by name, those inside are computed"
+SUMMARY = (
+    "values outside of a declared range are refused with the name of the attribute, values "
+    "inside are computed"
+)
 SUBJECT = (OperatorSubject, KernelSubject)
 
 
@@ -35,7 +38,7 @@ def concerns(subject: OperatorSubject | KernelSubject) -> bool:
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield values that are accepted, refused without a name, or make a kernel fail."""
+    """Yield values outside that are not refused by name, and values inside that fail."""
     if isinstance(subject, OperatorSubject):
         yield from _check_outside(subject)
     else:
@@ -64,8 +67,8 @@ def _check_outside(subject: OperatorSubject) -> Iterator[Finding]:
                 yield Finding(
                     RULE,
                     subject.name,
-                    f"{subject.name}: {assignment} must be refused, got it let through, outside of "
-                    f"{span}; declare the range",
+                    f"{subject.name}: {assignment} must be refused, since it is outside of {span}, "
+                    "got no error; declare the range",
                 )
 
 

@@ -1,8 +1,8 @@
 """Every run of a kernel returns, and the process survives.
 
-A crash ends the checking process before it can report it: `opwright check` runs the rules in a
-separate process, and reports its last action. This rule runs every sample once, before the other
-rules, so it finds a crash first.
+A crash ends the checking process before it can report the crash, so `opwright check` runs the
+rules in a separate process, and reports its last action. This rule runs every sample once, before
+the other rules, so it finds a crash first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "returns"
-SUMMARY = "every run returns: none ends the process, or exceeds the time limit"
+SUMMARY = "every run returns: no run terminates the process or exceeds the time limit"
 SUBJECT = KernelSubject
 FIRST = True
 

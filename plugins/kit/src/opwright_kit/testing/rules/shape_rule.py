@@ -60,7 +60,7 @@ def _check_unknown_dims(subject: OperatorSubject, context: CheckContext) -> Iter
 
 
 def _with_unknown_dims(metas: SlotMetas) -> Iterator[SlotMetas]:
-    """Yield the metas with all dims unknown, with one axis of all, and with one dim of one."""
+    """Yield metas with all dims unknown, one axis of all inputs, and one dim of one input."""
     yield tuple(tuple(Meta((-1,) * len(m.shape), m.dtype) for m in slot) for slot in metas)
     longest = max((len(m.shape) for slot in metas for m in slot), default=0)
     for axis in range(longest):

@@ -40,7 +40,7 @@ from opwright_kit.testing.samples.special_numbers import (
 )
 
 RULE = "special-values"
-SUMMARY = "NaN and infinity are computed, and reach the outputs that depend on them"
+SUMMARY = "NaN and infinity are accepted, and reach the outputs that depend on them"
 SUBJECT = KernelSubject
 
 _PLACES: Final = 2
@@ -57,7 +57,7 @@ Masks = dict[str, list[Array]]
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Return whether it is not a gradient; the rule `gradient-extremes` is about those."""
+    """Return whether it is not a gradient; the rule `gradient-extremes` checks gradients."""
     return find_forward(subject.op_type, subject.context) is None
 
 
@@ -165,7 +165,7 @@ class _Probe:
         return None
 
     def _find_other(self, outputs: Outputs, changed: Sample) -> str | None:
-        """Return where a reference is finite and this is not, or the other way round.
+        """Return where a reference is finite and this kernel is not, or vice versa.
 
         Only outputs that depend on the element are compared, since a kernel may or may not multiply
         it by a factor of 0, such as in padding.

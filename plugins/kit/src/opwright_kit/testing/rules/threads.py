@@ -28,7 +28,7 @@ from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.samples.sample import Array
 
 RULE = "threads"
-SUMMARY = "two threads that run one kernel at once get the same results as one"
+SUMMARY = "two threads that run a kernel at the same time get the same results as one thread"
 SUBJECT = KernelSubject
 
 _THREADS: Final = 4

@@ -26,7 +26,8 @@ def draw(
 ) -> dict[str, Any]:
     """Return a value for each attribute: the fixed value, the default, or a random value.
 
-    A dtype attribute that selects the kernel gets `dtype`. With `plain` all defaults stay.
+    A dtype attribute that selects the kernel gets `dtype`. With `plain`, attributes with a default
+    have this default.
     """
     proto = definition.proto
     values: dict[str, Any] = {}

@@ -159,7 +159,7 @@ class Draw:
         self.attrs = attributes.draw(definition, case.attrs, dtype, plain, rng)
 
     def propose(self) -> dict[str, tuple[Array, ...]] | None:
-        """Return inputs as drawn without such a function, to change some of them.
+        """Return inputs as they are drawn by default, so that some of them can be changed.
 
         Shapes may not fit: inputs that the shape rule refuses are redrawn. None if a dtype
         does not fit.
@@ -251,7 +251,7 @@ def _draw_case(
 
 
 def cases(definition: OpDefinition, seed: int) -> Iterator[Case]:
-    """Yield the cases to draw: lengths, bounds of attributes, and odd lengths, one by the seed."""
+    """Yield the cases to draw; one of the odd lengths depends on the seed."""
     yield Case("small", 3)
     yield Case("empty", 0)
     yield Case("no rows", 0, rows=True)

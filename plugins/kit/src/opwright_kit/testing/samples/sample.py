@@ -120,7 +120,7 @@ class Sample:
         return replace(self, inputs=inputs, label=label)
 
     def turned_inputs(self) -> dict[str, tuple[Array, ...]]:
-        """Return the same numbers moved by one place, floats scaled: usually as valid as before."""
+        """Return the inputs moved by one place, with floats scaled; usually they are valid, too."""
         return {slot: tuple(map(_turn, arrays)) for slot, arrays in self.inputs.items()}
 
     def describe(self) -> str:
@@ -171,7 +171,7 @@ def meta_of(array: Array) -> Meta:
 
 
 def widen(array: Array) -> Array:
-    """Return floats as float64 so that they can be compared; others unchanged."""
+    """Return floats as float64 so that they can be compared; other arrays unchanged."""
     return array.astype(np.float64) if is_float(meta_of(array).dtype) else array
 
 

@@ -1,4 +1,4 @@
-"""Inputs with one of another rank, length or dtype: most do not fit."""
+"""Inputs of which one has a different rank, length or dtype; most of them are invalid."""
 
 from __future__ import annotations
 
