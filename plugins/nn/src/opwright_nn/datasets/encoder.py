@@ -44,7 +44,7 @@ class TableEncoder:
 
     - a number, if all its values are: the mean is subtracted, the result divided by the deviation;
     - a date or datetime in ISO 8601: days as a number, and sine and cosine of the positions in
-    the year, in the week, and for a datetime in the day;
+      the year, in the week, and for a datetime in the day;
     - a category, if it has few distinct other strings: a feature for each, all 0 for a new string;
     - a text, if `columns` says so: the numbers of its words, as from a `Vocabulary`.
 
