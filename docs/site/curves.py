@@ -58,7 +58,7 @@ def find_function(proto: OpProto, context: Context) -> Function | None:
     required = [slot for slot in proto.inputs if not slot.optional]
     if len(required) != 1 or required[0].duplicable or len(proto.outputs) != 1:
         return None
-    if any(attr.required for attr in proto.attrs) or context.ops.get(proto.type).effect:
+    if any(attr.required for attr in proto.attrs):
         return None
     if REFERENCE not in context.kernels.libraries_of(proto.type):
         return None

@@ -53,14 +53,16 @@ def make_page(type: str, context: Context, timings: dict[str, Any]) -> str:
     definition = context.ops.get(type)
     proto = definition.proto
     package = context.ops.package_of(type).label
+    with redirect_stdout(io.StringIO()):  # of the operator `print`
+        curve, example = draw_operator(proto, context), _example(definition, context)
     parts = [
         "---\norphan: true\n---",  # hundreds of pages are too many for a side bar
         f"# {type}",
         code("python", _signature(proto)),
         typeset(find_formulas(proto)),
         _paragraphs(proto.comment),
-        draw_operator(proto, context),
-        _section("Example", _example(definition, context)),
+        curve,
+        _section("Example", example),
         _section("Inputs", table(SLOT_TITLES, (_slot(s, proto) for s in proto.inputs))),
         _section("Outputs", table(SLOT_TITLES, (_slot(s, proto) for s in proto.outputs))),
         _section(
@@ -89,8 +91,7 @@ def _example(definition: OpDefinition, context: Context) -> str:
     """Return a call that has run on the host, with the shapes of its arguments and results."""
     if definition.control is not None:
         return BLOCKS
-    with redirect_stdout(io.StringIO()):  # of the operator `print`
-        example = find_example(definition, context)
+    example = find_example(definition, context)
     if example is None:
         return ""
     return "\n\n".join([code("python", "\n".join(example.code())), f"`{example.shapes()}`"])
