@@ -1,4 +1,4 @@
-"""The registrations of the package, which refer to objects by name."""
+"""The registrations of the package, which name objects instead of importing them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHANNELS_LAST: Mapping[str, str] = {"data_format": "NHWC"}
 PREFERS = dict.fromkeys(
     ("conv2d", "conv2d_grad", "conv2d_transpose", "cpu.conv2d_fused"), CHANNELS_LAST
 )
-"""Attribute values with which kernels of an operator are fastest."""
+"""Attribute values with which the kernels of an operator are fastest."""
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd"),
@@ -21,7 +21,7 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("lstm_train", "lstm_train lstm_train_grad"),
     ("convolution", "conv2d_fused fold_batch_norm"),
 )
-"""Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
+"""Modules of ``plan_ops``, and the types, without ``cpu.``, that each defines in upper case."""
 
 PASSES: tuple[tuple[str, str, str], ...] = (
     ("fuse", "fuse_fc_sgd", "sgd"),
@@ -38,9 +38,10 @@ at least one; ``fuse_x`` is in ``passes.x``."""
 
 
 RECOMPUTE_SHARE = 0.07
-"""The fraction of the estimated time of a step. Estimates of quick operators are two to three times
-too long: of a small GPT's step the share is 2 % when measured alone, and nothing that can be
-measured within."""
+"""The default of ``cpu.recompute``, as a fraction of the estimated time of a step. Estimates of
+quick operators are two to three times too long. In a step of a small GPT, the recomputed operators
+take 2 % of the time if they are measured alone; within the step, the difference is too small to
+measure."""
 
 
 @plugin.hookimpl
@@ -54,7 +55,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
-    """Register the passes, all for the CPU."""
+    """Register the passes, all of them for the CPU."""
     for phase, name, types in PASSES:
         function = f"opwright_cpu.passes.{name.removeprefix('fuse_')}:{name}"
         operators = types.split()
@@ -63,18 +64,18 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_options(registry: plugin.OptionRegistrar) -> None:
-    """Declare how much time may be traded for memory."""
+    """Declare the option that limits the time for recomputation."""
     registry.add(
         "recompute",
         default=RECOMPUTE_SHARE,
-        comment="The share of a step's estimated time that may go into computing again what a late "
-        "reader needs, where that saves memory; 0.0 keeps everything.",
+        comment="The share of a step's estimated time that may be spent on recomputing values for "
+        "late readers if this saves memory; 0.0 stores every value.",
     )
 
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Register every kernel and its library, as listed by the build."""
+    """Register every kernel and its library from the list that the build has written."""
     for file, op_type, dtypes, library, priority in KERNELS:
         registry.add(
             op_type,

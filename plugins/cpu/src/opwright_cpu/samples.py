@@ -1,6 +1,4 @@
-"""Samples of `opwright check` for the operators that only the passes of this package insert into
-plans.
-"""
+"""Samples for `opwright check` of the operators that only the passes of this package create."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 def fc_input_grad(draw: Draw) -> Drawn:
-    """Draw inputs with an activation if its result is an input."""
+    """Draw inputs, with an activation only if its result is among the inputs."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -39,7 +37,7 @@ def fold_batch_norm(draw: Draw) -> Drawn:
 
 
 def conv2d_fused(draw: Draw) -> Drawn:
-    """Draw images that contain a kernel, and any of the operators after the sums."""
+    """Draw images at least as large as the kernel, and a random choice of fused operators."""
     draw.drops_nan = "oneDNN's relu behind a convolution makes NaN 0"
     channels, filters, groups = draw.other_length(), draw.other_length(), draw.choice([1, 1, 2])
     kernel = (draw.choice([1, 2, 3]), draw.choice([1, 3]))
@@ -66,7 +64,7 @@ def conv2d_fused(draw: Draw) -> Drawn:
 
 
 def fc_sgd(draw: Draw) -> Drawn:
-    """Draw inputs as proposed, for a weight of either layout."""
+    """Draw the proposed inputs, for a weight in either layout."""
     inputs = draw.propose()
     if inputs is None or not draw.attrs["transpose_weight"]:
         return None if inputs is None else (inputs, draw.attrs)
@@ -75,7 +73,7 @@ def fc_sgd(draw: Draw) -> Drawn:
 
 
 def _gelu_layer(draw: Draw) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
-    """Return x with enough rows for a gradient, a weight of full vectors, and out's shape."""
+    """Return x with enough rows for a gradient, a weight of full vectors, and the output shape."""
     inputs, outputs = 16 * draw.choice([1, 2, 5]), 16 * draw.choice([1, 3])
     leading = draw.choice([(48,), (7, 9), (3, 1, 31)])
     weight = (outputs, inputs) if draw.attrs["transpose_weight"] else (inputs, outputs)
@@ -92,13 +90,13 @@ def gelu_fc(draw: Draw) -> Drawn:
 
 
 def gelu_fc_grad(draw: Draw) -> Drawn:
-    """Draw a layer and a gradient with the output's shape."""
+    """Draw a layer and a gradient with the output shape."""
     inputs, shape = _gelu_layer(draw)
     return {**inputs, "out_grad": draw.floats(shape)}, draw.attrs
 
 
 def packed_attention(draw: Draw) -> Drawn:
-    """Draw queries, keys and values, perhaps with a mask that leaves each query its own key."""
+    """Draw queries, keys and values, possibly with a mask that shows each query its own key."""
     batch, time = draw.other_length(), draw.other_length()
     heads, size = draw.choice([1, 2, 3]), draw.choice([1, 4, 5, 16])
     inputs = {"qkv": draw.floats((batch, time, 3 * heads * size))}
@@ -108,7 +106,7 @@ def packed_attention(draw: Draw) -> Drawn:
 
 
 def packed_attention_grad(draw: Draw) -> Drawn:
-    """Draw inputs of attention, its result for them, and any gradient of it."""
+    """Draw inputs of attention, its result for these inputs, and a random output gradient."""
     drawn = packed_attention(draw)
     if drawn is None:
         return None
@@ -133,7 +131,7 @@ def packed_attention_grad(draw: Draw) -> Drawn:
 
 
 def folded_matmul(draw: Draw) -> Drawn:
-    """Draw batches of matrices with heads after their rows, and rows or columns last."""
+    """Draw batches of matrices with the head axis after the rows, and rows or columns last."""
     batch, heads, m, n, k = (draw.other_length() for _ in range(5))
     inputs = {"x": draw.floats((batch, m, heads, k)), "y": draw.floats((batch, n, heads, k))}
     attrs = {"x_axes": [0, 2, 1, 3], "y_axes": [0, 2, 3, 1], "out_dtype": draw.dtype}
@@ -141,7 +139,7 @@ def folded_matmul(draw: Draw) -> Drawn:
 
 
 def _lstm(draw: Draw, **attrs: Any) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
-    """Return x, weights, perhaps lengths; and the shapes of all layers' states and of out."""
+    """Return x, the weights and possibly lengths, and the shapes of the states and of out."""
     steps, n, size = draw.other_length(), draw.other_length(), draw.choice([1, 3, 16])
     inputs, layers = draw.other_length(), draw.choice([1, 2, 3])
     leading = (n, steps) if attrs["batch_first"] else (steps, n)
@@ -154,7 +152,7 @@ def _lstm(draw: Draw, **attrs: Any) -> tuple[dict[str, Any], tuple[int, ...], tu
 
 
 def lstm_train(draw: Draw) -> Drawn:
-    """Draw layers with or without biases and initial states, for inputs with either first axis."""
+    """Draw layers with or without biases and initial states, for either order of the input axes."""
     made, state, _ = _lstm(draw, **draw.attrs)
     for slot in ("bias_ih", "bias_hh"):
         if draw.choice([True, False]):
@@ -166,7 +164,7 @@ def lstm_train(draw: Draw) -> Drawn:
 
 
 def lstm_train_grad(draw: Draw) -> Drawn:
-    """Draw gates between 0 and 1, any cells, and gradients of some outputs."""
+    """Draw gates between 0 and 1, random cells, and gradients of a random choice of outputs."""
     made, state, out = _lstm(draw, **draw.attrs)
     layers, n, size = state
     steps = out[1] if draw.attrs["batch_first"] else out[0]

@@ -1,1 +1,1 @@
-"""The passes of the package; each module documents its operators and its purpose."""
+"""The passes of the package. Each module documents its operators and its purpose."""

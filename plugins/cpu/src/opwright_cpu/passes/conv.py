@@ -1,9 +1,9 @@
 """``fuse_conv``: fuses element-wise operators into a convolution.
 
-Batch normalization in inference is a product and a sum for each channel. They are computed, with a
-residual and an activation, while the elements are in registers. If the plan writes none of the
-parameters, the product is folded into the weight and the sum into the bias; the plan recomputes
-these when a parameter has changed. Otherwise the factors are computed in each run.
+In inference, batch normalization multiplies each channel by a factor and adds a shift. Both are
+applied, with a residual and an activation, while the elements are in registers. If the plan does
+not write the parameters, the factor is folded into the weight and the shift into the bias; the plan
+recomputes them when a parameter has changed. Otherwise, factor and shift are computed in each run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
 
 class _Chain:
-    """A convolution and the operators after it, each of which is its predecessor's only reader.
+    """A convolution and the operators after it; each is the only reader of its predecessor.
 
     Attributes
     ----------
@@ -55,8 +55,8 @@ def fuse_conv(graph: Graph) -> None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
-    # The loop starts with the last convolution: if two convolutions are added, the later one
-    # computes the sum, since the result of the other is complete by then.
+    # The loop starts with the last convolution. If the results of two convolutions are added, the
+    # later convolution computes the sum, since the result of the earlier one is complete by then.
     for conv in reversed(graph.of_type("conv2d")):
         out = output_of(conv, "out")
         if out is None:
@@ -90,7 +90,7 @@ def _follow(graph: Graph, chain: _Chain, taken: set[LoweredOp]) -> _Chain:
 
 
 def _takes(chain: _Chain, reader: LoweredOp) -> bool:
-    """Whether an operator may follow the chain so far."""
+    """Return whether an operator can extend the chain."""
     if reader.type == "batch_norm":
         first = chain.ops[0].attrs["data_format"] == "NCHW" and len(chain.ops) == 1
         return first and not reader.attrs["training"] and chain.out.meta.dtype in NORMALIZED
@@ -162,9 +162,9 @@ def _make_factors(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
 
 
 def _fold(graph: Graph, conv: LoweredOp, scale: Value, shift: Value) -> list[LoweredOp] | None:
-    """Return operators that multiply weight and bias by a factor for each filter and add the shift.
+    """Return operators that scale weight and bias by a factor per filter and add the shift.
 
-    Return None if one of them changes from run to run or is rounded to 16 bits.
+    Return None if an operand changes between runs or the weight is not float32.
     """
     weight, bias = input_of(conv, "weight"), input_of(conv, "bias")
     read = [value for value in (weight, bias, scale, shift) if value is not None]
@@ -185,5 +185,5 @@ def _make_binary(graph: Graph, kind: str, x: Value, y: Value, like: LoweredOp) -
 
 
 def _written(op: LoweredOp, slot: str = "out") -> Value:
-    """Return the value of a present output."""
+    """Return the value of an output, which must be present."""
     return op.output(slot)[0]

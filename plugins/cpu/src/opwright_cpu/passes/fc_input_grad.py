@@ -1,7 +1,7 @@
 """``fuse_fc_input_grad``: the input gradient of a fully connected layer in one pass over memory.
 
-The product with the weight, the derivative of the preceding activation, and the sums that are the
-preceding layer's bias gradient are computed while the rows are in the cache.
+The product with the weight, the derivative of the preceding activation, and the bias gradient of
+the preceding layer are computed while the rows are in the cache.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fuse_fc_input_grad(graph: Graph) -> None:
 
 
 def _is_input_gradient(product: LoweredOp) -> bool:
-    """Whether a product is ``grad @ weight^T``, or for [outputs, inputs] ``grad @ weight``."""
+    """Return whether a product is ``grad @ weight^T``, in either layout of the weight."""
     x, y = input_of(product, "x"), input_of(product, "y")
     if x is None or y is None or len(x.meta.shape) != 2 or len(y.meta.shape) != 2:
         return False

@@ -1,7 +1,7 @@
-"""``fuse_fc_sgd``: the update of a fully connected layer's weight applies the gradient directly.
+"""``fuse_fc_sgd``: the weight gradient of a fully connected layer updates the weight directly.
 
-A gradient that only its own update reads is never stored: the product adds to the weight. The bias
-is included if it is updated with the same rate.
+A gradient that only its own update reads is not stored, because the product adds to the weight. The
+bias is also updated if its learning rate is the same.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _own(value: Value | None) -> Value | None:
 
 
 def _bias_updates(graph: Graph) -> dict[Value | None, tuple[LoweredOp, LoweredOp]]:
-    """Return, for each summed gradient, the sum over rows and the update that reads it."""
+    """Map each gradient to the operator that sums its rows and the update that reads the sum."""
     found: dict[Value | None, tuple[LoweredOp, LoweredOp]] = {}
     for update in graph.of_type("sgd"):
         total = writer_of(input_of(update, "grad"), "sum_like")
@@ -58,7 +58,7 @@ def _bias_updates(graph: Graph) -> dict[Value | None, tuple[LoweredOp, LoweredOp
 
 
 def _is_weight_gradient(product: LoweredOp) -> bool:
-    """Whether a product is ``x^T @ grad``, or for [outputs, inputs] ``grad^T @ x``."""
+    """Return whether a product is ``x^T @ grad``, or ``grad^T @ x`` for [outputs, inputs]."""
     x, y = input_of(product, "x"), input_of(product, "y")
     if x is None or y is None or len(x.meta.shape) != 2 or len(y.meta.shape) != 2:
         return False
@@ -73,7 +73,7 @@ def _same_step(update: LoweredOp, other: LoweredOp) -> bool:
 def _make(
     graph: Graph, update: LoweredOp, product: LoweredOp, bias: LoweredOp | None, grad: str
 ) -> LoweredOp | None:
-    """Return the update for a product whose slot ``grad`` is the layer's output gradient."""
+    """Return the update for a product whose slot ``grad`` is the output gradient of the layer."""
     inputs = {
         "param": input_of(update, "param"),
         "x": input_of(product, "y" if grad == "x" else "x"),

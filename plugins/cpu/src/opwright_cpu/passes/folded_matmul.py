@@ -1,8 +1,8 @@
-"""``fuse_folded_matmul``: multiplies batches of matrices in place, without copies.
+"""``fuse_folded_matmul``: multiplies batches of transposed or cast matrices without copies.
 
-Attention written as products transposes the head axis before the time axis and back, and float32
+Attention that is written as products moves the head axis before the time axis and back, and float32
 products of bfloat16 arrays cast these arrays first. The kernel reads transposed axes through
-strides and reads bfloat16 directly. So copies that only such products read are omitted.
+strides and reads bfloat16 directly, so copies that only such products read are omitted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CASTS: Final = ("cast", "cast_like")
 
 
 class _Factor(NamedTuple):
-    """The operand of a product, in which axis i is axis ``axes[i]`` of ``value``."""
+    """An operand of a product, whose axis i is axis ``axes[i]`` of ``value``."""
 
     value: Value
     axes: Axes
@@ -56,7 +56,7 @@ def _order(transpose: LoweredOp) -> Axes:
 
 
 def _transpose_behind(graph: Graph, out: Value) -> LoweredOp | None:
-    """Return the only reader of a product if it is a transpose with rows or columns last."""
+    """Return the only reader of a product if it is a transpose that keeps rows or columns last."""
     reader = graph.uses().only_reader(out)
     if reader is None or reader.type != "transpose" or reader.inputs[0][0] is not out:
         return None  # an operator may read a view of the product in a different shape
@@ -64,7 +64,7 @@ def _transpose_behind(graph: Graph, out: Value) -> LoweredOp | None:
 
 
 def _read_factors(graph: Graph, product: LoweredOp, x: Value, y: Value) -> list[_Factor]:
-    """Return a product's operands, with equal dtypes: casts widen both of them or neither."""
+    """Return the operands of a product. Their dtypes are equal, so casts widen both or neither."""
     for may_widen in (True, False):
         factors = [
             _read(graph, value, bool(product.attrs[f"transpose_{slot}"]), may_widen)
@@ -76,7 +76,7 @@ def _read_factors(graph: Graph, product: LoweredOp, x: Value, y: Value) -> list[
 
 
 def _read(graph: Graph, value: Value, transposed: bool, may_widen: bool) -> _Factor:
-    """Return a factor without transposes and casts that only products read."""
+    """Return a factor without the transposes and casts that only products read."""
     axes = tuple(range(_rank(value)))
     if transposed:
         axes = _swapped(axes)
@@ -94,7 +94,7 @@ def _read(graph: Graph, value: Value, transposed: bool, may_widen: bool) -> _Fac
 
 
 def _is_for_products(graph: Graph, value: Value) -> bool:
-    """Whether only products read a value, and no operator reads a view of it."""
+    """Return whether only products, transposes and casts read a value, never through a view."""
     if value.source is not None or graph.uses().is_visible(value):
         return False
     types = ("matmul", "transpose", *CASTS)

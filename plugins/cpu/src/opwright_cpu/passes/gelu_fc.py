@@ -1,7 +1,7 @@
-"""``fuse_gelu_fc``: the result of gelu is never stored before a trained layer.
+"""``fuse_gelu_fc``: fuses gelu with a following trained layer, without storing the result of gelu.
 
-The layer multiplies blocks of rows right after gelu, and so does its weight gradient, which
-recomputes them. The gradient of gelu is computed in the same pass over memory.
+The layer multiplies each block of rows right after computing gelu. Its weight gradient recomputes
+these blocks, and the gradient of gelu is computed in the same pass over memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fuse_gelu_fc(graph: Graph) -> None:
 
 
 def _fuse_gradients(graph: Graph) -> set[LoweredOp]:
-    """Fuse the gradients; return the gelu operators that they belong to."""
+    """Fuse the gradients; return the gelu operators whose gradients have been fused."""
     edit = graph.edit()
     trained = set()
     for derivative in graph.of_type("gelu_grad"):
@@ -75,7 +75,7 @@ def _own(value: Value | None) -> Value | None:
 
 
 def _is_plain(layer: LoweredOp) -> bool:
-    """Whether a layer has no activation and operates on the last axis."""
+    """Return whether a layer is without an activation and operates on the last axis."""
     if layer.type == "matmul":
         y = input_of(layer, "y")
         return y is not None and len(y.meta.shape) == 2 and not layer.attrs["transpose_x"]
@@ -83,7 +83,7 @@ def _is_plain(layer: LoweredOp) -> bool:
 
 
 def _sum_behind(graph: Graph, layer: LoweredOp) -> LoweredOp | None:
-    """Return the operator that adds one number per column to a product."""
+    """Return the operator that adds a bias, one value per column, to a product."""
     out = output_of(layer, "out")
     add = None if out is None or layer.type == "fc" else graph.uses().only_reader(out)
     if out is None or add is None or add.type != "add":
@@ -98,7 +98,7 @@ def _rank(op: LoweredOp) -> int:
 
 
 def _same_gelu(graph: Graph, derivative: LoweredOp) -> LoweredOp | None:
-    """Return the operator whose gradient ``derivative`` is."""
+    """Return the gelu operator of which ``derivative`` is the gradient."""
     x = input_of(derivative, "x")
     if x is None:
         return None
@@ -110,7 +110,7 @@ def _same_gelu(graph: Graph, derivative: LoweredOp) -> LoweredOp | None:
 
 
 def _is_input_gradient(product: LoweredOp) -> bool:
-    """Whether a product is ``grad @ weight^T``, or for [outputs, inputs] ``grad @ weight``."""
+    """Return whether a product is ``grad @ weight^T``, in either layout of the weight."""
     y = input_of(product, "y")
     if y is None or len(y.meta.shape) != 2 or _rank(product) < 2:
         return False
@@ -118,9 +118,9 @@ def _is_input_gradient(product: LoweredOp) -> bool:
 
 
 def _weight_gradient(graph: Graph, gelu: LoweredOp, to_input: LoweredOp) -> LoweredOp | None:
-    """Return the product ``gelu(x)^T @ grad`` of two matrices, with the grad of ``to_input``.
+    """Return the matrix product ``gelu(x)^T @ grad``, where ``to_input`` also reads grad.
 
-    For a weight [outputs, inputs] it is ``grad^T @ gelu(x)``.
+    For a weight [outputs, inputs], the product is ``grad^T @ gelu(x)``.
     """
     slots = "xy" if to_input.attrs["transpose_y"] else "yx"
     activated, grad = output_of(gelu, "out"), _own(input_of(to_input, "x"))
@@ -172,7 +172,7 @@ def _make_gradient(
 def _make_layer(
     graph: Graph, gelu: LoweredOp, layer: LoweredOp, add: LoweredOp | None
 ) -> LoweredOp | None:
-    """Fuse gelu, the layer after it, and the addition of a separate bias into one operator."""
+    """Return an operator that fuses gelu, the layer after it, and a separate bias."""
     slot = "weight" if layer.type == "fc" else "y"
     inputs = {
         "x": input_of(gelu, "x"),

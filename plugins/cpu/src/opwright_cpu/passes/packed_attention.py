@@ -1,8 +1,8 @@
-"""``fuse_packed_attention``: reads heads where the layer before attention has written them.
+"""``fuse_packed_attention``: attention reads heads directly from the output of the layer before it.
 
-Attention reads its heads one after the other, but layers write them side by side. Arrays that are
-split and transposed before attention, and transposed back after it and its gradient, are never
-copied.
+Attention reads its heads one after the other, but layers write them side by side. The pass avoids
+the copies by which arrays are split and transposed before attention, and transposed back after it
+and its gradient.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _split_parts(attention: LoweredOp) -> tuple[Value, list[LoweredOp]] | None:
 
 
 def _is_part(split: LoweredOp, place: int, part: Value) -> bool:
-    """Whether a value has the heads of one of three equal parts of [batch, time, columns]."""
+    """Return whether a value consists of the heads of a third of [batch, time, columns]."""
     x, (parts,) = input_of(split, "x"), split.outputs
     if x is None or len(x.meta.shape) != 3 or len(parts) != len(PARTS):
         return False
@@ -150,7 +150,7 @@ def _is_part(split: LoweredOp, place: int, part: Value) -> bool:
 
 
 def _transposed(graph: Graph, out: Value) -> LoweredOp | None:
-    """Return the operator that concatenates the heads of the result of attention."""
+    """Return the transpose that puts the heads of a result of attention side by side."""
     for reader in graph.uses().readers(out):
         if reader.type == "transpose" and tuple(reader.attrs["axes"]) == HEADS_APART:
             return reader if input_of(reader, "x") is out else None
@@ -158,7 +158,7 @@ def _transposed(graph: Graph, out: Value) -> LoweredOp | None:
 
 
 def _joined_gradients(graph: Graph, gradient: LoweredOp) -> list[LoweredOp] | None:
-    """Return the operators that concatenate the three gradients, in order."""
+    """Return the operators that concatenate the three gradients in order."""
     return _stacked_gradients(graph, gradient) or _concatenated_gradients(graph, gradient)
 
 

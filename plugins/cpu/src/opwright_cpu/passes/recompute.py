@@ -1,9 +1,10 @@
-"""``recompute``: recomputes cheap values for a late reader instead of storing them.
+"""``recompute``: recomputes cheap values for their last reader instead of storing them.
 
-In training, a gradient reads values that were computed long before it, such as a normalized or
-transposed array, and all of these are in memory at its peak. Instead, the operator is run a second
-time, right before the last reader, while its inputs still exist; the same kernel computes bitwise
-identical values. The option ``cpu.recompute`` is the share of a step's time for recomputation.
+In training, gradients read values that were computed long before them, such as normalized or
+transposed arrays, so all of these values are in memory at its peak. Instead, this pass runs the
+operator of a value a second time, right before the last reader, while the inputs still exist. The
+same kernel computes bitwise identical values. The option ``cpu.recompute`` is the share of the step
+time that recomputation may take.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ LEAST_BYTES = 1 << 16
 """Minimum size in bytes of a value that is worth an additional operator."""
 
 QUICK_NS_PER_BYTE = 1.0
-"""Values that take one thread longer are stored: ten times the time in which a core moves a
-byte."""
+"""Values that take one thread longer than this are stored. A core moves a byte in a tenth of it."""
 
 PRODUCTS = frozenset({
     "fc", "matmul", "gemm", "bilinear", "conv1d", "conv2d", "conv3d", "conv2d_transpose",
@@ -30,18 +30,18 @@ PRODUCTS = frozenset({
     "lstm_cell", "gru_cell",
 })  # fmt: skip
 PRODUCT_TIMES = 3
-"""The factor for the estimate of a product, which is valid for the best shapes. So few of them are
-quick, except those that compute a large value from few terms."""
+"""The factor for the estimate of a product, which holds only for the best shapes. With it, only
+products that compute a large value from few terms are quick."""
 
 LEAST_SAVED = 0.01
-"""Minimum fraction of a step's peak memory whose saving is worth the time."""
+"""Minimum fraction of the peak memory of a step whose saving is worth the time."""
 
 
 class _Late(NamedTuple):
-    """A value that is not read between one operator and a later one, its last reader.
+    """A value that is not read between its last but one reader, or its writer, and its last reader.
 
-    ``begin`` and ``end`` are the positions of these two; ``cost_ns`` is the time to recompute the
-    value.
+    ``begin`` and ``end`` are the positions of these operators; ``cost_ns`` is the time to recompute
+    the value.
     """
 
     op: LoweredOp
@@ -74,7 +74,7 @@ def recompute(graph: Graph) -> None:
 
 
 def _is_worth_a_look(graph: Graph) -> bool:
-    """Whether a plan is long, is not nested in another plan, and has large values."""
+    """Return whether a plan is long, is not nested in another plan, and has large values."""
     if graph.is_body or graph.n_threads != graph.target.n_threads:
         return False
     sizes = (size for s in graph.signatures.values() for slot in s.sizes for size in slot)
@@ -133,7 +133,7 @@ def _cost_ns(graph: Graph, op: LoweredOp) -> int:
 
 
 def _is_repeatable(op: LoweredOp) -> bool:
-    """Whether a second run is bitwise identical and has no side effect."""
+    """Return whether a second run is bitwise identical and without side effects."""
     entry = op.entry
     if entry is None or entry.blocks or not entry.deterministic or op.prepared.needs_gil:
         return False
@@ -143,14 +143,14 @@ def _is_repeatable(op: LoweredOp) -> bool:
 
 
 def _lasts(value: Value, uses: Uses, lives: dict[Buffer, tuple[int, int]], end: int) -> bool:
-    """Whether a value still exists at a later position anyway."""
+    """Return whether a value still exists at a later position even without recomputation."""
     if not uses.holds(value, end):
         return False
     return not value.buffer.is_owned or lives[value.buffer][1] >= end
 
 
 def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> list[_Late]:
-    """Return the values to recompute within a time limit, largest per unit of time first.
+    """Return the values to recompute within a time limit, chosen by bytes saved per unit of time.
 
     The chosen values do not depend on each other.
     """
@@ -177,7 +177,7 @@ def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> lis
 
 
 def _is_apart(late: _Late, chosen: list[_Late]) -> bool:
-    """Whether a value and the chosen values do not depend on each other."""
+    """Return whether a value and the chosen values do not depend on each other."""
     return not any(
         other.value in _read_by(late.op) or late.value in _read_by(other.op) for other in chosen
     )

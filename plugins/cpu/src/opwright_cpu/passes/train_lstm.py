@@ -1,8 +1,8 @@
 """``train_lstm``: an LSTM in training saves its gates, but not its cells and states.
 
-Cells and states follow from the gates, and a backward step computes them cheaply from gates in the
-cache. An LSTM and its gradient are replaced together if no other operator reads the values saved
-between them. The pre-activation gradients then overwrite the gates.
+Cells and states can be computed from the gates, which is cheap in a backward step, since its gates
+are in the cache. An LSTM and its gradient are replaced together if no other operator reads the
+saved values. The pre-activation gradients then overwrite the gates.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def train_lstm(graph: Graph) -> None:
 
 
 def _is_alone(graph: Graph, forward: LoweredOp, gradient: LoweredOp) -> bool:
-    """Whether only one gradient reads the saved values of a unidirectional LSTM."""
+    """Return whether an LSTM is unidirectional and only `gradient` reads its saved values."""
     if forward.attrs["bidirectional"]:
         return False
     uses = graph.uses()

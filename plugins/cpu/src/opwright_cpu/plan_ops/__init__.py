@@ -1,1 +1,1 @@
-"""Operators that only the passes of this package insert into plans; no program contains them."""
+"""Operators that only the passes of this package create; programs do not contain them."""

@@ -24,7 +24,7 @@ def _windows(ctx: InferContext, axis: int, size: int, kernel: int) -> int:
 
 
 def _check_images(ctx: InferContext) -> None:
-    """Check the assumptions of the kernels: dimensions, lengths of attributes, channels."""
+    """Check the dimensions, attribute lengths and channels that the kernels assume."""
     for slot in ("x", "weight"):
         shape = ctx.input(slot).shape
         if len(shape) != 4:

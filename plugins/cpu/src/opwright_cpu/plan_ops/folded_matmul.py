@@ -1,4 +1,4 @@
-"""The product into which surrounding transposes and casts are folded."""
+"""A matrix product with folded transposes and casts."""
 
 from __future__ import annotations
 

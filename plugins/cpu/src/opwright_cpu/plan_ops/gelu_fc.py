@@ -6,7 +6,7 @@ from opwright.op import InferContext, OpMaker, format_shape
 
 
 def _need_layer(ctx: InferContext) -> tuple[tuple[int, ...], int, int]:
-    """Return the leading axes of ``x``, the number of inputs and the number of outputs."""
+    """Return the leading axes of ``x``, and the numbers of inputs and outputs."""
     x, weight = ctx.input("x").shape, ctx.input("weight").shape
     sizes = weight[::-1] if ctx.attr("transpose_weight") else weight
     fits = len(weight) == 2 and len(x) >= 2 and x[-1] == sizes[0]

@@ -8,11 +8,11 @@ FLOATS = ("float32", "float64")
 GATES = 4
 
 _Extents = tuple[int, int, int, int]
-"""Layers, steps, rows of the batch, size of a state."""
+"""Layers, steps, batch rows and state size."""
 
 
 def _need_layers(ctx: InferContext) -> _Extents:
-    """Return the sizes; refuse parameters that do not match them."""
+    """Return the sizes of the LSTM; refuse parameters with different sizes."""
     x, weights = ctx.input("x").shape, [meta.shape for meta in ctx.inputs("weight_hh")]
     if len(x) != 3 or len(weights[0]) != 2:
         ctx.fail(
@@ -39,7 +39,7 @@ def _gates(size: int) -> int:
 
 
 def _kept(ctx: InferContext, extents: _Extents) -> tuple[Shape, Shape]:
-    """Return the shapes of gates and marks."""
+    """Return the shapes of the gates and of the saved cells."""
     layers, steps, n, size = extents
     parts = -(-steps // ctx.attr("part_steps")) if steps >= 0 else -1
     return (layers, steps, n, _gates(size)), (layers, parts, n, size)

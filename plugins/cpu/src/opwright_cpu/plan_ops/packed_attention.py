@@ -1,4 +1,4 @@
-"""Fused attention on queries, keys and values that are adjacent in one array."""
+"""Attention on queries, keys and values that are side by side in one array."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FLOATS = ("float32", "float64")
 
 
 def _need_heads(ctx: InferContext) -> tuple[int, int, int, int]:
-    """Return batch, time, heads, and the size of a head."""
+    """Return the batch size, the time steps, the number of heads, and the head size."""
     shape, heads = ctx.input("qkv").shape, ctx.attr("heads")
     packed = len(shape) == 3 and shape[2] % (3 * heads) == 0
     apart = len(shape) == 5 and shape[2:4] == (3, heads)
@@ -50,7 +50,7 @@ def _gradient_shape(ctx: InferContext) -> None:
 
 
 def _with_attributes(maker: OpMaker) -> OpMaker:
-    """Add the attributes that the operator and its gradient have."""
+    """Add the attributes that the operator and its gradient share."""
     return (
         maker.add_attr("heads", int, "how many share the last axis")
         .default(1)
