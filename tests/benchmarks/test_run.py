@@ -153,7 +153,7 @@ def test_without_a_gpu_opwright_is_unavailable_with_a_reason(
 ) -> None:
     if shutil.which("nvidia-smi") is not None:
         pytest.skip("there is a GPU")
-    monkeypatch.delenv("OPWRIGHT_CUDA_DRIVER", raising=False)  # the emulator of an earlier test
+    monkeypatch.delenv("OPWRIGHT_CUDA_DRIVER", raising=False)  # set by an earlier test
     done = run("bandwidth-relu", "--folder", str(BENCHMARKS / "cuda"), "--only", "opwright")
     assert done.returncode == 0, done.stdout
     assert "not available: CUDA: NVIDIA's driver is not installed" in done.stdout

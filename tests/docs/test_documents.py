@@ -43,7 +43,7 @@ ROUNDED = (
     "docs/train_from_a_script.md",
     "plugins/nn/README.md",
 )
-"""Pages that print results of kernels of any package."""
+"""Pages whose output must be the same for the kernels of every package."""
 
 
 def is_for_this_environment(page: Path) -> bool:

@@ -65,7 +65,7 @@ def test_a_formula_matches_its_operator(op_type: str) -> None:
     proto = ow.op_proto(op_type)
     found = formulas.find_formulas(proto)
     if op_type == "erf":
-        assert not found  # its integral is in the text only
+        assert not found  # its integral is only in the text
         return
     (formula,) = found
     x = np.linspace(-2.0, 2.0, 33) if op_type not in {"log", "sqrt"} else np.linspace(0.1, 2, 33)

@@ -15,7 +15,7 @@ import opwright
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "docs" / "site"))
 
-from python_modules import MODULES, public_names  # noqa: E402 - beside the site's other modules
+from python_modules import MODULES, public_names  # noqa: E402 - in the sources of the site
 
 ROOMS = {
     "backward",
@@ -35,7 +35,7 @@ ROOMS = {
     "run",
     "targets",
 }
-"""The private parts of the core; everything else without an underscore has a page."""
+"""The private modules of the core; all other modules without an underscore have pages."""
 
 NAMES = [(module, name) for module in MODULES for name in public_names(module)]
 

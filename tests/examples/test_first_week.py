@@ -28,7 +28,7 @@ RESULTS = {
     "09_lstm_and_transformer": (r"transformer \[\[4 5 (6)\]\]", 6, 6),
     "10_serve_in_threads": (r"accuracy: ([\d.]+)", 0.9, 1.0),
 }
-"""The output of a script, and the numbers between which the first group must be."""
+"""A pattern for the output of each script, and the limits of its first group."""
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

@@ -17,7 +17,7 @@ RESULTS = {
     "own_dataset": (r"accuracy: ([\d.]+)", 0.95, 1.0),
     "table": (r"accuracy: ([\d.]+)\nreturned: \['yes', 'no'\]", 0.85, 1.0),
 }
-"""The output of a script, and the numbers between which the first group must be."""
+"""A pattern for the output of each script, and the limits of its first group."""
 
 
 def test_every_script_is_run() -> None:

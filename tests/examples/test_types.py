@@ -47,7 +47,7 @@ program: ow.Program = loaded.program
 print(history["loss"][-1], features.shape, model.predict(scores, img=x).argmax(1))
 print(ow.ops.softmax(np.zeros((2, 3), np.float32), axis=-1).sum())
 """
-"""A script with the most frequent calls of users."""
+"""A script with the most common calls."""
 
 pytestmark = pytest.mark.skipif(
     find_spec("basedpyright") is None or find_spec("starlette") is None,

@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 sys.path.insert(0, str(HERE))
 
-import sanitized  # noqa: E402 - beside this file
+import sanitized  # noqa: E402 - in this folder
 from watch import HANG_S, Ending, watch_worker  # noqa: E402
 from worker import Job  # noqa: E402
 
@@ -68,11 +68,11 @@ TARGETS = {
     "onnx_files": Amount(3, 500),
 }
 PACKAGES = {"onnx_files": "onnx"}
-"""The special requirements of a target."""
+"""The package that a target requires."""
 
 COUNTED_SEEDS = 3
-"""The cases of runs by count: enough for kernels in C++, in Python, and on two threads."""
-CASES_A_CHILD = {"plugin_table": 2000}  # every library that was opened stays mapped
+"""The number of seeds in counted runs, so that C++, Python and two threads are covered."""
+CASES_A_CHILD = {"plugin_table": 2000}  # opened libraries stay mapped
 MOST_CASES = 200_000
 MOST_SECONDS = 120.0
 

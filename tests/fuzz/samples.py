@@ -48,7 +48,7 @@ def definitions() -> dict[str, OpDefinition]:
     types = ops.types(all=True)
     derived = [f"{op_type}_grad" for op_type in types]
     every = {op_type: ops.find(op_type) for op_type in dict.fromkeys([*types, *derived])}
-    every.pop("print")  # it would write each case on the screen
+    every.pop("print")  # it would print each case
     return {op: found for op, found in every.items() if found is not None and not found.plan_only}
 
 

@@ -12,7 +12,7 @@ PLACE = ROOT / "build/fuzz"
 SANITIZERS = "address,undefined"
 
 SLOWNESS = 6.0
-"""The factor of a case's time limit."""
+"""The factor by which the time limit of a case is longer."""
 
 _NATIVE = ("core", "plugins/cpu")
 _PYTHON = ("plugins/std", "plugins/nn")

@@ -27,11 +27,11 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "std" / "operators")]
 sys.path.append(str(HERE.parent / "support"))  # acme_operators
 
-from outcomes import find_fault, signature_of  # noqa: E402 - beside this file
+from outcomes import find_fault, signature_of  # noqa: E402 - in this folder
 from recorded import read_case, write_case  # noqa: E402
 
 PROGRESS = struct.Struct("=qqd")
-"""The case that runs, how many have ended, and when that one began."""
+"""The current case, the number of completed cases, and the start time of the current case."""
 
 GROWTH_BYTES = 1 << 30
 
@@ -145,7 +145,7 @@ def run(job: Job) -> int:
                 note(job, index, fault)
             done += 1
             if grew:
-                break  # the next case would seem to have grown, too
+                break  # the next case would also be blamed
         PROGRESS.pack_into(cell, 0, -1, done, time.monotonic())
     return 0
 
@@ -209,7 +209,7 @@ def replay(paths: list[str]) -> int:
 
 def main() -> int:
     """Run the command of the arguments."""
-    if not is_sanitized():  # which writes more of a crash itself
+    if not is_sanitized():  # which reports crashes in more detail
         faulthandler.enable()
     kind, *rest = sys.argv[1:]
     if kind == "replay":

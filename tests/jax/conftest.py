@@ -17,7 +17,7 @@ HAS_JAX = importlib.util.find_spec("jax") is not None
 sys.path[:0] = [str(Path(__file__).parents[1] / "std" / "operators"), str(Path(__file__).parent)]
 
 N_DEVICES = 4
-"""The number of devices as which JAX sees the CPU of this process."""
+"""The number of devices into which JAX divides the CPU of this process."""
 
 
 @pytest.hookimpl(trylast=True)

@@ -22,8 +22,7 @@ def over(cases: list[Case]) -> Any:
 
 
 TOLERANCE = 1e-7
-"""The tolerance of gradients, relative to the sum of their terms: differences in float64 reach
-it."""
+"""The tolerance of gradients, relative to the sum of their terms, as float64 differences allow."""
 
 
 def largest_cases() -> list[Case]:
@@ -92,7 +91,7 @@ def test_second_gradients_agree_with_central_differences(case: Case) -> None:
 FLAT = ("norm", "pow_scalar", "sign")
 """Operators whose gradient is 0 in the cases that are differentiable once.
 
-Nothing leads from zeros to an argument: JAX gets zeros again, which is right, and no error.
+Zeros do not depend on the arguments, so JAX correctly returns zeros again, without an error.
 """
 
 

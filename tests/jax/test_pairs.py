@@ -90,7 +90,7 @@ WITH_ARGUMENTS: dict[str, tuple[Function, Function]] = {
     ),
     "xlog1py": (lambda x: ops.xlog1py(x, x * x), lambda x: special.xlog1py(x, x * x)),
 }  # fmt: skip
-"""Opwright's and JAX's, if attributes or arguments differ."""
+"""Our function and the JAX function, if their attributes or arguments differ."""
 
 REAL = np.random.default_rng(3).permutation(np.linspace(-2.05, 2.1, 12)).reshape(3, 4)
 PLACES = {

@@ -30,10 +30,10 @@ from model_families import FAMILIES, Case
 import opwright_onnx
 
 FACTOR = 8.0
-"""How far our error may be above PyTorch's: both are some roundings in another order."""
+"""The permitted error as a multiple of that of PyTorch, since both round in different orders."""
 
 FLOOR = 3e-6
-"""As a share of the largest value: PyTorch's own error is sometimes nothing by chance."""
+"""The smallest limit, relative to the largest value, as PyTorch's error can be 0 by chance."""
 
 
 class Flat(torch.nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch.library import Library
 
 _SCHEMAS = Library("torchvision", "FRAGMENT")
-for _name in ("nms", "qnms"):  # torchvision's builds for CUDA lack them if there is no CUDA
+for _name in ("nms", "qnms"):  # missing in CUDA builds of torchvision without CUDA
     if not hasattr(torch.ops.torchvision, _name):
         _SCHEMAS.define(f"{_name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
 
@@ -150,7 +150,7 @@ VISION = {
     ),
     "raft_small": Case(partial(vision.get_model, "raft_small"), make_pairs),
 }
-"""The smallest of each family of torchvision; its detectors need torchvision's own operators."""
+"""The smallest model of each torchvision family, except detectors, which need custom operators."""
 
 TIMM = {
     name: of_timm(name, size)

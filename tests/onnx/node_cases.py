@@ -33,7 +33,7 @@ REFUSED: Final = {
         "zeros are sums of numbers up to 1,000 in a different order: 5e-7, while 1e-7 is allowed"
     ),
 }
-"""Cases that do not pass, by a pattern of their names, and why."""
+"""Patterns for the names of cases that do not pass, and why."""
 
 
 @lru_cache(maxsize=1)

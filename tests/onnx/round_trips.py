@@ -29,10 +29,10 @@ LACKING: Final = (
     r"^test_dequantizelinear_u?int4",
     r"^test_top_k_uint64",
 )
-"""Patterns of cases for whose dtypes ONNX Runtime may lack a kernel of an operator."""
+"""Patterns of cases with dtypes for which ONNX Runtime can lack kernels."""
 
 OWN: Final = ("bit_cast", "resize")
-"""Operators of opwright that some case needs, without a counterpart in opset 21."""
+"""Operators of opwright without a counterpart in opset 21 that some cases need."""
 
 REFUSED: Final = ("test_reshape_allowzero_reordered",)
 """ONNX Runtime refuses sizes of 0 that a run computes without allowzero."""

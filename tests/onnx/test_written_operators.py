@@ -51,7 +51,7 @@ def test_a_written_operator_has_the_same_results(op_type: str) -> None:
     program, fed = made
     _, again = trips.write(program, only_own=True)
     writer, model = trips.write(program)
-    ours = [np.asarray(result) for result in program(fed)]  # numbers are drawn by the state written
+    ours = [np.asarray(result) for result in program(fed)]  # drawn with the state that was written
     trips.assert_same(ours, trips.run_again(again, fed))
     near = SimpleNamespace(rtol=1e-3, atol=1e-6)
     if writer.own:

@@ -14,7 +14,7 @@ PACKAGES = sorted(
     path.parent.name for path in ROOT.glob("plugins/*/src/*/__init__.py") if path.is_file()
 )
 NEEDED = {"opwright_jax": "jax", "opwright_onnx": "onnx", "opwright_torch": "torch"}
-"""Packages whose public names import another package."""
+"""Packages whose public names require another package."""
 
 
 def import_or_skip(name):

@@ -87,10 +87,10 @@ OUTPUTS: dict[str, Mask] = {
     "kl_div": _not_finite,
     "sequence_pool": _any(np.isnan),
     "instance_norm": _equal_rows,
-    "batch_norm": _far_from_zero,  # where PyTorch itself has low precision
+    "batch_norm": _far_from_zero,  # where PyTorch is inexact
     "softmax_with_cross_entropy": lambda given: np.array(np.isinf(given["logits"]).any()),
 }
-"""By operator: elements of the first output. The limits at infinity; 0 times -inf for labels."""
+"""By operator: elements of the first output, at infinities and for labels of 0 times -inf."""
 
 GRADIENTS: dict[str, Mask] = {
     "abs": lambda given: np.isnan(given["x"]),
@@ -127,10 +127,10 @@ GRADIENTS: dict[str, Mask] = {
     "binary_cross_entropy": lambda given: (given["x"] == 0) | (given["x"] == 1),
     "logaddexp": _broadcast(lambda x, y: np.isinf(x) | np.isinf(y)),
     "copysign": lambda given: np.isinf(given["x"]),
-    "acosh": lambda given: given["x"] < 1.01,  # NaN below 1, where x - 1 has few digits
+    "acosh": lambda given: given["x"] < 1.01,  # NaN below 1, near which x - 1 is inexact
     "digamma": _beside_poles,
     "lgamma": _beside_poles,
-    "atanh": lambda given: np.abs(given["x"]) > 0.99,  # where 1 - x * x has few digits
+    "atanh": lambda given: np.abs(given["x"]) > 0.99,  # where 1 - x * x is inexact
     "sinc": lambda given: np.abs(given["x"]) < 0.1,  # where PyTorch loses precision
     "logcumsumexp": _any(np.isinf),
     "hypot": _broadcast(lambda x, y: (x == 0) & (y == 0) | np.isinf(x) | np.isinf(y)),
@@ -138,7 +138,7 @@ GRADIENTS: dict[str, Mask] = {
     "polygamma": lambda given: np.isinf(given["x"]),
     "scatter": lambda given: np.isnan(given["x"]).any() | np.isnan(given["updates"]).any(),
     "tan": _near_poles,  # where it is the square of a rounded number
-    "acos": lambda given: np.abs(given["x"]) > 0.99,  # where 1 - x has few digits
+    "acos": lambda given: np.abs(given["x"]) > 0.99,  # where 1 - x is inexact
     "asin": lambda given: np.abs(given["x"]) > 0.99,
     "instance_norm": _equal_rows,
     "group_norm": _equal_rows,
@@ -147,4 +147,4 @@ GRADIENTS: dict[str, Mask] = {
     "softmax_with_cross_entropy": lambda given: np.isinf(given["logits"]),
     "batch_norm": _far_from_zero,
 }
-"""By operator: elements of the gradients of all inputs, or of inputs in the output's shape."""
+"""By operator: elements of the gradients of all inputs, or of inputs in the shape of the output."""

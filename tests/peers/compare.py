@@ -22,7 +22,7 @@ ULPS = {"radam": 64.0}
 """Optimizers that lose more precision, since the rectification subtracts close numbers."""
 
 SCANS = ("logcumsumexp",)
-"""Operators whose outputs are sums, rounded in another order than by PyTorch, in the shape of x."""
+"""Operators whose outputs have the shape of x, but are sums in a different order from PyTorch."""
 
 
 def is_float(dtype: Any) -> bool:
@@ -125,7 +125,7 @@ def run(
         function = compiled(one.block, one.feeds, list(names.values()), target.device)
         try:
             results = function(**one.feeds)
-        except KernelError as error:  # drawn positions may be outside
+        except KernelError as error:  # drawn positions can be out of range
             if " must be in [" not in str(error):
                 raise
             pytest.skip("positions outside of their range")

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "std" / "operators")]
 
 PYTHON = os.environ.get("OPWRIGHT_TEST_PEERS")
-"""The interpreter that has PyTorch and SciPy; `make test-peers` names it."""
+"""The interpreter with PyTorch and SciPy, which `make test-peers` sets."""
 
 collect_ignore_glob = [] if PYTHON else ["test_*.py"]
 

@@ -13,7 +13,7 @@ from programs import Drawing
 import opwright as ow
 
 COUNT = int(os.environ.get("OPWRIGHT_PEER_PROGRAMS", "60"))
-"""OPWRIGHT_PEER_PROGRAMS=5000 makes a campaign of it."""
+"""The number of random programs; OPWRIGHT_PEER_PROGRAMS=5000 runs a campaign."""
 
 TOLERANCE = {"float32": 2e-3, "float64": 1e-9}
 """The tolerance relative to the largest gradient of a parameter; rounding errors accumulate over

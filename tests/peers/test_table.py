@@ -24,7 +24,7 @@ NO_PEER = {
     "general_lstm": "PyTorch's LSTM has no peepholes and no bounds",
     **dict.fromkeys(("assert_true", "print"), "it computes nothing"),
 }
-"""Operators that no peer has, with the reason."""
+"""Operators that all peers lack, with the reason."""
 
 
 def test_every_standard_operator_has_a_peer_or_a_reason(peer: Peer) -> None:

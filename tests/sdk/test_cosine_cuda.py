@@ -19,12 +19,12 @@ RNG = np.random.default_rng(3)
 DEVICES = ("cuda", "cpu")
 SLOTS = ("a_grad", "b_grad")
 ALL_RULES = [rule.name for rule in load_rules() if rule.name != "inconsistent-inputs"]
-"""That one tries a hundred shapes, and each is compiled: the emulator takes minutes for it."""
+"""The excluded rule compiles kernels for a hundred shapes, which takes minutes in the emulator."""
 QUICK_RULES = ["reference", "guard-bytes", "writes-every-element", "refusals", "special-values"]
 """The rules with the fewest runs: the emulator takes minutes for the other rules."""
 RULES = ALL_RULES if EVERY else QUICK_RULES
 SAMPLES = (None,) if EVERY else (2, 6, 9)
-"""All, or some of few elements: a block has 128 threads, and the largest sample thousands of
+"""All samples, or some small ones: a block has 128 threads, and the largest sample thousands of
 blocks, which the emulator runs one after the other."""
 
 

@@ -17,7 +17,7 @@ def count_calls(function: Callable[[], Any]) -> int:
         n_calls += event in ("call", "c_call")
 
     former, collects = sys.getprofile(), gc.isenabled()
-    gc.disable()  # a collection's calls are not counted
+    gc.disable()  # calls by garbage collection must not count
     sys.setprofile(note)
     try:
         function()

@@ -26,7 +26,7 @@ wanted_by_tests: dict[Source, set[str]] = {}
 """The kernels that the tests of this session would use on a GPU."""
 
 INSTANCES_PER_FILE = 60
-"""With more instances per file, one compiler would be busy while the other is idle."""
+"""With more instances per file, some compilers would be idle while others are busy."""
 
 FLAGS = ("-O0",)
 """Kernels are small and run briefly, so optimizing them takes longer than it saves."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 XDG_FOLDERS: Final = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
-"""If they are unset, programs use folders in the home."""
+"""Variables whose defaults are folders in the home folder."""
 
 USERS_SETTINGS: Final = (
     *("OPWRIGHT_CACHE_DIR", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT"),
@@ -21,7 +21,7 @@ USERS_SETTINGS: Final = (
 """Variables that opwright, or a pytest started by tests, would read from the user's shell."""
 
 KEPT_CACHE: Final = "OPWRIGHT_TEST_CACHE_DIR"
-"""The variable with a folder for OPWRIGHT_CACHE_DIR, if several test processes share it."""
+"""The variable that names a folder for OPWRIGHT_CACHE_DIR that test processes share."""
 
 
 def move_in(home: Path, environ: MutableMapping[str, str]) -> None:

@@ -32,7 +32,7 @@ ELSEWHERE = ("jax", "onnx", "torch")
 """Packages with a separate environment, whose pages are tested separately."""
 
 IN_PARTS = ("publish_once_run_everywhere.md",)
-"""Pages about several of these: blocks whose packages are missing are skipped."""
+"""Pages about several packages, in which blocks are skipped if their packages are missing."""
 
 
 class Block(NamedTuple):

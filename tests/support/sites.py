@@ -156,7 +156,7 @@ def link_libraries(folder: Path) -> None:
         (folder / source.name).symlink_to(source)
         for beside in source.parent.glob(f"{source.name}.libs"):
             (folder / beside.name).symlink_to(beside)
-    core = folder / "opwright"  # of an editable install, modules and runtime are in two folders
+    core = folder / "opwright"  # an editable install has modules and runtime in two folders
     core.mkdir()
     for source in (*Path(opwright.__file__).parent.iterdir(), Path(_runtime.__file__)):
         (core / source.name).symlink_to(source)

@@ -12,7 +12,7 @@ from pages import check_python, needs
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [page for page in sorted(DOCS.glob("*.md")) if needs(page, "torch")]
 LOADED = "import sys; sys.path.append({!r}); import model_zoo; model_zoo.load_torchvision()"
-"""Both packages of models import torchvision, whose operators not every machine can load."""
+"""timm and transformers import torchvision, whose operators some machines cannot load."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -51,7 +51,7 @@ def _read(path: Path) -> dict[str, bytes]:
 def draw(rng: random.Random) -> dict[str, Any]:
     """Return the files of a folder, one of them changed."""
     files = dict(rng.choice(_saved()))
-    if rng.random() < 0.7:  # by themselves: a manifest checks a generation
+    if rng.random() < 0.7:  # without the manifest, which would detect the change
         files = {name: files[name] for name in (PROGRAM, PARAMS)}
     name = rng.choice(sorted(files))
     kind = rng.random()

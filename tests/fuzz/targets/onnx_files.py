@@ -41,7 +41,7 @@ def _samples() -> tuple[bytes, ...]:
         cases = load_model_tests(kind="node")
     found = sorted((case.name, case.model.SerializeToString()) for case in cases)
     makers = (_functions, _loops, _sequences, _files)
-    made = [maker().SerializeToString() for maker in makers] * 100  # as often as some operators
+    made = [maker().SerializeToString() for maker in makers] * 100  # as frequent as an operator
     return (*(data for _, data in found if len(data) <= MAX_BYTES), *made)
 
 
@@ -230,7 +230,7 @@ def run(case: dict[str, Any]) -> None:
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, MemoryError) and not isinstance(cause, OpwrightError):
-                raise cause from None  # requested without a check of the size
+                raise cause from None  # memory was requested without a size check
             cause = cause.__cause__
     used_s = time.process_time() - began
     if used_s > MOST_S:

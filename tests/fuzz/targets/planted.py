@@ -30,7 +30,7 @@ def run(case: dict[str, Any]) -> None:
         while True:
             pass
     elif kind == "growth":
-        _kept.append(mmap.mmap(-1, 1100 << 20))  # shared memory, which no limit of data bounds
+        _kept.append(mmap.mmap(-1, 1100 << 20))  # shared memory, which RLIMIT_DATA does not bound
         for page in range(0, 1100 << 20, 4096):
             _kept[-1][page] = 1
     elif kind == "memory":

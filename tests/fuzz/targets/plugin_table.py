@@ -90,7 +90,7 @@ _n_opened = 0
 
 def run(case: dict[str, Any]) -> None:
     """Open the library, and use the valid parts of its table."""
-    global _n_opened  # noqa: PLW0603 - a file of its own for each: none is ever closed
+    global _n_opened  # noqa: PLW0603 - a new file each time, since none is closed
     _n_opened += 1
     path = _library().with_name(f"hostile{_n_opened}.so")
     shutil.copyfile(_library(), path)

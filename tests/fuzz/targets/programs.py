@@ -19,7 +19,7 @@ from opwright.framework_pb2 import ProgramDesc
 
 MAX_BYTES = 1 << 20
 LOOP_S = 2.0
-"""A changed loop may have no end: after this time it must stop for a signal."""
+"""The time after which a loop is interrupted, since a changed loop can be endless."""
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
@@ -45,9 +45,9 @@ def run(case: dict[str, Any]) -> None:
 def read_and_run(case: dict[str, Any], times: int) -> None:
     """Read the program of a case, inspect it in every way, and run it several times."""
     program = ow.Program.from_proto(case["program"])
-    message = ProgramDesc.FromString(case["program"])  # protobuf reads all that ours does
+    message = ProgramDesc.FromString(case["program"])  # protobuf can read whatever we can read
     str(program)
-    with contextlib.suppress(OpwrightError):  # refused programs may be run all the same
+    with contextlib.suppress(OpwrightError):  # a run is attempted even if these fail
         program.clone().infer_shapes()
         program.prune(list(message.fetches))
     block = program.global_block()

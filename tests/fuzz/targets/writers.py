@@ -16,7 +16,7 @@ import opwright as ow
 from opwright.framework_pb2 import ProgramDesc
 
 MARK = "z9q7"
-"""Part of every hostile name; nothing that is written has an element or attribute of it."""
+"""Part of every hostile name; it must never occur in an element or attribute name."""
 
 _PARTS = (
     f"<{MARK}>",

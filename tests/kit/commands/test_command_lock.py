@@ -77,7 +77,7 @@ def test_check_lists_differences_and_does_not_write(folder, capsys):
     assert "softmax[cpu, float32]: locked" in error
     assert f"pip install {kernels[0].package}==0.0.1" in error
     assert ow.Lock.load("a.lock") == changed
-    assert main(words) == 0  # writes it again
+    assert main(words) == 0  # rewrites the lock
     assert ow.Lock.load("a.lock") == lock
 
 
@@ -95,7 +95,7 @@ def test_a_program_with_dynamic_shapes_is_run_to_lock_all_kernels(folder):
     block.create_var("x", [4, 4])
     block.append_op("nonzero", {"x": "x"}, {"out": "at"})
     block.append_op("negative", {"x": "at"}, {"out": "y"})
-    ow.save("dynamic", program, ow.Scope())  # without fetches: unread values are fetched
+    ow.save("dynamic", program, ow.Scope())  # without fetches, unread values are fetched
     assert main(["lock", "dynamic"]) == 0
     rows = ow.Lock.load("dynamic.lock").kernels
     assert {row.operator for row in rows} == {"nonzero", "negative"}

@@ -135,7 +135,7 @@ def test_only_the_drawing_is_wider_than_a_phone_screen():
         for selector, width in re.findall(r"([^{}]+)\{[^}]*?[ ;]width: (\d+)px", before)
     }
     wide = {selector for selector, width in widths.items() if width > 380}
-    assert wide == {"#details"}  # which the rule for narrow screens gives their full width
+    assert wide == {"#details"}  # full width, by the rule for narrow screens
 
 
 def test_the_page_defines_every_class_and_id_that_the_script_uses(page):

@@ -177,7 +177,7 @@ def _with_kernel(function):
 
 def test_a_python_kernel_is_marked_and_has_its_own_time():
     def slow(x, out):
-        time.sleep(0.1)  # longer than the delay of other steps on a busy machine, in all runs
+        time.sleep(0.1)  # longer than delays of other steps on a busy machine
         out[:] = x
 
     with ow.context_guard(_with_kernel(slow)):

@@ -20,7 +20,7 @@ PACKAGES = {
     "opwright-pair-cpp": ("kernel", "cpp"),
     "opwright-pair-cuda": ("kernel", "cuda"),
 }
-"""A package of each choice, and kernels of two inputs, whose templates differ."""
+"""A package for each choice, and kernels with two inputs, which have other templates."""
 
 CHECK = """
 import json, runpy, sys
@@ -32,7 +32,7 @@ for name in sys.argv[1:]:
     cards[name] = check_package(name).to_json()
 print(json.dumps(cards))
 """
-"""Runs the example of each package, and checks it; the last line is JSON."""
+"""Runs the example of each package and checks the package; the last output line is JSON."""
 
 
 def lay_out(package: Path, folder: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_model_with_loaded_weights_matches_the_other_framework(weights, reques
     path, arrays = weights
     model, scores = make_model()
     if requested:
-        model.initialize_parameters(seed=1)  # waits for a shape, and must not undo the loading
+        model.initialize_parameters(seed=1)  # deferred; must not undo the loading
     model.load_weights(path, NAMES)
     x = RNG.normal(size=(4, 5)).astype(np.float32)
     expected = x @ arrays["0.weight"].T + arrays["0.bias"]

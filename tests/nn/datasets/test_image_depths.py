@@ -13,7 +13,7 @@ from opwright_nn.datasets import image_folder
 images = pytest.importorskip("PIL.Image")
 
 BYTES = np.arange(256, dtype=np.uint8).reshape(16, 16)
-WORDS = BYTES.astype(np.uint16) * 257  # in every step of 8 bits, the same share of white
+WORDS = BYTES.astype(np.uint16) * 257  # the same fractions of white
 COLORS = np.stack([BYTES, BYTES.T, 255 - BYTES], axis=-1)
 ALPHA = BYTES[::-1, :, None]
 

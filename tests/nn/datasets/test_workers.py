@@ -68,7 +68,7 @@ def test_loops_that_share_workers_receive_their_own_batches(functions, paths):
     first, second = loader.repeat(1), loader.repeat(3)
     seen = [listed([next(batches)])[0] for _ in range(3) for batches in (first, second)]
     assert seen == [batch for batch in whole[:3] for _ in range(2)]
-    del second  # with batches that nothing receives
+    del second  # with batches that were not received
     gc.collect()
     assert listed(first) == whole[3:]
     assert listed(loader) == whole
@@ -173,8 +173,8 @@ def test_an_interrupt_terminates_the_script_and_its_workers(functions, tmp_path)
         text=True,
     )
     assert script.stdout.readline() == "running\n"
-    os.killpg(script.pid, signal.SIGINT)  # as a terminal sends it, to all
-    _, errors = script.communicate(timeout=600)  # both ends close with the last process
+    os.killpg(script.pid, signal.SIGINT)  # to all processes, as a terminal does
+    _, errors = script.communicate(timeout=600)  # returns after the last process exits
     assert script.returncode == -signal.SIGINT
     assert errors.count("KeyboardInterrupt") == 1
 
@@ -184,7 +184,7 @@ def test_an_interrupt_within_a_batch_leaves_no_files(functions, paths, monkeypat
     whole = listed(loader.repeat(1))
 
     def interrupted(connection):
-        connection.recv()  # and not the arrays after it
+        connection.recv()  # but not the arrays that follow
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -59,7 +59,7 @@ def test_a_layer_shows_operators_output_and_parameters():
     lines = {layer.name: layer.lines for layer in drawing.layers}
     assert lines["img"] == ("float32[?, 8]",)
     assert lines["left"] == ("fc + relu", "float32[?, 4]", "36 parameters")
-    assert lines["right"][2] == "? parameters"  # its weight waits for the first batch
+    assert lines["right"][2] == "? parameters"  # the first batch determines its size
     assert lines["both"] == ("concat", "float32[?, 8]")
 
 

@@ -140,7 +140,7 @@ def test_the_error_names_a_bad_batch_or_option(call, error, rule):
 @pytest.mark.parametrize("offset", [0, 1e6])
 def test_r2_is_one_minus_squared_errors_over_the_variance_of_all_targets(offset):
     rng = np.random.default_rng(4)
-    targets = offset + rng.standard_normal(50) + np.arange(50) / 10  # batches differ in their mean
+    targets = offset + rng.standard_normal(50) + np.arange(50) / 10  # batches have different means
     predictions = targets + 0.5 * rng.standard_normal(50)
     expected = 1 - np.mean((targets - predictions) ** 2) / np.var(targets)
     assert collect(nn.metrics.R2(), predictions, targets) == pytest.approx(expected, rel=1e-9)

@@ -27,9 +27,9 @@ import opwright_nn as nn
 EPOCHS = 6
 SAVE_EVERY = 3
 STEP_PAUSE_S = 0.004
-"""A pause after each step, so a kill occurs in its step or soon after it."""
+"""The pause after each step, so that a kill occurs in the intended step or soon after it."""
 MOST_STEPS = 12
-"""The maximum number of steps before a kill; counted in steps, since these may be slow."""
+"""The maximum number of steps before a kill. A time limit would not suit slow machines."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Train = Callable[..., Arrays]
@@ -103,7 +103,7 @@ def live(train: Train, folder: Path, result: Path, steps: int | None, pause_s: f
             traceback.print_exc()
             os._exit(1)
     os.close(writing)
-    word, n_steps = os.read(reading, 1), 1  # empty if it has ended
+    word, n_steps = os.read(reading, 1), 1  # empty if the process exited
     while n_steps != steps and os.read(reading, 1):
         n_steps += 1
     if n_steps == steps:

@@ -16,10 +16,10 @@ from opwright_nn.layers.inputs import Input
 
 LAYERS = [name for name in layers.__all__ if name != "data"]
 WRITTEN_OUT = {"accuracy", "concat"}
-"""Methods that differ from their layer function."""
+"""Methods whose signature differs from their layer function."""
 
 BEGIN_WITH_A_FUNCTION = {"scan", "while_loop"}
-"""Layer functions that append the operators of another function; their variables follow it."""
+"""Layer functions whose first arguments are functions, followed by variables."""
 
 
 def method_of(layer):
@@ -36,7 +36,7 @@ def test_a_method_has_the_parameters_of_its_layer_function(layer):
     own = inspect.signature(method_of(layer))
     first, *others = own.parameters.values()
     assert first.name == "self"
-    if layer == "concat":  # a Model's first axis is the batch
+    if layer == "concat":  # in a Model, the first axis is the batch
         others[1] = others[1].replace(default=0)
     assert others == [*signature.parameters.values()]
     assert own.return_annotation == signature.return_annotation
@@ -147,7 +147,7 @@ def test_layer_functions_accept_names_while_a_model_is_built():
     model = nn.Model()
     with model:
         hidden = layers.fc("pixels", 3)
-        with model:  # in a function that is called there, for example
+        with model:  # as in a function called within the block
             loss = layers.softmax_with_cross_entropy(hidden, "label", reduction="mean")
     block = model.program.global_block()
     assert (block.var("pixels").dtype, block.var("label").dtype) == ("float32", "int64")

@@ -103,7 +103,7 @@ def test_training_is_bitwise_identical_with_and_without_passes(build, name):
 @pytest.mark.parametrize(
     ("build", "batch", "lost"),
     [
-        (digits, 4, {0}),  # there is nothing to remove
+        (digits, 4, {0}),  # nothing to remove
         (digits, 1, {2}),  # the two gradients of biases sum over one row
         (normed, 4, {4, 5}),  # five if no kernel supports all of fc
         (branched, 4, {2}),
@@ -121,7 +121,7 @@ def test_passes_remove_ineffective_operators_from_a_step(build, batch, lost):
     [
         (pooled, "relu_grad", (4, 6, 2, 2)),
         (squashed, "sigmoid_grad", (4, 6, 3, 3)),
-        (overlapping, "tanh_grad", (4, 6, 6, 6)),  # an element may be the maximum twice
+        (overlapping, "tanh_grad", (4, 6, 6, 6)),  # an element can be the maximum twice
     ],
 )
 def test_the_gradient_of_an_activation_is_computed_only_for_the_maxima(build, op_type, after):

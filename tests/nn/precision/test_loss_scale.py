@@ -13,7 +13,7 @@ from opwright_nn import layers
 X = np.random.default_rng(1).standard_normal((8, 6), np.float32)
 Y = np.random.default_rng(2).standard_normal((8, 1), np.float32)
 FAR = Y * 1e9
-"""The gradient of the squared distance to it is finite in float32, but exceeds float16's 65504."""
+"""The gradient of the squared error is finite in float32, but exceeds the float16 limit 65504."""
 
 
 def build(optimizer=None, **options):

@@ -98,7 +98,7 @@ def test_resumed_training_also_ends_with_the_best_epoch(tmp_path, n_first):
     np.testing.assert_array_equal(
         later[-1], values[-1]
     )  # continued from the last epoch, not the best
-    np.testing.assert_array_equal(part(5, 5)[1], wanted)  # it is over, and nothing is run again
+    np.testing.assert_array_equal(part(5, 5)[1], wanted)  # training is complete, so no epoch runs
 
 
 def test_a_checkpoint_without_the_best_epoch_is_refused(tmp_path):

@@ -61,7 +61,7 @@ def test_resumed_training_after_a_crash_is_bitwise_identical(small, train, tmp_p
     with pytest.raises(RuntimeError, match="left"):
         run(tmp_path / "parts", Leave(n_steps))
     assert run(tmp_path / "parts") == whole
-    assert run(tmp_path / "parts") == whole  # it is over, and nothing is run again
+    assert run(tmp_path / "parts") == whole  # training is complete, so no epoch runs
 
 
 def test_more_epochs_continue_finished_training(small, train, tmp_path):

@@ -22,4 +22,4 @@ step = ow.Network(main.global_block()).compile(
 images = np.random.rand(32, 1, 28, 28).astype("float32")
 labels = np.random.randint(0, 10, (32, 1))
 (value,) = step(x=images, y=labels)
-print(main)  # a person can read it
+print(main)  # in readable form

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 Sizes = Mapping[int, int]
-"""The meaning of each symbol, which is named by its present size."""
+"""The size that each symbol stands for; its key is the size with which it was created."""
 
 
 class Symbol:

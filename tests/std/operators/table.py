@@ -25,7 +25,7 @@ SHARE = 24
 """One in `SHARE` cases of each dtype and library runs, unless all run."""
 
 DEVICE_SHARE = 4
-"""As above, on devices other than the CPU, where every instance of a kernel is compiled."""
+"""As `SHARE`, for devices other than the CPU, where every kernel instance must be compiled."""
 
 
 @cache

@@ -256,7 +256,7 @@ def test_a_backward_pass_can_run_after_another_forward_pass() -> None:
 
 
 def test_each_batch_size_has_its_own_halves() -> None:
-    ow.release_memory()  # remains of other tests would leave no room
+    ow.release_memory()  # memory kept from other tests would leave no room
     both = both_of(lambda x, w: ops.tanh(ops.matmul(x, w)), w=W)
     backwards = []
     for n in (3, 6, 3):

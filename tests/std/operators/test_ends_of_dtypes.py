@@ -10,7 +10,7 @@ import pytest
 import opwright as ow
 
 HUGE = 3e38
-"""A float32 whose double overflows."""
+"""A float32 number that overflows when doubled."""
 LEAST = 2.0**-149
 
 

@@ -27,7 +27,7 @@ from table import graded, over_targets
 import opwright as ow
 
 MANY = 100
-"""Elements of an array that are all moved by themselves."""
+"""Up to this size, differences are computed for every element separately."""
 
 
 def add_loss(one: OneOperator) -> Any:

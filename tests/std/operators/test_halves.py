@@ -14,13 +14,13 @@ import opwright as ow
 
 KERNELS = ow.current_context().kernels
 ANY = Target("cpu", None)
-"""The kernel that users get."""
+"""Runs the kernel that is selected for users."""
 
 WITHOUT = {
     "std.conv2d_pool_grad": "a pass makes it of float32 only, where it is faster than two steps",
     "cdist": "its body computes them in float32 as a whole",
 }
-"""Why an operator with a kernel for float32 on the host has none for 16-bit floats."""
+"""Operators with host kernels for float32 but not for 16-bit floats, and why."""
 
 
 WIDE_ALONE = ("fft", "ifft", "rfft", "irfft", "fftn", "ifftn", "triangular_solve")
@@ -116,7 +116,7 @@ def assert_same_numbers(got: Array, expected: Array) -> None:
 @pytest.mark.parametrize("dtype", HALVES)
 def test_every_16_bit_number_is_preserved_by_a_kernel_that_computes_in_float(dtype: str) -> None:
     numbers = every_number(dtype)
-    for length in (len(numbers), 31, 1):  # whole vectors, and a remainder
+    for length in (len(numbers), 31, 1):  # full vectors, and a remainder
         one = np.ones(1, np.float32).astype(dtype)
         assert_same_numbers(ow.ops.multiply(x=numbers[:length], y=one), numbers[:length])
 
@@ -155,6 +155,6 @@ def test_a_statistic_in_16_bits_equals_the_float32_statistic_rounded_once(
     np.testing.assert_array_equal(function(x, **options), expected)
     gradient, wide_gradient = (ow.grad(weighted)(v).astype(np.float64) for v in (x, wide))
     rounding = {"float16": 2**-11, "bfloat16": 2**-8}[dtype]
-    if op_type != "norm":  # its gradient computes with 16 bits
+    if op_type != "norm":  # its gradient computes in 16 bits
         bound = 8 * rounding * np.abs(wide_gradient).max()
         np.testing.assert_allclose(gradient, wide_gradient, rtol=0, atol=bound)

@@ -22,7 +22,7 @@ from opwright.vocabulary import STEP_SLOT
 
 STRANGE = (np.nan, np.inf, -np.inf, 1e30)
 MOVED = {"sequence_reverse"}
-"""Operators whose output is x beyond the lengths."""
+"""Operators whose output equals x beyond the lengths."""
 
 TIME_FIRST = {"lstm", "gru", "rnn", "general_lstm"}
 HIDDEN_KEYS = [[True, True, False, True, False]]

@@ -68,7 +68,7 @@ def nearest(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
     held = held[np.isfinite(held)]
     halves = (held[1:] + held[:-1]) / 2
     size = np.abs(values)
-    code = np.searchsorted(halves, size)  # of the lower one at a half
+    code = np.searchsorted(halves, size)  # the lower code at a midpoint
     code += (size == halves[np.minimum(code, len(halves) - 1)]) & (code % 2 == 1)
     beyond = 3 * held[-1] / 2 - held[-2] / 2
     last, infinite = (held[-1], np.nan) if dtype == "float8_e4m3fn" else (np.inf, np.inf)

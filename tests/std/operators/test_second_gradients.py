@@ -30,16 +30,16 @@ ONCE = {
     "rnn": "its steps are no operators; scan and fc are",
     "sign": "its gradient is 0 everywhere, so nothing leads from it to x",
 }
-"""The differentiable operators that can be differentiated once, and why."""
+"""The operators that can be differentiated only once, and why."""
 
 ONCE_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "embedding_bag": ("mode", ("max",)),  # which row counts is not an operator
-    "norm": ("p", (0.0,)),  # a count: its gradient is 0 everywhere
+    "embedding_bag": ("mode", ("max",)),  # no operator selects the rows
+    "norm": ("p", (0.0,)),  # a count, whose gradient is 0 everywhere
     "pow_scalar": ("exponent", (0.0,)),
-    "scatter": ("reduction", ("mul", "max", "min")),  # which element counts is not an operator
+    "scatter": ("reduction", ("mul", "max", "min")),  # no operator selects the elements
     "scatter_nd": ("reduction", ("mul", "max", "min")),
 }
-"""The attribute, and its values that allow one differentiation only."""
+"""An attribute, and its values with which an operator can be differentiated only once."""
 
 CASES_PER_OPERATOR = 2
 

@@ -127,7 +127,7 @@ BOUND = {
     *("batched_nms", "multiclass_nms", "nms", "precision_recall", "roi_align"),
     *("roi_align_places", "roi_pool"),
 }
-"""Operators without inputs, or with an axis of always the same size in them."""
+"""Operators without inputs, or with an axis of fixed size in their inputs."""
 
 
 @pytest.mark.parametrize("op_type", EVERY)
@@ -139,7 +139,7 @@ def test_symbolic_inference_matches_numeric_inference(op_type: str) -> None:
         symbolic = infer(case, with_symbols(metas, guards))
         now = {dim: dim for slot in metas for m in slot for dim in m.shape}
         assert with_sizes(symbolic, now) == infer(case, metas), case
-        larger = [dim for dim in now if dim > 1]  # single elements are mostly required
+        larger = [dim for dim in now if dim > 1]  # size 1 is usually required
         for sizes in (now | {d: 2 * d for d in larger}, now | {d: d + 3 for d in larger}):
             if larger and all(guard(sizes) for guard in guards):
                 n_others += 1

@@ -66,7 +66,7 @@ CASES = by_operator(
     for case in (*(load_cases() if EVERY else first_cases()), DIAGONAL)
     if not case.known_shapes
     and can_have_gradient(definition_of(case))
-    and not definition_of(case).random  # whose numbers depend on their position in the program
+    and not definition_of(case).random  # random numbers depend on the position in the program
 )
 
 

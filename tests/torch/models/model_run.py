@@ -20,10 +20,10 @@ from training import MOST, Course, Errors, errors, jumps
 from opwright_torch.backend import opwright
 
 BATCHES = (4, 4, 3)
-"""The calls, in order."""
+"""The batch sizes of the calls."""
 
 FURTHER = 4
-"""Draws of weights and inputs for a model that is too far away in the first one."""
+"""The number of further draws of weights and inputs if the first draw is too inexact."""
 
 
 class Outcome(NamedTuple):
@@ -90,7 +90,7 @@ def _show(name: str, entry: Entry, given: argparse.Namespace) -> bool:
     started = time.perf_counter()
     try:
         outcome = try_model(entry, given.optimizer, given.train)
-    except Exception as error:  # noqa: BLE001 - it is shown
+    except Exception as error:  # noqa: BLE001 - the error is printed
         words = " ".join(str(error).split())[:400]
         print(f"{name:45} FAILS {type(error).__name__}: {words}", flush=True)
         return False

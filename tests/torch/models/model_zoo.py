@@ -30,7 +30,7 @@ MAXVIT = {
     "head_dim": 8,
     "stochastic_depth_prob": 0.0,
 }
-"""The smallest published one accepts only images of 224 pixels."""
+"""A reduced configuration, since the published models accept only images of 224 pixels."""
 
 TORCHVISION: dict[str, tuple[int, dict[str, Any]]] = {
     "alexnet": (64, {}),
@@ -58,7 +58,7 @@ TORCHVISION: dict[str, tuple[int, dict[str, Any]]] = {
     "fcn_resnet50": (64, {"weights_backbone": None}),
     "lraspp_mobilenet_v3_large": (64, {"weights_backbone": None}),
 }
-"""The smallest of each family: the side of its images, and arguments."""
+"""The smallest model of each family, with its image size and arguments."""
 
 VIDEO = {"r3d_18": (32, {}), "r2plus1d_18": (32, {}), "mc3_18": (32, {})}
 """Models of torchvision on eight frames."""
@@ -101,7 +101,7 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "coat_tiny": (64, {"img_size": 64}),
     "convit_tiny": (64, {"img_size": 64}),
 }
-"""As above, for small models of timm."""
+"""Small models of timm, with image size and arguments."""
 
 
 _SCHEMAS: list[Any] = []

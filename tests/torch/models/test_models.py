@@ -15,15 +15,15 @@ from every_case import EVERY, is_one_in
 
 IN_CI: Final = ("torchvision.resnet18", "transformers.gpt2")
 SHARE: Final = 0.95
-"""Names of the families of torchvision that run in one plan, without a call of PyTorch."""
+"""The minimum share of torchvision families that run in one plan without calls of PyTorch."""
 
 LOOSE: Final = {"timm.test_nfnet": 12.0}
-"""Bounds relative to PyTorch's errors where layers amplify the errors of earlier layers: each
-single layer has at most twice PyTorch's."""
+"""Bounds, relative to the errors of PyTorch, for models whose layers amplify the errors of earlier
+layers; each single layer has at most twice the error of PyTorch."""
 
 JUMPS: Final = {"timm.efficientvit_m0": 20.0}
-"""As above, only for training. The outputs of all three calls and the gradients of two are as close
-as for other models; the gradients of the third, after kinks of relus, are not."""
+"""Such bounds for training only. The outputs of all three calls and the gradients of two are as
+close as for other models, but the gradients of the third are affected by kinks of relus."""
 
 
 def sample(share: int) -> list[str]:

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 MOST: Final = 4.0
 FLOOR: Final = 2e-6
-"""Relative to the norm of a result: smaller errors are ignored."""
+"""Smaller errors, relative to the norm of a result, are ignored."""
 
 OPTIMIZERS: Final[dict[str, Callable[[Any], Any]]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, 0.01, momentum=0.9),
@@ -31,7 +31,7 @@ class Course(NamedTuple):
     """How a model is trained."""
 
     inputs: Sequence[tuple[Tensor, ...]]  # of the calls in order
-    optimizer: str | None = None  # None: one call without gradients
+    optimizer: str | None = None  # None for one call without gradients
 
 
 def run(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]) -> Results:

@@ -27,7 +27,7 @@ from opwright.errors import GradientError, OpwrightError
 PHASES: Final = ("values", "references", "non-contiguous", "gradients")
 
 MOST_CONSTANT: Final = 4096
-"""Elements of an array that becomes a constant of a program."""
+"""The maximum size of an array that becomes a constant of a program."""
 
 MOST_ELEMENTS: Final = 200_000
 """The maximum sample size; larger samples only repeat the cases of smaller ones."""

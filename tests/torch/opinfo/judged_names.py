@@ -61,7 +61,7 @@ LEFT_OUT: Final[dict[str, str]] = {
     "allclose": "returns a Python number",
     "item": "returns a Python number",
 }
-"""Patterns of names that are not counted: opwright intentionally has no counterpart."""
+"""Patterns of names that are not counted, since opwright intentionally lacks counterparts."""
 
 LACKING: Final[dict[str, str]] = {
     "svd": "a matrix decomposition that opwright lacks",
@@ -90,7 +90,7 @@ LACKING: Final[dict[str, str]] = {
     "nonzero_static": "a result padded to a given size",
     "nn.functional.linear_cross_entropy": "a fusion that is undocumented in PyTorch",
 }
-"""Names that are counted, and have no counterpart yet."""
+"""Names that are counted, although opwright still lacks counterparts."""
 
 
 def reason_of(name: str) -> str | None:

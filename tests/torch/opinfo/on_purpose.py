@@ -74,7 +74,7 @@ MARKS: Final[dict[str, tuple[Mark, str]]] = {
     "polygamma": (_is_pole, _POLES),
     "special.polygamma": (_is_pole, _POLES),
 }
-"""By operator: which elements differ from PyTorch's, by its input and result, and the row."""
+"""By operator: the elements that differ from PyTorch, as a function, and the row."""
 
 AS_WHOLE: Final = {
     **{f"nn.functional.avg_pool{n}d": _TRUNCATED_MEAN for n in (1, 2, 3)},
@@ -145,7 +145,7 @@ INSTEAD: Final[dict[str, tuple[Callable[..., torch.Tensor], str]]] = {
         "gradient of `ctc_loss` with respect to log probabilities",
     ),
 }
-"""By operator: a formula of PyTorch whose gradient makes our choice, and the row."""
+"""By operator: a PyTorch formula whose gradient follows our choice, and the row."""
 
 REFERENCES: Final = {"std": "`std` by default", "var": "`std` by default"}
 """By operator: the row about the difference of NumPy from PyTorch, which adapters follow."""

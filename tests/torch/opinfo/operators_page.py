@@ -19,7 +19,7 @@ from opinfo_run import outcomes_of
 PAGE: Final = Path(__file__).parents[3] / "docs" / "pytorch_operators.md"
 BEGIN: Final = "<!-- what follows is written by tests/torch/opinfo/operators_page.py -->\n"
 MOST: Final = 2
-"""Samples of each operator."""
+"""The number of samples per operator."""
 
 
 def try_all() -> dict[str, list[Outcome]]:

@@ -39,10 +39,10 @@ EXCLUDED: Final[dict[str, str]] = {
     "new_empty*": "uninitialized values",
     "nn.functional.linear_cross_entropy*": "Python that asks whether its arguments need gradients",
 }
-"""By a pattern of names, with the reason."""
+"""Patterns of excluded names, with the reasons."""
 
 UNDETERMINED: Final = {"argsort": 0, "kthvalue": 1, "sort": 1, "topk": 1}
-"""The output that has indices: of equal elements PyTorch may name any."""
+"""The output with indices, which are arbitrary among equal elements."""
 
 
 def excluded(entry: Any) -> str | None:

@@ -27,7 +27,7 @@ TOLERANCES: Final = {
     torch.float16: 3e-3,
     torch.bfloat16: 2.5e-2,
 }
-"""Relative to each element, and to the largest one."""
+"""Tolerances relative to each element and to the largest element."""
 
 COARSE: Final = {"nn.functional.hardsigmoid": 1e-7}
 """Tolerances of operators that PyTorch computes in float64 with constants of float32."""
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
     function: Callable[..., tuple[torch.Tensor, ...]]
     tensors: Tensors
-    tolerance: float = 0.0  # the dtype's, if this is larger
+    tolerance: float = 0.0  # raises that of the dtype
     undetermined: int = -1  # the output whose values are not compared
 
 
@@ -213,7 +213,7 @@ def check_one(
         )
     if random or truth.numel() == 0:
         return
-    if truth.dtype == torch.float16:  # sums of PyTorch's overflow earlier
+    if truth.dtype == torch.float16:  # sums in PyTorch overflow earlier
         result = torch.where(truth.isinf() & result.isfinite(), truth, result)
     tolerance = max(tolerance, TOLERANCES.get(truth.dtype, 0.0))
     finite = truth[torch.isfinite(truth)] if truth.is_floating_point() else truth

@@ -25,7 +25,7 @@ from every_case import EVERY, is_one_in
 
 ROOM = Path(__file__).parent
 MOST = 12
-"""Samples of an operator and a phase in CI, where a share of the operators runs."""
+"""The number of samples per operator and phase in CI, where only some operators run."""
 IN_CI = 16
 
 ALLOWED = {
@@ -39,7 +39,7 @@ ALLOWED = {
     "tensor",
     "triu_indices",
 }
-"""Functions of PyTorch that an adapter may call: of shapes, dtypes and constants."""
+"""PyTorch functions of shapes, dtypes and constants, which adapters may call."""
 
 
 def test_every_name_has_an_adapter_or_a_reason() -> None:

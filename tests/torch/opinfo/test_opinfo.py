@@ -13,7 +13,7 @@ from every_case import EVERY, is_one_in
 
 VALUES = ("float32", "int64", "bool", "bfloat16", "float16")
 MOST = 8 if EVERY else 3
-"""Samples of each operator; ``opinfo_run.py --most 0`` runs all."""
+"""The number of samples per operator; ``opinfo_run.py --most 0`` runs all samples."""
 
 IN_CI = 10
 """CI tests one in `IN_CI` operators; `make test-torch` runs all."""

@@ -75,7 +75,7 @@ def test_second_gradients_agree_with_central_differences(case: Case) -> None:
 
 
 ZERO = ("norm", "pow_scalar", "sign")
-"""Once differentiable by our rules, since their gradients are constants: PyTorch gets zeros."""
+"""Operators with constant gradients, so PyTorch computes zeros as second gradients."""
 
 
 @over_operators([case for case in once_cases() if case.op not in ZERO])

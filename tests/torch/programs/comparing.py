@@ -11,8 +11,7 @@ from torch.utils._pytree import tree_leaves
 import opwright as ow
 
 NEAR = 2e-5
-"""Relative to the norm of a result; float32's own errors in the deepest models are a tenth of
-it."""
+"""The tolerance, relative to the norm of a result: ten times the error of the deepest models."""
 
 
 def distance(model: torch.nn.Module, program: ow.LoadedProgram, *inputs: torch.Tensor) -> float:

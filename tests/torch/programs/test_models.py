@@ -22,10 +22,10 @@ from every_case import EVERY
 IN_CI: Final = ("torchvision.resnet18", "transformers.gpt2")
 
 ONE_SIZE: Final = ("maxvit_t", "swin_v2_t", "vit_b_16", "vit")
-"""Models that accept images of one size, or branch on the size."""
+"""Models that accept only one image size, or branch on the size."""
 
 STEPS: Final = {"swin_t": (32, 32)}
-"""Height and width increments, (32, 64) by default, that do not change the model's decisions."""
+"""Height and width increments, (32, 64) by default, that do not change branches in the model."""
 
 
 def names() -> list[str]:

@@ -145,7 +145,7 @@ def test_options_can_become_0_and_nonzero_again(name: str) -> None:
         return getattr(torch.optim, name)(parameters, **VARIED[name])
 
     if "momentum" in options and name == "RMSprop":
-        options.remove("momentum")  # PyTorch makes its buffer only at the first step
+        options.remove("momentum")  # PyTorch creates its buffer only in the first step
     check(make, batches(), follow)
 
 

@@ -15,7 +15,7 @@ import opwright_torch
 Make = Callable[[Any], torch.optim.Optimizer]
 Batch = tuple[torch.Tensor, torch.Tensor]
 SLACK = 4
-"""Our permitted error as a multiple of PyTorch's error in float32."""
+"""The permitted error, as a multiple of the error of PyTorch in float32."""
 
 
 def network(seed: int = 3) -> nn.Module:

@@ -123,7 +123,7 @@ WITH_TWIN = (
 """Each has a variant without the defect, with the suffix ``_fixed``."""
 
 IN_PROCESSES = {"returns", "garbage-collection"}
-"""Their defects end the process, or wait in it forever: see test_isolated.py."""
+"""Rules whose defects terminate or hang the process; test_isolated.py covers them."""
 
 IMPORT_COST, ANNEXES = "import-cost", "annexes"
 ALL_BUT_IMPORT = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]

@@ -118,7 +118,7 @@ ACTIVATIONS: dict[str, Function] = {
     "log_sigmoid": lambda x: F.logsigmoid(x),
     "relu": lambda x: torch.relu(x),
     "relu6": lambda x: F.relu6(x),
-    "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),  # F's is x from 20 on
+    "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),  # F.softplus is x from 20 on
     "softsign": lambda x: F.softsign(x),
     "silu": lambda x: F.silu(x),
     "mish": lambda x: F.mish(x),

@@ -74,7 +74,7 @@ def _adam(optimizer: type[Any]) -> Function:
         state = {"step": torch.tensor(0.0), "exp_avg": moment1, "exp_avg_sq": moment2}
         root = math.sqrt(correct(beta2_power, beta2))
         factor = root / correct(beta1_power, beta1)
-        if "weight_decay" in options:  # PyTorch's is a share of the rate
+        if "weight_decay" in options:  # in PyTorch, relative to the rate
             options = {"weight_decay": options["weight_decay"] / factor}
         options |= {"lr": float(learning_rate) * factor, "eps": epsilon * root}
         out, after = take_step(optimizer, param, grad, state, betas=(beta1, beta2), **options)

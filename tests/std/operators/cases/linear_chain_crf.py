@@ -57,7 +57,7 @@ def viterbi_decode(
     out, paths = [], np.zeros(x.shape[:2], np.int64)
     for i, (part, first, last) in enumerate(chains(x, start, end, lengths)):
         found = scores(part, transition, first, last) if len(part) else {(): 0.0}
-        best = max(found, key=lambda path: found[path])  # the first of equal paths
+        best = max(found, key=lambda path: found[path])  # the first of several best paths
         out.append(found[best])
         paths[i, : len(best)] = best
     return np.array(out), paths

@@ -277,7 +277,7 @@ STATES: dict[str, dict[str, tuple[float, float] | Source]] = {
     "proximal_adagrad": {"squares": (0.0, 1.0)},
     "ftrl": {"squares": (0.0, 1.0), "linear": (-2.0, 2.0)},
 }
-"""Each state's range, or its number."""
+"""The range of each state, or its value."""
 OPTIONAL = {"mean_grad": "centered", "velocity": "momentum"}
 """States of rmsprop, and the attributes that require them."""
 
@@ -339,7 +339,7 @@ VARIANTS: tuple[tuple[str, Callable[..., Any], str, dict[str, Any]], ...] = (
     ("ftrl", ftrl, "penalties", {"l1": 1.0, "l2": 2.0}),
 )
 ULPS = {"ftrl": 64, "adadelta": 16, "nadam": 16, "radam": 16, "lamb": 16}
-"""Tolerance of optimizers that divide by a number that may be small."""
+"""Tolerances in ulp of optimizers that divide by numbers that can be small."""
 
 CASES = (
     case("sgd", sgd, (3,), "wide-rate", Values([0.1], "float64")),

@@ -62,7 +62,7 @@ def reference(op: str) -> Any:
                         reset = sigmoid(a[:size] + b[:size])
                         last = weight_hh[k][2 * size :] @ (reset * h)
                         b[2 * size :] = last + (bias_hh[k][2 * size :] if bias_hh else 0)
-                        b[2 * size :] /= reset  # which the step multiplies by
+                        b[2 * size :] /= reset  # cancels the reset gate
                     h, c = one_step(op, a, b, h, c, activation)
                     made[s, row, d * size : (d + 1) * size] = h
                 ends[:, k, row] = h, c

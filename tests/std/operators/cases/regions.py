@@ -292,7 +292,7 @@ CASES = (
         {"iou_threshold": 0.5},
         label="equal-scores-and-no-area",
     ),
-    Case(  # areas beyond the greatest float16
+    Case(  # areas exceed the largest float16
         "nms",
         {
             "boxes": Values([[0, 0, 512, 512], [0, 0, 512, 500], [0, 0, 512, 100]]),

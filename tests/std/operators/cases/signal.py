@@ -151,7 +151,7 @@ def completed(values: Array, axes: list[int], n: int) -> Array:
     whole = np.concatenate([values, rest], last)
     first = [slice(None)] * values.ndim
     for place in {0, n // 2} if n % 2 == 0 else {0}:
-        first[last] = slice(place, place + 1)  # numbers that are their own mirror image
+        first[last] = slice(place, place + 1)  # elements that mirror to themselves
         part = tuple(first)
         whole[part] = (values[part] + np.conj(turned[part])) / 2
     return whole

@@ -11,7 +11,7 @@ from cases.unary import INF, NAN, each, few
 
 POLES = [0.0, -0.0, -1.0, -2.0, INF, NAN]
 TERMS = 1000
-"""The terms of the sums of powers; the rest is an integral and two corrections."""
+"""The number of terms that are summed; the rest is an integral with two corrections."""
 
 
 def lgamma(x: float) -> float:

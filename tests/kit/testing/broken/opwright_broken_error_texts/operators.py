@@ -11,7 +11,7 @@ def first_column(x, out):
 
 
 def _bare(ctx):
-    rows, columns = ctx.input("x").shape  # ValueError for anything but a matrix
+    rows, columns = ctx.input("x").shape  # ValueError unless x is a matrix
     ctx.require(columns != 0, f"x must have a column, got {columns}; give it one")
     ctx.set_output("out", [rows])
 

@@ -10,7 +10,7 @@ def square(x, out):
 
 
 def square_grad(x, out_grad, x_grad):
-    np.multiply(x, out_grad, out=x_grad)  # 2 is missing
+    np.multiply(x, out_grad, out=x_grad)  # the factor 2 is missing
 
 
 def twice(x, out):

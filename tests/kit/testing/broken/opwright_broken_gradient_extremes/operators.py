@@ -25,7 +25,7 @@ def cancels(x, out):
 
 
 def cancels_grad(x, out_grad, x_grad):
-    below = np.expm1(np.minimum(x, 0)) + 1  # exp(x), which loses its precision in -1 + 1
+    below = np.expm1(np.minimum(x, 0)) + 1  # exp(x), but -1 + 1 cancels
     np.copyto(x_grad, out_grad * np.where(x > 0, 1, below))
 
 
@@ -51,7 +51,7 @@ composed = _rectify
 def _composed_gradient(g):
     grad = g.output_grad("out")
     zero = g.emit("fill_like", {"x": g.input("x")}, attrs={"value": 0.0})
-    above = g.emit("greater", {"x": g.input("x"), "y": zero})  # which NaN is not
+    above = g.emit("greater", {"x": g.input("x"), "y": zero})  # false for NaN
     g.set_input_grad("x", g.emit("where", {"condition": above, "x": grad, "y": zero}))
 
 
