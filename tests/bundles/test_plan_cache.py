@@ -223,7 +223,7 @@ def test_parameters_are_checked_once_after_each_boot(
     assert record.params[-1][-1] == "another"
 
 
-def test_copies_of_a_state_are_each_checked_once(folder: Path, tmp_path: Path) -> None:
+def test_each_copy_of_a_state_is_checked_once(folder: Path, tmp_path: Path) -> None:
     ow.load(save(tmp_path / "model"))(X)
     shutil.copytree(tmp_path / "model", tmp_path / "copy", symlinks=True)
     (record,) = folder.glob("*.record")
@@ -296,7 +296,7 @@ def test_four_threads_call_cached_plans_concurrently(folder: Path, tmp_path: Pat
         np.testing.assert_array_equal(result, expected[i % 4])
 
 
-def test_the_newest_files_within_both_limits_are_kept(tmp_path: Path) -> None:
+def test_the_cache_keeps_the_newest_files_within_both_limits(tmp_path: Path) -> None:
     from opwright.cache_folder import remove_oldest
 
     for i in range(6):

@@ -81,7 +81,7 @@ def test_the_child_replies_with_the_return_value_of_a_function(functions: str) -
         assert child.receive() == 6
 
 
-def test_requests_are_answered_one_after_another(functions: str) -> None:
+def test_requests_are_answered_sequentially(functions: str) -> None:
     with Child(f"{functions}echo") as child:
         for message in ((1, "a"), {"x": float("inf")}, b"y" * 3_000_000):
             assert child.ask(message, 60.0) == message

@@ -1,4 +1,4 @@
-"""Networks of convolutions for the tests of passes, run with and without passes."""
+"""Runs networks of convolutions with and without passes."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_every_library_is_in_the_table():
     assert set(folder.glob("*.so")) == files
 
 
-def test_discovery_opens_no_library(tmp_path):
+def test_discovery_does_not_open_the_libraries(tmp_path):
     code = """
 import opwright
 assert opwright.current_context().kernels.op_types()

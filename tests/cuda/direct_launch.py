@@ -65,7 +65,7 @@ class Launcher:
         aliases = _aliases(sample.op_type)
         memories: list[Memory] = []
         by_slot: dict[str, list[Memory]] = {}
-        # The slots are in the operator's order, whatever the order in the case.
+        # The slots are in the order of the operator, which can differ from the order in the case.
         for slot in (slot.name for slot in _definition(sample).proto.inputs):
             by_slot[slot] = [self._holding(array) for array in called.arrays.get(slot, ())]
             memories += by_slot[slot]
@@ -105,7 +105,7 @@ class Launcher:
             argument, offset, place = fixups[i : i + 3]
             address = (memories[argument].address.value or 0) + offset
             constants[place : place + 8] = address.to_bytes(8, "little")
-        # Aligned for every parameter type, as in the driver.
+        # The constants are aligned for every parameter type, as in the driver.
         held = (ctypes.c_uint64 * (len(constants) // 8 + 1))()
         ctypes.memmove(held, bytes(constants), len(constants))
 

@@ -75,7 +75,7 @@ def compare(sample: Sample, slot: str, got: np.ndarray, right: np.ndarray) -> No
         return
     case = case_of(sample.op_type)
     if got.dtype.name in NARROW:
-        # Tolerates one rounding of values computed in float32, also if it crosses a boundary.
+        # Tolerates one rounding of values computed in float32, even if it crosses a power of 2.
         eps = 2.0**-10 if got.dtype.name == "float16" else 2.0**-7
         relative = eps * (2 if sample.op_type in STEPS else 1)
         right = right.astype(numpy_dtype(got.dtype.name))

@@ -43,7 +43,7 @@ def run_last_blocks(
 
 def test_elements_beyond_2_to_the_31_are_processed(emulator_folder: Path) -> None:
     n = 2**31 + 1_000
-    # Reserves address space; only the last blocks touch its pages.
+    # This only reserves address space, since only the last blocks touch pages.
     with mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) as memory:
         flags = (ctypes.c_uint8 * n).from_buffer(memory)
         for i in (n - 1, n - 999, n - 1_025):

@@ -151,7 +151,7 @@ report("model", nn.train, model, {"x": ROWS}, epochs=1, batch_size=4, progress=F
 
 
 @pytest.mark.parametrize("group", ["tensor", "data"])
-def test_groups_detect_different_programs_like_the_world(run, group: str) -> None:
+def test_different_programs_are_also_detected_in_groups(run, group: str) -> None:
     script = f"""
 dist.new_groups("tensor", [[0, 1], [2, 3]])
 dist.new_groups("data", [[0, 2], [1, 3]])

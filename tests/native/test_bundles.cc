@@ -128,7 +128,7 @@ std::string Descriptor(bool only_better = false) {
   return head.bytes;
 }
 
-// Memory whose address is a multiple of 64 bytes.
+// A bundle file in memory whose address is a multiple of 64 bytes.
 struct File {
   explicit File(const std::string& descriptor, bool flag = true) {
     const size_t begin = (64 + descriptor.size() + 63) / 64 * 64;

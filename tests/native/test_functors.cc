@@ -1,5 +1,5 @@
-// Errors of the elementary functions, in units in the last place, over a dense sweep and every
-// edge. Prints the errors and fails if one is above its bound.
+// Measures errors of elementary functions in units in the last place, over a dense sweep and edge
+// cases. Prints the errors and fails if an error exceeds its bound.
 #include <opwright/functors.h>
 
 #include <cmath>

@@ -146,7 +146,7 @@ void AChildOfForkHasItsOwnTeam() {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-// The threads that run the shares of a job.
+// Records whether a thread other than the caller ran a share of a job.
 struct Threads {
   Team* team;
   std::atomic<bool> another{false};

@@ -23,7 +23,7 @@ void InThreads(const Work& work) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// w += x, and out = 2 w
+// Returns a plan that computes w += x and out = 2 w.
 std::shared_ptr<const opwright::Plan> Update() {
   Maker make("update");
   const uint32_t x = make.Outside(Role::kFeed, "x");

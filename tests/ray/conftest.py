@@ -1,4 +1,4 @@
-"""A cluster of Ray on this machine, and a training run for its workers."""
+"""Provides a Ray cluster on this machine, and a training function for its workers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_the_error_names_an_operator_without_a_gradient_rule(block):
     assert list(block.vars) == ["x", "w", "h", "y"]
 
 
-def test_an_operator_without_a_rule_is_harmless_outside_the_gradient_path(block):
+def test_an_operator_without_a_rule_is_allowed_outside_the_gradient_path(block):
     append(block, "mystery", "h", "aside")
     append(block, "mystery", "x", "before")
     block.append_op("add", {"x": "h", "y": "before"}, {"out": "y"})
@@ -77,7 +77,7 @@ def test_an_operator_without_a_gradient_stops_only_its_own_path(block):
     assert "floor" not in [op.type for op in block.ops[3:]]
 
 
-def test_stop_gradient_excludes_parameters_unless_they_are_named(block):
+def test_stop_gradient_excludes_parameters_unless_they_are_requested(block):
     block.create_parameter("v", [4, 4])
     block.append_op("multiply", {"x": "h", "y": "v"}, {"out": "y"})
     block.var("h").stop_gradient = True
@@ -99,7 +99,7 @@ def test_no_grad_has_the_effect_of_stop_gradient(block):
         append_backward(block.var("y"), no_grad=["nobody"])
 
 
-def test_untrained_parameters_get_a_gradient_only_if_named(block):
+def test_untrained_parameters_get_a_gradient_only_if_requested(block):
     block.var("w").trainable = False
     with pytest.raises(GradientError, match="'h' must depend on a trainable parameter, got none"):
         append_backward(block.var("h"))

@@ -56,7 +56,7 @@ def test_passes_are_listed_in_the_order_in_which_they_run(site):
     assert (only["name"], only["package"]["plugin"]) == ("early", "acme")
 
 
-def test_explain_prints_the_table_and_sets_its_exit_code(site):
+def test_explain_prints_the_table_and_sets_the_exit_code(site):
     site.add("acme")
     good = site.command("explain", "acme.swish", "--dtype", "float32")
     assert good.returncode == 0
@@ -68,7 +68,7 @@ def test_explain_prints_the_table_and_sets_its_exit_code(site):
     assert data["candidates"][0]["library"] == "acme"
 
 
-def test_doctor_reports_no_fault_if_nothing_is_broken(site):
+def test_doctor_reports_no_problem_if_all_plugins_work(site):
     site.add("acme")
     done = site.command("doctor")
     assert done.returncode == 0, done.stdout
@@ -269,7 +269,7 @@ def test_every_command_has_an_example_in_the_guide(name):
     )
 
 
-def test_a_closed_pipe_causes_no_traceback(site):
+def test_a_closed_pipe_does_not_cause_a_traceback(site):
     site.add("acme")
     code = (
         "import sys, os; from opwright.cli import main\n"
@@ -280,7 +280,7 @@ def test_a_closed_pipe_causes_no_traceback(site):
     assert "Traceback" not in done.stderr
 
 
-def test_an_interrupted_command_prints_no_traceback(capsys, monkeypatch):
+def test_an_interrupted_command_does_not_print_a_traceback(capsys, monkeypatch):
     def interrupt(*args):
         error = KeyboardInterrupt()
         error.add_note("plugin 'endless' was being loaded")

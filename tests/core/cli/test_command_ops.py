@@ -61,7 +61,7 @@ def test_a_crashing_example_is_reported_with_its_kernel(site):
     )
 
 
-def test_a_crash_is_reported_as_json_data(site):
+def test_a_crash_is_reported_in_the_json_output(site):
     site.add("acme", modules={"swish": crashing_swish()})
     done = site.command("ops", "acme.swish", "--json")
     assert done.returncode == 1
@@ -275,7 +275,7 @@ def test_an_example_is_shown_only_if_it_has_run(acme):
     assert "out = ow.ops.acme.g(x)\n  # int64[" in text
 
 
-def test_a_long_call_is_broken_into_lines(acme):
+def test_a_long_call_is_wrapped(acme):
     x, y, z = (f"{name}_with_a_name_that_fills_a_line" for name in "xyz")
     maker = OpMaker("acme.long").add_comment("Long.").add_input(x, "any shape")
     maker.add_input(y, "any shape").same_dtype_as(x).add_input(z, "any shape").same_dtype_as(x)

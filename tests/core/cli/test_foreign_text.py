@@ -65,7 +65,7 @@ def add_entries(site: Site, *lines: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["plugins", "doctor", "ops", "kernels"])
-def test_no_escape_sequence_reaches_the_terminal(site: Site, command: str) -> None:
+def test_escape_sequences_are_not_printed_to_the_terminal(site: Site, command: str) -> None:
     site.add("torn", "raise ImportError('\\x1b[2J')")
     add_entries(site, "evil\x1b]0;x\x07\u202e = opwright_acme.plugin")
     done = site.command(command)
@@ -74,7 +74,7 @@ def test_no_escape_sequence_reaches_the_terminal(site: Site, command: str) -> No
     assert command not in ("plugins", "doctor") or "evil\\x1b]0;x\\x07\\u202e" in done.stdout
 
 
-def test_doctor_examines_thousands_of_entry_points(site: Site) -> None:
+def test_doctor_checks_thousands_of_entry_points(site: Site) -> None:
     add_entries(site, *(f"evil{i} = nowhere" for i in range(3000)))
     done = site.command("doctor")
     assert "Traceback (most recent call last)" not in done.stderr
@@ -104,7 +104,7 @@ def test_damaged_metadata_does_not_hide_the_import_error_of_a_plugin(site: Site,
     "text",
     ["raise SystemExit(3)", "raise GeneratorExit", "raise type('Stop', (BaseException,), {})"],
 )
-def test_a_module_that_raises_at_first_use_does_not_break_a_call(site: Site, text: str) -> None:
+def test_a_module_that_raises_at_first_use_causes_a_plugin_error(site: Site, text: str) -> None:
     site.add("acme", modules={"swish": text})
     answer = site.json("""
     import opwright as ow

@@ -163,7 +163,7 @@ def test_invalid_arguments_raise(context):
 
 
 @pytest.mark.parametrize("refusals", [3, [3], "ab", [("acme", "too small")]], ids=repr)
-def test_refusals_are_pairs_of_a_kernel_and_a_reason(context, refusals):
+def test_refusals_must_be_pairs_of_a_kernel_and_a_reason(context, refusals):
     with pytest.raises(AttributeTypeError, match=r"^explain: refusals must be a list of \(Kernel"):
         explain("acme.swish", context=context, refusals=refusals)
 

@@ -117,7 +117,7 @@ def test_a_suggested_list_satisfies_its_rule(type, rule):
     assert list(proto.check("op", advised)) == advised
 
 
-def test_no_list_is_suggested_if_no_round_number_satisfies_the_rule():
+def test_a_list_is_suggested_only_if_a_round_number_satisfies_the_rule():
     rule = {"min": 0.1, "max": 0.2, "min_exclusive": True, "max_exclusive": True}
     with pytest.raises(AttributeTypeError, match="a list of floats, got value='x'$"):
         attr(FLOATS, **rule).check("op", "x")
@@ -142,7 +142,7 @@ def test_the_range_applies_to_each_element_of_a_list(given):
         attr(INTS, min=1).check("op", given)
 
 
-def test_ints_have_64_bits():
+def test_ints_must_fit_in_64_bits():
     assert attr(INT).check("op", 2**63 - 1) == 2**63 - 1
     for value in (2**63, -(2**63) - 1):
         with pytest.raises(AttributeValueError, match=r"op: value must be in \[-9223372036854"):
@@ -237,7 +237,7 @@ def test_none_counts_as_omitted():
         PROTO.fill_attrs({"axis": None})
 
 
-def test_the_given_object_is_unchanged():
+def test_the_given_attribute_object_is_not_modified():
     given = {"axis": 1, "starts": [1]}
     PROTO.fill_attrs(given)["starts"] += (2,)
     assert given == {"axis": 1, "starts": [1]}

@@ -374,7 +374,7 @@ def test_one_shape_for_a_list_of_outputs_is_refused():
         definition.infer(((F32,), (), ()), {}, (2, 0))
 
 
-def test_a_slot_can_hold_floats_if_the_source_of_its_dtype_can():
+def test_can_be_float_follows_the_source_of_the_dtype():
     chain = OpMaker("op").add_comment("c").add_input("x", "c").dtypes("int8")
     chain.add_attr("kind", str, "c").as_dtype("int8", "float32").required()
     chain.add_attr("index", str, "c").as_dtype("int32", "int64").required()

@@ -193,7 +193,7 @@ def test_a_gradient_that_the_derived_operator_cannot_compute_is_refused(
     assert recorder.ops == []
 
 
-# -- rules that are functions ----------------------------------------------------------------------
+# -- rules written as functions --------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ def test_a_definition_is_immutable(swish):
             setattr(thing, name, "other")
 
 
-def test_a_definition_has_no_dict(swish):
+def test_a_definition_does_not_have_a_dict(swish):
     for thing in (swish, swish.proto, swish.proto.inputs[0], swish.proto.attrs[0]):
         assert not hasattr(thing, "__dict__")
 
@@ -178,7 +178,6 @@ def test_slots_are_looked_up_by_name_and_errors_suggest_the_nearest(swish):
         swish.proto.attr("bet")
 
 
-# Each case is an action on the maker, and the error text after `acme.op: `.
 def test_an_operator_without_a_comment_is_refused():
     with pytest.raises(RegistrationError, match=r"op: add_comment must say what the operator"):
         build(OpMaker("op").add_input("x", "c").add_output("out", "c").same_dtype_as("x"))
@@ -218,7 +217,7 @@ def test_arguments_that_must_be_functions_are_checked():
             build(maker(), **{word: 3})
 
 
-def test_no_gradient_without_a_reason_is_refused():
+def test_no_gradient_requires_a_reason():
     assert build(maker(), gradient=no_gradient("a comparison")).gradient == NoGradient(
         "a comparison"
     )

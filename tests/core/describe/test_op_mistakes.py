@@ -278,7 +278,7 @@ def test_a_constraint_before_any_slot_is_refused():
 
 
 @pytest.mark.parametrize("type", ["Swish", "acme.Swish", "a.b.c", "", "1x", "acme.", "rms-norm", 3])
-def test_an_operator_type_must_be_lower_snake(type):
+def test_an_operator_type_must_be_snake_case(type):
     with pytest.raises(RegistrationError, match=r"an operator type must be lower_snake"):
         OpMaker(type)
 

@@ -1,4 +1,4 @@
-"""The predefined shape rules."""
+"""Tests the predefined shape rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost of discovery with many installations: 400 distributions, 100 of them plugins.
+"""Limits the cost of discovery among 400 distributions, 100 of which are plugins.
 
 Its time is measured in benchmarks/workloads/discovery.py.
 """
@@ -64,6 +64,6 @@ def test_later_scans_open_each_file_once_and_do_not_use_importlib(full_site):
     loaded = [name for name in ("pluggy", "importlib.metadata", "pathlib") if name in sys.modules]
     answer = [len(metadata), len(opened) - len(metadata), loaded]
     """)
-    # The core and opwright-kit are also installed; the core's metadata is read to identify its
+    # The core and opwright-kit are also installed; the metadata of the core is read to identify its
     # files.
     assert answer == [402, 2, []]

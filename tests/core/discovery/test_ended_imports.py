@@ -1,4 +1,4 @@
-"""If importing a plugin kills a process, the next one names it, and a later one skips it."""
+"""If importing a plugin kills a process, the next process names it, and later processes skip it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def index_files(site):
     return sorted(path.name for path in site.cache.iterdir())
 
 
-def test_the_second_process_imports_no_plugin(site):
+def test_the_second_process_does_not_import_plugins(site):
     site.add("acme")
     first, second = site.json(LOOK), site.json(LOOK)
     assert (first["state"], second["state"]) == ("written", "read")
@@ -298,7 +298,7 @@ def test_the_cache_folder_follows_the_environment(environ, folder):
     assert find_cache_folder(environ) == folder
 
 
-def test_without_a_home_folder_there_is_no_index(monkeypatch):
+def test_no_index_is_written_without_a_home_folder(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     assert find_cache_folder({}) is None
     assert index.read(None, [])[1] == "off: there is no cache folder"
@@ -312,7 +312,7 @@ def test_a_file_written_during_the_scan_is_not_indexed(site):
     assert site.json(LOOK)["imported"] == ["opwright_acme", "opwright_acme.plugin"]
 
 
-def test_options_come_from_the_index_and_plugins_lists_them(site):
+def test_options_are_restored_from_the_index_and_listed_by_the_plugins_command(site):
     table = """
     import opwright.plugin as plugin
 

@@ -1,4 +1,4 @@
-"""Trust in an index, which names modules to import and libraries to open."""
+"""An index names modules to import and libraries to open, so untrusted indexes are not read."""
 
 from __future__ import annotations
 

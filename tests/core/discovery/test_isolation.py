@@ -1,4 +1,4 @@
-"""Broken plugins, installed as real distributions: each is quarantined, the rest keep working."""
+"""Broken plugins are quarantined, and the other installed plugins keep working."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_broken_plugin_is_quarantined_and_the_others_work(site, name):
     assert text.startswith(reason)
 
 
-def test_registrations_before_a_plugins_exception_are_discarded(site):
+def test_registrations_of_a_plugin_that_raises_are_discarded(site):
     table = """
     import opwright.plugin as plugin
 
@@ -87,7 +87,7 @@ def test_registrations_before_a_plugins_exception_are_discarded(site):
     assert answer == [[], [], ["RuntimeError: the other half"]]
 
 
-def test_the_traceback_shows_only_the_plugins_own_frames(site):
+def test_the_traceback_shows_only_frames_of_the_plugin(site):
     table = """
     def inner():
         raise ValueError("deep")
@@ -252,7 +252,7 @@ def test_ctrl_c_is_not_a_failure_of_a_plugin(site):
     assert "KeyboardInterrupt" in done.stderr
 
 
-def test_importing_opwright_imports_no_plugin_and_nothing_heavy(site):
+def test_importing_opwright_does_not_import_plugins_or_large_packages(site):
     site.add("boom", "1 / 0\n")
     answer = site.json("""
     import sys

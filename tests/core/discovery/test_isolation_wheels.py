@@ -1,4 +1,4 @@
-"""Broken plugins as real wheels, installed by pip: core and the other plugins keep working."""
+"""The core and other plugins keep working if pip has installed wheels of broken plugins."""
 
 from __future__ import annotations
 
@@ -142,7 +142,9 @@ def test_the_core_and_other_plugins_keep_working(installed: Installed) -> None:
         assert failures[name][2] == ADVICE[name]
 
 
-def test_nothing_remains_of_a_plugin_that_raised_in_its_last_hook(installed: Installed) -> None:
+def test_all_registrations_of_a_plugin_that_raises_in_its_last_hook_are_discarded(
+    installed: Installed,
+) -> None:
     answer = installed.json("""
     import opwright as ow
     context = ow.current_context()
@@ -156,7 +158,7 @@ def test_nothing_remains_of_a_plugin_that_raised_in_its_last_hook(installed: Ins
     assert answer == [[], [], False, False]
 
 
-def test_discovery_and_listing_open_no_library(installed: Installed) -> None:
+def test_discovery_and_listing_do_not_open_libraries(installed: Installed) -> None:
     answer = installed.json("""
     from pathlib import Path
     import numpy as np, opwright as ow
@@ -265,7 +267,7 @@ def test_doctor_names_the_crashed_plugin_and_the_step(doctor: Callable[[str], An
     assert crash["advice"].startswith("pip install --upgrade opwright-segfault")
 
 
-def test_doctor_reports_no_fault_of_the_other_plugins(doctor: Callable[[str], Any]) -> None:
+def test_doctor_does_not_report_faults_of_working_plugins(doctor: Callable[[str], Any]) -> None:
     states = {key: item["state"] for key, item in doctor("plugins").items()}
     for name in ("std", "cpu", "cuda", "apple", "compiled", "zebra"):
         assert states[name, f"opwright-{name}"] == "good"

@@ -1,4 +1,4 @@
-"""Finding entry points by reading files: accepted and ignored files, and their order."""
+"""Entry points are found by reading files in a fixed order; invalid files are skipped."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_only_the_plugin_group_is_read():
     ]
 
 
-def test_opwrights_own_plugins_come_first_and_other_plugins_by_distribution(tmp_path):
+def test_plugins_of_opwright_come_first_and_others_are_sorted_by_distribution(tmp_path):
     for name in ("aaa", "opwright_nn", "zzz", "opwright_std", "opwright_cuda", "opwright_cpu"):
         install(tmp_path, name, entries=f"{name} = m")
     core = install(tmp_path, "opwright")
@@ -209,7 +209,7 @@ def make_large(path):
 @pytest.mark.parametrize(
     ("make", "count"), [(make_folder, 1), (make_pipe, 0), (make_large, 1)], ids=str
 )
-def test_an_invalid_entry_points_file_is_skipped_at_once(tmp_path, make, count):
+def test_an_invalid_entry_points_file_is_skipped_immediately(tmp_path, make, count):
     install(tmp_path, "acme", entries="acme = acme")
     info = tmp_path / "foo-1.0.dist-info"
     info.mkdir()

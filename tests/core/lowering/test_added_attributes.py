@@ -100,7 +100,7 @@ def test_a_kernel_that_reads_the_attribute_supports_every_value(add, kernel):
     np.testing.assert_array_equal(ow.ops.toy.scale(X, offset=1.0), 2 * X + 1)
 
 
-def test_an_added_attribute_can_be_omitted():
+def test_an_added_attribute_must_not_be_required():
     maker = OpMaker("toy.scale").add_comment("out = x").add_input("x", "any")
     maker.add_output("out", "like x").add_attr("offset", float, "added").required().as_added()
     with pytest.raises(RegistrationError, match=r"toy.scale: as_added is for .* got 'offset'"):

@@ -172,7 +172,7 @@ def test_an_input_that_an_operator_declares_unchanged_stays_constant(runs, train
     assert runs == ([1, 2] if training else [1])
 
 
-def test_a_run_into_the_scope_computes_everything(runs) -> None:
+def test_network_run_recomputes_constants(runs) -> None:
     net = Net()
     net.scope.var("x").set(np.zeros(2, np.float32))
     network = ow.Network(net.block)

@@ -47,7 +47,7 @@ def halving(context):
     return context
 
 
-def test_a_body_computes_attributes_that_no_kernel_reads(halving):
+def test_a_body_is_used_for_attribute_values_that_no_kernel_supports(halving):
     halving.kernels.add(
         "toy.halve", device="cpu", dtypes=["float32"], kernel=halve, package=TOY, library="toy"
     )
@@ -55,6 +55,6 @@ def test_a_body_computes_attributes_that_no_kernel_reads(halving):
     np.testing.assert_array_equal(ow.ops.toy.halve(X, times=3), X / 8)
 
 
-def test_an_operator_whose_body_declines_needs_a_kernel(halving):
+def test_an_operator_without_a_kernel_raises_if_its_body_declines(halving):
     with pytest.raises(KernelNotFoundError, match=r"toy.halve\[cpu, float32\]: no kernel"):
         ow.ops.toy.halve(X, times=3)

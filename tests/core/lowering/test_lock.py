@@ -160,7 +160,7 @@ def test_an_intermediate_operator_that_a_later_pass_replaces_is_also_locked(cont
     assert network.placement().types == {"toy.last": 1}
 
 
-def test_a_pass_or_a_fused_kernel_installed_later_changes_nothing(context):
+def test_a_pass_or_a_fused_kernel_installed_later_does_not_change_a_locked_plan(context):
     context.ops.add("toy.later", make_toy("toy.later", ["x", "y"]), TOY)
     asked = []
 

@@ -1,4 +1,4 @@
-"""The memory planner: only values with disjoint lifetimes share memory."""
+"""The memory planner lets only values with disjoint lifetimes share memory."""
 
 from __future__ import annotations
 

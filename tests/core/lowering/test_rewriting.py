@@ -187,7 +187,7 @@ def test_a_later_change_must_not_remove_a_value_that_an_earlier_change_reads(con
     assert not other.fuse([relu], [reads_a])
 
 
-def test_moves_to_the_front_and_to_the_back_are_not_mixed(context):
+def test_changes_that_move_operators_in_opposite_directions_are_refused(context):
     ops = [op("exp", "a", "x"), op("exp", "b", "y"), op("relu", "out", "a"), op("abs", "z", "b")]
     graph = graph_of(ops, fetches=("out", "z"))
     first, second, relu, last = graph.ops

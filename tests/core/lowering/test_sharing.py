@@ -41,7 +41,7 @@ def _left_to_the_collector(length):
         gc.enable()
 
 
-def test_building_a_plan_leaves_no_cyclic_garbage():
+def test_building_a_plan_does_not_leave_cyclic_garbage():
     assert _left_to_the_collector(320) <= _left_to_the_collector(32) + 32
 
 

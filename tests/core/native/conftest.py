@@ -1,4 +1,4 @@
-"""Provides compiled kernels, and makes the helper module of the tests importable."""
+"""Provides compiled kernels, and makes the module plan_maker importable."""
 
 from __future__ import annotations
 

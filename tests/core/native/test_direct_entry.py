@@ -1,4 +1,4 @@
-"""`Plan.direct_entry`: plans that native code of another framework runs."""
+"""`Plan.direct_entry` lets native code of another framework run a plan."""
 
 from __future__ import annotations
 

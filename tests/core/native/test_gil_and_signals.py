@@ -1,4 +1,4 @@
-"""When a plan releases the GIL, and how it reacts to Ctrl-C."""
+"""Plans release the GIL during long native spans, and Ctrl-C interrupts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static plans: values, kernels of both languages, refusals of a builder."""
+"""Static plans run native and Python kernels, and the builder refuses malformed plans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add(x, y, out):
     np.add(x, y, out=out)
 
 
-def test_steps_run_in_order_through_the_arena():
+def test_steps_run_in_order_and_pass_values_through_the_arena():
     make = PlanMaker()
     x, y, t, out = make.feed("x"), make.feed("y"), make.temp(), make.out("out")
     make.python(add, [x, y], [t])
@@ -76,7 +76,7 @@ def test_feeds_and_values_that_are_fetched_twice_are_copied():
     np.testing.assert_array_equal(feed, given)
 
 
-def test_results_are_fresh_in_each_call_and_large_results_are_aligned():
+def test_results_of_each_call_are_new_and_large_results_are_aligned():
     make = PlanMaker()
     x, out = make.feed("x", (8192,)), make.out("out", (8192,))
     make.python(add, [x, x], [out])
@@ -98,7 +98,7 @@ def test_empty_and_scalar_tensors_run():
     assert scalar == 3
 
 
-def test_optional_and_duplicable_slots_reach_python_as_none_and_tuple():
+def test_python_kernels_receive_none_for_absent_slots_and_tuples_for_lists():
     make = PlanMaker()
     x, y, out = make.feed("x"), make.feed("y"), make.out("out")
     seen = []
@@ -196,7 +196,7 @@ def test_a_malformed_plan_is_refused(spoil, message):
         spoil_and_build()
 
 
-def test_a_builder_builds_one_plan():
+def test_a_builder_can_build_only_one_plan():
     make = PlanMaker()
     make.build()
     with pytest.raises(ProgramError, match="was built already"):

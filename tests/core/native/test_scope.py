@@ -1,4 +1,4 @@
-"""Scopes, variables, tensors, and plans that are bound to them."""
+"""Tests scopes, variables, tensors, and plans bound to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright import _runtime as rt
 from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
 
 
-def test_find_var_searches_the_parents_and_var_creates_here():
+def test_find_var_searches_parent_scopes_and_var_creates_in_the_current_scope():
     root = rt.Scope()
     child = root.new_scope()
     root.var("w").set(f32(1))
@@ -81,7 +81,7 @@ def test_dlpack_shares_the_memory_and_keeps_it_alive():
     rt.Tensor.from_numpy(f32(1)).__dlpack__()  # an unconsumed capsule
 
 
-def test_reading_an_empty_variable_or_erasing_an_unknown_one_raises_with_its_name():
+def test_the_error_for_reading_an_empty_or_erasing_an_unknown_variable_names_it():
     scope = rt.Scope()
     with pytest.raises(VariableNotFoundError, match="w: the variable must be set"):
         scope.var("w").numpy()

@@ -59,7 +59,7 @@ def test_an_array_that_a_kernel_kept_stays_valid_and_does_not_show_later_feeds(k
     assert all(s is None or s < 1e6 for s in sums)
 
 
-def test_a_kept_list_of_arrays_is_replaced():
+def test_a_list_of_arrays_that_a_kernel_kept_is_replaced():
     kept = []
 
     def kernel(x, out):

@@ -1,4 +1,4 @@
-"""`adapt_inputs`: appended operators read the adapter's results."""
+"""Within `adapt_inputs`, appended operators read the results of the adapter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks: variables by name, operators checked and inferred when they are appended."""
+"""Blocks contain variables by name, and check and infer operators when they are appended."""
 
 from __future__ import annotations
 

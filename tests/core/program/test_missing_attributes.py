@@ -1,4 +1,4 @@
-"""Missing attributes of Variables: the error states the remedy."""
+"""The error for a missing attribute of a Variable states the remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_no_replacement_is_suggested_for_attributes_that_exist():
     assert not [name for name in _ANSWERS if hasattr(ow.Variable, name)]
 
 
-def test_hasattr_copies_and_incomplete_variables_still_work(x):
+def test_hasattr_copying_and_incomplete_variables_work(x):
     assert not hasattr(x, "sum")
     assert getattr(x, "trainable", True) is True
     program = x.block.program

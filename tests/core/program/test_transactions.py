@@ -87,7 +87,7 @@ def test_a_refused_operator_does_not_consume_names_streams_or_steps(
         assert everything(program) == before
 
 
-def test_an_error_rolls_a_transaction_back(make):
+def test_an_error_rolls_back_a_transaction(make):
     program, other = make(), make()
     before, generation = everything(program), program.generation
 
@@ -103,7 +103,7 @@ def test_an_error_rolls_a_transaction_back(make):
     assert program.generation > generation
 
 
-def test_failed_calls_leave_no_trace_in_a_program(make):
+def test_failed_calls_leave_the_program_unchanged(make):
     plain, tried = make(), make()
     for _ in range(2):
         fail_behind(lambda: build_on(tried))
@@ -151,7 +151,7 @@ def test_refused_gradients_do_not_consume_names(make):
     assert everything(program) == before
 
 
-def test_refused_gradients_of_a_branch_leave_no_block(make):
+def test_refused_gradients_of_a_branch_do_not_leave_blocks(make):
     program = make()
     block = program.global_block()
     block.create_var("yes", [1], "bool", is_data=True)

@@ -1,4 +1,4 @@
-"""Annexes: objects that a plugin provides for other packages, found by topic and subject."""
+"""Annexes are objects that a plugin provides for other packages, by topic and subject."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_touch_increments_only_the_version():
     assert (variable.version, scope.structure_version) == (before[0] + 1, before[1])
 
 
-def test_a_touch_updates_values_computed_only_from_parameters():
+def test_touch_causes_values_computed_only_from_parameters_to_be_recomputed():
     scope, w = ow.Scope(), np.ones((3, 3), np.float32)
     scope.var("w").borrow(w)
     call = compiled(
@@ -73,7 +73,7 @@ def read_only(array):
     return array
 
 
-def test_a_read_only_array_is_readable_and_a_plan_that_writes_it_fails_before_its_first_step():
+def test_a_read_only_array_can_be_read_but_a_plan_that_writes_it_raises_before_its_first_step():
     scope, w = ow.Scope(), read_only(X.copy())
     scope.var("w").borrow(w)
     scope.var("v").set(X)

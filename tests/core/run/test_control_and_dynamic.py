@@ -40,7 +40,7 @@ def test_the_condition_selects_the_branch_that_runs():
         np.testing.assert_allclose(z, out + x)
 
 
-def test_branches_also_run_on_a_scope():
+def test_network_run_supports_branches():
     scope = ow.Scope()
     scope.var("p").set(np.array([False]))
     scope.var("x").set(np.array([4.0], np.float32))
@@ -213,7 +213,7 @@ def test_a_loop_carries_its_values_until_the_condition_fails(toy):
 
 
 @pytest.mark.parametrize("names", [["out", "more"], ["out"] * 3])
-def test_cond_with_too_many_outputs_in_a_file_is_refused_by_name(names):
+def test_the_error_for_a_cond_with_too_many_outputs_in_a_file_names_it(names):
     message = _branching().to_proto()
     block = message.blocks[0]
     more = block.vars.add()

@@ -1,4 +1,4 @@
-"""Fetches are returned as requested: in given arrays, or as arrays of another library."""
+"""Fetches are written into given arrays, or returned as arrays of another library."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_fetch_is_written_into_the_given_array(call, kind):
         np.testing.assert_array_equal(second, 2 * factor * X)
 
 
-def test_a_contiguous_array_is_written_by_the_kernel_itself(call):
+def test_the_kernel_writes_directly_into_a_contiguous_array(call):
     out = np.zeros(4, np.float32)
     seen = []
 

@@ -40,7 +40,7 @@ def test_an_invalid_environment_is_reported(text):
         count_from_environment({"OPWRIGHT_NUM_THREADS": text})
 
 
-def test_a_mistyped_argument_is_reported_with_the_right_name():
+def test_the_error_for_a_mistyped_thread_argument_suggests_the_right_name():
     with pytest.raises(AttributeTypeError, match="^set_num_threads: .*; did you mean 'n_threads'"):
         ow.set_num_threads(n_thread=3)
 

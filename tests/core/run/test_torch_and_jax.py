@@ -42,7 +42,7 @@ def test_parameters_are_read_if_gradients_are_not_tracked(torch, call):
         np.testing.assert_array_equal(result.numpy(), guarded.detach().numpy() + 1)
 
 
-def test_results_are_tensors_in_given_and_in_new_memory(torch, call):
+def test_results_are_tensors_in_given_or_new_memory(torch, call):
     for importer in (torch.from_dlpack, torch.Tensor):
         (result,) = call(X, fetch_as=importer)
         assert type(result) is torch.Tensor

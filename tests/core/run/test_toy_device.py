@@ -190,7 +190,9 @@ class Pair:
 
     def open(self, number):
         if number > 1:
-            raise DeviceNotFoundError(f"pair: there are 2, got number {number}; write 'pair:1'")
+            raise DeviceNotFoundError(
+                f"pair: the number must be 0 or 1, got {number}; write 'pair:1'"
+            )
         return PairDevice()
 
 
@@ -217,7 +219,7 @@ def test_a_plugin_that_opens_devices_by_number_may_provide_several():
 
 
 def test_the_error_of_a_plugin_for_an_invalid_device_number_is_raised():
-    with pytest.raises(DeviceNotFoundError, match=r"^pair: there are 2, got number 2; write"):
+    with pytest.raises(DeviceNotFoundError, match=r"^pair: the number must be 0 or 1, got 2; wr"):
         _compile_on("pair:2", Pair())
 
 

@@ -1,4 +1,4 @@
-"""Feeds that a network writes in place, like a persistable of the same name."""
+"""A network can write feeds in place, like a persistable of the same name."""
 
 from __future__ import annotations
 

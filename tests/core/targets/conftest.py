@@ -48,7 +48,7 @@ class Compiler:
         self._made: dict[tuple[str, ...], Path] = {}
 
     def build(self, source: str, *flags: str, include: Path | None = None) -> Path:
-        """Return the library; `include` replaces the folder of opwright's headers."""
+        """Build and return a library; `include` replaces the header folder of opwright."""
         headers = str(include or ow.get_include())
         key = (source, *flags, headers)
         if key not in self._made:

@@ -289,7 +289,7 @@ class _PlacingArrays(_Arrays):
 
     def locate(self, place: ArrayPlace) -> ArrayPlace:
         if place.pointer % 256:
-            raise ValueError(f"its address must be even, got {place.pointer}; copy it")
+            raise ValueError(f"the address must be a multiple of 256, got {place.pointer}; copy it")
         return place
 
     def describe(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int) -> ArrayPlace:

@@ -1,4 +1,4 @@
-"""The tape: a device in a compiled library that does nothing until the host waits for it."""
+"""The "tape", a device of a compiled library that executes nothing until the host waits for it."""
 
 from __future__ import annotations
 

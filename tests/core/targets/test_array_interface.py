@@ -132,7 +132,7 @@ def test_an_empty_array_can_have_any_address(tape):
 def test_the_error_for_an_unreadable_array_is_the_message_of_locate(tape):
     array = PlacedArray(X)
     array.place = array.place._replace(pointer=array.place.pointer + 4)
-    text = r"its address must be even, got \d+; copy it"
+    text = r"the address must be a multiple of 256, got \d+; copy it"
     with pytest.raises(FeedError, match=f"^feed 'x': {text}"):
         _compiled("add")(x=array)
     with pytest.raises(FeedError, match=f"^negative: x: {text}"):

@@ -1,4 +1,4 @@
-"""Invalid libraries: not a library, for another machine or ABI, or with malformed tables."""
+"""Other files, libraries for another machine or ABI, and malformed tables are refused."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_hook_and_library_must_agree_on_hidden_operators(acme, compiler):
         context.ops.get("acme.scale")
 
 
-def test_a_library_with_another_plugins_name_is_refused(acme, compiler):
+def test_a_library_with_the_name_of_another_plugin_is_refused(acme, compiler):
     context = acme.use(compiler.build("plugin.c", '-DPLUGIN_NAME="other"'))
     with pytest.raises(PluginError, match="must bear the plugin's name 'acme', got 'other'; name"):
         context.ops.get("acme.scale")

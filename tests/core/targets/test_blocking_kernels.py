@@ -70,6 +70,6 @@ with ow.current_context().pin("relu", "acme"):
 """
 
 
-def test_ctrl_c_ends_the_wait(compiler, acme) -> None:
+def test_ctrl_c_interrupts_the_wait(compiler, acme) -> None:
     acme.install(compiler.build("waiting.cc", "-std=c++17"), TABLE)
     assert acme.python(INTERRUPTED) == "interrupted\n"

@@ -1,4 +1,4 @@
-"""Several devices of one type: "tape:1" is a different device from "tape"."""
+"""A plugin can provide several devices of one type, for example "tape" and "tape:1"."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_fetched_tensors_are_on_the_device_of_the_plan(tape):
     np.testing.assert_array_equal(tensor.numpy(), 2 * X)
 
 
-def test_variables_move_to_the_device_that_runs_them(tape):
+def test_variables_move_to_the_device_that_uses_them(tape):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("add", x="w", y="w", out="w")])

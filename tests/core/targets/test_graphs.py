@@ -94,7 +94,7 @@ def test_the_placement_reports_a_device_without_graphs():
         ("captured launch", "the tape is full"),
     ],
 )
-def test_a_failed_recording_changes_no_result_and_is_not_retried(tape, fault, reason):
+def test_a_failed_recording_does_not_change_results_and_is_not_retried(tape, fault, reason):
     scope = ow.Scope()
     scope.var("w").set(X)
     ops = [ow.Operator("add", x="w", y="x", out="w"), ow.Operator("add", x="w", y="x", out="out")]

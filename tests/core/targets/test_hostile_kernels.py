@@ -157,7 +157,7 @@ def test_a_bind_that_writes_a_shape_raises(hostile):
 
 @pytest.mark.parametrize("fault", ["run_shape", "run_rank"])
 def test_a_kernel_that_writes_a_shape_does_not_change_the_shape_in_the_host(hostile, fault):
-    """Runs in a separate process, which crashes if the host trusts the kernel's output."""
+    """The test runs in a separate process, which crashes if the host trusts the written shape."""
     text = hostile.python(TWO_RUNS.replace("FAULT", fault))
     assert text == "[ 2.  5. -6.]\n[ 2.  5. -6.]\n"
 

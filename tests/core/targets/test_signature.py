@@ -28,7 +28,7 @@ def layout(function, **options):
     return check_signature(function, DEFINITION, **options)
 
 
-def test_slots_are_passed_by_position_in_the_kernels_own_order():
+def test_slots_are_passed_by_position_in_the_order_of_the_kernel_parameters():
     assert layout(lambda out, y, x, *, alpha, axis: None) == PythonLayout(
         (3, 1, 0), (), ("alpha", "axis"), ("alpha", "axis")
     )

@@ -68,7 +68,7 @@ def test_many_short_steps_form_a_long_plan(acme, library):
     assert call() == [{2}] * 5
 
 
-def test_a_kernel_without_an_estimate_is_estimated_from_its_bytes(acme, compiler):
+def test_without_an_estimate_the_duration_of_a_kernel_is_estimated_from_its_bytes(acme, compiler):
     acme.use(compiler.build("threads.cc", "-fopenmp"))
     assert set(ow.ops.acme.scale(np.ones(10_000), fault="count")) == {1}
     assert set(ow.ops.acme.scale(np.ones(100_000), fault="count")) == {2}

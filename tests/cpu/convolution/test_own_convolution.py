@@ -1,6 +1,7 @@
 """Convolutions computed by kernels of opwright-cpu instead of oneDNN.
 
-Groups of few channels, windows of one pixel, and windows of 3 x 3 by Winograd's transform.
+These are convolutions with few channels per group, with windows of one pixel, and 3 x 3 Winograd
+convolutions.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from opwright_cpu.plan_ops.convolution import ACTIVATIONS
 
 
 class Case(NamedTuple):
-    """Images [n, rows, columns, channels], and a weight [filters, channels per group, *kernel]."""
+    """Shapes of images [n, rows, columns, channels] and weight [filters, channels, *kernel].
+
+    The channels of the weight are the channels per group.
+    """
 
     images: tuple[int, ...]
     weight: tuple[int, ...]

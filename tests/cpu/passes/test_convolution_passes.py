@@ -88,7 +88,7 @@ def test_bias_and_activation_are_fused(activation, bias):
     [("relu", False), ("silu", False), ("hard_swish", False), ("relu6", True)],
 )
 @pytest.mark.parametrize("filters", [3, 64])
-def test_fused_activations_differ_from_separate_ones_at_nan_and_negative_infinity(
+def test_fused_and_separate_activations_differ_at_nan_and_negative_infinity(
     filters, activation, hides, dtype
 ):
     sums: list[Any] = []

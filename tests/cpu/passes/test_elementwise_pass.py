@@ -144,7 +144,7 @@ def test_a_chain_in_16_bits_rounds_once(dtype: np.dtype[Any]) -> None:
 @pytest.mark.parametrize("columns", [1, 3, 350, 30_000])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_programs_compute_the_same_with_and_without_the_pass(
+def test_random_programs_give_the_same_results_with_and_without_the_pass(
     seed: int, dtype: str, columns: int
 ) -> None:
     made = Made(dtype, columns)

@@ -110,7 +110,7 @@ def _types(block: Any, feeds: list[str], fetch: list[str], **options: Any) -> Co
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """Run plans in one thread; with more, a short plan uses only one, and the pass skips it."""
+    """Run plans in one thread; with more threads, the pass skips short plans."""
     ow.set_num_threads(1)
 
 

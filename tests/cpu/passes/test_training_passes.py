@@ -66,7 +66,7 @@ class Step:
     def run(
         self, passes: Sequence[str] | None, rows: int, fetch: Sequence[Any] = (), steps: int = 3
     ) -> tuple[list[list[np.ndarray]], dict[str, np.ndarray], Counter[str]]:
-        """Return each step's fetches, the final parameters, and operator type counts."""
+        """Return the fetches of each step, the final parameters, and operator type counts."""
         scope = ow.Scope()
         ow.Network(self.startup.global_block()).run(scope)
         rng = np.random.default_rng(3)

@@ -39,7 +39,7 @@ def _differentiate(
     passes: list[str] | None = None,
     **attrs: bool,
 ) -> list[np.ndarray]:
-    """Return the gradients of a weighted sum of all outputs, from one library."""
+    """Return the gradients of a weighted sum of all outputs, computed by one library."""
     block = ow.Program().global_block()
     names = {slot: [f"{slot}_{i}" for i in range(len(a))] for slot, a in given.items()}
     arrays = {name: a for slot, some in given.items() for name, a in zip(names[slot], some)}

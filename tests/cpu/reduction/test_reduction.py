@@ -189,7 +189,7 @@ def test_layer_norm_writes_outputs_too_large_for_the_caches(length: int, dtype: 
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance / 10)
 
 
-def test_losses_of_logits_too_large_for_the_caches_agree() -> None:
+def test_losses_of_logits_too_large_for_the_caches_match_numpy() -> None:
     logits, label = numbers(4200, 1001), ids(4200, 1001)
     wanted = call("softmax_with_cross_entropy", NUMPY, 1, logits, label)
     for threads in (1, 2):

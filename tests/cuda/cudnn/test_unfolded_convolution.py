@@ -1,4 +1,4 @@
-"""Selection and results of convolutions by explicit im2col, used where cuDNN is slow."""
+"""Tests the selection and results of convolutions by explicit im2col, used if cuDNN is slow."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ without the sanitizer library. WHICH is "operators" for the largest case of ever
 "kernels" for a small subset that launches every kernel at least once.
 
 ``run_samples.py FOLDER SANITIZER run NAME...`` prints each sample before it is run; the process
-exits on a sanitizer's first report.
+exits at the first sanitizer report.
 """
 
 from __future__ import annotations

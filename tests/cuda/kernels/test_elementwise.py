@@ -125,7 +125,7 @@ def test_casts_to_all_dtypes_match_numpy(source: str) -> None:
 
 
 def cast(x: Any, dtype: str) -> Any:
-    """Cast as NumPy does; cast negative floats to unsigned integers via int64, as on x86."""
+    """Cast like NumPy, but cast floats to unsigned integers via int64, as on x86."""
     kind = dtype_to_numpy(dtype)
     if x.dtype.kind not in "iub" and kind.kind == "u":
         x = x.astype(np.int64)

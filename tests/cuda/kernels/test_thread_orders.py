@@ -1,4 +1,4 @@
-"""Results are bitwise identical in every order in which the emulator runs a block's threads."""
+"""Results are bitwise identical for every order in which the emulator runs block threads."""
 
 from __future__ import annotations
 

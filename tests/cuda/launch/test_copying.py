@@ -87,7 +87,7 @@ def test_exactly_the_bytes_of_a_part_are_copied(
         ((0, 0), 3, "copy_memory<Vector<uint64_t, 2>, 1>", 1),
     ],
 )
-def test_copy_units_are_as_large_as_both_alignments_allow(
+def test_copy_units_are_the_largest_that_both_alignments_allow(
     offsets: tuple[int, int], n_bytes: int, expression: str, grid: int
 ) -> None:
     described = copying.describe_copy(Pointer(0, offsets[0]), Pointer(1, offsets[1]), n_bytes)

@@ -202,7 +202,7 @@ def make_wheels() -> int:
 
 
 def find_own_wheels(with_cpu: bool) -> list[str]:
-    """Return the packages' wheels, or [] if they belong to other sources or another Python."""
+    """Return the wheels, or [] if they were built from other sources or for another Python."""
     made_from = OURS / "sources"
     if not made_from.exists() or made_from.read_text() != fingerprint(True):
         return []

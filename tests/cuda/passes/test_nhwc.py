@@ -93,7 +93,9 @@ FOR_TENSOR_CORES = pytest.mark.parametrize(
 
 
 @FOR_TENSOR_CORES
-def test_a_training_step_transposes_images_only_at_its_ends(dtype: str, tf32: bool) -> None:
+def test_a_training_step_transposes_images_only_at_the_beginning_and_the_end(
+    dtype: str, tf32: bool
+) -> None:
     ran = train(plain, dtype, allow_tf32=tf32)
     assert_same(ran, train(plain, dtype, ["-nhwc"], allow_tf32=tf32))
     assert ran.n_turned == 3  # x, the pooled images and their gradient

@@ -250,7 +250,9 @@ def test_softmax_loss_and_gradient_need_one_launch(
 
 @pytest.mark.parametrize("from_scores", [False, True])
 @pytest.mark.parametrize("classes", [1, 300, 1500, 9000, 20000])
-def test_a_fused_loss_of_many_classes_matches(classes: int, from_scores: bool) -> None:
+def test_a_fused_loss_of_many_classes_matches_the_separate_operators(
+    classes: int, from_scores: bool
+) -> None:
     made = Made(x=(3, classes))
     fetch = classify(made, made.rng.integers(0, classes, (3, 1)), from_scores)
     types = made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 32, magnitude=1)
@@ -305,7 +307,9 @@ def test_gradients_of_activation_and_bias_need_one_launch(activation: str, dtype
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (0, 5), (200, 3), (512, 33), (7, 300)])
-def test_fused_gradients_of_any_number_of_rows_match(rows: int, columns: int) -> None:
+def test_fused_gradients_of_any_number_of_rows_match_the_separate_operators(
+    rows: int, columns: int
+) -> None:
     made = Made(x=(rows, 2), weight=(2, columns), bias=(columns,), out_grad=(rows, columns))
     types = made.assert_same(layer_grads(made, "tanh"), ["fuse_bias_grad"], 16, magnitude=64)
     assert types[GRADS] == 1

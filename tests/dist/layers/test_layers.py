@@ -358,7 +358,7 @@ def test_values_with_the_wrong_shape_are_refused(two: Any) -> None:
         dist.shard_values(main, {"a_b_param": np.zeros(7, np.float32)})
 
 
-def test_without_opwright_nn_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opwright_nn_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     from opwright_dist import layers
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

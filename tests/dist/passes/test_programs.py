@@ -118,7 +118,7 @@ def test_long_constants_are_shortened_and_still_differ() -> None:
     assert max(map(len, build(1.0))) < 500
 
 
-def test_names_with_line_ends_stay_on_one_line() -> None:
+def test_names_with_line_breaks_stay_on_one_line() -> None:
     program = ow.Program()
     program.global_block().create_var("a\nb", shape=[8], dtype="float32", persistable=True)
     assert "variable 'a\\nb' of block 0: float32[8]" in list_entries(program)

@@ -198,7 +198,7 @@ def test_many_unauthorized_clients_do_not_block_the_processes_of_a_run(server: E
     assert sum(not peer.has_joined for peer in list(server._peers)) <= served._MAX_STRANGERS
 
 
-def test_a_client_without_a_token_in_time_is_closed(
+def test_the_connection_of_a_client_that_does_not_send_a_token_in_time_is_closed(
     server: Echo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "_HELLO_S", 0.1)
@@ -208,7 +208,7 @@ def test_a_client_without_a_token_in_time_is_closed(
         assert is_closed(slow)
 
 
-def test_a_client_stuck_within_a_message_is_closed(
+def test_the_connection_of_a_client_that_stops_within_a_message_is_closed(
     server: Echo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "_STALL_S", 0.1)
@@ -228,7 +228,7 @@ def test_messages_sent_before_a_connection_is_closed_are_processed(server: Echo)
     assert server.left == [2]
 
 
-def test_a_server_of_socket_pairs_needs_no_port() -> None:
+def test_a_server_of_socket_pairs_does_not_need_a_port() -> None:
     class Inherited(Echo):
         def __init__(self) -> None:
             self.left = []

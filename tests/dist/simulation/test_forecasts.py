@@ -72,7 +72,7 @@ def test_each_timeline_is_a_process_in_the_chrome_trace(tmp_path):
     assert max(s["ts"] + s["dur"] for s in spans if s["pid"] == 0) == pytest.approx(3.5e6)
 
 
-def test_timelines_are_drawn(tmp_path):
+def test_timelines_can_be_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     target = tmp_path / "timelines.png"
     draw_timelines({"rank 0": play(STEP, second(2.5))}, target)
@@ -147,7 +147,7 @@ def test_a_report_prints_a_row_for_each_forecast_and_the_remedies():
     assert f"stragglers: {REMEDIES['stragglers']}" in text
 
 
-def test_a_report_is_drawn(tmp_path):
+def test_a_report_can_be_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     target = tmp_path / "efficiency.svg"
     simulate(STEP, [2, 8], [FREE, get_network("ethernet")]).plot(target)

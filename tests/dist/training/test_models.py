@@ -59,7 +59,7 @@ def test_minimize_averages_gradients_and_shares_the_startup() -> None:
     assert len(shared) == 5  # weight, bias, two velocities, the learning rate
 
 
-def test_without_a_package_that_connects_processes_the_error_names_it(
+def test_without_a_package_that_connects_processes_the_error_names_a_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parallel, "scan", lambda group: [])

@@ -62,7 +62,7 @@ def value_in(scope):
 
 
 class Work:
-    """A repeatable save or load, and its invariants.
+    """A repeatable save or load that checks its invariants.
 
     Parameters
     ----------

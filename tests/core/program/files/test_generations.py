@@ -1,4 +1,4 @@
-"""Each save adds a generation under the next number; the newest complete one is loaded."""
+"""Each save adds a generation under the next number; load reads the newest complete generation."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_a_pipe_is_refused_without_waiting(folder, model, name, layout):
             load_program(place / name)
 
 
-def test_a_device_is_refused(tmp_path, model):
+def test_a_device_file_is_refused(tmp_path, model):
     (tmp_path / "program.pb").symlink_to("/dev/zero")
     with pytest.raises(FormatError, match=r"program\.pb: must be a regular file, got a device"):
         model.load_value(tmp_path)

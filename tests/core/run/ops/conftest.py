@@ -1,4 +1,4 @@
-"""Makes the helper module of these tests importable."""
+"""Makes the module lending_arrays importable."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_arrays_with_an_exchange_api_or_buffers_are_read_without_capsules(kind):
     assert kind.calls == before
 
 
-def test_every_borrowed_buffer_is_returned():
+def test_every_borrowed_buffer_is_released():
     a = Exchanged(X)
     out = ow.ops.add(a, a)
     values, indices = ow.ops.top_k(a, k=2)
@@ -248,7 +248,7 @@ def test_arrays_of_bfloat16_are_read_and_computed():
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Plain])
-def test_an_unknown_dtype_number_is_refused(kind):
+def test_an_unknown_dlpack_dtype_is_refused(kind):
     with pytest.raises(DtypeError, match="add: x: .* got DLPack's type code [45] of 64 bits; cast"):
         ow.ops.add(kind(X.astype(np.complex64)), 1)
 

@@ -1,4 +1,4 @@
-"""``explain`` of operators that do not need a kernel."""
+"""``explain`` states how operators run that do not need a kernel."""
 
 from __future__ import annotations
 

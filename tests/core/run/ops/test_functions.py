@@ -1,4 +1,4 @@
-"""``opwright.ops``: signatures, docstrings and errors, on arrays and on variables."""
+"""Functions of ``opwright.ops`` have signatures and docstrings, and accept arrays and variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`grad` and `value_and_grad`, the gradients of functions of operators."""
+"""`grad` and `value_and_grad` differentiate functions composed of operators."""
 
 from __future__ import annotations
 

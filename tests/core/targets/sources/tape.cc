@@ -1,4 +1,4 @@
-// The device of tape_device.h as a plugin: its kernels, and functions for tests.
+// A plugin with the device of tape_device.h, kernels for it, and functions for tests.
 #include "tape_device.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))

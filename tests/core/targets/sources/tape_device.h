@@ -1,5 +1,5 @@
-// A device that does nothing until the host waits for it: work is enqueued on a tape, and its
-// addresses are not valid on the host. This exposes missing waits and accesses from the host.
+// A device that executes nothing until the host waits for it. Work is enqueued on a tape, and
+// addresses of the device are not valid on the host. This exposes missing waits and host accesses.
 #ifndef OPWRIGHT_TESTS_TAPE_DEVICE_H_
 #define OPWRIGHT_TESTS_TAPE_DEVICE_H_
 
