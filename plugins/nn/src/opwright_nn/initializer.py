@@ -28,7 +28,7 @@ _LIMITS: Final = {
     "float32": checks.MAX_FLOAT32,
 }
 _MAX_DEVIATIONS: Final = 10
-"""An upper bound on normal numbers: those from 64 random bits are smaller."""
+"""An upper bound on the absolute value of normal numbers from 64 random bits, for std 1."""
 
 
 class Initializer(abc.ABC):

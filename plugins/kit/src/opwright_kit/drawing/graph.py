@@ -47,7 +47,7 @@ class Node:
     name : str
         Operator type, or variable.
     index : int
-        Place of the operator in its block; -1 for others.
+        Index of the operator in its block; -1 for other nodes.
     reads : list of Read
     writes : list of (str, str, str)
         Slot, name and type of each output.
@@ -104,7 +104,7 @@ def build_graphs(
     block : Block or None
         Their block; None for loose operators, whose shapes are unknown.
     fetches : iterable of str
-        Variables that are wanted at the end.
+        Variables whose final values are requested.
     """
     first = _build(ops, block, 0 if block is None else block.idx, tuple(fetches))
     graphs = {first.idx: first}

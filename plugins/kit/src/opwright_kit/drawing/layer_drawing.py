@@ -44,7 +44,7 @@ class DrawnLayer(NamedTuple):
     lines : tuple of str
         The text below it, such as operators, shape and parameters.
     is_input : bool
-        Whether it is data from outside.
+        Whether it is an input instead of a layer.
     """
 
     name: str
@@ -53,7 +53,7 @@ class DrawnLayer(NamedTuple):
 
 
 class LayerDrawing:
-    """A drawing of a network's layers; a notebook shows it as the last line of a cell.
+    """A drawing of a network's layers, which a notebook shows if it is the last line of a cell.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class LayerDrawing:
     layers : tuple of DrawnLayer
         Its boxes.
     edges : tuple of (int, int)
-        From one of them to a later one.
+        Pairs of indices, from one box to a later box.
     """
 
     def __init__(self, layers: Iterable[DrawnLayer], edges: Iterable[tuple[int, int]]) -> None:

@@ -18,7 +18,7 @@ MAX_SPAN: Final = 8
 """Rows that a line may cross; the skip of a residual block crosses five or six."""
 
 MAX_ROW: Final = 6
-"""Adjacent nodes: those without a required order are divided into several rows."""
+"""Nodes in a row; more nodes without a required order are divided into several rows."""
 
 _SWEEPS: Final = 4
 _BEND_WIDTH: Final = 26.0
@@ -40,7 +40,7 @@ class Layout:
     far : set of (int, int)
         Edges that are too long to be drawn.
     width : float
-        The width of the whole; every x is between the half width of its node and this.
+        The total width; every x is at least the half width of its node, and at most this width.
     """
 
     row: list[int]
@@ -70,7 +70,7 @@ def lay_out(widths: Sequence[float], edges: Sequence[tuple[int, int]], gap: floa
     widths : sequence of float
         The widths of the nodes.
     edges : sequence of (int, int)
-        From one node to another with a higher number: numbers are an order in which all can run.
+        Pairs of nodes, from a lower to a higher number; the numbers are a topological order.
     gap : float
         The smallest space between two nodes.
     """

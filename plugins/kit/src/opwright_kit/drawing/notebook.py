@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from opwright import Program
 
 _MAX_OPERATORS: Final = 1000
-"""More of them make the file of a notebook large; `Network.graph_html` draws any number."""
+"""More operators would make the notebook file large; `Network.graph_html` draws any number."""
 
 _HEIGHT: Final = 600
 """Pixels."""

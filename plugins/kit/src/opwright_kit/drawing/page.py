@@ -76,7 +76,7 @@ def write_page(
     device : str
         The device whose kernels are named on the operators; with a profile, the kernels that ran.
     force : bool
-        Whether a file that exists is replaced.
+        Whether to replace an existing file.
 
     Returns
     -------

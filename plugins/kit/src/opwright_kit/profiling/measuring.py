@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from opwright.runtime import CompiledNetwork
 
 DEFAULT_RUNS: Final = 30
-"""Enough runs for a median that is robust to interrupts."""
+"""With this number of runs, the median is robust to interrupts."""
 
 MAX_RUNS: Final = 10_000
-"""Every run of every step is kept until the end: 8 bytes each."""
+"""The time of every run of every step is kept until the end, in 8 bytes."""
 
 _NOISY: Final = 0.9
-"""Ratio of a run to the sum of its steps; clocks around steps do not explain lower ratios."""
+"""Ratio of a run to the sum of its steps; the cost of clocks does not explain lower ratios."""
 
 _WARMUP_RUNS: Final = 3
 """A device records its graph in the second run; kernels load and allocate in the first."""
@@ -53,8 +53,8 @@ def profile(
     n : int, optional
         Number of runs, in [1, 10000]; default `DEFAULT_RUNS`.
     scope : Scope, optional
-        Holds the persistable variables; default: the scope of the compiled network, and for ``run``
-        the default scope.
+        The scope of the persistable variables; by default the scope of the compiled network, and
+        for ``run`` the default scope.
 
     Returns
     -------

@@ -163,7 +163,7 @@ def plan_package(
     Raises
     ------
     ScaffoldError
-        For a choice that does not exist; lists those that do.
+        For an invalid choice; lists the valid choices.
     OperatorNotFoundError
         If the operator is not installed.
     """

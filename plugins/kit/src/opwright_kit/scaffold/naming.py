@@ -47,12 +47,12 @@ def check_names(name: str, context: Context) -> PackageNames:
         Name of the distribution: a-z, 0-9, words joined by ``-``. A leading ``opwright-`` is left
         out of the plugin's name.
     context : Context
-        Whose operators, kernels and devices the plugin must not hide.
+        The context whose operators, kernels and devices the plugin must not hide.
 
     Raises
     ------
     ScaffoldError
-        For a name that is malformed or taken; suggests a similar free one.
+        For a name that is malformed or taken; suggests a similar free name.
     """
     names = _split(name)
     if not _NAME.fullmatch(name):

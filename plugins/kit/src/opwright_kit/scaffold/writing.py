@@ -19,7 +19,7 @@ def write_package(folder: Path, files: Mapping[str, str]) -> None:
     Parameters
     ----------
     folder : Path
-        Must not exist; its parent must.
+        The new folder, which must not exist; its parent must exist.
     files : mapping of str to str
         Path below the folder, and text.
 

@@ -290,8 +290,8 @@ def batches(
     shard : bool or str, optional
         True or "world" gives each process that a launcher has started its shard of each batch; the
         name of a group does so for the processes of that group. Of `size` rows, process 0 gets the
-        first ones, and so on. All have the same order and the same position, from which more or
-        fewer processes can continue. A single process gets complete batches.
+        first rows, and so on. All processes have the same order and the same position, from which
+        more or fewer processes can continue. A single process gets complete batches.
     map_batch : callable, optional
         Transforms a batch, which is a tuple or dict of arrays: ``map_batch(batch)``, or
         ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends only on `seed`, the

@@ -34,7 +34,7 @@ def read_table(who: str, table: Any, missing: Sequence[str]) -> dict[str, Cells]
     Raises
     ------
     AttributeTypeError, ShapeError
-        It is none of these, or columns differ in length.
+        The table has a different form, or its columns differ in length.
     """
     if not isinstance(table, Mapping) and hasattr(table, "columns"):
         table = {name: table[name] for name in table.columns}

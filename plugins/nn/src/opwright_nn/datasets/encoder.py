@@ -56,7 +56,7 @@ class TableEncoder:
     target : str, optional
         The column to predict: a category gives classes, a number stays a number.
     columns : mapping of str to str, optional
-        Kinds of columns that are not to be detected: "number", "category", "date", "datetime",
+        Kinds of columns that should not be detected: "number", "category", "date", "datetime",
         "text", "skip"; ``"date %d/%m/%Y"`` has a format for ``strptime``.
     missing : sequence of str
         Strings for missing values, in addition to None, NaN, NaT and pandas' NA.

@@ -60,7 +60,7 @@ def find(folder: str | os.PathLike[str]) -> Listing:
     Parameters
     ----------
     folder : str or path
-        Has one subfolder for each class. Names that begin with a dot are skipped.
+        The folder, with one subfolder for each class. Names that begin with a dot are skipped.
 
     Returns
     -------
@@ -295,7 +295,7 @@ def read(
     Raises
     ------
     FormatError, MissingRequirementError, OSError
-        As `find` and `decode` raise them.
+        As for `find` and `decode`.
     """
     if size is None:
         raise AttributeTypeError(

@@ -70,7 +70,7 @@ def generate(n: int, users: int = 1000, films: int = 500, seed: int = 0) -> Rati
     n : int, at least 1
         The number of ratings.
     users, films : int, at least 2
-        Drawn for each rating, all equally likely.
+        The numbers of users and films; each rating draws one of each, all equally likely.
     seed : int, at least 0
         The seed of all random numbers.
 

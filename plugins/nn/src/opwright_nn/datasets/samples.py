@@ -67,7 +67,7 @@ def collate(samples: Sequence[Any], numbers: Sequence[int]) -> Any:
     samples : sequence
         Arrays, or tuples or dicts of them.
     numbers : sequence of int
-        The number of each in messages.
+        The number of each sample in messages.
     """
     named = isinstance(samples[0], Mapping)
     rows = [_split(sample, number) for sample, number in zip(samples, numbers)]

@@ -27,7 +27,7 @@ class Vocabulary(Sequence[str]):
     max_size : int, at least 3, optional
         The maximum number of words to keep, including the two above; all by default.
     min_count : int, at least 1
-        Keep words that occur at least this often.
+        The minimum number of occurrences of a word to keep it.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def plot(model: Model | ow.Program) -> LayerDrawing:
     Returns
     -------
     LayerDrawing
-        Has ``svg`` and ``save(path)``.
+        A drawing with ``svg`` and ``save(path)``.
 
     Raises
     ------

@@ -37,7 +37,7 @@ def cond(
     Returns
     -------
     Variable or tuple of Variable
-        As the branches return.
+        The results, in the form in which the branches return them.
     """
     chosen = find_input("cond", "condition", condition, "bool")
     layer = begin("cond", name)

@@ -58,7 +58,7 @@ def scan(
     length : int, optional
         The number of iterations n; needed only without `xs`.
     reverse : bool
-        Begin with the last element.
+        Whether to begin with the last element.
     name : str, optional
         The prefix of its variable names.
     checkpoint_every : int, optional

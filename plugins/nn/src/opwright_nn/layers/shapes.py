@@ -68,7 +68,7 @@ def flatten(input: Input, axis: int = 1, name: str | None = None) -> ow.Variable
     Parameters
     ----------
     input : Variable or str
-        With at least `axis` axes.
+        A variable with at least `axis` axes.
     axis : int, at least 0
         The number of leading axes that are not flattened.
     name : str, optional

@@ -71,7 +71,8 @@ def transformer_encoder_block(
     activation : str
         The type of any operator from ``x`` to ``out``.
     dropout : float in [0, 1)
-        For the outputs of both parts and of the activation; attention weights are not dropped.
+        The dropout probability of the outputs of both parts and of the activation; attention
+        weights are not dropped.
     norm_first : bool
         Whether `layer_norm` precedes each part, instead of following each sum.
     causal, mask, lengths

@@ -138,7 +138,7 @@ class ModelFiles(LayerMethods):
             Created with the same arguments as for `save`; they continue after the last batch.
             Required if `save` got batches, and refused if it did not.
         missing_ok : bool
-            True returns False if nothing has been saved yet, instead of raising.
+            Whether to return False instead of raising if nothing has been saved yet.
 
         Returns
         -------

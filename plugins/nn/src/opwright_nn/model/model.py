@@ -60,10 +60,10 @@ class Model(ModelTraining):
     Parameters
     ----------
     scope : Scope, optional
-        Holds the parameters; a new scope by default, so two models never share parameters by
+        The scope of the parameters; a new scope by default, so two models never share them by
         accident.
     device : str
-        Where steps and predictions run.
+        The device on which steps and predictions run.
     fallback : str, optional
         ``"cpu"`` runs operators without a kernel for the device on the host.
     deterministic : bool, optional

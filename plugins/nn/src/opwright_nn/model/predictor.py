@@ -52,7 +52,7 @@ class Predictor:
     names : tuple of str
         The variables to compute.
     scope : Scope
-        Holds the parameters.
+        The scope of the parameters.
     options : RunOptions
         The options of compilation.
     given : iterable of str

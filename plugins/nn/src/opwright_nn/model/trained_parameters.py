@@ -20,7 +20,7 @@ class TrainedParameters:
     Parameters
     ----------
     program : Program
-        Holds the parameters.
+        The program of the parameters.
     """
 
     def __init__(self, program: ow.Program) -> None:

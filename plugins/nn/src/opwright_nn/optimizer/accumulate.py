@@ -133,7 +133,7 @@ class AccumulatingStep:
     part, whole : callable
         The step without and with the updates.
     scope : Scope
-        Holds the count of steps, under the name `count`.
+        The scope, in which the count of steps has the name `count`.
     steps : int
         The number of steps per update.
     """

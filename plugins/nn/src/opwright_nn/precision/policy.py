@@ -203,7 +203,7 @@ def mixed_precision(
         "bfloat16"; "float16", whose range needs a scaled loss; or "float32", which keeps part of a
         network in float32 within another ``with`` block.
     float32, reduced : iterable of str
-        Types of operators, of any plugin, that are to compute in float32, or in `dtype`.
+        Operator types, of any plugin, that should compute in float32, or in `dtype`.
     loss_scale : float, > 0, optional
         The initial scale of the loss, 65536 by default for float16. A step with non-finite
         gradients skips the update and halves the scale. bfloat16 does not need a scale.

@@ -43,17 +43,17 @@ class EarlyStopping(_Watching):
         A column of the history: "loss", "validation_loss", or the name of a metric. By default
         "validation_loss", and "loss" without validation.
     patience : int, at least 0
-        It stops after this number of consecutive epochs without improvement on the best; 0 acts
+        Training stops after this number of consecutive epochs without improvement; 0 acts
         like 1.
     mode : str, optional
         "min" or "max"; by default "min" for names that end with "loss" or "error", otherwise "max".
     min_delta : float, at least 0
         The required improvement of an epoch.
     restore_best : bool
-        Whether the final parameters are those after the epoch with the best value, whichever
-        epoch was the last. This includes statistics of `batch_norm`, but not optimizer states.
-        Ctrl-C restores nothing. Together with `Checkpoint` it needs ``best=`` the same column, as
-        resumed training takes the best epoch from there.
+        Whether training ends with the parameters of the epoch with the best value. They include
+        statistics of `batch_norm`, but not optimizer states. After Ctrl-C nothing is restored.
+        Together with `Checkpoint` it requires ``best=`` with the same column, since resumed
+        training takes the best epoch from there.
     """
 
     @arguments.suggest
@@ -119,7 +119,7 @@ class Plateau(_Watching):
     factor : float in (0, 1)
         The factor of the rate.
     patience : int, at least 0
-        It lowers the rate after this number of consecutive epochs without improvement; 0 is like 1.
+        The rate is lowered after this number of epochs in a row without improvement; 0 acts like 1.
     min_rate : float, at least 0
         The rate is never lowered below this.
     mode, min_delta

@@ -37,7 +37,7 @@ class Trained(NamedTuple):
     names : tuple of str
         The names of its values in the history.
     scope : Scope or None
-        Holds the variables; None for a function with its own variables.
+        The scope of the variables; None for a function with its own variables.
     program : Program or None
         The program of the step, if known.
     optimizer : Optimizer or None

@@ -38,7 +38,7 @@ class IsolatedCheck:
     seed : int
         The seed of the samples.
     **options
-        Restrictions of the check, as of `PackageCheck`.
+        Restrictions of the check, as for `PackageCheck`.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class IsolatedCheck:
     Raises
     ------
     CommandError, DtypeError
-        For an unknown distribution, rule, subject or dtype; lists those that exist. Also if the
+        For an unknown distribution, rule, subject or dtype; lists the existing names. Also if the
         process ends before it has listed them, or the time limit is not above 0.
     """
 

@@ -76,7 +76,7 @@ class PackageCheck:
     Raises
     ------
     CommandError, DtypeError
-        For an unknown distribution, rule, subject or dtype; lists those that exist.
+        For an unknown distribution, rule, subject or dtype; lists the existing names.
     """
 
     def __init__(

@@ -193,8 +193,8 @@ class Launch:
         beside : int, optional
             The byte for workspace and guards, if it differs.
         inputs : mapping of str to sequence of ndarray, optional
-            Replace the sample's, with the same shapes and dtypes. Parameters that differ overwrite
-            the parameters of this thread's last run.
+            Inputs that replace the sample's, with the same shapes and dtypes. Parameters that
+            differ overwrite the parameters of this thread's last run.
 
         Raises
         ------

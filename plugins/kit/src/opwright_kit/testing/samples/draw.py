@@ -97,13 +97,13 @@ class Draw:
     Attributes
     ----------
     rng : numpy.random.Generator
-        Seeded: an equal seed draws equal samples.
+        A seeded generator; equal seeds draw equal samples.
     dtype : str
         The dispatch dtype for which the sample is drawn.
     length : int
         The length of an axis: 0, 1, around vector widths, or large.
     rows : bool
-        Whether that axis is the first one, usually the batch.
+        Whether that axis is the first axis, usually the batch.
     label : str
         A description of the case.
     most_elements : int

@@ -20,7 +20,7 @@ class Place(NamedTuple):
     ----------
     slot : str
     item : int
-        Which of the slot's arrays.
+        The index of the array in its slot.
     at : tuple of int
     """
 
