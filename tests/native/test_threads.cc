@@ -1,4 +1,5 @@
-// Tests shared plans and scopes in many threads. Intended for ThreadSanitizer, valid without it.
+// Tests shared plans and scopes in many threads. The test is meant for ThreadSanitizer but also
+// passes without it.
 #include <atomic>
 #include <mutex>
 #include <thread>

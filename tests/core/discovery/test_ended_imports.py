@@ -275,7 +275,7 @@ def test_imports_of_indexed_plugins_do_not_read_or_write_notes(site):
     assert notes(site) == []
 
 
-def test_crashes_in_the_child_process_of_doctor_leave_no_note(site):
+def test_crashes_in_the_child_process_of_doctor_do_not_leave_a_note(site):
     site.add("acme", ENDS["exit"][0])
     assert site.command("doctor").returncode == 1
     assert notes(site) == []

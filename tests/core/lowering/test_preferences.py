@@ -54,13 +54,13 @@ def test_the_kernel_that_would_run_is_queried_and_chosen(scales):
     assert scales.prepared == ["best"]
 
 
-def test_a_query_for_a_value_that_no_kernel_prefers_prepares_no_kernel(scales):
+def test_kernels_that_prefer_other_values_are_not_prepared(scales):
     scales.add("best", 60, **BEST)
     assert ask(factor=3.0) == (False, None)
     assert scales.prepared == []
 
 
-def test_a_query_prepares_no_kernel_if_none_has_preferences(scales):
+def test_kernels_without_preferences_are_not_prepared(scales):
     scales.add("plain", 50)
     assert ask() == (False, None)
     assert scales.prepared == []

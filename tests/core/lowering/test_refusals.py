@@ -78,7 +78,7 @@ def test_the_placement_of_a_later_plan_also_names_the_refusal(scales):
     assert place(-2.0, -2.0).refusals == REASON
 
 
-def test_a_placement_without_refusals_names_no_kernels(scales):
+def test_a_placement_without_refusals_does_not_name_kernels(scales):
     placement = place(3.0)
     assert placement.refusals == {}
     assert "by cpu" not in str(placement)

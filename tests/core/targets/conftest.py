@@ -176,5 +176,5 @@ def slower_kernel() -> str:
 
 @pytest.fixture
 def table() -> str:
-    """The source of the plugin's hook module, which tests modify."""
+    """The source of the plugin's hook module, for tests that modify it."""
     return TABLE

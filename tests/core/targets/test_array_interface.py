@@ -104,7 +104,7 @@ def test_an_operator_runs_on_the_device_of_such_arrays_and_returns_tensors(tape,
         (PlacedArray(X, 1 - number), "PlacedArray on"),
     ):
         with pytest.raises(
-            SlotError, match=f"add: y: .* got {where}.* beside x PlacedArray on tape"
+            SlotError, match=f"add: y: .* got {where}.* next to x PlacedArray on tape"
         ):
             ow.ops.add(a, other)
 

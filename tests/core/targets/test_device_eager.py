@@ -51,17 +51,17 @@ def test_numbers_can_be_mixed_with_an_array_on_a_device(tape):
 
 def test_the_error_for_mixing_host_and_device_arrays_names_both(tape):
     a = TapeArray(X, 1)
-    text = r"add: y: all arrays of a call must be on one device, got ndarray on the host beside x"
+    text = r"add: y: all arrays of a call must be on one device, got ndarray on the host next to x"
     with pytest.raises(SlotError, match=text + r" TapeArray on tape:1; copy one of them"):
         ow.ops.add(a, X)
-    with pytest.raises(SlotError, match="add: x: .* got ndarray on the host beside y TapeArray"):
+    with pytest.raises(SlotError, match="add: x: .* got ndarray on the host next to y TapeArray"):
         ow.ops.add(X, a)
     with pytest.raises(SlotError, match="got list on the host"):
         ow.ops.add(a, [1.0, 2.0, 3.0])
 
 
 def test_the_error_for_arrays_on_two_devices_names_both(tape):
-    text = "add: y: .* got TapeArray on tape:1 beside x TapeArray on tape; copy one of them"
+    text = "add: y: .* got TapeArray on tape:1 next to x TapeArray on tape; copy one of them"
     with pytest.raises(SlotError, match=text):
         ow.ops.add(TapeArray(X), TapeArray(X, 1))
 

@@ -173,7 +173,7 @@ def widened(x: ow.Variable, y: ow.Variable) -> Any:
 
 
 @pytest.mark.parametrize("shapes", [((40, 70), (70, 30)), ((3, 9, 33), (3, 33, 17))])
-def test_bfloat16_products_with_float32_results_need_no_casts(shapes):
+def test_bfloat16_products_with_float32_results_do_not_need_casts(shapes):
     found, types = run(widened, [*shapes], PASSES, dtype="bfloat16")
     plain, _ = run(widened, [*shapes], [], dtype="bfloat16")
     np.testing.assert_allclose(found[0], plain[0], rtol=1e-5, atol=1e-5)

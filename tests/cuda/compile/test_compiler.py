@@ -269,7 +269,7 @@ os._exit(1)
 """
 
 
-def test_a_killed_process_leaves_no_compiler_running() -> None:
+def test_the_compiler_of_a_killed_process_is_also_stopped() -> None:
     # Both processes write errors to one pipe, so the call returns only after both have exited.
     command = [sys.executable, "-c", PARENT]
     answer = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)

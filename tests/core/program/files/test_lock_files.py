@@ -55,7 +55,7 @@ def test_each_kernel_and_pass_has_its_own_line(path):
     ]
 
 
-def test_saving_a_lock_replaces_it_and_leaves_no_other_file(path):
+def test_saving_a_lock_replaces_it_and_does_not_leave_another_file(path):
     ow.Lock("cuda", (), ()).save(path)
     assert ow.Lock.load(path).device == "cuda"
     assert list(path.parent.iterdir()) == [path]

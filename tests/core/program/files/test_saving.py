@@ -78,7 +78,7 @@ def test_save_keeps_other_files_in_the_folder(tmp_path, model):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_saving_an_unset_variable_raises_and_writes_no_file(tmp_path, model):
+def test_saving_an_unset_variable_raises_and_does_not_write_a_file(tmp_path, model):
     scope = model.filled(1)
     del scope.vars["w"]
     with pytest.raises(ProgramError, match="got none for 'w'; run the startup program"):
