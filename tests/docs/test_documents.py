@@ -1,8 +1,7 @@
 """Code in README and docs runs and prints the output shown there, and all links are valid.
 
-A ``python`` block is executed, in the order of the page and in one name space. A listing is an
-excerpt of a file of an example package, or of an output of ``opwright new``. See `pages` for
-details.
+The ``python`` blocks of a page are executed in order, in one namespace. A listing is an excerpt of
+a file in an example package, or of the output of ``opwright new``. See `pages` for details.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_initializers_are_parameters_if_the_model_is_trained() -> None:
     np.testing.assert_allclose(step(FEW)[0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_without_training_no_initializer_is_a_parameter() -> None:
+def test_without_training_initializers_are_not_parameters() -> None:
     model, _ = make_perceptron()
     assert not opwright_onnx.load(model).program.parameters()
 
@@ -173,7 +173,7 @@ def test_a_loop_with_a_computed_condition_is_a_while_loop() -> None:
         np.testing.assert_array_equal(every[:, 0], 2.0 ** np.arange(1, turns + 1))
 
 
-def test_the_error_names_an_input_that_must_be_known_and_may_be_given() -> None:
+def test_the_error_names_an_input_whose_value_must_be_given_at_loading() -> None:
     nodes = [node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)]
     inputs = [tensor("x", ["n", 3]), tensor("axes", [1], TensorProto.INT64)]
     model = make_model(nodes, inputs, [tensor("y", None)])

@@ -143,7 +143,7 @@ def test_tensors_are_stored_next_to_the_model_on_request(tmp_path: Path) -> None
     np.testing.assert_allclose(run(path, {"x": x})[0], found, 1e-4)
 
 
-def test_a_loop_whose_iterations_depend_on_values_is_a_loop(tmp_path: Path) -> None:
+def test_a_while_loop_is_written_as_a_loop(tmp_path: Path) -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("n", [1], is_data=True)

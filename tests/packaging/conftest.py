@@ -135,7 +135,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def environment(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with only the wheels and their requirements.
 
-    It has no CUDA: neither the requirements of opwright-cuda nor a driver; and no Ray.
+    It lacks Ray, the requirements of opwright-cuda and a CUDA driver.
     """
     large = [wheel for wheel in wheels if wheel.name.startswith(LARGE_WHEELS)]
     made = Environment(tmp_path_factory.mktemp("installed"))

@@ -64,7 +64,7 @@ def agree(
 
 
 def scan(block: Any, states: Mapping[str, str], body: Any, ends: Sequence[str]) -> None:
-    """Append a scan of ``x`` whose first state is given step by step as ``states``."""
+    """Append a scan over ``x`` that carries ``states`` and stacks the first of ``ends``."""
     finals = [f"last_{name}" for name in states]
     block.append_op(
         "scan",

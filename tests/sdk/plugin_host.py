@@ -160,7 +160,7 @@ class Library:
     def infer(
         self, type: str, inputs: list[tuple[tuple[int, ...], str]], attrs: Mapping[str, Any]
     ) -> dict[tuple[int, int], tuple[tuple[int, ...], int]]:
-        """Return (shape, bits of the dtype) of outputs of an operator with one output."""
+        """Infer (shape, dtype bits) for the output of an operator that has one output."""
         tensors = [make_tensor(*meta) for meta in inputs]
         message = c.create_string_buffer(512)
         frame = Infer(

@@ -109,7 +109,10 @@ def test_a_program_with_dynamic_shapes_is_run_to_lock_all_kernels(folder):
         (["model", "--feed", "x=4x7"], "the feed 'x' is float32[?, 8], got [4, 7]"),
         (["model", "--feed", "x=-1x8"], "--feed must be NAME=SHAPE, got 'x=-1x8'"),
         (["model/program.pb"], "the program must be a folder with parameters"),
-        (["model", "--feed", "x=1x8", "-o", "model/program.pb"], "must be a new file or an old lock"),
+        (
+            ["model", "--feed", "x=1x8", "-o", "model/program.pb"],
+            "must be a new file or an old lock",
+        ),
         (["model", "--feed", "x=1x8", "-o", "absent/a.lock"], "its folder must exist"),
         (["model", "--feed", "x=1x8", "--check"], "no such file; write it with opwright lock"),
         (["model", "--device", "gpu9"], "gpu9"),

@@ -267,7 +267,7 @@ def test_readers_during_a_write_see_the_complete_old_stub(tmp_path):
     assert path.read_text() == "newer"
 
 
-def test_without_operators_there_is_nothing_to_write(tmp_path):
+def test_stubs_without_operators_fail_with_a_remedy(tmp_path):
     environment = Environment(tmp_path)
     for found in [*environment.packages.glob("*acme*"), *environment.packages.glob("*mix*")]:
         found.rename(tmp_path / found.name)

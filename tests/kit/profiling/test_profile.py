@@ -292,7 +292,7 @@ def test_rows_with_varying_shapes_are_weighted_by_their_runs():
     assert profile.total_s == pytest.approx(expected)
 
 
-def test_steps_added_by_lowering_belong_to_no_operator():
+def test_steps_added_by_lowering_do_not_belong_to_an_operator():
     program = ow.Program(seed=7)
     block = program.global_block()
     block.create_var("x", [-1])

@@ -95,7 +95,7 @@ def test_a_missing_parent_folder_is_not_created(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_if_writing_fails_midway_nothing_is_left(new: New, tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_files(new: New, tmp_path: Path) -> None:
     # Files are limited to 4 KB here, and the license is larger.
     done = new("opwright-acme", before="ulimit -f 4;")
     assert done.returncode == 1

@@ -18,7 +18,7 @@ BROKEN = Path(__file__).parent / "broken"
 
 @pytest.fixture(scope="session")
 def control_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with every package in `broken`, its metadata, and the library that one needs."""
+    """A folder with every package in `broken`, its metadata and its compiled C libraries."""
     site = tmp_path_factory.mktemp("controls")
     for source in sorted(BROKEN.iterdir()):
         package = site / source.name

@@ -138,7 +138,7 @@ def test_pytest_runs_each_rule_as_a_test(control_site: Path, tmp_path: Path) -> 
     assert "1 failed" in done.stdout
 
 
-def test_pytest_imports_nothing_of_opwright_if_no_package_is_named(tmp_path: Path) -> None:
+def test_pytest_does_not_import_opwright_if_no_package_is_named(tmp_path: Path) -> None:
     (tmp_path / "test_nothing.py").write_text(
         "import sys\n\ndef test_it():\n"
         "    assert not [name for name in sys.modules if name.split('.')[0] == 'opwright']\n"

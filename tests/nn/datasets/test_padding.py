@@ -84,6 +84,6 @@ def test_lists_of_floats_become_float32_and_arrays_keep_their_dtype():
         ([[1]], {"maxlen": 2}, AttributeTypeError, "got 'maxlen'.*'length'"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused(sequences, options, error, rule):
+def test_invalid_sequences_and_options_of_pad_are_refused(sequences, options, error, rule):
     with pytest.raises(error, match=rule):
         nn.datasets.pad(sequences, **options)

@@ -213,7 +213,7 @@ def test_a_failing_block_changes_nothing(programs, snapshot):
     ids=["attention", "encoder", "decoder"],
 )
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1e30])
-def test_elements_beyond_a_length_affect_no_output_and_no_weight_gradient(layer, strange):
+def test_elements_beyond_a_length_do_not_affect_outputs_or_weight_gradients(layer, strange):
     def train(x):
         model = nn.Model()
         with model.guard():

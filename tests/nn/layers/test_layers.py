@@ -1,4 +1,4 @@
-"""Layer functions: their operators and names, and that they append everything or nothing."""
+"""Layer functions: appended operators, names, and errors that leave the program unchanged."""
 
 from __future__ import annotations
 

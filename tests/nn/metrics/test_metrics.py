@@ -46,7 +46,7 @@ TRUE = RNG.integers(0, 2, 50)
 
 
 def collect(metric, scores, labels):
-    """Update a metric with batches of 16 rows and one of 2."""
+    """Update a metric with batches of 16 rows and a last batch of 2 rows."""
     for begin in range(0, 50, 16):
         metric.update(scores[begin : begin + 16], labels[begin : begin + 16])
     return metric.result()

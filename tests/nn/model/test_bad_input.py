@@ -173,7 +173,7 @@ def test_a_label_out_of_range_fails_the_step_and_the_model_stays_usable(tiny):
     assert np.isfinite(model.run()[0])
 
 
-def test_a_width_that_no_batch_determines_is_refused(tiny):
+def test_a_width_that_the_batch_does_not_determine_is_refused(tiny):
     model = nn.Model()
     with model.guard():
         halves = layers.reshape(model.input("img"), [2, -1])
@@ -185,7 +185,7 @@ def test_a_width_that_no_batch_determines_is_refused(tiny):
         model.run()
 
 
-def test_the_error_for_an_input_that_may_be_a_misspelled_result_names_the_result(tiny):
+def test_the_error_for_an_input_named_almost_like_a_result_suggests_the_result(tiny):
     model = nn.Model()
     hidden = model.fc_layer("img", 3, name="hidden")
     assert hidden.name == "hidden_out"

@@ -54,7 +54,7 @@ def test_a_method_has_the_documentation_and_types_of_its_layer_function(layer):
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_each_variable_of_a_layer_may_be_given_by_name(layer):
+def test_each_variable_of_a_layer_can_be_given_by_name(layer):
     hints = typing.get_type_hints(getattr(layers, layer))
     for name, hint in hints.items():
         assert name == "return" or hint not in (ow.Variable, ow.Variable | None), name
@@ -156,7 +156,7 @@ def test_layer_functions_accept_names_while_a_model_is_built():
         layers.fc("pixels", 3)
 
 
-def test_a_failed_layer_declares_no_input(everything):
+def test_a_failed_layer_does_not_declare_inputs(everything):
     model = nn.Model()
     before = everything(model.program)
     with model, pytest.raises(AttributeValueError, match="^fc: size must be an int of at least 1"):

@@ -193,7 +193,7 @@ def count_maps(folder):
 
 @pytest.fixture
 def local(monkeypatch):
-    """Make every disk count as local, since the file system of a test may be unknown."""
+    """Treat every disk as local, since the file system of a test can be unknown."""
     monkeypatch.setattr(disk, "is_local", lambda handle: True)
 
 

@@ -173,7 +173,7 @@ def test_batches_are_refused_if_no_position_was_saved(make, tiny, trained, tmp_p
         ({"other": 1}, "opwright_nn.position must be a mapping without 'other'"),
     ],
 )
-def test_a_position_that_no_batches_have_is_refused(make, tiny, tmp_path, position, message):
+def test_an_invalid_position_is_refused(make, tiny, tmp_path, position, message):
     batches = nn.batches((tiny.images,), 4)
     model = make()
     model.initialize_parameters(img=tiny.images)

@@ -157,7 +157,7 @@ def test_prediction_does_not_need_a_label_and_changes_nothing(tiny):
     np.testing.assert_array_equal(model.predict("fc_1_out", img=tiny.images), prediction)
 
 
-def test_a_prediction_skips_dropout_and_draws_no_random_number(tiny):
+def test_a_prediction_skips_dropout_and_does_not_draw_random_numbers(tiny):
     model = nn.Model()
     hidden = model.dropout(model.fc_layer("img", 50), 0.5)
     model.backward(model.mean(hidden))

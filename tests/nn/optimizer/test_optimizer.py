@@ -1,4 +1,4 @@
-"""Optimizers: the formulas of their papers, states in the scope, and one program each."""
+"""Optimizers match the formulas of their papers and keep their states in the scope."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def weight_after(make, steps, **attr):
 
 
 def check(weight, expected):
-    # The learning rate itself is float32.
+    # The tolerance is that of float32, in which the learning rate is stored.
     np.testing.assert_allclose(weight, expected, rtol=2e-7, atol=2e-7)
 
 

@@ -63,7 +63,7 @@ def test_uniform_stays_inside_its_interval():
     assert np.abs(weight).max() > 0.99 * limit
 
 
-def test_equal_seeds_draw_equal_numbers_and_different_seeds_different_ones():
+def test_equal_seeds_draw_equal_numbers_and_different_seeds_do_not():
     attr = initializer.Normal()
     np.testing.assert_array_equal(fill(attr, seed=3), fill(attr, seed=3))
     assert not np.array_equal(fill(attr, seed=3), fill(attr, seed=4))

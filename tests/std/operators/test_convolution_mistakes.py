@@ -109,7 +109,7 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("op", "shapes", "attrs", "message"), BAD, ids=[f"{i}-{bad[0]}" for i, bad in enumerate(BAD)]
 )
-def test_an_argument_that_does_not_fit_is_reported(
+def test_an_invalid_argument_is_reported(
     op: str, shapes: Mapping[str, Any], attrs: dict[str, Any], message: str
 ) -> None:
     arrays = {slot: np.zeros(shape, "float32") for slot, shape in shapes.items()}
@@ -125,7 +125,7 @@ def test_mismatches_are_reported_when_the_program_is_built() -> None:
         block.append_op("conv2d", {"x": x, "weight": weight})
 
 
-def test_positions_of_maxima_must_fit_into_their_dtype() -> None:
+def test_positions_of_maxima_must_be_representable_in_their_dtype() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", [None, 1, 2**16, 2**15])
     with pytest.raises(ShapeError, match="max_pool2d: x must have at most 2147483647 elements in"):

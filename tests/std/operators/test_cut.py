@@ -24,7 +24,7 @@ RNG = np.random.default_rng(11)
 
 
 class Both:
-    """A program compiled as one network and cut into two halves, with equal values in scopes."""
+    """A program, compiled both uncut and cut into two halves, with a separate scope for each."""
 
     def __init__(
         self,

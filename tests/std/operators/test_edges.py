@@ -202,7 +202,7 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("op", "shapes", "attrs", "message"), BAD, ids=[f"{i}-{bad[0]}" for i, bad in enumerate(BAD)]
 )
-def test_an_argument_that_does_not_fit_is_reported(
+def test_an_invalid_argument_is_reported(
     op: str, shapes: Mapping[str, Any], attrs: dict[str, Any], message: str
 ) -> None:
     inputs: dict[str, Any] = {}

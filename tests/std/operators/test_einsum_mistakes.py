@@ -1,4 +1,4 @@
-"""Equations that are invalid, or do not fit their operands."""
+"""Equations that are invalid or do not match their operands."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def add_loss(one: OneOperator) -> Any:
 
 
 def known_shape(one: OneOperator, variable: Any) -> tuple[int, ...]:
-    """Return the shape of an output, which may depend on values."""
+    """Return the shape of an output, which can depend on values."""
     if -1 not in variable.shape:
         return tuple(variable.shape)
     return run(one.block, one.feeds, [variable])[0].shape

@@ -1,4 +1,4 @@
-"""Hidden values have no effect, not even NaN, infinities and huge numbers.
+"""Hidden values have no effect, even if they are NaN, infinite or huge.
 
 Hidden values are the padding of sequences, masked keys, a matrix that is multiplied by 0, and
 neighbors of weight 0. The tests check the outputs and gradients of every library.

@@ -68,7 +68,7 @@ def test_integers_of_a_saved_program_are_exact(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("number", "rest"), [(0.5, 1), (float(2**53), 2**20), (float(2**70), 1), (float("inf"), 1)]
 )
-def test_a_rounding_remainder_that_no_writer_produces_is_refused(number: float, rest: int) -> None:
+def test_an_impossible_rounding_remainder_is_refused(number: float, rest: int) -> None:
     with pytest.raises(FormatError, match="value: must be a 64-bit integer, got"):
         read_value({"f": number, "rest": rest}, "value")
     listed = {"floats": {"values": [1.0, number], "rests": [0, rest]}}

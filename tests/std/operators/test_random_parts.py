@@ -86,7 +86,7 @@ def test_parts_contain_the_random_numbers_of_the_complete_draw(
 @pytest.mark.parametrize(
     "part", [[0, 0, 4], [-1, 4, 8], [5, 4, 8], [0, 3, 8], [0, 4, -8], [2**62, 4, 2**63 - 1]]
 )
-def test_a_part_that_does_not_fit_is_refused(library: str, part: list[int]) -> None:
+def test_an_invalid_part_is_refused(library: str, part: list[int]) -> None:
     x = np.ones((4, 3), np.float32)
     inputs = {"x": x, "step": STEP, "part": np.array(part, np.int64)}
     attrs = {"probability": 0.5, "axis": 0, **ATTRS}
@@ -111,7 +111,7 @@ def test_the_shapes_of_a_part_are_checked() -> None:
             Sample(definition.op_type, given, attrs, {}).infer(definition)
 
 
-def test_an_empty_part_draws_no_numbers() -> None:
+def test_an_empty_part_does_not_draw_numbers() -> None:
     x = np.ones((0, 3), np.float32)
     inputs = {"x": x, "step": STEP, "part": np.array([3, 0, 8], np.int64)}
     for library in ("numpy", "native"):

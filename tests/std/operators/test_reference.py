@@ -156,7 +156,7 @@ SINGLE = by_operator(sample_cases(case for case in load_cases() if "float32" in 
 
 
 @pytest.mark.parametrize("op_type", SINGLE)
-def test_an_output_may_reuse_the_inputs_declared_by_its_kernel(op_type: str) -> None:
+def test_an_output_can_reuse_the_inputs_that_its_kernel_declares(op_type: str) -> None:
     for case in SINGLE[op_type]:
         check_reuse_of_both(case)
 

@@ -305,7 +305,7 @@ def test_the_error_for_different_lengths_names_the_inputs() -> None:
         ({"length": 4}, ShapeError, "xs must have the same length along axis 0"),
     ],
 )
-def test_a_body_that_does_not_fit_is_refused(changed: Any, error: Any, rule: str) -> None:
+def test_an_invalid_body_is_refused(changed: Any, error: Any, rule: str) -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [3, 2], "float64", is_data=True)

@@ -183,7 +183,7 @@ def test_checkpoints_without_sequences_are_refused_with_a_remedy() -> None:
         ),
     ],
 )
-def test_segments_that_do_not_fit_are_refused(attrs: dict[str, Any], rule: str) -> None:
+def test_invalid_segments_are_refused(attrs: dict[str, Any], rule: str) -> None:
     with pytest.raises(ShapeError, match=rule):
         scans.rnn_program(**attrs)
 

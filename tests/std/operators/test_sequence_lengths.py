@@ -101,7 +101,7 @@ def test_packed_rows_are_the_sum_of_the_lengths(case: Case, dtype: str, target: 
         ),
     ],
 )
-def test_an_argument_that_does_not_fit_is_refused(
+def test_an_invalid_argument_is_refused(
     op: str, inputs: Any, attrs: Any, lengths: Any, message: str
 ) -> None:
     case = case_of(op, inputs, attrs, lengths)

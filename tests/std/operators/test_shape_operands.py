@@ -305,7 +305,7 @@ def test_a_variable_of_another_program_is_refused(x: Variable) -> None:
         ops.reshape(x, shape=[other, 8])
 
 
-def test_sizes_may_depend_on_shapes_and_numbers_of_the_same_variables(x: Variable) -> None:
+def test_sizes_can_depend_on_shapes_and_elements_of_the_same_variables(x: Variable) -> None:
     """One operator reads only the shape of a value, and another reads its elements."""
     lengths = ops.shape(x)
     rank = ops.size(lengths)
@@ -330,7 +330,7 @@ def change_reshape(program: Program, change: Callable[[Any], None]) -> Program:
         (lambda op: op.attrs["shape"].ints.values.__setitem__(0, 5), "was made for 1 number"),
     ],
 )
-def test_a_file_whose_operands_do_not_fit_is_refused(
+def test_a_file_with_inconsistent_operands_is_refused(
     x: Variable, change: Callable[[Any], None], message: str
 ) -> None:
     n, t = sizes(x)
@@ -341,7 +341,7 @@ def test_a_file_whose_operands_do_not_fit_is_refused(
         f(x=numbers((2, 3, 8)))
 
 
-def test_a_file_with_marks_and_no_variables_is_refused(x: Variable) -> None:
+def test_a_file_with_operand_marks_but_without_variables_is_refused(x: Variable) -> None:
     n, t = sizes(x)
     ops.reshape(x, shape=[n, t, -1])
     with pytest.raises(AttributeValueError, match=r"every element of shape must be in \[-1, inf\)"):

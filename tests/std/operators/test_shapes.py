@@ -195,7 +195,7 @@ def test_inference_with_unknown_operands_agrees_with_known_operands(op_type: str
 
 
 @pytest.mark.parametrize("op_type", OPERANDS)
-def test_attributes_that_are_shape_operands_may_be_symbols(op_type: str) -> None:
+def test_attributes_that_are_shape_operands_can_be_symbols(op_type: str) -> None:
     for case in OPERANDS[op_type]:
         for name in operands_of(case):
             if definition_of(case).proto.attr_protos[name].type is AttrType.FLOAT:

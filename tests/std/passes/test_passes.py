@@ -1,4 +1,4 @@
-"""Passes of opwright-std: the same results with and without them, for each possible hazard."""
+"""Passes of opwright-std do not change results; each test covers one hazard."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run(ops, fetch, feeds, persistables, passes, calls=2):
 
 
 def check(ops, fetch, feeds=None, persistables=None):
-    """Compare with no pass at all, bit by bit; return the operators that ran with and without."""
+    """Compare bitwise with a run without passes; return the operator counts with and without."""
     feeds = {"x": X} if feeds is None else feeds
     plain = run(ops, fetch, feeds, persistables or {}, [])
     passed = run(ops, fetch, feeds, persistables or {}, ["remove_identities"])
@@ -72,12 +72,12 @@ def check(ops, fetch, feeds=None, persistables=None):
             np.testing.assert_array_equal(one.view(np.uint8), other.view(np.uint8))
     for array in (array for result in passed[3] for array in result):
         assert array.flags.writeable
-        array.fill(0)  # a fetch belongs to the caller: no other numbers change
+        array.fill(0)  # a fetched array belongs to the caller, so other arrays do not change
     return passed[2].operators, plain[2].operators
 
 
 @pytest.mark.parametrize("type", IDENTITIES)
-def test_operators_that_change_no_data_are_removed(type):
+def test_operators_that_do_not_change_data_are_removed(type):
     ops = [op("exp", "a", "x"), identity(type, "b", "a"), op("tanh", "out", "b")]
     assert check(ops, ["out"]) == (2, 3)
 

@@ -87,7 +87,7 @@ WITHOUT_GRADIENT: Final = dict.fromkeys(("__rmod__", "remainder"), "gradient of 
 
 
 def _of_triangle(function: Callable[..., torch.Tensor], place: int) -> Callable[..., torch.Tensor]:
-    """Return a function that correctly reads only one triangle of its matrix."""
+    """Wrap a function so that values and gradients involve only one triangle of its matrix."""
 
     def read(*given: torch.Tensor, upper: bool = False) -> torch.Tensor:
         operands = list(given)

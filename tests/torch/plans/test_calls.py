@@ -101,7 +101,7 @@ def test_many_batch_sizes_share_one_graph(training: bool) -> None:
     assert len(region.plans) == 4
 
 
-def test_a_smaller_last_batch_needs_no_separate_graph() -> None:
+def test_different_batch_sizes_use_at_most_two_graphs() -> None:
     model = Tower()
     fast = compiled(model)
     for n in (4, 4, 3, 4, 2):

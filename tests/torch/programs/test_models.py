@@ -61,7 +61,7 @@ def others(entry: Entry, batch: int) -> tuple[torch.Tensor, ...]:
 
 
 def dimensions(model: nn.Module, entry: Entry) -> Any:
-    """Return the differing sizes: all, but only the batch for models of one size."""
+    """Return the dynamic sizes: all, or only the batch size for models with one image size."""
     if entry.name not in ONE_SIZE:
         return True
     (first, *_) = inspect.signature(model.forward).parameters

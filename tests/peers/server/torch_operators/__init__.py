@@ -2,10 +2,10 @@
 
 A function is called with the inputs by slot (lists for duplicable slots) and with all attributes
 that it names as parameters, defaults included; ``n_outputs`` is the number of variables of the
-first output slot. It returns the outputs in the order of the OpProto: one tensor, a list for a slot
-of several, or a tuple of both, in which None, or an end before the last slot, leaves outputs
-uncompared. An attribute that it does not name must have its default. `NotExpressibleError` means
-that PyTorch has no such call.
+first output slot. It returns the outputs in the order of the OpProto: a tensor, a list for a slot
+with several variables, or a tuple of these. Outputs that are None, or missing at the end of the
+tuple, are not compared. An attribute that the function does not name must have its default.
+`NotExpressibleError` means that PyTorch cannot express the call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases of comparisons and of logic."""
+"""Cases of comparisons and logical operators."""
 
 from __future__ import annotations
 

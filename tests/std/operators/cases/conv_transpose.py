@@ -1,4 +1,4 @@
-"""Cases of transposed convolution: each element of x adds its multiple of the kernel."""
+"""Cases of transposed convolution; in the reference, each element of x adds a scaled kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of convolution: nested loops over the definition are the reference."""
+"""Cases of convolution; the reference consists of nested loops over the definition."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def cast(to: str, label: str, source: Random | Values, dtypes: tuple[str, ...]) 
         dtypes=dtypes,
         label=f"{label}-{to}",
         no_grad="" if to == "float64" and dtypes == FLOATS else "rounding has no derivative",
-        # The result is rounded to its own dtype, but float64 to float32 and on is not exact.
+        # Results in float64 are compared only to float32 precision.
         ulps=2.0**30 if to == "float64" else 4.0,
     )
 

@@ -49,8 +49,7 @@ def far(op: str, derivative: Callable[[float], float], x: list[float], **options
     return formula_case(op, {"x": x}, gradients, options.pop("label", "far"), **options)
 
 
-# ---- derivatives at one number, without rounding errors of differences
-# ----------------------------
+# ---- derivatives at single points, without the rounding errors of finite differences -------------
 
 
 def sigmoid(x: float) -> float:

@@ -72,8 +72,7 @@ def prelu_gradients(x: Array, weight: Array, out_grad: Array) -> tuple[Array, Ar
     return np.where(x > 0, out_grad, weight * out_grad), of_weight
 
 
-# ---- derivatives at one number
-# ------------------------------------------------------------------------
+# ---- derivatives at single points ----------------------------------------------------------------
 
 
 def log_sigmoid_derivative(x: float) -> float:

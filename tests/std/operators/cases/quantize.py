@@ -11,7 +11,7 @@ CODES = "its result is codes"
 
 
 def spread(scale: Array, x: Array, axis: int = -1, block_size: int = 0, **_: Any) -> Array:
-    """Return a scale in the shape of x."""
+    """Expand a scale to the shape of x."""
     if scale.ndim == 0:
         return scale
     if block_size:

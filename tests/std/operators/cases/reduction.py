@@ -182,7 +182,7 @@ def yes_or_no(op: str, function: Callable[[list[Any]], bool]) -> list[Case]:
 
 
 def products() -> list[Case]:
-    """Return cases of zeros, whose gradients are not 0."""
+    """Return the cases of products with zeros, whose gradients are not always 0."""
 
     def case(label: str, values: Any, **attrs: Any) -> Case:
         return Case("prod", {"x": Values(values)}, over(multiplied), attrs, label=label)

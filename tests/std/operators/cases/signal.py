@@ -1,4 +1,4 @@
-"""Cases of windows, of shifts of transforms, and of determinants."""
+"""Cases of window functions, Fourier transforms and determinants."""
 
 from __future__ import annotations
 

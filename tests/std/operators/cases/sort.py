@@ -9,7 +9,7 @@ from case import FLOATS, INTS, LENGTHS, WIDE, Array, Case, Random, Source, Value
 
 
 def order(x: Array, axis: int, descending: bool) -> Array:
-    """Return positions along an axis, by Python's stable sort; NaN is the greatest."""
+    """Return the indices that sort along an axis, by Python's stable sort; NaN is the greatest."""
 
     def rank(line: Array) -> Array:
         keys = [(number != number, 0.0 if number != number else number) for number in line.tolist()]

@@ -41,7 +41,7 @@ def full(size: Any, fill_value: Any, *, dtype: torch.dtype | None = None, **_: A
 
 
 def constant(value: float) -> Adapter:
-    """Return `ones` or `zeros`."""
+    """Return the adapter of `ones` or `zeros`."""
 
     def apply(*size: Any, dtype: torch.dtype | None = None, **_: Any) -> Any:
         return ops.fill(shape=sizes_of(*size), value=value, dtype=named(dtype))

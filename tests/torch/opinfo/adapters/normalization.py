@@ -127,7 +127,7 @@ def local_response_norm(
     if math.prod(shape) == 0:
         return ops.assign(x)
     image, x = floating(image), floating(x)
-    # Windows of an even size are one channel later in PyTorch, which pads size // 2 in front.
+    # PyTorch pads size // 2 channels in front, which shifts windows of even size by one channel.
     squares = ops.reshape(ops.square(image), shape=[lead[0], 1, lead[1], -1])
     paddings = [0, 0, 0, 0, size // 2, (size - 1) // 2, 0, 0]
     means = ops.avg_pool2d(ops.pad(squares, paddings=paddings), kernel=[size, 1], strides=[1, 1])

@@ -1,4 +1,4 @@
-"""A plugin whose compiled kernels misuse memory, each in its own way."""
+"""A plugin whose compiled kernels misuse memory in different ways."""
 
 import opwright.plugin as plugin
 
