@@ -97,12 +97,12 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
     ("adaptive_avg_pool2d", IMAGES, {"output_size": [1]}, "output_size must hold a "),
     ("adaptive_avg_pool2d", IMAGES, {"output_size": [0, 1]}, "output_size must be in [1, 65536]"),
     ("adaptive_avg_pool2d", {"x": (2, 3, 6, 0)}, {"output_size": [1, 1]}, "must be at least 1"),
-    ("flatten", IMAGES, {"start_axis": 5}, "both in [-4, 4), for x [2, 3, 6, 7], got start_axis=5"),
-    ("flatten", IMAGES, {"stop_axis": 4}, "both in [-4, 4), for x [2, 3, 6, 7], got start_axis=1"),
-    ("flatten", IMAGES, {"start_axis": -5}, "both in [-4, 4), for x [2, 3, 6, 7]"),
-    ("flatten", IMAGES, {"start_axis": 2, "stop_axis": 1}, "start_axis must not be behind stop_ax"),
-    ("flatten", IMAGES, {"start_axis": 4, "stop_axis": 1}, "start_axis must not be behind stop_ax"),
-    ("flatten", {"x": ()}, {"start_axis": 2}, "both in [-1, 1), for x [], got start_axis=2"),
+    ("flatten", IMAGES, {"start_axis": 5}, "be in [-4, 4) for x [2, 3, 6, 7], got start_axis=5"),
+    ("flatten", IMAGES, {"stop_axis": 4}, "be in [-4, 4) for x [2, 3, 6, 7], got start_axis=1"),
+    ("flatten", IMAGES, {"start_axis": -5}, "be in [-4, 4) for x [2, 3, 6, 7]"),
+    ("flatten", IMAGES, {"start_axis": 2, "stop_axis": 1}, "start_axis must not be after stop_ax"),
+    ("flatten", IMAGES, {"start_axis": 4, "stop_axis": 1}, "start_axis must not be after stop_ax"),
+    ("flatten", {"x": ()}, {"start_axis": 2}, "be in [-1, 1) for x [], got start_axis=2"),
 ]
 
 

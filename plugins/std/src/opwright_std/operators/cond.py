@@ -36,7 +36,7 @@ COND = (
     )
     .add_input("condition", "bool of one element")
     .dtypes("bool")
-    .add_input("x", "the outer variables that the blocks read; found if not given")
+    .add_input("x", "the outer variables that the blocks read; determined if not given")
     .as_duplicable()
     .as_optional()
     .add_output("out", "one variable for each output of the block that ran")

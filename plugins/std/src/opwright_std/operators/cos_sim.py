@@ -134,7 +134,7 @@ COS_SIM = (
     OpMaker("cos_sim")
     .add_comment(
         "Cosine similarity along one axis, out = scale * <x, y> / (|x| * |y|), with norms of at "
-        "least epsilon, so that a zero vector results in 0. Vectors and the other axes broadcast; "
+        "least epsilon, so a zero vector results in 0. Vectors and the other axes broadcast; "
         "numbers are vectors of one element."
     )
     .add_input("x", "float")

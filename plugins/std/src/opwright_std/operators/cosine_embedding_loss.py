@@ -48,7 +48,7 @@ COSINE_EMBEDDING_LOSS = (
         "Loss of pairs of vectors from the cosine of their angle, c = <x, y> / (|x| * |y|), out = "
         "1 "
         "- c where label is 1, max(0, c - margin) where label is -1, and 0 elsewhere. Norms are at "
-        f"least {_LEAST_NORM:g}, so that a zero vector has the cosine 0."
+        f"least {_LEAST_NORM:g}, so a zero vector has the cosine 0."
     )
     .add_input("x", "float [..., d]: vectors")
     .dtypes(*FLOATS)

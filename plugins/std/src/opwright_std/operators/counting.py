@@ -153,8 +153,8 @@ BINCOUNT = (
     .add_comment(
         "Occurrences of each id in x, out[i] = sum(x == i), or with weights, out[i] = "
         "sum(weights[x "
-        "== i]), as numpy.bincount. The length of out is an attribute, so that shapes do not "
-        "depend on values; an id beyond it is an error."
+        "== i]), as numpy.bincount. The length of out is an attribute, so shapes do not depend on "
+        "values; an id beyond it is an error."
     )
     .add_input("x", "int32 or int64 [n], in [0, length)")
     .dtypes(*INDICES)

@@ -177,7 +177,7 @@ def _ctc_loss_maker() -> OpMaker:
     maker = OpMaker("ctc_loss").add_comment(
         "Connectionist temporal classification, out = -log p(label | x), with p the sum over all "
         "paths, of one class per time step, that reduce to the labels by merging repeated classes "
-        "and removing blanks. inf without such a path; its gradient is 0. Graves et al., "
+        "and removing blanks. Without such a path it is inf, with gradient 0. Graves et al., "
         "2006."
     )
     maker.add_input("x", "float [n, time, classes]: logarithms of probabilities").dtypes(*FLOATS)

@@ -48,9 +48,9 @@ def _deform_shape(ctx: InferContext) -> None:
         x[1] != weight[1] * groups or weight[0] % groups != 0 or x[1] % offset_groups != 0
     ):
         ctx.fail(
-            "weight must be [filters, channels / groups, height, width], groups dividing both and "
-            f"offset_groups the channels, got {format_shape(weight)} for x {format_shape(x)}, "
-            f"groups={groups}, offset_groups={offset_groups}"
+            "weight must be [filters, channels / groups, height, width], where groups divides both "
+            f"and offset_groups divides the channels, got {format_shape(weight)} for x "
+            f"{format_shape(x)}, groups={groups}, offset_groups={offset_groups}"
         )
     windows = _windows(ctx, x[2:], weight[2:])
     area = weight[2] * weight[3] if min(weight[2:]) >= 0 else -1

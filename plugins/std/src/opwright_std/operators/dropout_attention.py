@@ -23,7 +23,7 @@ DROPOUT_ATTENTION = add_seed(
         OpMaker("dropout_attention").add_comment(
             "Attention with dropout, out = dropout(w) @ v, with w the softmax weights of "
             "scaled_dot_product_attention: in training each weight is dropped with the given "
-            "probability, and the others are divided by 1 - probability. Otherwise it is "
+            "probability, and the other weights are divided by 1 - probability. Otherwise it is "
             "scaled_dot_product_attention, which documents mask and heads."
         )
     )

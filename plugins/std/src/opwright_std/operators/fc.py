@@ -32,7 +32,7 @@ def _fc_shape(ctx: InferContext) -> None:
     if not dims_match(numel(x[kept:]), rows):
         ctx.fail(
             f"weight must have {numel(x[kept:])} {'columns' if turned else 'rows'}, the number "
-            f"of elements of x {format_shape(x)} behind axis {kept - 1}, got {format_shape(weight)}"
+            f"of elements of x {format_shape(x)} after axis {kept - 1}, got {format_shape(weight)}"
         )
     if ctx.has_input("bias"):
         ctx.require_shape("bias", (columns,))

@@ -24,7 +24,7 @@ def _flatten_shape(ctx: InferContext) -> None:
     if not (0 <= start <= stop < rank or behind):
         given = ", ".join(f"{name}={axis}" for name, axis in axes.items())
         ctx.fail(
-            f"start_axis must not be behind stop_axis, and both in [{-rank}, {rank}), for x "
+            f"start_axis must not be after stop_axis, and both must be in [{-rank}, {rank}) for x "
             f"{format_shape(shape)}, got {given}"
         )
     joined = (*shape[:start], numel(shape[start : stop + 1]), *shape[stop + 1 :])
@@ -35,7 +35,7 @@ FLATTEN = (
     OpMaker("flatten")
     .add_comment(
         "Merges the axes from start_axis to stop_axis, both included, in row-major order. A "
-        "start_axis behind the last axis adds one of length 1: a vector becomes [n, 1]. A scalar "
+        "start_axis after the last axis adds one of length 1: a vector becomes [n, 1]. A scalar "
         "becomes [1]."
     )
     .add_input("x", "any shape, any dtype")

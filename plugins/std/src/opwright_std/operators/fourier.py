@@ -328,7 +328,7 @@ IRFFT = _add_places(
         _transform(
             "irfft",
             "Inverse of rfft, as numpy.fft.irfft: the imaginary parts of the first pair and, for "
-            "even n, of the last one are not read.",
+            "even n, of the last pair are not read.",
             "[..., n // 2 + 1, 2], real and imaginary parts",
             "[..., n]",
         )
@@ -340,8 +340,8 @@ HFFT = _add_places(
     _add_out_length(
         _transform(
             "hfft",
-            "Discrete Fourier transform of a signal whose other half are the conjugates of this "
-            "one, as numpy.fft.hfft: real numbers.",
+            "Discrete Fourier transform of a Hermitian signal, of which x is the first half, as "
+            "numpy.fft.hfft: real numbers.",
             "[..., n // 2 + 1, 2], real and imaginary parts",
             "[..., n]",
         )

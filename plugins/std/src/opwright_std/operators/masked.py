@@ -235,13 +235,13 @@ MASKED_STD = _masked(
     _spread("masked_std", f"Standard deviation, as `std`, over axes {_HIDDEN}."), STD, _std
 )
 MASKED_SOFTMAX = _masked(
-    along_axis("masked_softmax", f"Softmax along an axis {_HIDDEN}; others become 0."),
+    along_axis("masked_softmax", f"Softmax along an axis {_HIDDEN}; the rest is 0."),
     SOFTMAX,
     _softmax,
 )
 MASKED_LOG_SOFTMAX = _masked(
     along_axis(
-        "masked_log_softmax", f"Logarithm of softmax along an axis {_HIDDEN}; others become -inf."
+        "masked_log_softmax", f"Logarithm of softmax along an axis {_HIDDEN}; the rest is -inf."
     ),
     LOG_SOFTMAX,
     _log_softmax,

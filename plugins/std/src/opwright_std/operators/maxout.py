@@ -17,7 +17,7 @@ def _maxout_shape(ctx: InferContext) -> None:
             ctx.fail(f"groups must divide the {shape[axis]} channels of axis {axis}, got {groups}")
         shape[axis] //= groups
     if 0 in shape[axis + 1 :]:
-        ctx.fail(f"x must have elements behind axis {axis}, got {list(ctx.input('x').shape)}")
+        ctx.fail(f"x must have elements after axis {axis}, got {list(ctx.input('x').shape)}")
     ctx.set_output("out", shape)
 
 

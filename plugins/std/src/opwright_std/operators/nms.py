@@ -121,7 +121,7 @@ def _batched_shape(ctx: InferContext) -> None:
 def _nms_maker(op_type: str, which: str, of_class: str = "") -> OpMaker:
     maker = OpMaker(op_type).add_comment(
         f"Non-maximum suppression{which}: visits the boxes by descending score, and keeps each "
-        f"one whose intersection over union with every kept box{of_class} is at most "
+        f"box whose intersection over union with every kept box{of_class} is at most "
         f"iou_threshold. Ties keep the order of the boxes, and NaN is the best score. "
         "Overlaps are computed in float64."
     )

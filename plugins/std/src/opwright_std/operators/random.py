@@ -75,7 +75,7 @@ UNIFORM = (
         "uniform",
         "Uniform random numbers, out = u * (max - min) + min with u in [0, 1) from Philox 4x32-10 "
         "(Salmon et al., 2011), in float32 for the 16-bit types. Product and sum are each "
-        "rounded, so that max itself can occur.",
+        "rounded, so max itself can occur.",
     )
     .add_attr("min", float, "lower end")
     .default(-1.0)
