@@ -1,4 +1,4 @@
-"""The launcher library, called from Python when plans are created, never when they run."""
+"""The launcher library, which Python calls when plans are created, but not when they run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 from opwright.errors import DeviceNotFoundError, KernelError, PluginError
 
 LIBRARY: Final = "opwright_cuda/launcher.so"
-"""The library's path in the package, for hooks."""
+"""The path of the library in the package, for hooks."""
 
 MAX_PARAMETERS: Final = 512
-"""Maximum parameters of one kernel: pointers that fill the 4 kB of a launch."""
+"""Maximum number of parameters of one kernel, so that pointers fit into the 4 kB of a launch."""
 
 _MESSAGE_BYTES: Final = 2048
 
@@ -59,7 +59,7 @@ class _Info(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL:
     """Return the launcher, opened at the first call."""
-    # An editable install stores compiled files in a separate folder.
+    # An editable installation stores compiled files in a separate folder.
     package = find_spec("opwright_cuda")
     for folder in (package and package.submodule_search_locations) or ():
         path = Path(folder) / Path(LIBRARY).name
@@ -139,7 +139,7 @@ def parameter_sizes(kernel: int) -> tuple[int, ...]:
 
 
 def allow_shared(kernel: int, number: int, n_bytes: int) -> None:
-    """Allow blocks of a kernel to use more shared memory than the default 48 kB."""
+    """Allow the blocks of a kernel to use more shared memory than the default of 48 kB."""
     _call(KernelError, "opwright_cuda_allow_shared", ctypes.c_uint64(kernel), number, n_bytes)
 
 
@@ -174,7 +174,7 @@ def set_blas_path(path: str) -> None:
 
 
 def has_blas_path() -> bool:
-    """Whether the path of libcublasLt is set."""
+    """Return whether the path of libcublasLt is set."""
     return _blas_path is not None
 
 
@@ -186,7 +186,7 @@ def set_cudnn_path(path: str) -> None:
 
 
 def find_cudnn_path() -> str | None:
-    """Return the path of libcudnn, None if it is not set."""
+    """Return the path of libcudnn, or None if it is not set."""
     return _cudnn_path
 
 
@@ -204,7 +204,7 @@ def cudnn_version() -> int:
 
 
 def choose_engine(record: Sequence[int], properties: str) -> tuple[int, int, int]:
-    """Return index, workspace bytes and notes of cuDNN's choice for a GPU.
+    """Return the index, workspace bytes and notes of the engine that cuDNN chooses for a GPU.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Standard operators without a CUDA kernel, at least for some dtype, for the coverage page."""
+"""Standard operators without a CUDA kernel for some or all dtypes, for the coverage page."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ NOT_THERE: Final = {
     "nonzero": "the number of nonzero elements depends on values, but a plan that is launched, "
     "or recorded as a graph, allocates its outputs before it runs (2026-11-22)",
 }
-"""Standard operators without a CUDA kernel in some dtype: why, and when that was found."""
+"""The reasons why operators do not have a CUDA kernel for some dtype, with dates."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 ALLOW_TF32: Final = "cuda.allow_tf32"
-"""Option: products and convolutions of float32 may round factors to TF32."""
+"""The option that allows products and convolutions of float32 to round factors to TF32."""
 
 TUNE: Final = "cuda.tune"
-"""Option: benchmark cuDNN's engines and cuBLASLt's algorithms when a plan is made."""
+"""The option that benchmarks cuDNN engines and cuBLASLt algorithms when a plan is created."""
 
 ALLOW_VARYING: Final = "cuda.allow_varying"
-"""Convolutions may use nondeterministic engines of cuDNN."""
+"""The option that allows convolutions to use nondeterministic cuDNN engines."""
 
 
 class EngineChoice(NamedTuple):
-    """The criteria for choosing one of cuDNN's engines."""
+    """The criteria for the choice of a cuDNN engine."""
 
     allows_tf32: bool = False
     tunes: bool = False

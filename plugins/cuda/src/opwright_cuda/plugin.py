@@ -1,7 +1,7 @@
 """Registrations of the CUDA kernels.
 
-Kernels are prepared in Python, by the modules of ``kernels``, and launched by the library: without
-CuPy, a driver or a GPU, their first use reports the missing part.
+Kernels are prepared in Python, by the modules of ``kernels``, and launched by the library. If CuPy,
+a driver or a GPU is missing, their first use raises an error that names it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHANNELS_LAST: Final = {"data_format": "NHWC"}
 
 
 class Row(NamedTuple):
-    """Operators of one kernel.
+    """The operators of one kernel.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Services of opwright-cuda for other native libraries; ``services.h`` is its C side."""
+"""Services of opwright-cuda for other native libraries, declared in ``services.h``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright_cuda.source import Source
 
 
 def services_address() -> int:
-    """Return the address of the table of ``services.h``, which lives as long as the process."""
+    """Return the address of the table of ``services.h``, valid until the process ends."""
     function = native.library().opwright_cuda_services_v1
     function.restype = ctypes.c_void_p
     address: int = function()
@@ -29,7 +29,7 @@ def count_gpus() -> int:
 
 
 def load_kernel(source: Source, expression: str, gpu: int) -> int:
-    """Return the driver's handle of a kernel, compiled unless cached.
+    """Return the driver handle of a kernel, which is compiled unless it is cached.
 
     Parameters
     ----------

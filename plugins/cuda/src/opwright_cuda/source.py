@@ -1,4 +1,4 @@
-"""CUDA sources: a file with its includable headers and options."""
+"""CUDA sources, each of which is a file with the headers that it can include and its options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import opwright
 
 @dataclass(frozen=True)
 class Source:
-    """One CUDA C++ file with all its includes, as text.
+    """The text of a CUDA C++ file and of all its includes.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Source:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of everything that affects the compiled code."""
+        """The hash of everything that affects the compiled code."""
         return digest_of(self.name, self.text, repr(self.headers), repr(self.options))
 
     @classmethod
@@ -61,12 +61,12 @@ class Source:
         return cls(file.name, file.read_text(), (*beside, *shared_headers()), options)
 
     def with_snippet(self, snippet: str) -> Source:
-        """Return the same file with an appended snippet, such as a generated functor."""
+        """Return a copy of the source with an appended snippet, such as a generated functor."""
         return Source(self.name, f"{self.text}\n{snippet}\n", self.headers, self.options)
 
 
 def digest_of(*texts: str) -> str:
-    """Return a collision-free hash of strings."""
+    """Return a collision-resistant hash of strings."""
     joined = hashlib.sha256()
     for text in texts:
         data = text.encode()
@@ -77,7 +77,7 @@ def digest_of(*texts: str) -> str:
 
 @cache
 def shared_headers() -> tuple[tuple[str, str], ...]:
-    """Return the headers available to every source: this package's, and opwright's functors."""
+    """Return the headers that every source can include, from this package and from opwright."""
     own = files("opwright_cuda").joinpath("cu")
     found = [(e.name, e.read_text()) for e in own.iterdir() if e.name.endswith(".h")]
     include = Path(opwright.get_include())
@@ -88,6 +88,6 @@ def shared_headers() -> tuple[tuple[str, str], ...]:
 
 @cache
 def own_source(name: str, options: tuple[str, ...] = ()) -> Source:
-    """Return one of this package's files: ``own_source("elementwise.cu")``."""
+    """Return a source file of this package, such as ``own_source("elementwise.cu")``."""
     text = files("opwright_cuda").joinpath("cu", name).read_text()
     return Source(name, text, shared_headers(), options)

@@ -1,4 +1,4 @@
-"""The CUDA Array Interface, version 3: exchange with libraries without DLPack.
+"""The CUDA Array Interface, version 3, for libraries that do not support DLPack.
 
 Numba's documentation defines it: "CUDA Array Interface (Version 3)".
 """
@@ -22,7 +22,7 @@ INTERFACE: Final = "__cuda_array_interface__"
 VERSION: Final = 3
 
 LEGACY_STREAM: Final = 1
-"""CUDA's handle of the default stream, which blocking streams are ordered after."""
+"""The CUDA handle of the legacy default stream, which synchronizes with blocking streams."""
 
 _WAY_OUT: Final = "pass an array with __dlpack__, or one on the host"
 
@@ -108,7 +108,7 @@ def _dtype(typestr: Any) -> np.dtype[Any]:
 
 def _stream(version: int, stream: int | None) -> int:
     if stream is None:
-        # Versions before 3 had no such entry.
+        # The entry "stream" was added in version 3.
         return 0 if version >= VERSION else LEGACY_STREAM
     _check(stream > 0, "must name a stream by its handle, 1 or 2", f"stream {stream}")
     return stream

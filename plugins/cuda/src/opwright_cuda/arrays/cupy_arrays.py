@@ -30,7 +30,7 @@ def _cupy() -> Any:
 class CudaArrays:
     """Creates CuPy arrays over memory of the runtime; see `opwright.device.DeviceArrays`.
 
-    Only `view` and `stream` need CuPy.
+    Only `view` and `stream` require CuPy.
     """
 
     interface: Final = INTERFACE

@@ -1,4 +1,4 @@
-"""From CUDA sources to launchable kernels: compiled once, cached on disk, loaded once.
+"""Compilation of CUDA sources to kernels, each of which is compiled once and cached on disk.
 
-It imports nothing, since compiler processes start with `nvrtc_program` only.
+This module does not import others, because compiler processes import only `nvrtc_program`.
 """

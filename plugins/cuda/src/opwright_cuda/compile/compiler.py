@@ -1,4 +1,4 @@
-"""Compiler interface, and parallel compilation of kernel instances."""
+"""The compiler interface, and parallel compilation of kernel instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from opwright_cuda.source import Source
 
 INSTANCES_EACH: Final = 2
-"""Instances that justify another compiler, whose start takes as long as one instance."""
+"""Instances per compiler, because starting a compiler takes as long as compiling one."""
 
 
 class Image(NamedTuple):
@@ -49,11 +49,11 @@ class Instance(NamedTuple):
 
 
 class CompilerLostError(Exception):
-    """An additional compiler could not start; its instances are still to be compiled."""
+    """An additional compiler could not start, so its instances remain to be compiled."""
 
 
 class Compiler(Protocol):
-    """Compiles images: NVRTC, or the host's compiler in the tests."""
+    """A compiler of images: NVRTC, or the host compiler in tests."""
 
     @property
     def version(self) -> str:
@@ -109,7 +109,7 @@ def compile_all(
         threads = _start_beside(compiler, n_beside, work, stack)
         work.do(compiler)
         _join(threads)
-        work.do(compiler)  # returned instances
+        work.do(compiler)  # instances that a lost compiler returned
     if work.lost is not None:
         warnings.warn(
             f"CUDA: kernels are compiled sequentially, since no additional compiler could be "
@@ -123,7 +123,7 @@ def compile_all(
 def _start_beside(
     compiler: Compiler, n: int, work: _Work, stack: ExitStack
 ) -> list[threading.Thread]:
-    """Start more compilers; leaving the stack stops them, then waits for their threads."""
+    """Start additional compilers; closing the stack stops them and joins their threads."""
     threads: list[threading.Thread] = []
     stack.callback(_join, threads)
     try:
@@ -132,7 +132,7 @@ def _start_beside(
             thread = threading.Thread(target=work.do, args=(other,))
             thread.start()
             threads.append(thread)
-    except (CompilerLostError, RuntimeError) as error:  # the latter if no thread can start
+    except (CompilerLostError, RuntimeError) as error:  # RuntimeError if no thread can start
         work.lost = error
     finally:
         stack.callback(work.drop)
@@ -145,7 +145,7 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 
 
 class _Work:
-    """Instances to be compiled, taken by several threads."""
+    """A queue of instances that several threads compile."""
 
     def __init__(
         self, instances: Sequence[Instance], keep: Callable[[Instance, Image], None]
@@ -175,5 +175,5 @@ class _Work:
                 self.outcomes[instance] = image
 
     def drop(self) -> None:
-        """Start no more instances."""
+        """Drop the instances that are still in the queue."""
         self._waiting.clear()

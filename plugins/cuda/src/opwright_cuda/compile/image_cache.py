@@ -1,4 +1,4 @@
-"""Disk cache of compiled code: one file per image, which this user or root has written."""
+"""Disk cache of compiled code, with one file per image, owned by this user or root."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_FILES: Final = 4096
 """Maximum number of images; the oldest are removed."""
 
 _MOST_BYTES: Final = 1 << 30
-"""Maximum total size of all images in bytes, and so of a single image."""
+"""Maximum total size of all images in bytes, which also limits a single image."""
 
 _MAGIC: Final = b"opwright-cuda-image\n"
 _DIGEST_BYTES: Final = 32
@@ -41,7 +41,7 @@ class ImageCache:
 
     @classmethod
     def default(cls) -> ImageCache | None:
-        """Return the user's cache: below OPWRIGHT_CACHE_DIR or the user's cache folder."""
+        """Return the cache in OPWRIGHT_CACHE_DIR or in the cache folder of the user."""
         folder = find_cache_folder()
         return None if folder is None else cls(Path(folder) / "cuda")
 

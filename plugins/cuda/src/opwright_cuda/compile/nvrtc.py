@@ -17,7 +17,7 @@ from opwright_cuda.compile.nvrtc_program import Outcome, Program, compile_progra
 from opwright_cuda.source import Source
 
 OPTIONS: Final = ("-std=c++17", "-lineinfo", "-default-device")
-"""Options for every source; without fast math and flush to zero, results match the CPU."""
+"""Options for every source, without fast math, so that results match the CPU."""
 
 _LOOK_S: Final = 1.0
 """Interval at which a process is checked while waiting for its answer."""
@@ -32,7 +32,7 @@ class Nvrtc:
             from cuda.bindings import nvrtc
 
             nvrtc.nvrtcVersion()
-        except (ImportError, RuntimeError) as error:  # the latter if its library is missing
+        except (ImportError, RuntimeError) as error:  # RuntimeError if its library is missing
             raise MissingRequirementError(
                 f"CUDA: kernels are compiled by NVRTC, got {type(error).__name__}: {error}; "
                 "pip install cuda-bindings nvidia-cuda-nvrtc"
@@ -75,7 +75,7 @@ class Nvrtc:
         try:
             yield _NvrtcBeside(self.version, process, connection)
         finally:
-            process.kill()  # safe, since it stores nothing
+            process.kill()  # safe, because the process does not write files
             process.wait()
 
 
@@ -142,7 +142,7 @@ class _NvrtcBeside(Nvrtc):
         self._is_ready = True
 
     def _receive(self) -> Any:
-        """Return the message of the process; polls, since its exit may go unnoticed otherwise."""
+        """Return the next message; poll, since an exit could go unnoticed otherwise."""
         while not self._connection.poll(_LOOK_S):
             if self._process.poll() is not None and not self._connection.poll():
                 raise EOFError

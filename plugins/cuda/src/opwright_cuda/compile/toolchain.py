@@ -1,4 +1,4 @@
-"""From sources to launchable kernels: compiled once, cached on disk, loaded once."""
+"""The toolchain that compiles kernels once, caches them on disk and loads them once."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Toolchain:
             return [self._kernels[key] for key in keys]
 
     def compile(self, groups: Iterable[Sequence[Instance]]) -> None:
-        """Compile deferred instances of several kernels; `find` raises their errors, once."""
+        """Compile deferred instances of several kernels; `find` raises each error once."""
         with self._lock:
             self._provide([instance for group in groups for instance in group])
 
@@ -108,7 +108,8 @@ class Toolchain:
             else:
                 images[instance] = found
         if missing:
-            # Start with the slowest, as estimated by the length of the source.
+            # Start with the instances that are expected to be slowest because their sources are
+            # longest.
             missing.sort(key=lambda instance: -len(instance.source.text))
             n_at_once = get_num_threads()
             images |= compile_all(self._compiler, missing, n_at_once, self._keep)
@@ -156,7 +157,7 @@ def current_toolchain() -> Toolchain:
 
 
 def replace_toolchain(toolchain: Toolchain | None) -> Any:
-    """Replace the toolchain, None for the default; return the previous one."""
+    """Replace the toolchain, by the default if None, and return the previous toolchain."""
     global _current
     before, _current = _current, toolchain
     return before

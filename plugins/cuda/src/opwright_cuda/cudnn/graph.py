@@ -11,7 +11,7 @@ from opwright_cuda.launch import Pointer
 from opwright_cuda.options import EngineChoice
 
 MOST_TRIED: Final = 8
-"""Maximum number of engines to try for a graph, in cuDNN's order."""
+"""Maximum number of engines to try for a graph, in the order that cuDNN recommends."""
 
 MAX_WORKSPACE: Final = 2**30
 """Maximum workspace bytes of a graph, shared by the operators of a plan."""
@@ -22,7 +22,7 @@ Four = tuple[int, int, int, int]
 
 
 class Tensor(NamedTuple):
-    """A tensor of a graph, its axes in the order n, channels, height, width.
+    """A tensor of a graph, with its axes in the order n, channels, height, width.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class What(IntEnum):
 
 
 class OperationGraph:
-    """A graph that cuDNN computes as one.
+    """A graph of operations that cuDNN computes together.
 
     Parameters
     ----------

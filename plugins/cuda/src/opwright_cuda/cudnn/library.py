@@ -1,4 +1,4 @@
-"""Finding cuDNN, checking whether it can be used, and querying its choice of engines."""
+"""Functions that find cuDNN, check whether it can be used, and query its choice of engines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTALL: Final = 'pip install "opwright-cuda[cudnn]"'
 
 
 class Engine(NamedTuple):
-    """cuDNN's choice for a graph.
+    """The engine that cuDNN chose for a graph.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Engine(NamedTuple):
 
 
 def choose_engine(graph: OperationGraph, properties: str, choice: EngineChoice) -> Engine:
-    """Return cuDNN's choice for a GPU, which need not be present.
+    """Return the engine that cuDNN chooses for a GPU, which need not be present.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def choose_engine(graph: OperationGraph, properties: str, choice: EngineChoice) 
 
 @cache
 def find_refusal() -> str | None:
-    """Return the reason why cuDNN cannot be used, None if it can.
+    """Return the reason why cuDNN cannot be used, or None if it can.
 
     The first call in a process loads the library.
     """
@@ -79,7 +79,7 @@ def find_refusal() -> str | None:
 
 
 def find_tf32_refusal(options: Mapping[str, Any]) -> str | None:
-    """Return the reason why cuDNN cannot be used in TF32, None if it can."""
+    """Return the reason why cuDNN cannot be used in TF32, or None if it can."""
     if not options[ALLOW_TF32]:
         return f"float32 is not rounded to TF32; the option {ALLOW_TF32} allows it"
     return find_refusal()

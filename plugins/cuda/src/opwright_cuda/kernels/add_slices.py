@@ -1,7 +1,7 @@
 """Deterministic sums of slices by index, as in the gradient of every lookup.
 
-Float sums depend on the order, so slices are not added by atomic operations: the slices of each
-index are listed first, by counting, and then added in order.
+Float sums depend on the order, so slices are not added by atomic operations. Instead, the slices of
+each index are first listed by a counting sort and then added in order.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ LISTED: Final = 1024
 """``kListed`` of add_slices.cu."""
 
 MOST_LOOKS: Final = 4096
-"""Blocks of indices that are searched before listing the slices is faster."""
+"""Maximum number of searched blocks of indices; if there are more, listing the slices is faster."""
 
 _MOST_COLUMN_BLOCKS: Final = 65_535
 
 NO_REPORT: Final[list[Argument]] = [None, np.int32(0)]
-"""For indices out of range, which are ignored."""
+"""The fault arguments of a kernel that ignores indices out of range."""
 
 
 @dataclass(frozen=True)
 class LookUp:
-    """A table as [outer, count, row], and the range of its indices.
+    """A table of shape [outer, count, row], and the range of its indices.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ from opwright_cuda.source import own_source
 
 
 class _Extents(NamedTuple):
-    """Dimensions, with queries that share keys as rows of one matrix: q is [groups, rows, size].
+    """The dimensions of attention; queries that share keys are rows of one matrix of q.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class _Extents(NamedTuple):
 
     @property
     def score_dtype(self) -> str:
-        """Dtype of scores before softmax: sums of 16-bit numbers stay float32."""
+        """Dtype of the scores before softmax, which is float32 for 16-bit inputs."""
         return compute_dtype(self.dtype)
 
     def scores(self, plan: LaunchPlan) -> Pointer:
@@ -58,7 +58,7 @@ class _Extents(NamedTuple):
         return plan.workspace(self.n_scores * ITEM_BYTES[self.score_dtype])
 
     def weights(self, plan: LaunchPlan, scores: Pointer) -> Pointer:
-        """Return memory for the results of scores, in place if the dtype is equal."""
+        """Return memory for the results, in place of the scores if the dtypes are equal."""
         if self.score_dtype == self.dtype:
             return scores
         return plan.workspace(self.n_scores * ITEM_BYTES[self.dtype])
@@ -142,7 +142,7 @@ ATTENTION: Final = Kernel(_fill_in_attention)
 
 
 def _fill_in_attention_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Recompute the weights, and compute the gradients from them."""
+    """Recompute the weights and compute the gradients from them."""
     e = _extents(ctx)
     if e.n_scores == 0:
         fill_zeros(ctx, plan)

@@ -1,7 +1,7 @@
 """batch_norm with fused residual and activation, and the gradients.
 
 16-bit images may have float32 parameters and statistics, as in mixed precision. Channels are split
-into parts whose statistics a second launch combines.
+into parts, and a second launch combines the statistics of the parts.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, 
 from opwright_cuda.source import own_source
 
 MOST_CHANNEL_THREADS: Final = 512
-"""Maximum threads of the block that combines a channel's parts, one per part if possible."""
+"""Maximum threads of the block that combines the parts of a channel."""
 
 MOST_OF_LANES: Final = 1024
-"""Lines of at most this length are read by the lanes of a warp, even if there are few."""
+"""Lines of at most this length are read by lanes of one warp, even if there are few lines."""
 
 MANY_LINES: Final = 2048
-"""Number of lines of any length that keep a GPU busy with a warp each."""
+"""Number of lines that keep a GPU busy if each is read by one warp."""
 
 SOURCE: Final = "batch_norm.cu"
 
@@ -87,7 +87,7 @@ def _channels_of(meta: Meta) -> Channels:
 
 
 def _put_together(team: Team, kernels: str, channels: int, *, inner: int, outer: int) -> Channels:
-    """Return the partition with [outer, channels, inner] parts."""
+    """Return the partition for parts of shape [outer, channels, inner]."""
     n = inner * outer
     threads = min(max(power_of_two(n), WARP), MOST_CHANNEL_THREADS)
     return Channels(team, kernels, Struct(*map(np.int64, (channels, inner, n))), threads)
@@ -111,7 +111,7 @@ def _as_channels(shape: Shape, pointers: Iterable[Pointer], ctype: str) -> list[
 
 
 def _find_input(ctx: PrepareContext, plan: LaunchPlan, slot: str) -> Pointer | None:
-    """Return the input in a slot that only some of the operators have."""
+    """Return the input of a slot, or None if the operator does not have the slot."""
     return plan.input(slot) if ctx.inputs.get(slot) else None
 
 
@@ -122,7 +122,7 @@ def _check_activation(ctx: PrepareContext) -> None:
 
 
 def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write every channel's statistics, either of the batch or the running statistics."""
+    """Write the statistics of every channel, which are batch or running statistics."""
     meta = ctx.inputs["x"][0]
     types, source = _types_of(ctx), own_source(SOURCE)
     n, n_channels, size = _shape_of(meta)
@@ -235,4 +235,4 @@ def _fill_in_sums(
 
 
 BATCH_NORM_GRAD: Final = Kernel(_fill_in_grad)
-"""For batch_norm and the fused operator."""
+"""The gradients of batch_norm and of the fused operator."""

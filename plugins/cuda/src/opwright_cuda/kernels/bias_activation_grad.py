@@ -12,7 +12,7 @@ from opwright_cuda.launch import Kernel, LaunchPlan
 from opwright_cuda.source import own_source
 
 MOST_ROWS: Final = 512
-"""With more rows per thread, two launches that use the whole GPU are faster."""
+"""Maximum number of rows; for more rows, two launches that use the whole GPU are faster."""
 
 _EACH: Final = 16  # maximum rows summed by a thread
 _THREADS_OF_COLUMN: Final = 8  # minimum threads per column
@@ -26,7 +26,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     rows = math.prod(outer)
     if rows > MOST_ROWS:
         ctx.refuse(f"out has {rows} rows, more than {MOST_ROWS}")
-    # Tiles have 32 columns, and down to 8 for many rows, which is a memory sector in float32.
+    # Tiles have 32 columns, or as few as 8 for many rows, which is a memory sector in float32.
     of_column = max(power_of_two(quotient_up(rows, _EACH)), _THREADS_OF_COLUMN)
     width = min(power_of_two(columns), THREADS // of_column)
     lines = Lines(1, rows, columns)

@@ -1,8 +1,7 @@
 """Convolution by our own kernels, as implicit GEMM.
 
-Elements of x outside of the image are 0 and still multiplied, so an infinite or NaN weight makes
-the results of windows that reach the padding NaN. In the gradient of x this applies to every pixel
-of a tile with a missing window.
+Padding is multiplied as zeros, so an infinite or NaN weight makes the results of windows that reach
+the padding NaN. In the gradient of x this applies to every pixel of a tile with a missing window.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ PART_STEPS: Final = 256
 """Minimum number of steps in one part of a sum."""
 
 PART_BLOCKS: Final = 512
-"""Blocks for the sums of a gradient; a fixed number, so sums do not depend on the GPU."""
+"""Target number of blocks for the sums of a gradient, so that sums do not depend on the GPU."""
 
 TILE_BLOCKS: Final = 256
-"""The same for outputs, whose parts cost more to write: half of that size is not split."""
+"""Target number of blocks for outputs; it is smaller because their parts cost more to write."""
 
 PART_BYTES: Final = 2**26
 """Maximum memory for partial sums."""
@@ -180,7 +179,7 @@ class _Tiling(NamedTuple):
 
 
 def _tile(rows: int, columns: int) -> _Tiling:
-    """Return square tiles, or flat ones for narrow products."""
+    """Return square tiles, or flat tiles for narrow products."""
     shape = TILE
     if columns <= NARROW_TILE:
         shape = TILE_SUMS // NARROW_TILE
@@ -288,7 +287,7 @@ def add_bias_grad(plan: LaunchPlan, conv: Convolution) -> None:
 
 
 class _Parts:
-    """The steps of sums, either in one pass or in parts that a second pass adds.
+    """Sums that are computed in one pass, or in parts that a second pass adds.
 
     Parameters
     ----------
@@ -332,7 +331,7 @@ class _Parts:
         self._plan, self._conv, self._n = plan, conv, n
 
     def finish(self, images: Images | None = None, bias: Pointer | None = None) -> None:
-        """Add the second pass, if any, with the bias."""
+        """Add the second pass, which includes the bias, if there are several parts."""
         if self.n_parts == 1:
             return
         conv = self._conv

@@ -1,4 +1,4 @@
-"""bincount and histogram: counts of elements by kind."""
+"""bincount and histogram, which count elements by kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
 from opwright_cuda.source import own_source
 
 MOST_SHARED: Final = 8192
-"""Kinds that a block counts in shared memory, 32 KiB of it."""
+"""Maximum number of kinds that a block counts in shared memory, in 32 KiB."""
 
 
 def _launch_count(

@@ -1,4 +1,4 @@
-"""Convolution by cuDNN; a bias is added before rounding, and each gradient is a separate graph."""
+"""Convolution by cuDNN, which adds the bias before rounding; each gradient is one graph."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 def _where_tf32_is_allowed(
     fill_in: Callable[[PrepareContext, LaunchPlan], None],
 ) -> Callable[[PrepareContext, LaunchPlan], None]:
-    """Return a kernel that refuses if single precision is required."""
+    """Return a kernel that refuses the operator if TF32 is not allowed."""
 
     def fill_in_if_allowed(ctx: PrepareContext, plan: LaunchPlan) -> None:
         refuse_for(ctx, cudnn.find_tf32_refusal(ctx.options))
@@ -131,7 +131,7 @@ CONV2D_GRAD: Final = Kernel(_fill_in_grad)
 """conv2d_grad; bias sums use our own kernel."""
 
 CONV2D_TF32: Final = Kernel(_where_tf32_is_allowed(_fill_in))
-"""conv2d of float32 in TF32; it prefers another axis order than full precision."""
+"""conv2d of float32 in TF32, which prefers a different axis order than full precision."""
 
 CONV2D_GRAD_TF32: Final = Kernel(_where_tf32_is_allowed(_fill_in_grad))
-"""conv2d_grad of float32, as `CONV2D_TF32`."""
+"""conv2d_grad of float32 in TF32; see `CONV2D_TF32`."""

@@ -61,7 +61,7 @@ STEPS: Final = Kernel(_fill_in_steps)
 
 
 def _fill_in_eye(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write every element, 1 on the diagonal."""
+    """Write 1 to the elements on the diagonal, and 0 to all others."""
     (out,) = ctx.outputs["out"]
     n = count_of(out)
     if n == 0:

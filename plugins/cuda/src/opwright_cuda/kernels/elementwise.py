@@ -1,4 +1,4 @@
-"""Element-wise functions: one output, broadcast inputs."""
+"""Element-wise functions of broadcast inputs with one output."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ THREADS: Final = 256
 """Number of threads in a block."""
 
 BLOCKS_PER_MULTIPROCESSOR: Final = 32
-"""Several times the resident blocks: with fewer, the last wave would leave the GPU idle."""
+"""Several times the resident blocks, so that the last wave does not leave the GPU idle."""
 
 MANY_VECTORS: Final = 2**19
-"""Enough vectors to keep any GPU busy with two per thread, or with the 8 rows of `columns_of`."""
+"""Number of vectors that keep any GPU busy with two per thread, or with 8 rows per thread."""
 
 
 class Operand(NamedTuple):
     """A tensor: its pointer, shape and C++ type.
 
-    Tensors of a plan have the device's alignment; ``is_aligned`` may be false for a view at an
+    Tensors of a plan have the alignment of the device; ``is_aligned`` can be false for a view at an
     offset.
     """
 
@@ -116,7 +116,7 @@ def launch_elementwise(
 
 
 def _columns(layout: Layout, n: int, width: int) -> Team | None:
-    """Return teams for a large matrix with inputs that are one row, or scalars."""
+    """Return teams for a large matrix whose inputs are matrices, rows or scalars."""
     if len(layout.dims) != 2 or n < MANY_VECTORS * width:
         return None
     rows, columns = layout.dims
@@ -127,12 +127,12 @@ def _columns(layout: Layout, n: int, width: int) -> Team | None:
 
 
 def _vectors_each(n_vectors: int, n_inputs: int) -> int:
-    """Vectors that a thread reads together from each input, equal for one and two inputs."""
+    """Return the number of vectors that a thread reads together from each input."""
     return 2 if n_vectors >= MANY_VECTORS and n_inputs == 1 else 1
 
 
 def _in_blocks(layout: Layout, width: int) -> bool:
-    """Whether each block of the output is a contiguous block, or one element, of each input."""
+    """Return whether each block of the output reads one block, or one element, of each input."""
     return layout.dims[-1] % width == 0 and all(
         s[-1] == 0 or (s[-1] == 1 and all(step % width == 0 for step in s[:-1]))
         for s in layout.strides
@@ -140,7 +140,7 @@ def _in_blocks(layout: Layout, width: int) -> bool:
 
 
 def _blocked(layout: Layout, width: int) -> tuple[Layout, int]:
-    """Return the layout that counts blocks, and the inputs with one element per block."""
+    """Return the layout in blocks, and the bit mask of the inputs with one element per block."""
     if width == 1:
         return layout, 0
     scalars = sum(1 << i for i, s in enumerate(layout.strides) if s[-1] == 0)
@@ -149,11 +149,11 @@ def _blocked(layout: Layout, width: int) -> tuple[Layout, int]:
 
 
 def _width(out: Operand, inputs: Sequence[Operand], layout: Layout, n: int) -> int:
-    """Elements per vector, which are as many as fill a vector of the widest type."""
+    """Return the number of elements per vector, which fill a vector of the widest type."""
     operands = (out, *inputs)
     if not all(operand.is_aligned for operand in operands):
         return 1
-    # Operands that are reread for each row or element, rather than kept in registers.
+    # These operands are read for each row or element, rather than kept in registers.
     moving = [o for o, s in zip(operands, layout.strides, strict=True) if s and s[0] and s[-1]]
     width = VECTOR_BYTES // max(size_of(operand.ctype) for operand in moving or operands)
     # Short arrays use more threads without vectors.
@@ -174,7 +174,7 @@ Parameters = Callable[[PrepareContext, str], Struct]
 
 
 def _constants(*names: str) -> Parameters:
-    """Float attributes as members of the functor's compute type."""
+    """Return float attributes as members of the compute type of the functor."""
 
     def make(ctx: PrepareContext, ctype: str) -> Struct:
         kind: Any = np.float64 if ctype == "double" else np.float32
@@ -187,7 +187,7 @@ _BOUNDS: Final = {ctype: np.dtype(dtype) for dtype, ctype in CTYPES.items() if "
 
 
 def _clip_bounds(ctx: PrepareContext, ctype: str) -> Struct:
-    """Bounds in the dtype; for integers, rounded inward and clamped to the dtype's range."""
+    """Return the bounds in the dtype; for integers, they are rounded inward and clamped."""
     if ctype not in _BOUNDS:
         return _constants("min", "max")(ctx, ctype)
     info = np.iinfo(_BOUNDS[ctype])
@@ -203,7 +203,7 @@ def _clip_bounds(ctx: PrepareContext, ctype: str) -> Struct:
 
 
 def _step(ctx: PrepareContext, ctype: str) -> Struct:
-    """The step in the dtype."""
+    """Return the step in the dtype."""
     if ctype not in _BOUNDS:
         return _constants("step")(ctx, ctype)
     return Struct(_BOUNDS[ctype].type(int(ctx.attrs["step"])))
@@ -218,7 +218,7 @@ _MOST: Final = {
 
 
 def _substitutes(ctx: PrepareContext, ctype: str) -> Struct:
-    """Replacements of NaN and infinities, within the range of the dtype."""
+    """Return the replacements of NaN and infinities, clamped to the range of the dtype."""
     most = _MOST.get(ctx.inputs["x"][0].dtype)
     if most is None:
         return Struct()  # integers are unchanged
@@ -228,7 +228,7 @@ def _substitutes(ctx: PrepareContext, ctype: str) -> Struct:
 
 
 class Function(NamedTuple):
-    """An operator as a functor.
+    """The functor of an operator.
 
     Attributes
     ----------
@@ -337,7 +337,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 ELEMENTWISE: Final = Kernel(_fill_in)
-"""Every operator of `FUNCTIONS`, and gelu with its gradient."""
+"""The kernel for every operator of `FUNCTIONS`, and for gelu with its gradient."""
 
 
 def _fill_in_where(ctx: PrepareContext, plan: LaunchPlan) -> None:

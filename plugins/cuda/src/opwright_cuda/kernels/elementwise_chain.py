@@ -1,6 +1,6 @@
 """Fused element-wise functions, whose functor is generated when a plan is created.
 
-Every function is one of functions.h. Intermediate values are rounded as if stored, so 16-bit
+Every function is defined in functions.h. Intermediate values are rounded as if stored, so 16-bit
 types have the same results as separate functions. In wider types the compiler may contract a
 product and a following sum.
 """

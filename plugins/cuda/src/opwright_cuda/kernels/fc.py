@@ -27,7 +27,7 @@ _FUNCTORS: Final = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Multiply, add the bias, apply the activation."""
+    """Multiply, add the bias and apply the activation."""
     activation = ctx.attrs["activation"]
     product = _describe(ctx)
     refuse_for(ctx, find_refusal(product))
@@ -46,7 +46,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Multiply, add the bias and apply the activation in one launch; softmax needs a second one."""
+    """Multiply, add the bias and apply the activation in one launch, or in two for softmax."""
     activation = ctx.attrs["activation"]
     product = _describe(ctx)
     refuse_for(ctx, find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32))
@@ -58,7 +58,7 @@ def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _describe(ctx: PrepareContext) -> Product:
-    """Return the product; the kept axes of x are rows, and all other axes the inner dimension."""
+    """Return the product, in which x is a matrix whose rows are the kept axes."""
     x, kept = ctx.inputs["x"][0], ctx.attrs["num_flatten_dims"]
     turned = ctx.attrs["transpose_weight"]
     rows, columns = ctx.inputs["weight"][0].shape
@@ -92,7 +92,7 @@ def _out(ctx: PrepareContext, plan: LaunchPlan) -> Operand:
 
 
 FC: Final = Kernel(_fill_in)
-"""By cuBLASLt; if it refuses, the operator is decomposed into product, sum and activation."""
+"""The kernel that calls cuBLASLt; if it refuses, the operator is decomposed."""
 
 SMALL_FC: Final = Kernel(_fill_in_small)
-"""By our own kernel for small products."""
+"""The kernel for small layers."""

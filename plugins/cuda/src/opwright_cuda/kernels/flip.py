@@ -42,7 +42,7 @@ def _fill_in_roll(ctx: PrepareContext, plan: LaunchPlan) -> None:
     for axis, shift in zip(ctx.attrs["axis"] or (0,), ctx.attrs["shift"], strict=True):
         by[axis] = shift % dims[axis]
     compact = compact_strides(dims)
-    # (length, index in x, index in out) of both parts of each axis.
+    # Each axis has two parts, each described by (length, index in x, index in out).
     pairs = [((n - s, 0, s), (s, n - s, 0)) for n, s in zip(dims, by, strict=True)]
     for box in itertools.product(*pairs):
         lengths = [length for length, _, _ in box]

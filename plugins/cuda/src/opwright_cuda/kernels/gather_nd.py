@@ -30,7 +30,7 @@ GATHER_ND: Final = Kernel(_fill_in)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Find the rows, then sum the gradients of each."""
+    """Find the rows, then sum the gradients of each row."""
     if not ctx.outputs["x_grad"]:
         return
     (x_grad,) = ctx.outputs["x_grad"]

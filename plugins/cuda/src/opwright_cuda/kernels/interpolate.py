@@ -1,4 +1,4 @@
-"""Resizing images; the gradient of a pixel gathers from the outputs that read it."""
+"""Resizing of images; the gradient of a pixel gathers from the outputs that read the pixel."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _DERIVATIVES: Final = {"relu": "ReluGrad", "sigmoid": "SigmoidGrad", "tanh": "Ta
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradient of the weight, and, if requested, of bias and input."""
+    """Compute the gradient of the weight and, if requested, of the bias and the input."""
     (x,), (grad,) = ctx.inputs["x"], ctx.inputs["out_grad"]
     rows, inputs = x.shape
     layer = LayerGrads(rows, inputs, grad.shape[1], x.dtype, bool(ctx.outputs["bias_grad"]))

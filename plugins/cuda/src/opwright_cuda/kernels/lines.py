@@ -1,4 +1,4 @@
-"""Lines of an array, its elements along one axis, and the teams of threads that process them."""
+"""Lines of an array, which are its elements along one axis, and teams of threads for the lines."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ THREADS: Final = 256
 """Threads of a block, except for long lines; ``kTileThreads`` of lines.h."""
 WARP: Final = 32
 ENOUGH_BLOCKS: Final = 1024
-"""Enough blocks to keep any GPU busy; a fixed number, so sums do not depend on the GPU."""
+"""Number of blocks that keep any GPU busy, fixed so that sums do not depend on the GPU."""
 FEW_ELEMENTS: Final = 2**19
-"""With two elements per thread, they fill the resident threads of a GPU."""
+"""Number of elements that fill the resident threads of a GPU with two elements per thread."""
 MANY_LINES: Final = 2**15
-"""With one warp per line, they fill any GPU several times."""
+"""Number of lines that fill any GPU several times with one warp per line."""
 MOST_KEPT_BYTES: Final = 128
-"""Bytes of elements that a thread keeps in registers."""
+"""Maximum bytes of elements that a thread keeps in registers."""
 
 
 class Lines(NamedTuple):
@@ -123,7 +123,7 @@ def lanes_of(lines: Lines, lanes: int, ctype: str = "LaneTeam") -> Team:
 
 
 def _tile_width(lines: Lines) -> int:
-    """Number of lines per tile, which fill at least a transaction, and more for short lines."""
+    """Return the number of lines per tile, which is larger for short lines."""
     rows = min(8, power_of_two(lines.length // 8))
     return min(power_of_two(lines.inner), THREADS // rows)
 
@@ -135,7 +135,7 @@ def tiles_of(lines: Lines, ctype: str = "TileTeam") -> Team:
 
 
 def split(team: Team, least: int) -> Team:
-    """Split a team's lines into parts if there are few blocks; return the new or unchanged team.
+    """Split the lines of a team into parts if there are few blocks; return the resulting team.
 
     Parameters
     ----------
@@ -148,14 +148,14 @@ def split(team: Team, least: int) -> Team:
     wanted = min(quotient_up(ENOUGH_BLOCKS, max(team.grid, 1)), length // least)
     if wanted < 2:
         return team
-    # A part is a multiple of a vector, so parts are aligned if lines are.
+    # The length of a part is a multiple of the vector width, so parts of aligned lines are aligned.
     chunk = quotient_up(quotient_up(length, wanted), 16) * 16
     parts = quotient_up(length, chunk)
     return team._replace(grid=team.grid * parts, parts=parts, chunk=chunk)
 
 
 def team_to_read(lines: Lines, may_split: bool = False) -> Team:
-    """Return teams that read every line once, element by element for adjacent lines.
+    """Return teams that read every line once, one element at a time.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def team_to_read(lines: Lines, may_split: bool = False) -> Team:
 
 
 def _vector_of(lines: Lines, ctype: str, item_bytes: int) -> int:
-    """Elements that a thread of such a team reads as a vector."""
+    """Return the number of elements that a thread of these teams reads as a vector."""
     vector = VECTOR_BYTES // item_bytes
     # Blocks may begin a line with single elements, which would be too slow for few lanes.
     if ctype == "LaneTeam":
@@ -202,8 +202,8 @@ def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
     """Return teams of a warp or less that read lines as `streamed` does.
 
     The overhead per line, including the reduction over its threads, takes as long as tens of
-    elements. So each thread has at least 16 elements if there is enough work for all threads of a
-    GPU.
+    elements. Therefore, each thread has at least 16 elements if there is enough work for all
+    threads of a GPU.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
     """
     each = 16 if lines.n_lines * lines.length > 4 * FEW_ELEMENTS else 4
     lanes = _floor_power_of_two(lines.length // each)
-    # The lanes of a team together read at least a memory sector, or half of one.
+    # Together, the lanes of a team read at least a memory sector, or half of a sector.
     n_bytes = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype]) * ITEM_BYTES[dtype]
     least = min(8, quotient_up(32, n_bytes))
     return _streamed(lanes_of(lines, min(max(lanes, least), WARP)), dtype)
@@ -230,13 +230,13 @@ def _kept_line(team: str, kept: str, items: int, vector: int) -> str:
 
 
 def _type_to_keep(dtype: str, n_arrays: int) -> str:
-    """Return the type in which elements of several arrays are kept."""
+    """Return the type in which the elements of one or two arrays are kept."""
     ctype = compute_type(dtype)
     return ctype if n_arrays == 1 else f"Pair<{ctype}>"
 
 
 def _lanes_to_keep(lines: Lines, dtype: str, n_arrays: int) -> Team | None:
-    """Return teams of a warp or less that keep their lines, None if the lines are too long."""
+    """Return teams of a warp or less that keep their lines, or None if the lines are too long."""
     kept, length = _type_to_keep(dtype, n_arrays), lines.length
     vector = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype])
     most = MOST_KEPT_BYTES // (n_arrays * compute_bytes(dtype))
@@ -248,7 +248,7 @@ def _lanes_to_keep(lines: Lines, dtype: str, n_arrays: int) -> Team | None:
 
 
 def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
-    """Return teams that read every line several times, and keep it in registers if it fits.
+    """Return teams that use every line several times, and keep it in registers if it fits.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
 
 
 def team_to_sum(lines: Lines, dtype: str) -> Team:
-    """Return teams that read every line once and write only its result.
+    """Return teams that read every line once and write only one result per line.
 
     A line that fits into the registers of a warp's lanes is kept there. Longer lines are streamed,
     because a block that keeps a line does not read while its threads synchronize.
@@ -307,7 +307,7 @@ def team_to_sum(lines: Lines, dtype: str) -> Team:
 
 
 def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:
-    """Return teams for adjacent lines, which are columns of matrices and read row by row.
+    """Return teams for adjacent lines, which are columns of matrices and are read row by row.
 
     Parameters
     ----------
@@ -322,11 +322,11 @@ def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:
     n_lanes = lines.inner // vector
     most = min(power_of_two(n_lanes), THREADS)
     if may_split:
-        # Rows per thread, and lanes that fill cache lines.
+        # Each thread has several rows, and the listed widths fill cache lines.
         least = THREADS // min(_floor_power_of_two(lines.length // 4), THREADS)
         listed = (64, 32, 128, 256) if vector == 1 else (32, 16, 8, 64, 128, 256)
         widths = [width for width in listed if least <= width < 2 * n_lanes]
-        # More tiles are better than idle lanes.
+        # Additional tiles are better than idle lanes.
         width = min(widths, key=lambda w: -n_lanes % w, default=most)
     else:
         width = min(max(THREADS // _floor_power_of_two(lines.length), 4), most)

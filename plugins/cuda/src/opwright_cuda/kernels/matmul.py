@@ -77,10 +77,10 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 BLAS_MATMUL: Final = Kernel(_fill_in_blas)
-"""By cuBLASLt."""
+"""The kernel that calls cuBLASLt."""
 
 SMALL_MATMUL: Final = Kernel(_fill_in_small)
-"""By our own kernel for small products."""
+"""The kernel for small products."""
 
 MATMUL: Final = Kernel(_fill_in)
-"""By our own kernel."""
+"""Our general kernel."""

@@ -1,4 +1,4 @@
-"""auc and precision_recall: metrics from counts accumulated over batches."""
+"""auc and precision_recall, which compute metrics from counts accumulated over batches."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _fill_in_precision_recall(ctx: PrepareContext, plan: LaunchPlan) -> None:
     team = streamed(lines_along(x.shape, 1), x.dtype)
     arguments: list[Argument] = [counts, plan.input("x"), describe_labels(ctx, plan, classes)]
     team.launch_typed(plan, source, "count_guesses_lines", x.dtype, arguments)
-    # The number is the same for any GPU, so sums do not depend on it.
+    # The number of parts is the same for any GPU, so sums do not depend on the GPU.
     n_parts = min(-(-classes // THREADS), _MOST_PARTS)
     parts = plan.workspace(max(2 * n_parts * _SCORES_BYTES, 8))
     arguments = [parts, plan.output("states_out"), counts, np.int64(classes), np.int64(rows)]

@@ -147,7 +147,7 @@ def _add_x_grad(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
 
 
 def _parameter_grads(ctx: PrepareContext, plan: LaunchPlan) -> list[Pointer | None]:
-    """Return the outputs for the gradients of bias and scale, None if not requested."""
+    """Return the outputs for the gradients of bias and scale, each None if it is not requested."""
     slots = ("bias_grad", "scale_grad")
     return [plan.output(slot) if ctx.outputs.get(slot) else None for slot in slots]
 
@@ -189,7 +189,7 @@ def _fill_in_layer_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_rms_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of the rows, and of the scale."""
+    """Compute the gradients of the rows and of the scale."""
     _differentiate_rows(ctx, plan, _rows(ctx, False))
 
 

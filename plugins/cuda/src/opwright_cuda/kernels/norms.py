@@ -1,4 +1,4 @@
-"""Operators that scale by a whole tensor's norm: clip_by_norm, clip_by_global_norm and lamb.
+"""clip_by_norm, clip_by_global_norm and lamb, which scale by the norm of whole tensors.
 
 A launch per tensor sums squares, one block computes the factor, and another launch per tensor
 multiplies by it.
@@ -18,7 +18,7 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
 from opwright_cuda.source import Source, own_source
 
 _RULE_BYTES: Final = 64
-"""At least the size of ``Lamb<double>``."""
+"""Bytes reserved for one ``Lamb<double>``."""
 
 
 def _source() -> Source:
@@ -26,7 +26,7 @@ def _source() -> Source:
 
 
 def _fill_in_clip(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Scale tensors so that their norm is within the bound."""
+    """Scale tensors so that their norm does not exceed the maximum."""
     metas = ctx.inputs["x"]
     ctype = CTYPES[metas[0].dtype]
     sizes = {i: count_of(meta) for i, meta in enumerate(metas) if count_of(meta)}

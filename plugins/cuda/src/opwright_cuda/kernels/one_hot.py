@@ -1,4 +1,4 @@
-"""Class ids as vectors with a single 1."""
+"""one_hot, which writes class ids as vectors with a single 1."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ RULES: Final = {
 
 
 def _rule_of(ctx: PrepareContext) -> Rule:
-    """Return the rule of an operator; for rmsprop, with the states that are given."""
+    """Return the rule of an operator, which for rmsprop depends on the given states."""
     rule = RULES[ctx.op_type.removeprefix("std.multi_")]
     if rule.name != "Rmsprop":
         return rule
@@ -90,7 +90,7 @@ def _rule_of(ctx: PrepareContext) -> Rule:
 
 
 def optimizer_source(name: str) -> Source:
-    """Return a source file whose kernels round as on the CPU."""
+    """Return a source file, compiled such that its kernels round as on the CPU."""
     return own_source(name, ("-fmad=false",))
 
 
@@ -125,14 +125,14 @@ def attributes_of(ctx: PrepareContext, names: Sequence[str]) -> Struct:
 
 
 def _chunk(plan: LaunchPlan, n: int, dtype: str) -> int:
-    """Elements per block, a multiple of the vector width, few enough to balance the whole GPU."""
+    """Return the number of elements per block, which is a multiple of the vector width."""
     step = THREADS * VECTOR_BYTES // ITEM_BYTES[dtype]
     blocks = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
     return max(-(-n // (blocks * step)), 1) * step
 
 
 def is_double(ctx: PrepareContext, slot: str, index: int = 0) -> bool:
-    """Whether an input is float64."""
+    """Return whether an input is float64."""
     return ctx.inputs[slot][index].dtype == "float64"
 
 
@@ -147,7 +147,7 @@ def _filled(listed: Sequence[Any], most: int, rest: Any) -> list[Any]:
 def _table(
     ctx: PrepareContext, plan: LaunchPlan, rule: Rule, listed: Sequence[int], chunk: int, most: int
 ) -> tuple[Struct, int]:
-    """Return ``Updates`` of some of the parameters, and their number of blocks."""
+    """Return ``Updates`` of the listed parameters, and their number of blocks."""
     pointers: list[Pointer | None] = []
     pointers += _filled([plan.output("param_out", i) for i in listed], most, None)
     pointers += _filled([plan.input("grad", i) for i in listed], most, None)
@@ -187,9 +187,9 @@ def launch_advance(ctx: PrepareContext, plan: LaunchPlan, rule: Rule, attributes
 
 
 def double_bits(ctx: PrepareContext, rule: Rule, index: int) -> int:
-    """Return the float64 scalars of a parameter as bits."""
+    """Return a bit mask of the scalars of a parameter that are float64."""
     return sum(is_double(ctx, slot, index) << bit for bit, slot in enumerate(rule.scalars))
 
 
 UPDATE: Final = Kernel(_fill_in)
-"""Every optimizer of `RULES`."""
+"""The kernel for every optimizer of `RULES`."""

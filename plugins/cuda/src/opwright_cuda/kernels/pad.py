@@ -22,7 +22,7 @@ _MODES: Final = {"constant": 0, "reflect": 1, "edge": 2, "wrap": 3}
 
 
 class Axis(NamedTuple):
-    """The padding before and after an axis, negative to crop, and its length."""
+    """The length of an axis and the padding before and after it, which is negative to crop."""
 
     before: int
     behind: int
@@ -44,7 +44,7 @@ class Axis(NamedTuple):
         return self.before == self.behind == 0
 
     def times(self, n: int) -> Axis:
-        """Return the axis with `n` elements for each element."""
+        """Return the axis with each element replaced by `n` elements."""
         return Axis(self.before * n, self.behind * n, self.length * n)
 
 

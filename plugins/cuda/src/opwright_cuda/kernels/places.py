@@ -49,7 +49,7 @@ def _workspace(plan: LaunchPlan, n: int) -> Places:
 def launch_row_places(ctx: PrepareContext, plan: LaunchPlan, x: Meta, row: int) -> Places:
     """Add the computation of flat indices of rows of `row` elements from the slot ``index``.
 
-    If `row` is 1, they are row indices.
+    If `row` is 1, the results are row indices.
     """
     (index,) = ctx.inputs["index"]
     k = index.shape[-1]

@@ -18,20 +18,20 @@ from opwright_cuda.launch.indexing import NARROW, divider
 from opwright_cuda.source import own_source
 
 LIMIT: Final = 2**30
-"""Sizes of padded images below which positions fit 32 bits."""
+"""Limit of the sizes of padded images, so that positions fit into 32 bits."""
 
 WARP: Final = 32
 """Threads that sum one large window together."""
 
 SMALL: Final = 5
-"""Maximum elements of a window and stride along each axis for pooling_small.cu."""
+"""Maximum window size and stride along each axis for pooling_small.cu."""
 
 ENOUGH_THREADS: Final = 2**18
-"""Enough threads to fill any GPU: with more work, each processes several adjacent elements."""
+"""Number of threads that fill any GPU; for more work, each thread processes several elements."""
 
 
 class Axis(NamedTuple):
-    """One spatial axis: its size and its windows; kernel 0 for bins."""
+    """The size and the windows of one spatial axis; `kernel` is 0 for bins."""
 
     size: int
     n_windows: int
@@ -89,7 +89,7 @@ class Pooling(NamedTuple):
 
 
 class Strips(NamedTuple):
-    """Work of the kernels for small windows: one thread per strip of a column.
+    """The work of the kernels for small windows, which have one thread per strip of a column.
 
     Attributes
     ----------
@@ -144,10 +144,11 @@ class Strips(NamedTuple):
 
 
 def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
-    """Return strips if pooling_small.cu applies: small windows over height and width.
+    """Return strips if pooling_small.cu supports the windows, or None.
 
-    pooling.cu handles all other windows, bins, images with a depth, and element counts beyond 32
-    bits, as well as gradients of images with fewer windows in a row than may cover one pixel.
+    It supports small windows over height and width, without dilation or a divisor, and element
+    counts of 32 bits. In a gradient, a row must have at least as many windows as can cover one
+    pixel. pooling.cu computes all other cases.
     """
     height, width = pooling.height, pooling.width
     is_small = all(0 < axis.kernel <= SMALL and axis.stride <= SMALL for axis in (height, width))
@@ -210,7 +211,7 @@ def _launch(
     pointers: Sequence[Pointer | None],
     behind: Sequence[Argument] = (),
 ) -> None:
-    """Add the launch of a kernel, or of its variant for small windows if it is applicable.
+    """Add the launch of a kernel, or of its variant for small windows if the variant is applicable.
 
     Parameters
     ----------

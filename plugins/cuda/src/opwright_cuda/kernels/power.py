@@ -1,4 +1,4 @@
-"""Powers, and their gradient."""
+"""Powers and their gradient."""
 
 from __future__ import annotations
 

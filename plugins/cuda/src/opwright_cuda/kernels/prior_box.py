@@ -19,7 +19,7 @@ MOST_PRIORS: Final = 64
 
 
 def _expand_ratios(attrs: Mapping[str, Any]) -> list[float]:
-    """Return 1 and the other distinct ratios, each followed by its reciprocal with flip."""
+    """Return 1 and the other distinct ratios, each followed by its reciprocal if `flip` is set."""
     expanded = [1.0]
     for ratio in attrs["aspect_ratios"]:
         if all(abs(ratio - other) >= 1e-6 for other in expanded):
@@ -40,7 +40,7 @@ def _sizes(attrs: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write the boxes of every position, as many as fit per launch."""
+    """Write the boxes of every position, with as many boxes per launch as fit."""
     (out,), (image,), attrs = ctx.outputs["out"], ctx.inputs["image"], ctx.attrs
     rows, columns, priors, _ = out.shape
     extent = np.array(image.shape[:1:-1], np.float64)

@@ -47,18 +47,18 @@ def _draw(ctx: PrepareContext, plan: LaunchPlan, numbers: str, scale: float, shi
 
 
 def _fill_in_uniform(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Draw uniformly between two numbers."""
+    """Draw numbers uniformly distributed between two bounds."""
     low, high = ctx.attrs["min"], ctx.attrs["max"]
     _draw(ctx, plan, "UniformNumbers", high - low, low)
 
 
 def _fill_in_normal(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Draw by Box and Muller's method."""
+    """Draw normally distributed numbers by the Box-Muller method."""
     _draw(ctx, plan, "NormalNumbers", ctx.attrs["std"], ctx.attrs["mean"])
 
 
 def _fill_in_truncated_normal(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Redraw numbers beyond two standard deviations."""
+    """Draw normally distributed numbers, and redraw those beyond two standard deviations."""
     _draw(ctx, plan, "TruncatedNumbers", ctx.attrs["std"], ctx.attrs["mean"])
 
 
@@ -101,7 +101,7 @@ def _part(ctx: PrepareContext, plan: LaunchPlan) -> tuple[Struct, Argument]:
 
 
 def _fill_in_bernoulli_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write 1 if the element's word in the larger tensor is below the probability, otherwise 0."""
+    """Write 1 for words of the larger tensor that are below the probability, otherwise 0."""
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
     part, part_text = _part(ctx, plan)
@@ -148,7 +148,7 @@ def _fill_in_dropout(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_dropout_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Drop the elements with small words in the larger tensor."""
+    """Drop the elements whose words in the larger tensor are small."""
     (meta,) = ctx.inputs["x"]
     part, text = _part(ctx, plan)
     arguments = [*_tensors(ctx, plan), _key(ctx, plan), part, *_threshold_and_scale(ctx)]

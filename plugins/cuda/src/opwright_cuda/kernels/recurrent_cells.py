@@ -1,4 +1,4 @@
-"""lstm_cell and gru_cell: two products and one launch for the gates, forward and backward."""
+"""lstm_cell and gru_cell, computed by two products and one launch for the gates."""
 
 from __future__ import annotations
 

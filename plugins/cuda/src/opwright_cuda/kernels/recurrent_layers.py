@@ -1,4 +1,4 @@
-"""lstm, gru and rnn: one product of x for all steps, then a product and a launch per step.
+"""lstm, gru and rnn, with one product of x for all steps and one product of h for each step.
 
 Rows of x and of out are in the order of x, [t, n] or [n, t]; all other arrays are time-major.
 """
@@ -68,7 +68,7 @@ class Layers(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Number of steps of all sequences."""
+        """Total number of steps of all sequences."""
         return self.steps * self.n
 
     @property
@@ -86,7 +86,7 @@ class Layers(NamedTuple):
         return range(self.steps - 1, -1, -1) if self.is_reverse(i) else range(self.steps)
 
     def is_reverse(self, i: int) -> bool:
-        """Whether a direction runs backward."""
+        """Return whether a direction runs backward."""
         return i % self.directions == 1
 
     def inputs_of(self, i: int) -> int:
@@ -102,11 +102,11 @@ class Layers(NamedTuple):
         return plan.workspace(max(n, 1) * compute_bytes(self.dtype))
 
     def part(self, pointer: Pointer, i: int, width: int) -> Pointer:
-        """Return the begin of a direction in a tensor [n_parts, t, n, width]."""
+        """Return the address of a direction in a tensor [n_parts, t, n, width]."""
         return pointer + i * self.rows * width * ITEM_BYTES[self.dtype]
 
     def end(self, pointer: Pointer | None, i: int) -> Pointer | None:
-        """Return the begin of a direction in a tensor [n_parts, n, size]."""
+        """Return the address of a direction in a tensor [n_parts, n, size]."""
         return None if pointer is None else pointer + i * self.state_bytes
 
     def direction(self, plan: LaunchPlan, i: int) -> Struct:
@@ -126,7 +126,7 @@ class Layers(NamedTuple):
 
     @property
     def step_types(self) -> str:
-        """The template arguments of a step's kernels."""
+        """The template arguments of the kernels of a step."""
         ctype = CTYPES[self.dtype]
         return f"{ctype}, {self.length_type}, {self.functor}<{ctype}>"
 
@@ -164,8 +164,8 @@ def copy_or_clear(plan: LaunchPlan, out: Pointer, x: Pointer | None, n_bytes: in
 class _Room(NamedTuple):
     """Memory reused by all directions.
 
-    The state has a second copy if its product with the weights reads 16-bit values: if it were
-    stored only in 16 bits, it would be rounded in each step.
+    If the dtype has 16 bits, the product with the weights reads a rounded copy of the state, and
+    the state itself is not rounded.
     """
 
     x_sums: Pointer

@@ -1,4 +1,4 @@
-"""The gradients of lstm, gru and rnn: step by step backward, then products over all steps."""
+"""The gradients of lstm, gru and rnn, by a backward pass and then products over all steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Room(NamedTuple):
     """Memory reused by all directions.
 
     The gradients of the contributions of x are in the order of x, and the gradients of the
-    contributions of h are time-major; they share memory if order and values are equal.
+    contributions of h are time-major. Both share memory if their order and values are equal.
     """
 
     of_x: Pointer
@@ -61,7 +61,7 @@ def _make_room(plan: LaunchPlan, layers: Layers) -> _Room:
 
 
 def _shift(plan: LaunchPlan, layers: Layers, i: int, slots: tuple[str, str], to: Pointer) -> None:
-    """Add the copies from the states after each step to the states before the next."""
+    """Add the copies of the states after each step to the states before the next step."""
     if layers.steps == 0:
         return
     kept, first = layers.part(plan.input(slots[0]), i, layers.size), plan.optional_input(slots[1])
@@ -118,7 +118,7 @@ def _optional_output(ctx: PrepareContext, plan: LaunchPlan, slot: str) -> Pointe
 def _write_parameters(
     ctx: PrepareContext, plan: LaunchPlan, layers: Layers, i: int, room: _Room, source: Pointer
 ) -> None:
-    """Add the requested gradients of a direction's weights and biases."""
+    """Add the requested gradients of the weights and biases of a direction."""
     sums = Meta((layers.rows, layers.width), layers.dtype)
     for part, read, width, name in (
         (room.of_x, source, layers.inputs_of(i), "ih"),
@@ -138,7 +138,7 @@ def _write_parameters(
 def _add_x_grad(
     plan: LaunchPlan, layers: Layers, i: int, room: _Room, out: Pointer, parts: list[Pointer]
 ) -> None:
-    """Add a direction's input gradient; the second direction adds to the first."""
+    """Add the input gradient of a direction; the second direction adds to the first."""
     width, wide = layers.inputs_of(i), compute_dtype(layers.dtype)
     shapes = (layers.rows, layers.width), (layers.width, width)
     made = parts[i % 2] if parts else out

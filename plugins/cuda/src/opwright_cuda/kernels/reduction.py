@@ -1,8 +1,8 @@
 """Reductions over axes and their gradients.
 
-Sums are deterministic: the split of lines depends only on the shape, and a second launch sums the
-parts. Several groups of axes are reduced in sequence from the last group, in the compute type of
-the first launch.
+Sums are deterministic, because lines are split depending only on the shape, and a second launch
+sums the parts. Several groups of axes are reduced one after another, from the last group, in the
+compute type of the first launch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import own_source
 
 SHARED_BYTES: Final = 16 * 1024
-"""Minimum number of lines for which threads keep results in registers."""
+"""Maximum bytes of shared memory for the results of a block that reduces columns."""
 
 
 class Reducer(NamedTuple):
@@ -221,7 +221,7 @@ SUM_LIKE: Final = Kernel(_fill_in_sum_like)
 
 
 def _fill_in_position(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Find the index of the first extremum."""
+    """Find the index of the first maximum or minimum."""
     x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
     if math.prod(out.shape) == 0:
         return

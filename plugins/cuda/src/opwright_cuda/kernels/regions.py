@@ -44,13 +44,13 @@ class _Boxes(NamedTuple):
         arguments: list[Argument],
         last: str = "",
     ) -> None:
-        """Add a kernel for the types of the boxes, followed by `last`."""
+        """Add a kernel whose template arguments are the types of the boxes, followed by `last`."""
         blocks = blocks_for(n_threads, plan)
         plan.launch(_source_of(kernel), f"{kernel}<{self.types}{last}>", blocks, THREADS, arguments)
 
 
 def _source_of(kernel: str) -> Source:
-    # Contraction could move samples across edges.
+    # Contraction of products and sums could move samples across edges.
     file = "roi_pool.cu" if kernel.startswith("roi_pool") else "regions.cu"
     return own_source(file, ("-fmad=false",))
 

@@ -10,10 +10,10 @@ from opwright_cuda.launch import Argument, LaunchPlan, Struct
 from opwright_cuda.source import Source
 
 MOST_SHARED_BYTES: Final = 40 * 1024
-"""Less than the default limit of shared memory, since reductions need some as well."""
+"""Maximum shared memory for states, below the default limit because reductions also use some."""
 
 BLOCKS_PER_MULTIPROCESSOR: Final = 8
-"""Blocks per multiprocessor if each needs its own memory."""
+"""Number of blocks per multiprocessor if each block uses separate memory."""
 
 _WARP: Final = 32
 _MOST_THREADS: Final = 256

@@ -76,7 +76,7 @@ def _grid(ctx: PrepareContext, plan: LaunchPlan) -> int:
 
 
 def _fill_in_scatter(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy x, then combine each element with its updates."""
+    """Copy x, then combine each element with the updates at its index."""
     (x,), (updates,) = ctx.inputs["x"], ctx.inputs["updates"]
     plan.copy(plan.output("out"), plan.input("x"), bytes_of(x))
     if count_of(updates) == 0:
@@ -93,7 +93,7 @@ SCATTER: Final = Kernel(_fill_in_scatter)
 
 
 def _fill_in_scatter_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the gradient of out, then write the gradients of each index with updates."""
+    """Copy the gradient of out, then write the gradients for each index that has updates."""
     (x,), (updates,) = ctx.inputs["x"], ctx.inputs["updates"]
     x_grad, updates_grad = plan.optional_output("x_grad"), plan.optional_output("updates_grad")
     if x_grad is not None:

@@ -1,4 +1,4 @@
-"""Products that skip rows hidden by lengths or a mask, which may be NaN."""
+"""Products that skip rows hidden by lengths or a mask, because hidden rows may be NaN."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_cuda.source import own_source
 
 
 class Weighing(NamedTuple):
-    """Weights [groups, rows, terms], or transposed, times [groups, terms, columns].
+    """A product of weights [groups, rows, terms] and rows [groups, terms, columns].
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Weighing(NamedTuple):
 def add_seen_product(plan: LaunchPlan, w: Weighing, operands: Operands, hides: bool) -> None:
     """Add the product of weights and rows.
 
-    If rows may be hidden, `hides`, non-finite sums are recomputed without rows of weight 0.
+    If `hides` is set, non-finite sums are recomputed without rows of weight 0.
     """
     lying = (w.terms, w.rows) if w.turned else (w.rows, w.terms)
     groups = (w.groups,) if w.groups != 1 else ()

@@ -38,7 +38,7 @@ def _launch(
 
 
 def _fill_in_mask(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compare every step with its sequence's length."""
+    """Compare every step with the length of its sequence."""
     shape = ctx.outputs["out"][0].shape
     _launch(ctx, plan, "", shape, prod(shape), [plan.output("out")])
 

@@ -24,7 +24,7 @@ def _launch(
     padded: Meta,
     rows: int,
 ) -> None:
-    """Add the computation of each sequence's begin, then `kernel`, from one tensor to another."""
+    """Add the computation of where each sequence begins, then the launch of `kernel`."""
     n, steps, *rest = padded.shape
     launch_check(ctx, plan, ctx.op_type, steps)
     index = CTYPES[ctx.inputs["lengths"][0].dtype]

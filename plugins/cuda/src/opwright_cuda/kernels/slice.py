@@ -1,4 +1,4 @@
-"""Strided slices read from a tensor, or set in it."""
+"""Strided slices that are read from a tensor or written to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_cuda.launch.indexing import compact_strides
 
 
 class _Box(NamedTuple):
-    """A box in a compact tensor: its dimensions, first element and strides, in elements."""
+    """A box in a compact tensor, with its dimensions, first element and strides, in elements."""
 
     dims: list[int]
     first: int

@@ -1,8 +1,8 @@
 """Updates of looked-up rows of a table; other rows are neither read nor written.
 
 The slices of each row are listed and summed in order, so each row is updated once,
-deterministically. The list needs 8 bytes per row of the table for any number of lookups, which is a
-few percent of the table.
+deterministically. The list takes 8 bytes per row of the table for any number of lookups, which is a
+few percent of the size of the table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _rule_of(ctx: PrepareContext) -> Rule:
 
 
 def _list_rows(ctx: PrepareContext, plan: LaunchPlan, count: int) -> Slices:
-    """Add the concatenation of the lookups: their row indices and slices."""
+    """Add the concatenation of the row indices and slices of all lookups."""
     metas, param = ctx.inputs["rows"], ctx.inputs["param"][0]
     n, slice_bytes = sum(map(count_of, metas)), param.shape[1] * ITEM_BYTES[param.dtype]
     rows, source = plan.workspace(8 * n), optimizer_source("sparse_optimizers.cu")

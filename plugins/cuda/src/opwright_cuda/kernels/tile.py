@@ -1,4 +1,4 @@
-"""A tensor repeated along its axes, and the sum over the repeats."""
+"""tile, which repeats a tensor along its axes, and its gradient, which sums over the repeats."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SORTED: Final = 2048
 """``kSorted`` of top_k.cu."""
 
 BLOCKS_AT_ONCE: Final = 8
-"""Blocks per multiprocessor, each with its own memory if needed."""
+"""Number of blocks per multiprocessor, each with separate memory if needed."""
 
 _WARP: Final = 32
 
@@ -42,7 +42,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     numbers = (np.int64(number) for number in (n_lines, length, inner, k))
     lines = Struct(*numbers, np.bool_(ctx.attrs["largest"]))
-    # An item has a rank of 4 or 8 bytes, and an index.
+    # An item consists of a rank of 4 or 8 bytes and an index.
     item_bytes = 16 if ITEM_BYTES[x.dtype] == 8 else 8
     arguments: list[Argument] = [plan.input("x"), plan.output("out"), plan.output("indices"), lines]
     source, ctype = own_source("top_k.cu"), CTYPES[x.dtype]

@@ -20,7 +20,7 @@ LANES, ROWS = 32, 8
 """Threads of a block; ``kLanes`` and ``kRows`` of transpose.cu."""
 
 LEAST_SIDE: Final = 8
-"""For shorter axes most of a tile would be empty, and adjacent elements are cached anyway."""
+"""Minimum length of an axis; shorter axes would leave most of a tile empty."""
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -73,7 +73,7 @@ def launch_transpose(
 def _launch_tiles(
     plan: LaunchPlan, out: Pointer, x: Pointer, layout: Layout, across: int, item_bytes: int
 ) -> None:
-    """Add the swap of the axis `across`, the input's innermost, with the last axis."""
+    """Add the swap of the last axis and the axis `across`, which is innermost in the input."""
     down = len(layout.dims) - 1
     tile = 32 if item_bytes >= 4 else 64
     dims = list(layout.dims)

@@ -1,4 +1,4 @@
-"""One triangle of matrices: triu and tril."""
+"""triu and tril, which keep one triangle of matrices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_cuda.source import own_source
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write every element, from x or 0."""
+    """Copy the elements of the triangle, and write 0 elsewhere."""
     x = ctx.inputs["x"][0]
     n = count_of(x)
     if n == 0:

@@ -34,7 +34,7 @@ from opwright_cuda.source import own_source
 DTYPE: Final = "float32"
 
 LEAST_WORK: Final = 2**27
-"""Minimum number of multiplications: below it launches dominate."""
+"""Minimum number of multiplications; for smaller products, launches dominate."""
 
 SMALL_IMAGE: Final = 64
 """Maximum windows of an image for outputs computed here."""
@@ -46,10 +46,10 @@ LEAST_PART: Final = 256
 """Minimum number of windows in each partial sum of a weight gradient."""
 
 TILES: Final = 4
-"""Number of the gradient's tiles per multiprocessor, if it is long enough."""
+"""Target number of tiles of the weight gradient per multiprocessor."""
 
 FOLD_SIDE, FOLD_ROWS = 32, 8
-"""``kFoldSide`` and ``kFoldRows`` of unfold.cu; with fewer channels most of its threads idle."""
+"""``kFoldSide`` and ``kFoldRows`` of unfold.cu; most threads are idle for fewer channels."""
 
 WINDOWS: Final = 8
 """``kWindows`` of unfold.cu."""
@@ -86,7 +86,7 @@ class UnfoldedConvolution:
         self.gives_weight_grad = is_strided
 
     def add_out(self) -> None:
-        """Add the convolution, with its bias if it has one."""
+        """Add the convolution, including the bias if there is one."""
         plan, conv = self._plan, self._conv
         self._unfold()
         rows = plan.workspace(self._n_windows * conv.filters * _ITEM)
@@ -109,7 +109,7 @@ class UnfoldedConvolution:
         plan.launch(own_source("unfold.cu"), expression, grid, (FOLD_SIDE, FOLD_ROWS), given)
 
     def add_weight_grad(self) -> None:
-        """Add the gradient of the weight, in parallel over parts of the windows, then their sum."""
+        """Add the weight gradient as a sum of parts, which are computed in parallel."""
         plan, conv = self._plan, self._conv
         gradients = self._rows_of_gradients()
         self._unfold()
@@ -166,7 +166,7 @@ class UnfoldedConvolution:
 def find_unfolded(
     ctx: PrepareContext, plan: LaunchPlan, x: Meta, weight: Meta, out: Meta
 ) -> UnfoldedConvolution | None:
-    """Return the parts computed here, None if cuDNN computes all.
+    """Return the parts that are computed here, or None if cuDNN computes all parts.
 
     Parameters
     ----------
@@ -194,5 +194,5 @@ def find_unfolded(
 
 
 def _has_small_images(conv: Convolution, most: int) -> bool:
-    """Whether images are not much larger than the kernel: at most `most` windows."""
+    """Return whether images have at most `most` windows, and the kernel has several elements."""
     return conv.kernel_size > 1 and conv.out.n_places <= most * conv.out.n

@@ -18,7 +18,7 @@ from opwright_cuda.source import own_source
 def _launch(
     ctx: PrepareContext, plan: LaunchPlan, name: str, pointers: tuple[Pointer, Pointer], wide: Meta
 ) -> None:
-    """Add the kernel `name` from one tensor to another; `wide` describes the unpooled images."""
+    """Add the launch of the kernel `name`; `wide` describes the unpooled images."""
     index = ctx.inputs["index"][0]
     is_last = ctx.attrs["data_format"].endswith("C")
     run, first = (index.shape[3], 1) if is_last else (1, 2)
@@ -34,13 +34,13 @@ def _launch(
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write elements to their indices."""
+    """Write elements to the positions given by their indices."""
     pointers = plan.output("out"), plan.input("x")
     _launch(ctx, plan, "unpool", pointers, ctx.outputs["out"][0])
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Read gradients at the indices of elements."""
+    """Read gradients from the positions given by the indices of elements."""
     if ctx.outputs["x_grad"]:
         pointers = plan.output("x_grad"), plan.input("out_grad")
         _launch(ctx, plan, "unpool_grad", pointers, ctx.inputs["out_grad"][0])

@@ -1,4 +1,4 @@
-"""The parameters of a kernel: pointers, numbers and structs, packed as C++ lays them out."""
+"""The parameters of a kernel, which are pointers, numbers and structs, in the layout of C++."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from opwright.errors import KernelError
 
 WORKSPACE: Final = -1
-"""The argument that points to the workspace: ``kWorkspaceArgument`` of the launcher."""
+"""The argument that points to the workspace, ``kWorkspaceArgument`` of the launcher."""
 
 FAULT: Final = -2
-"""The argument that points to the device's fault record: ``kFaultArgument``."""
+"""The argument that points to the fault record of the device, ``kFaultArgument``."""
 
 
 class Pointer(NamedTuple):
-    """The address of an argument's data, or of the workspace, plus an offset in bytes."""
+    """The address of the data of an argument or of the workspace, plus an offset in bytes."""
 
     argument: int
     offset: int
@@ -28,7 +28,7 @@ class Pointer(NamedTuple):
 
 
 class Struct:
-    """A struct passed by value: its members in order, aligned as in C.
+    """A struct passed by value, with its members in order and aligned as in C.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Shapes in the form that kernels read: merged dimensions, strides, and precomputed dividers."""
+"""Shapes as kernels read them, with merged dimensions, strides and precomputed dividers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ MAX_RANK: Final = 8
 """``kMaxRank`` of kernel.h."""
 
 NARROW: Final = 2**31
-"""Smaller indices fit into the kernels' 32-bit arithmetic."""
+"""The kernels can compute smaller indices in 32 bits."""
 
 
 class Layout(NamedTuple):
-    """Dimensions of an output and strides of its inputs, in elements, first dimension first."""
+    """Dimensions of an output and strides of its inputs in elements, from the first dimension."""
 
     dims: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
 
 
 def broadcast_strides(shape: Sequence[int], out: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a compact array broadcast to shape `out`: 0 for broadcast axes."""
+    """Return the strides of a compact array broadcast to shape `out`, with 0 for broadcast axes."""
     strides = []
     step = 1
     padded = (1,) * (len(out) - len(shape)) + tuple(shape)
@@ -71,7 +71,7 @@ def divider(divisor: int) -> Struct:
 
 
 def layout_struct(layout: Layout) -> Struct:
-    """Return ``Layout`` of layout.h, last dimension first, padded with ones.
+    """Return ``Layout`` of layout.h, from the last dimension to the first, padded with ones.
 
     Raises
     ------

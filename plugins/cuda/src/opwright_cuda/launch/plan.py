@@ -1,4 +1,4 @@
-"""Launch plans: the launches of every run, built in ``prepare``.
+"""Launch plans, which are built in ``prepare`` and contain the launches of every run.
 
 >>> class Cosine:
 ...     @staticmethod
@@ -36,15 +36,15 @@ LAUNCH_NS: Final = 2_000
 _COMPILED_LATER: Final = LoadedKernel(0, None)
 WORKSPACE_ALIGNMENT: Final = 256
 MAX_GRID: Final = (2**31 - 1, 65_535, 65_535)
-"""The largest grid in each direction."""
+"""The maximum grid size along each dimension."""
 MAX_THREADS: Final = 1024
 """Maximum threads in a block."""
 FREE_SHARED_BYTES: Final = 48 * 1024
-"""Shared memory of a block without opting in to more."""
+"""Maximum shared memory of a block that does not opt in to more."""
 
 
 class ActionCode(IntEnum):
-    """Codes at the beginning of an action's record: ``ActionCode`` of native/launch/launch.h."""
+    """The code at the beginning of an action record, ``ActionCode`` of native/launch/launch.h."""
 
     LAUNCH = 0
     FILL = 1
@@ -65,7 +65,7 @@ class OperationGraph(Protocol):
 
 
 class Grid(NamedTuple):
-    """Blocks in each direction."""
+    """The number of blocks along each dimension."""
 
     x: int
     y: int = 1
@@ -118,23 +118,23 @@ class LaunchPlan:
 
     @property
     def tunes(self) -> bool:
-        """Whether engines and algorithms of libraries are benchmarked."""
+        """Whether the engines and algorithms of libraries are benchmarked."""
         return bool(self._ctx.options[TUNE]) and not self._ctx.deterministic
 
     def input(self, slot: str, index: int = 0) -> Pointer:
-        """Return the address of an input's data, null if it is empty."""
+        """Return the address of the data of an input, which is null if it is empty."""
         return self._argument(True, slot, index)
 
     def output(self, slot: str, index: int = 0) -> Pointer:
-        """Return the address of an output's data, null if it is empty."""
+        """Return the address of the data of an output, which is null if it is empty."""
         return self._argument(False, slot, index)
 
     def optional_input(self, slot: str) -> Pointer | None:
-        """Return the address of an input's data, or None if the slot is absent."""
+        """Return the address of the data of an input, or None if the slot is absent."""
         return self.input(slot) if self._ctx.inputs[slot] else None
 
     def optional_output(self, slot: str) -> Pointer | None:
-        """Return the address of an output's data, or None if it is absent or never read."""
+        """Return the address of the data of an output, or None if it is absent or never read."""
         is_wanted = self._ctx.outputs[slot] and slot not in self._ctx.unread
         return self.output(slot) if is_wanted else None
 
@@ -154,7 +154,7 @@ class LaunchPlan:
         return Pointer(WORKSPACE, begin)
 
     def fault(self) -> Pointer:
-        """Return the address of the device's fault record, a ``Fault*``."""
+        """Return the address of the fault record of the device, a ``Fault*``."""
         return Pointer(FAULT, 0)
 
     def fault_text(self, text: str) -> np.int32:
@@ -244,12 +244,12 @@ class LaunchPlan:
             self._actions.append(launch._replace(unless_same=same))
 
     def product(self, numbers: Sequence[int], pointers: Sequence[Pointer | None]) -> None:
-        """Add a matrix product; `opwright_cuda.products` provides the numbers."""
+        """Add a matrix product by cuBLASLt; `opwright_cuda.products` provides the numbers."""
         places = [self._place(pointer) for pointer in pointers]
         self._actions.append([ActionCode.PRODUCT, *numbers, *places])
 
     def operations(self, graph: OperationGraph) -> None:
-        """Add a cuDNN graph, and its workspace to the plan's workspace."""
+        """Add a cuDNN graph, and add its workspace to the workspace of the plan."""
         places = [self._place(pointer) for pointer in graph.pointers]
         allows_varying = bool(self._ctx.options[ALLOW_VARYING]) and not self._ctx.deterministic
         choice = EngineChoice(self.allows_tf32, self.tunes, allows_varying)
@@ -259,7 +259,7 @@ class LaunchPlan:
         return self._constants.pack(pointer)[0]
 
     def finish(self, estimate_ns: int | None = None) -> DeviceCall:
-        """Return the result of ``prepare``, compiling kernels unless lowering defers it.
+        """Return the result of ``prepare``; compile the kernels unless lowering defers compilation.
 
         Parameters
         ----------
@@ -293,7 +293,7 @@ class LaunchPlan:
         return DeviceCall("cuda.launch", attrs)
 
     def _check_sizes(self, action: _Launch, sizes: tuple[int, ...]) -> None:
-        """Check packed arguments against the kernel's parameters, since the driver does not."""
+        """Check that packed arguments have the sizes of the parameters, unlike the driver."""
         if action.sizes != sizes:
             raise KernelError(
                 f"{self._ctx.op_type}: the parameters of {action.expression} in "
@@ -302,7 +302,7 @@ class LaunchPlan:
             )
 
     def _compile(self) -> dict[tuple[Source, str], LoadedKernel]:
-        """Return the kernels, or defer them to be compiled with the kernels of other operators."""
+        """Return the kernels, or defer their compilation to the end of lowering."""
         wanted: dict[Source, dict[str, None]] = {}
         for action in self._actions:
             if isinstance(action, _Launch):

@@ -1,1 +1,1 @@
-"""Graph rewrites for this device only; opwright-std has the device-independent passes."""
+"""Graph rewrites for this device only; the device-independent passes are in opwright-std."""

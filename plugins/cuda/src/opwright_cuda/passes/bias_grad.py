@@ -1,4 +1,4 @@
-"""``fuse_bias_grad``: fuse the gradients of an activation and of the bias before it.
+"""The pass ``fuse_bias_grad``, which fuses the gradients of an activation and of its bias.
 
 The sum over rows reads the output of the derivative. For a small batch, both take less time than a
 launch.
@@ -35,7 +35,7 @@ def fuse_bias_grad(graph: Graph) -> None:
 
 
 def find_sum_of_rows(graph: Graph, grad: Value) -> LoweredOp | None:
-    """Return the operator that sums all rows of ``grad``, if any."""
+    """Return the operator that sums all rows of ``grad``, or None."""
     for reader in graph.uses().readers(grad):
         total = output_of(reader, "out")
         if reader.type != "sum_like" or total is None or input_of(reader, "x") is not grad:

@@ -1,7 +1,8 @@
-"""``fuse_layer_grads``: fuse all gradients of a small layer into one launch.
+"""The pass ``fuse_layer_grads``, which fuses all gradients of a small layer into one launch.
 
-The gradients of its weight, bias and input read the same gradient, and the derivative of the
-preceding activation follows. In a small layer, each of these takes less time than a launch.
+The gradients of its weight, bias and input read the same gradient, and the gradient of the input is
+read by the derivative of the preceding activation. In a small layer, each of these takes less time
+than a launch.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _Layer(NamedTuple):
 
 
 def _find_layer(graph: Graph, product: LoweredOp) -> _Layer | None:
-    """Return a layer's gradients, given its weight gradient; None if it has no other gradient."""
+    """Return the gradients of a layer given its weight gradient, or None if there are no others."""
     x, grad = input_of(product, "x"), input_of(product, "y")
     if x is None or grad is None or not _is(product, True, False):
         return None
@@ -52,7 +53,7 @@ def _find_layer(graph: Graph, product: LoweredOp) -> _Layer | None:
 
 
 def _is(product: LoweredOp, transpose_x: bool, transpose_y: bool) -> bool:
-    """Whether a product has two matrices with these transpositions."""
+    """Return whether a product multiplies two matrices with these transpositions."""
     attrs = product.attrs
     return (attrs["transpose_x"], attrs["transpose_y"]) == (transpose_x, transpose_y) and all(
         len(value.meta.shape) == 2 for values in product.inputs for value in values

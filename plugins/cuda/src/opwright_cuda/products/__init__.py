@@ -1,4 +1,4 @@
-"""Matrix products by cuBLASLt, or by our own kernels for small or unsupported products."""
+"""Matrix products by cuBLASLt, or by our own kernels if they are small or unsupported."""
 
 from opwright_cuda.products.blas import add_product, find_refusal, tell_blas_path
 from opwright_cuda.products.either import add_either_product, repeated_product

@@ -1,7 +1,8 @@
-"""Matrix products by cuBLASLt: refusals and problem descriptions.
+"""Matrix products by cuBLASLt, with the reasons to refuse them and their descriptions.
 
-cuBLASLt's matrices are column-major, but ours are row-major. So cuBLASLt computes the transpose,
-outT = yT xT, without moving any matrix: its A is our y, its B is our x, and its m is our n.
+cuBLASLt expects column-major matrices, but ours are row-major. Therefore, it computes the
+transpose, outT = yT xT, without moving any matrix. A of cuBLASLt is our y, B is our x, and m is our
+n.
 
 Float32 factors are multiplied in float32. With the option ``cuda.allow_tf32``, they are
 rounded to TF32, with 10 bits of fraction, which tensor cores multiply many times faster.
@@ -29,15 +30,15 @@ MAX_EXTENT: Final = 2**31 - 1
 """Maximum rows, columns and batch size of cuBLASLt."""
 
 MOST_TRIED: Final = 8
-"""Maximum number of algorithms to try for a product, in cuBLASLt's order."""
+"""Maximum number of algorithms to try for a product, in the order that cuBLASLt recommends."""
 
 _ALIGNMENT: Final = 256  # alignment of every tensor in bytes
 
 
 class Epilogue(IntEnum):
-    """Epilogues of cuBLASLt: ``cublasLtEpilogue_t``.
+    """The epilogues of cuBLASLt, ``cublasLtEpilogue_t``.
 
-    Its relu maps NaN to 0, which would hide a diverging network.
+    The relu epilogue is not used, because it maps NaN to 0 and would hide a diverging network.
     """
 
     DEFAULT = 1
@@ -82,7 +83,7 @@ def product_scratch(plan: LaunchPlan, product: Product) -> Pointer:
 def add_product(
     plan: LaunchPlan, product: Product, operands: Operands, scratch: Pointer | None = None
 ) -> None:
-    """Add a product by cuBLASLt; it must be neither empty nor refused.
+    """Add a product by cuBLASLt; the product must be neither empty nor refused.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def add_product(
 
 
 def find_refusal(product: Product) -> str | None:
-    """Return the reason why cuBLASLt cannot compute a product, None if it can or it is empty."""
+    """Return the reason why cuBLASLt cannot compute a product; None if it can or out is empty."""
     if product.is_empty:
         return None
     if max(product.m, product.n, product.k, product.n_stacked) > MAX_EXTENT:
@@ -168,7 +169,7 @@ def product_numbers(
 def workspace_limit(product: Product, capability: tuple[int, int]) -> int:
     """Return the workspace size for cuBLASLt, as NVIDIA suggests, or less for a small product.
 
-    It stores partial sums there, so more than a few times the size of out is useless.
+    The workspace stores partial sums, so more than a few times the size of out is useless.
     """
     most = 2**25 if capability >= (9, 0) else 2**22
     n_sums = product.m * product.n * product.n_stacked
@@ -199,7 +200,7 @@ def _alignment_of(product: Product) -> int:
 
 
 def tell_blas_path() -> None:
-    """Find cuBLASLt and set its path, unless it is set.
+    """Find cuBLASLt and set its path unless the path is already set.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The gradients of a small layer: two products of different shapes in one launch."""
+"""The gradients of a small layer, two products of different shapes, computed in one launch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONE: Final = Layout((), ((), (), ()))
 
 
 class LayerGrads(NamedTuple):
-    """Gradients of a layer of x [rows, inputs] and a weight [inputs, outputs].
+    """The gradients of a layer with x [rows, inputs] and a weight [inputs, outputs].
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class LayerGrads(NamedTuple):
 def find_layer_refusal(
     layer: LayerGrads, multiprocessors: int, allows_tf32: bool = False
 ) -> str | None:
-    """Return the reason why the gradients cannot be computed in one launch, if any."""
+    """Return the reason why the gradients cannot be computed in one launch, or None."""
     if layer.inputs == 0:
         return "a layer without inputs has no rows to read"
     return find_small_refusal(layer.of_weight, multiprocessors, allows_tf32)

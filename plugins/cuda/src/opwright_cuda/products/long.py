@@ -1,7 +1,7 @@
-"""Products of few tiles and long sums, split along the sum to use the whole GPU.
+"""Products with few tiles and long sums, which are split along the sums to use the whole GPU.
 
-An example is the gradient of a layer's weight: sums over all rows of a batch for a few elements.
-cuBLASLt computes each tile on one multiprocessor, and most of the GPU is idle.
+An example is the weight gradient of a layer, whose few elements are sums over all rows of a batch.
+cuBLASLt computes each tile on one multiprocessor, so most of the GPU would be idle.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from opwright_cuda.launch.indexing import Layout
 from opwright_cuda.products.product import Product
 
 TILE: Final = 64
-"""Expected rows and columns of cuBLASLt's tiles."""
+"""Expected number of rows and columns of the tiles of cuBLASLt."""
 
 IDLE: Final = 8
 """A product is split if it has at most one tile per this many multiprocessors."""
@@ -25,7 +25,7 @@ LEAST_PART: Final = 128
 
 
 def count_parts(product: Product, multiprocessors: int, allows_tf32: bool) -> int:
-    """Return the number of equal parts of a product's sums; 1 means no splitting.
+    """Return the number of equal parts of the sums of a product, which is 1 without splitting.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def equal_parts(n: int, most: int) -> int:
 
 
 def cut_product(product: Product, parts: int) -> Product:
-    """Return the batched product of the parts, [parts, m, n]; their sum is the product."""
+    """Return the batched product [parts, m, n], whose sum over the parts is the product."""
     m, n, k = product.m, product.n, product.k // parts
     stacks = Layout((parts,), ((k * m,), (k * n,), (m * n,)))
     return product._replace(k=k, stacks=stacks)

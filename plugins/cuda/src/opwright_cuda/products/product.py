@@ -1,4 +1,4 @@
-"""A batched matrix product by NumPy's rules: its sizes and operands."""
+"""The sizes and operands of a batched matrix product by NumPy's rules."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def describe_product(
 
 
 class Operands(NamedTuple):
-    """Pointers of a product's operands."""
+    """Pointers to the operands of a product."""
 
     x: Pointer
     y: Pointer

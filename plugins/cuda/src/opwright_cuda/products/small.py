@@ -1,7 +1,7 @@
-"""Small matrix products by our own kernel: criteria and tiling.
+"""Criteria and tiling for small matrix products by our own kernel.
 
-cuBLASLt is optimized for large products. For a product that takes a microsecond, it computes few
-tiles, each with a long chain of reads, or clears memory and adds parts in separate launches.
+cuBLASLt is optimized for large products. For a product that takes a microsecond, it either computes
+few tiles, each with a long chain of reads, or clears memory and adds parts in separate launches.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _VECTOR_BYTES: Final = 16
 
 
 class Tile(NamedTuple):
-    """The partition of a block's sums among threads: ``SmallTile`` of small_products.h."""
+    """The partition of the sums of a block among its threads, ``SmallTile`` of small_products.h."""
 
     row_lanes: int
     column_lanes: int
@@ -50,12 +50,12 @@ class Tile(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Number of threads of a block."""
         return self.warps * _LANES
 
     @property
     def steps(self) -> int:
-        """Steps of the inner dimension that a block processes together."""
+        """Number of steps of the inner dimension that a block processes together."""
         return self.threads // (self.row_lanes * self.column_lanes) * _SIDE
 
     @property
@@ -69,19 +69,19 @@ class Tile(NamedTuple):
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether a thread prefetches while it multiplies; ``kReadsAhead``."""
+        """Whether a thread prefetches while it multiplies, ``kReadsAhead`` of the tile."""
         return self.rows * self.columns < 256
 
 
 TILES: Final = (Tile(4, 8), Tile(4, 4), Tile(2, 4), Tile(1, 2))
-"""The largest tile reads least, the smallest one splits most."""
+"""Tiles from the largest, which reads least, to the smallest, which splits most."""
 
 LONG_TILES: Final = (Tile(2, 4, _MANY_WARPS), Tile(1, 2, _MANY_WARPS))
-"""Tiles for long sums, whose warps keep more reads in flight; double needs too much memory."""
+"""Tiles for long sums, whose warps keep more reads in flight; too large for float64."""
 
 
 class Side(NamedTuple):
-    """One operand: ``SmallSide`` of small_products.h.
+    """One operand, ``SmallSide`` of small_products.h.
 
     Attributes
     ----------
@@ -96,14 +96,14 @@ class Side(NamedTuple):
 
     @property
     def arguments(self) -> str:
-        """The template's arguments."""
+        """The arguments of the template."""
         return f"{'true' if self.goes_along_steps else 'false'}, {self.width}"
 
 
 def find_small_refusal(
     product: Product, multiprocessors: int, allows_tf32: bool = False
 ) -> str | None:
-    """Return the reason why a product is not small, None if it is.
+    """Return the reason why a product is not small, or None if it is.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def find_small_refusal(
 
 
 def _dtypes(allows_tf32: bool) -> tuple[str, ...]:
-    """Return the dtypes without a speedup by tensor cores."""
+    """Return the dtypes that tensor cores do not speed up."""
     return ("float64",) if allows_tf32 else ("float32", "float64")
 
 
@@ -155,7 +155,7 @@ def choose_tile(product: Product, multiprocessors: int, n_others: int | None = N
 def estimate_cycles(
     tile: Tile, product: Product, multiprocessors: int, n_others: int | None = None
 ) -> int:
-    """Estimate the cycles of a product as rounds of reads, bound by latency or throughput.
+    """Estimate the cycles of a product from its rounds of reads, bound by latency or throughput.
 
     A read from L2 takes about 600 cycles, and half as long with prefetching. A warp's 8 reads of 16
     bytes per lane occupy the load unit for 32 cycles. Registers limit the number of resident

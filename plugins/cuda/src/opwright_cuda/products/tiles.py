@@ -1,4 +1,4 @@
-"""Tiled matrix products by our own kernel, for any dtype and batch that cuBLASLt refuses."""
+"""Tiled matrix products by our own kernel, for any dtype and batch, even if cuBLASLt refuses."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def add_own_product(plan: LaunchPlan, product: Product, operands: Operands) -> N
 
 
 def _reversed(numbers: Sequence[int], rest: int) -> list[int]:
-    """Return the numbers in reverse order, padded to the rank of kernel.h."""
+    """Return the numbers in reverse order, padded to the maximum rank of kernel.h."""
     return [*reversed(numbers), *[rest] * (MAX_RANK - len(numbers))]
