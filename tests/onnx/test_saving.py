@@ -23,7 +23,7 @@ SQUARE = np.array([[4, 2], [2, 3]], np.float32)
 
 
 def make_program() -> tuple[ow.Program, ow.Scope, ow.Variable]:
-    """Return a program of a layer, a loss and its gradient, and the output of the layer."""
+    """Return a program of a layer, a loss and its gradient, with its scope and the layer output."""
     program, scope = ow.Program(), ow.Scope()
     block = program.global_block()
     block.create_var("x", [None, 4], is_data=True)

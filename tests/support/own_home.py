@@ -1,8 +1,8 @@
-"""A separate home for the tests, initially empty: no file of the user is read or written.
+"""A separate, initially empty home for the tests, so that files of the user are not touched.
 
-Files of an earlier run in the caches of the user must not affect tests. Folders that a variable of
-another tool sets are kept, such as PIP_CACHE_DIR for the downloads of pip, since users who set such
-a variable want this.
+Files that earlier runs left in the caches of the user must not affect tests. Folders that variables
+of other tools set are kept, such as PIP_CACHE_DIR for the downloads of pip, since users who set
+these variables want this.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def list_pythons() -> list[str]:
 
 
 def read_requirements(source: str) -> list[str]:
-    """Return the requirements that a source of `make pins` names: a file, a folder or itself."""
+    """Return the requirements in a source of `make pins`: a file, a package folder or one name."""
     if (ROOT / source).is_dir():
         project = tomllib.loads((ROOT / source / "pyproject.toml").read_text())["project"]
         return [need for need in project["dependencies"] if not need.startswith("opwright")]

@@ -1,4 +1,4 @@
-"""``network.profile`` has a row for each step, named as in the program; the scope is kept."""
+"""``network.profile`` has a row for each step, and leaves the scope unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Program as a module under the PyTorch compiler, under transforms and in processes."""
+"""A Program as a module under the PyTorch compiler, transforms and multiple processes."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Tied(nn.Module):
 
 
 class Images(nn.Module):
-    """A small U-Net, which halves sizes, doubles them, and joins equal sizes."""
+    """A small U-Net, which downsamples, upsamples and concatenates features."""
 
     def __init__(self) -> None:
         super().__init__()
