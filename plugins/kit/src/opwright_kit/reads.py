@@ -50,8 +50,8 @@ def _check_block(
                     ready.add(name)
         for body_index in op.block_attrs().values():
             body = block.program.block(body_index)
-            # Variables that a body writes are not visible outside; captured ones are inputs of
-            # `op`.
+            # Variables that a body writes are not visible outside; captured variables are inputs
+            # of `op`.
             _check_block(body, feeds, body.ops, set(op.input_names()) | _carried(op))
         ready.update(op.output_names())
 

@@ -80,7 +80,7 @@ def make_stub(definitions: Iterable[OpDefinition], packages: Sequence[str]) -> s
     Parameters
     ----------
     definitions : iterable of OpDefinition
-        The operators; plan-only ones, which cannot be called, are skipped.
+        The operators; plan-only operators, which cannot be called, are skipped.
     packages : sequence of str
         Their package, ``"opwright-std 0.1.0"``.
     """

@@ -1,9 +1,9 @@
 """opwright-nn: models, layers, optimizers and data sets for opwright, like PyTorch's `torch.nn`.
 
-Subpackages, each importing only those below it: `training` · `inspection` · `model` · `layers`,
-`optimizer` · `schedule`, `checkpoint` · `parameters` · `clip`, `initializer`, `regularizer` ·
-`operators` · `precision` · `datasets`, `metrics` · `parallel` · `arguments`, `foreign_names` ·
-`checks`.
+Subpackages, each of which imports only subpackages listed after it: `training` · `inspection` ·
+`model` · `layers`, `optimizer` · `schedule`, `checkpoint` · `parameters` · `clip`, `initializer`,
+`regularizer` · `operators` · `precision` · `datasets`, `metrics` · `parallel` · `arguments`,
+`foreign_names` · `checks`.
 """
 
 from __future__ import annotations

@@ -324,7 +324,7 @@ def _show(value: object) -> str:
 
 
 def _advise_int(at_least: int | None, at_most: int | None) -> int:
-    """Return the smallest int that a rule allows; without a lower bound, the one nearest to 1."""
+    """Return the smallest int that a rule allows; without a lower bound, the int nearest to 1."""
     if at_least is not None:
         return at_least
     return 1 if at_most is None else min(1, at_most)

@@ -64,7 +64,7 @@ def real(where: str, value: object) -> float:
 
 
 def bits(where: str, value: object) -> float:
-    """Return the number that ``float.hex`` has written, as JSON has no infinity and no NaN."""
+    """Return the number that ``float.hex`` has written, since JSON lacks infinity and NaN."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError, OverflowError):
             return float.fromhex(value)

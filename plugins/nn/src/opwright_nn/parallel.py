@@ -43,7 +43,7 @@ class Processes(Protocol):
         """Return the values of all processes of a group, in the order of ranks."""
 
     def run_on_root(self, function: Callable[[], object], group: str | Sequence[str]) -> None:
-        """Call a function in the first process of groups; the others wait, or raise its error."""
+        """Call a function in the first process of groups; the rest waits, or raises its error."""
 
     def data_parallel(
         self,
@@ -256,7 +256,7 @@ def own_values(who: str, program: ow.Program, values: Mapping[str, Any]) -> dict
 def check_alike(
     who: str, program: ow.Program | None, what: str, describe: Callable[[], object]
 ) -> None:
-    """Raise ProgramError unless `describe` returns the same in all processes that train together.
+    """Raise ProgramError unless `describe` returns equal values in all processes of a program.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ _POINTWISE: Final = (
 )
 
 BROADCAST: Final = {**dict.fromkeys(_POINTWISE, 0), "matmul": 2}
-"""Operators whose inputs broadcast, with the number of trailing axes that do not."""
+"""Operators whose inputs broadcast, with the number of trailing axes that do not broadcast."""
 
 AXES: Final = {
     **dict.fromkeys(("all", "any", "argmax", "argmin", "cumprod", "cumsum", "log_softmax"), "axis"),

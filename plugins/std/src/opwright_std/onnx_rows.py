@@ -1,7 +1,7 @@
 """Standard operators with a direct ONNX counterpart: rows for the topic ``onnx``.
 
 A row is (first opset, our operator type, our attributes by ONNX attribute). Attributes that a row
-omits have no counterpart. Inputs and outputs are in the same order.
+omits have no counterpart in ONNX. Inputs and outputs are in the same order.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ PLAN_KERNELS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Register the definition of every standard operator, and of the fused ones."""
+    """Register the definitions of all standard operators and all fused operators."""
     for row in ROWS:
         if row.kernel_only:
             continue
@@ -78,7 +78,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Register the NumPy kernel of every standard operator that has one."""
+    """Register the NumPy kernels of the standard operators."""
     for row in ROWS:
         if row.dtypes == NO_KERNEL:
             continue

@@ -226,7 +226,7 @@ def describe_sample(sample: Sample, proto: OpProto) -> str:
 
 
 def _input_dtypes(proto: OpProto, attrs: Mapping[str, Any], dtype: str) -> dict[str, str]:
-    """Return the dtype of each input: that of the slot it follows, or its first allowed dtype."""
+    """Return the dtype of each input: as the slot it follows, or its first allowed dtype."""
     dtypes: dict[str, str] = {}
     for slot in proto.inputs:
         if slot.name == proto.dispatch_slot:

@@ -68,8 +68,8 @@ class Timing(NamedTuple):
     n_bytes : int
         Bytes of inputs and outputs.
     result : str
-        ``"reference"``, ``"agrees"``, ``"alone"`` if there is no other, how it differs, or why it
-        did not run.
+        ``"reference"``, ``"agrees"``, ``"alone"`` if there is no other kernel, how it differs, or
+        why it did not run.
     """
 
     entry: KernelEntry

@@ -279,7 +279,7 @@ def _rank(example: Example) -> tuple[int, ...]:
 
 
 def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
-    """Return Python that calls a function, in several lines if one would be too long."""
+    """Return Python that calls a function, in several lines if one line would be too long."""
     line = f"{results} = {function}({', '.join(arguments)})"
     if len(line) <= _WIDTH:
         return [line]

@@ -163,7 +163,7 @@ def _traits(definition: OpDefinition) -> list[str]:
 
 
 def _rule_in_words(definition: OpDefinition) -> list[str]:
-    """The docstring of the shape rule, if it has one; the comments of outputs have the details."""
+    """Return the docstring of the shape rule; the comments of outputs have the details."""
     rule = definition.infer_shape
     doc = rule.__doc__ if isinstance(rule, FunctionType) else None
     if doc:

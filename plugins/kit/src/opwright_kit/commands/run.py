@@ -1,4 +1,4 @@
-"""``opwright run``: computes a saved program, or one that a package reads, for arrays of files."""
+"""``opwright run``: computes a saved program, or a file that a package reads, for given arrays."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class KernelChoices:
     Attributes
     ----------
     devices : tuple of str
-        Device types, the drawn one first.
+        Device types, beginning with the drawn device.
     found : list of dict
         The result of `explain`, as plain data, in the order of candidates.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opwright_kit.profiling import Profile
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""The page makes the browser load nothing."""
+"""The page does not let the browser load anything."""
 
 _LEGEND: Final = ("forward", "gradient", "update", "control")
 

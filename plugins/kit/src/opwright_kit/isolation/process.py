@@ -36,9 +36,10 @@ class KernelCall(NamedTuple):
 
 
 class KernelProcess:
-    """A process for the kernels of one plugin; one request at a time, of at most `time_limit_s`.
+    """A process for the kernels of one plugin, which handles one request at a time.
 
-    The caller holds ``lock`` from writing ``memory`` to reading it.
+    A request may take at most `time_limit_s`. The caller holds ``lock`` from writing ``memory`` to
+    reading it.
     """
 
     def __init__(self, time_limit_s: float) -> None:

@@ -93,7 +93,7 @@ class Profile:
     rows : tuple of ProfileRow
         The steps in the order in which they run.
     run_s : float
-        Median of a normal run: feeds, all steps, fetches; nothing is timed inside.
+        Median of a normal run: feeds, all steps and fetches, without timers inside.
     total_s : float
         Sum of the median step times, each weighted by the fraction of runs that reached the step.
     notes : tuple of str

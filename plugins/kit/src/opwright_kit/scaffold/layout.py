@@ -144,7 +144,7 @@ def plan_package(
     operator: str | None = None,
     license: str = "Apache-2.0",
 ) -> Package:
-    """Return the files of a package; nothing is written.
+    """Return the files of a package without writing them.
 
     Parameters
     ----------

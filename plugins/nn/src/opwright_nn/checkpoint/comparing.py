@@ -1,4 +1,4 @@
-"""Compares a program with a saved one: which variables and operators differ."""
+"""Compares a program with a saved program: which variables and operators differ."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def fitting_values(
     Parameters
     ----------
     who, path : str
-        For messages.
+        The caller and the folder, for messages.
     program : Program
-        Its parameters must match the saved ones in name, shape and dtype. Other variables may be
-        float64 if float32 was saved, as for the powers of Adam's betas, and get the same value.
+        Its parameters must match the saved parameters in name, shape and dtype. Other variables
+        may be float64 if float32 was saved, as for the powers of Adam's betas, and get the same
+        value.
     saved : Saved
         The model in the folder.
     ignored : collection of str
@@ -115,7 +116,7 @@ def check_same(
     saved: Saved,
     values: Collection[str],
 ) -> None:
-    """Raise ProgramError unless a program is the saved one, with all persistable variables."""
+    """Raise ProgramError unless a program equals the saved one and all its variables were saved."""
     problems = compare_operators(program, saved.program)
     own = [var.name for var in persistables(program)]
     problems += [f"none for {name!r}" for name in own if name not in values]

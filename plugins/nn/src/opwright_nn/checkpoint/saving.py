@@ -120,7 +120,7 @@ def resume(
     Warns
     -----
     RuntimeWarning
-        The newest checkpoint is incomplete or damaged, and an older one is used.
+        The newest checkpoint is incomplete or damaged, and an older checkpoint is used.
     """
     found = read_matching("checkpoint.resume", path, program)
     if found is None:

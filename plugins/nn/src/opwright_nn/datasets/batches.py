@@ -126,8 +126,8 @@ class Batches(Iterator[Batch], Generic[Batch]):
     def position(self) -> dict[str, Any]:
         """The position of the next batch, and what it depends on; `restore` accepts it.
 
-        A dict of numbers and text: ``epoch`` and ``batch`` count from 0; the other entries describe
-        the batches so that `restore` can detect different ones.
+        A dict of numbers and strings. ``epoch`` and ``batch`` count from 0; the other entries
+        describe the batches so that `restore` can detect different batches.
         """
         epoch, batch = divmod(self._next, max(len(self._starts), 1))
         return {"epoch": epoch, "batch": batch, **self._describe(epoch)}

@@ -67,8 +67,9 @@ def read(
     Raises
     ------
     FormatError
-        The file has no row, rows of different lengths, a value that is not a finite number, a label
-        that is not a class, bytes that the encoding does not allow, or more than `max_bytes`.
+        The file lacks rows, or has rows of different lengths, a value that is not a finite number,
+        a label that is not a class, bytes that the encoding does not allow, or more than
+        `max_bytes`.
     AttributeValueError
         There is no such column.
     OSError

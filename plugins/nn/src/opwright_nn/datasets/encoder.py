@@ -177,7 +177,7 @@ class TableEncoder:
 
     @classmethod
     def from_state(cls, state: object) -> TableEncoder:
-        """Return the encoder whose `state` this is.
+        """Return the encoder that a `state` describes.
 
         Raises
         ------

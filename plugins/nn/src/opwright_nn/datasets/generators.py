@@ -169,7 +169,8 @@ def reversed_sequences(
     Parameters
     ----------
     n : int, at least 1
-        The number of sequences. They may repeat: only ``symbols ** length`` different ones exist.
+        The number of sequences. They may repeat, since only ``symbols ** length`` different
+        sequences exist.
     length : int, at least 1
         The length of each sequence.
     symbols : int, at least 2

@@ -43,7 +43,7 @@ class Map(NamedTuple):
 
 
 def check_map(who: str, name: str, function: Any, seed: int) -> Map:
-    """Return the function, with the seed of its random streams if it takes one."""
+    """Return the function, with the seed of its random streams if it has an argument `rng`."""
     checks.check_callable(who, name, function)
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -1,7 +1,7 @@
 """Worker processes that make batches ahead, in order, and run as long as the loader exists.
 
-Each worker has its own connection, and gets one batch number at a time, so there is no queue and no
-lock that a killed worker could leave locked. Its end of the connection closes when it exits.
+Each worker has its own connection, and gets one batch number at a time. There is no queue, whose
+lock a killed worker could leave locked. The worker's end of the connection closes when it exits.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _pickle(make: Callable[..., Any]) -> bytes:
 def _work(payload: bytes, connection: Connection) -> None:
     """Answer requests until the other end of the connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that iterates
-    # A batch is sent while the next one is made, as a connection buffers less than a batch.
+    # A batch is sent while the next batch is made, since a connection buffers less than a batch.
     replies: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     threading.Thread(target=_send, args=(connection, replies), daemon=True).start()
     make: Callable[..., Any] | None = None

@@ -252,7 +252,7 @@ class ConvolutionLayer:
     ) -> ow.Variable:
         """Append the operator, a squeeze if `squeezed` is an axis, and the activation.
 
-        `attrs` are additional attributes, which override those from the arguments.
+        `attrs` are additional attributes, which override attributes from the arguments.
         """
         attrs = {
             "strides": self.strides,
@@ -277,7 +277,7 @@ class ConvolutionLayer:
         return output
 
     def _bias(self) -> dict[str, ow.Variable]:
-        """Return the bias by its slot, or nothing without a bias."""
+        """Return the bias by its slot; empty without a bias."""
         if not self._with_bias:
             return {}
         filters, dtype = self._filters, self.images.variable.dtype

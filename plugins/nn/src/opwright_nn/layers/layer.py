@@ -88,8 +88,8 @@ def weight_initializer(activation: str) -> Initializer:
 
     Kaiming for relu and similar activations, otherwise Xavier, scaled by the inverse of the
     activation's derivative at the origin. That is 4 for sigmoid: with 1, two sigmoid layers
-    decrease the differences between images by a factor of 16, and gradient descent learns nothing
-    for many epochs.
+    would shrink the differences between images by a factor of 16, and gradient descent would make
+    no progress for many epochs.
     """
     if activation in _RECTIFIERS:
         return Kaiming()

@@ -29,7 +29,7 @@ def learned_positions(
     input : Variable or str, [n, time, columns]
         Float, such as an embedding of words; `columns` must be known.
     max_length : int, at least 1
-        The maximum length of a sequence; a longer one is an error.
+        The maximum length of a sequence; a longer sequence is an error.
     name : str, optional
         The prefix of its variable names.
     param_attr : ParamAttr or Initializer, optional
@@ -100,8 +100,8 @@ def rotary_embedding(
 ) -> ow.Variable:
     """Append x with pairs of columns rotated, by angles proportional to the position.
 
-    Applied to queries and keys, whose products then depend on the distance between positions. Su et
-    al., RoFormer, 2021.
+    The layer is applied to queries and keys, so their products depend on the distance between
+    positions. Su et al., RoFormer, 2021.
 
     Parameters
     ----------

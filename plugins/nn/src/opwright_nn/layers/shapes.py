@@ -48,7 +48,8 @@ def reshape(
         A variable of any shape.
     shape : iterable of int or Variable
         0 copies the dimension of x at that axis; a single -1 (or None) is inferred. Variables hold
-        integers computed from shapes, such as ``ow.ops.shape(x)[0]``; a single one holds them all.
+        integers computed from shapes, such as ``ow.ops.shape(x)[0]``; a single variable holds all
+        of them.
     name : str, optional
         The prefix of its variable names.
     """

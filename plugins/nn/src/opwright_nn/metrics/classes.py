@@ -281,7 +281,7 @@ class ConfusionMatrix(_Counts):
 
     @property
     def matrix(self) -> npt.NDArray[np.int64]:
-        """The counts, int64 [classes, classes]: rows are true classes, columns predicted ones."""
+        """The counts, int64 [classes, classes]: rows are true, columns predicted classes."""
         return self._matrix.copy()
 
     def per_class(self) -> list[ClassScores]:

@@ -150,7 +150,7 @@ class ModelFiles(LayerMethods):
         FileMissingError
             The folder has no saved model.
         ProgramError
-            This model and the saved one differ in an operator; nothing is changed.
+            This model and the saved model differ in an operator; nothing is changed.
         AttributeTypeError, AttributeValueError
             The batches were created with other arguments; nothing is changed.
         """
@@ -196,7 +196,7 @@ class ModelFiles(LayerMethods):
         numbers are also loaded; the learning rate of this model is kept. `resume` loads everything.
 
         With `only`, or without `strict`, it loads only parameters and states of layers, for a model
-        that shares a part with the saved one.
+        that shares layers with the saved model.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class ModelFiles(LayerMethods):
     def _load_part(
         self, who: str, path: str | os.PathLike[str], saved: Saved, only: Any, strict: bool
     ) -> list[str]:
-        """Load parameters and states of layers that the model shares with a saved one."""
+        """Load parameters and states of layers that the model shares with a saved model."""
         forward = self.program.clone(for_inference=True)
         names = [name for name in persistable_names(forward) if name != STEP]
         if only is not None:
@@ -254,7 +254,7 @@ class ModelFiles(LayerMethods):
             raise ProgramError(
                 f"{who}: {os.fspath(path)} must hold {'all' if strict else 'some'} of the "
                 f"variables to load, got {list_some(problems)}; choose with only=[...], or pass "
-                "strict=False to skip missing ones"
+                "strict=False to skip missing variables"
             )
         own = own_values(who, self.program, values)
         for name, array in own.items():

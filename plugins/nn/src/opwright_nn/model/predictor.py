@@ -34,7 +34,7 @@ class RunOptions(NamedTuple):
 
 
 def check_options(who: str, device: object, fallback: object, deterministic: object) -> RunOptions:
-    """Return the options; raise if one has an invalid type or value."""
+    """Return the options; raise if an option has an invalid type or value."""
     return RunOptions(
         checks.check_str(who, "device", device),
         None if fallback is None else checks.check_choice(who, "fallback", fallback, ("cpu",)),
@@ -87,7 +87,7 @@ class Predictor:
         )
 
     def check_feeds(self, feeds: Mapping[str, Any]) -> None:
-        """Raise FeedError unless there is one feed for each input that the variable depends on."""
+        """Raise FeedError unless each input that the variable depends on has a feed."""
         for name in feeds:
             if name not in self.inputs:
                 raise FeedError(

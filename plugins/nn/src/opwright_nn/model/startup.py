@@ -1,4 +1,4 @@
-"""Startup: initializes the parameters and states of a Model, either all or only missing ones."""
+"""Startup: initializes all parameters and states of a Model, or only the missing values."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class TrainedParameters:
         Raises
         ------
         ProgramError
-            One of `parameters` has no gradient, or one became trainable after `backward`.
+            A parameter in `parameters` has no gradient, or became trainable after `backward`.
         """
         by_name = {parameter.name: (parameter, gradient) for parameter, gradient in pairs}
         if parameters is None:

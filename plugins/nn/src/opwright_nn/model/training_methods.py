@@ -263,7 +263,7 @@ class ModelTraining(ModelFiles):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the optimizer at the last step, or the initial one.
+        """The learning rate of the optimizer at the last step, or the initial learning rate.
 
         ``model.learning_rate = 0.01`` calls ``model.set_learning_rate(0.01)``.
         """

@@ -1,4 +1,4 @@
-"""The operators that mixed precision moves to 16 bits or to float32; others follow their inputs."""
+"""Operators that mixed precision moves to 16 bits or float32; the rest follows its inputs."""
 
 from __future__ import annotations
 

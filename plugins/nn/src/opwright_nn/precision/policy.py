@@ -221,7 +221,7 @@ def mixed_precision(
     if name not in (*_NARROW, _WIDE):
         raise DtypeError(
             f'{_WHO}: dtype must be "bfloat16", "float16" or "float32", got {name!r}; bfloat16 has '
-            "the range of float32 and needs no loss scale"
+            "the range of float32 and does not need a loss scale"
         )
     wide, narrow = _op_types("float32", float32), _op_types("reduced", reduced)
     both = sorted(set(wide) & set(narrow))

@@ -147,7 +147,7 @@ class Checkpoint(Callback):
         return self._program
 
     def get_program(self, program: ow.Program | None) -> ow.Program:
-        """Return the program that is saved: the given one, or the callback's."""
+        """Return the program that is saved: the given program, or the callback's program."""
         chosen = self._program or program
         if chosen is None:
             raise ProgramError(

@@ -151,7 +151,7 @@ def format_value(value: float) -> str:
 
 
 def pack_records(records: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return rows for JSON, with the bits of numbers as strings, since JSON has no NaN."""
+    """Return rows for JSON, with the bits of numbers as strings, since JSON lacks NaN."""
     columns = list(dict.fromkeys(name for record in records for name in record))
     rows = [[record.get(name, math.nan) for name in columns] for record in records]
     data = np.array(rows, "<f8").tobytes()

@@ -70,7 +70,7 @@ class Monitor:
 
     def state(self) -> dict[str, Any]:
         """Return its state for a checkpoint."""
-        # As text, because JSON has no infinity.
+        # As a string, because JSON lacks infinity.
         return {"best": None if self.best is None else self.best.hex(), "n_worse": self.n_worse}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -84,7 +84,7 @@ def find_learning_rate(
     Raises
     ------
     ProgramError
-        The model has no optimizer, or one with a schedule.
+        The model has no optimizer, or its optimizer has a schedule.
     AttributeValueError
         The loss is not finite from the first step on, or an argument is out of range.
     """

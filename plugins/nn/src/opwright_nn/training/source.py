@@ -29,7 +29,7 @@ class Source:
     who : str
         The argument, for messages.
     data : Batches, iterable or callable
-        The source of the batches: of all epochs, or new ones for each epoch.
+        The source of the batches: of all epochs, or new batches for each epoch.
     names : tuple of str, optional
         The feeds of a tuple of arrays, in order; None if only dicts are accepted.
     convert : callable, optional

@@ -228,7 +228,7 @@ def _tile(name: str, images: Array) -> Array:
 
 
 def _encode_png(image: Array) -> bytes:
-    """Return a PNG of uint8 [height, width, channels], as tensorboard has no encoder."""
+    """Return a PNG of uint8 [height, width, channels], since tensorboard lacks an encoder."""
     height, width, channels = image.shape
     rows = np.concatenate([np.zeros((height, 1), np.uint8), image.reshape(height, -1)], axis=1)
     header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)

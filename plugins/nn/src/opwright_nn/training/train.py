@@ -130,7 +130,7 @@ def train(
     Warns
     -----
     RuntimeWarning
-        The newest checkpoint is damaged, and an older one is used.
+        The newest checkpoint is damaged, and an older checkpoint is used.
     """
     model = _as_model(model, loss, optimizer)
     epochs = checks.check_int("train", "epochs", epochs, at_least=0)

@@ -101,7 +101,7 @@ class Training:
     run_options : mapping
         Device, fallback and determinism of a step, as for ``Network.compile``.
     is_shared, is_first : bool
-        Whether several processes train together, and whether this one writes for all of them.
+        Whether several processes train together, and whether this process writes for all of them.
     """
 
     @arguments.suggest

@@ -250,7 +250,7 @@ def infer_pooled(ctx: InferContext) -> tuple[int, int, Ints]:
 
 
 def require_elements(ctx: InferContext, sizes: Sequence[int]) -> None:
-    """Fail for empty images, which have no mean and no maximum."""
+    """Fail for empty images, whose mean and maximum are undefined."""
     if 0 in sizes:
         shape, names = format_shape(ctx.input("x").shape), _AXES[len(sizes)]
         ctx.fail(f"the {' and the '.join(names)} of x must be at least 1, got {shape}")

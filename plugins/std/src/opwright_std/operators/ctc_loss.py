@@ -1,8 +1,8 @@
 """Connectionist temporal classification: the likelihood of labels without an alignment.
 
 A path may have blanks before, between and after its n labels: states 0, 2, ..., 2n are blanks,
-state 2i + 1 is label i. A time step stays in its state, advances to the next one, or skips a blank
-between two different labels. All scores are logarithms.
+state 2i + 1 is label i. A time step stays in its state, advances to the next state, or skips a
+blank between two different labels. All scores are logarithms.
 """
 
 from __future__ import annotations

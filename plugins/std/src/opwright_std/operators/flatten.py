@@ -19,7 +19,7 @@ def _flatten_shape(ctx: InferContext) -> None:
     rank = max(len(shape), 1)  # a scalar becomes one axis, for any attributes
     axes = {name: ctx.attr(name) for name in ("start_axis", "stop_axis")}
     start, stop = (axis + rank if axis < 0 else axis for axis in axes.values())
-    # After the last axis there is nothing to merge: the product of no axes is 1.
+    # After the last axis there are no axes to merge; their empty product is 1.
     behind = start == rank and stop == rank - 1
     if not (0 <= start <= stop < rank or behind):
         given = ", ".join(f"{name}={axis}" for name, axis in axes.items())

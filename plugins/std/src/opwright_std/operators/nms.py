@@ -18,7 +18,7 @@ def _areas(boxes: Array, border: float) -> Array:
 
 
 def suppress(boxes: Array, threshold: float, eta: float = 1.0, border: float = 0.0) -> Array:
-    """Return the indices of kept boxes, the best one first.
+    """Return the indices of kept boxes, the best box first.
 
     Areas and overlaps are computed in float64, so the dtype does not affect the result.
 
@@ -44,7 +44,7 @@ def suppress(boxes: Array, threshold: float, eta: float = 1.0, border: float = 0
         rest = boxes[i + 1 :]
         begins = np.maximum(boxes[i, :2], rest[:, :2])
         both = _areas(np.concatenate([begins, np.minimum(boxes[i, 2:], rest[:, 2:])], 1), border)
-        # Boxes of area 0 have no overlap: 0 / 0 is not above any threshold.
+        # Boxes of area 0 do not overlap, since 0 / 0 is not above any threshold.
         with np.errstate(invalid="ignore"):
             overlaps = both / (areas[i] + areas[i + 1 :] - both)
         np.fmax(worst[i + 1 :], overlaps, out=worst[i + 1 :])

@@ -95,7 +95,7 @@ def _body(b: BodyContext) -> bool:
 
 
 def _grad_body(b: BodyContext) -> bool:
-    """Positions outside of x have no gradient, whatever the extrapolation value is."""
+    """Positions outside of x have gradient 0, whatever the extrapolation value is."""
     if b.attr("extrapolation_value") == 0:
         return False
     inputs = {"x": b.input("x"), "out_grad": b.input("out_grad")}

@@ -114,7 +114,7 @@ def _logsumexp_gradient(g: GradientContext) -> None:
     """Distribute the gradient as softmax does, by exp(x - out) divided by its sum.
 
     The rounding of out would become a relative error of exp, so for 16-bit floats out is recomputed
-    in float32. If out is inf, elements that are inf have the weight NaN and all others have 0.
+    in float32. If out is inf, elements that are inf have weight NaN, other elements weight 0.
     """
     x = g.input("x")
     wide, out = _wide(g, x), g.output("out") or ""

@@ -190,7 +190,7 @@ def _power(op: LoweredOp) -> float:
 
 
 def _squared(formula: _Formula, value: Value | None) -> Value | None:
-    """Return the value whose square a value is."""
+    """Return x if a value is the square of x."""
     op = writer_of(value, "square", "pow_scalar", "multiply")
     if op is None:
         return None

@@ -117,8 +117,8 @@ def split_channels(op: LoweredOp, turned: Collection[Value]) -> Split | None:
 def find_inverse(op: LoweredOp) -> Value | None:
     """Return the source of a transposition whose result a previous one undoes.
 
-    Both rotate the axes after the first: one moves the channels after the pixels, the other in
-    front of them. The transpositions may have different numbers of axes.
+    Both rotate the axes after the first. One moves the channels after the pixels, and the other
+    moves them in front of the pixels. The transpositions may have different numbers of axes.
     """
     (source,) = op.inputs[0]
     back = (source.source or source).op

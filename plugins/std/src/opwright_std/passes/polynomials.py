@@ -34,7 +34,7 @@ def is_near(found: Polynomial | None, wanted: Polynomial, dtype: str) -> bool:
 
 
 def expand(value: Value, bases: tuple[Value, ...], ops: dict[LoweredOp, None]) -> Polynomial | None:
-    """Return a value as a polynomial of others, None if impossible; add its operators to `ops`."""
+    """Return a value as a polynomial of other values, or None; add its operators to `ops`."""
     known: dict[Value, Polynomial | None] = {
         base: {tuple(int(i == j) for j in range(len(bases))): 1.0} for i, base in enumerate(bases)
     }

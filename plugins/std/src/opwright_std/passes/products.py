@@ -59,7 +59,7 @@ def _read_sources(graph: Graph, product: LoweredOp) -> LoweredOp | None:
 
 
 def _swaps_matrices(op: LoweredOp) -> bool:
-    """Whether an operator swaps the last two axes and nothing else."""
+    """Whether an operator only swaps the last two axes."""
     if op.type != "transpose":
         return False
     rank = len(op.inputs[0][0].meta.shape)

@@ -26,7 +26,7 @@ def places(draw: Draw) -> Drawn:
 
 
 def unpooled(draw: Draw) -> Drawn:
-    """Indices in a plane are distinct: a repeated one would have no gradient."""
+    """Indices in a plane are distinct, since a repeated index would have no gradient."""
     inputs = draw.propose()
     if inputs is None:
         return None

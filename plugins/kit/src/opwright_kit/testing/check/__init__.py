@@ -1,1 +1,1 @@
-"""Applies the rules to a distribution, in this process or in a separate one."""
+"""Applies the rules to a distribution, in this process or in a separate process."""

@@ -71,7 +71,7 @@ class Use:
 
 
 def provided_rules(context: ow.Context) -> list[Rule]:
-    """Return the rules that the plugins of a Context provide; nothing is imported."""
+    """Return the rules that the plugins of a Context provide, without imports."""
     return [
         Rule(
             entry.subject,

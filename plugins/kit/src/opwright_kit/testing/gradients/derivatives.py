@@ -43,7 +43,7 @@ class Derivative(ABC):
 
     @abstractmethod
     def gradients(self, forward: Sample, out_grad: float | None = None) -> Outputs | None:
-        """Return the gradients by input slot, for the drawn `out_grad` or a constant one."""
+        """Return the gradients by input slot, for the drawn `out_grad` or a constant `out_grad`."""
 
     def is_elementwise(self, slot: str) -> bool:
         """Return whether each element of the outputs depends on one element of an input."""

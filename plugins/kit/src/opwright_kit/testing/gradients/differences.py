@@ -48,7 +48,7 @@ class Differences:
         str or None
             The first fault.
         int
-            The number of differences that were compared; those at kinks are skipped.
+            The number of differences that were compared; differences at kinks are skipped.
         """
         places = list(np.ndindex(*self._array.shape))
         if len(places) > most:

@@ -90,7 +90,7 @@ class Memory:
     Parameters
     ----------
     has_arena : bool
-        Whether all arrays share one region; otherwise guards are only after an array.
+        Whether all arrays share one region; otherwise only the end of an array is guarded.
     alignment : int
         The alignment of every position, in bytes.
     pages : {"begin", "end"}, optional
@@ -154,7 +154,7 @@ class Memory:
         return begin + PAGE_BYTES
 
     def close(self) -> None:
-        """Fix the sizes; nothing is added afterwards."""
+        """Fix the sizes; arrays cannot be added afterwards."""
         if self._pages is not None:
             self.sizes = [max(self._add_guard(), LEAST_PAGED_BYTES)]
         elif self._has_arena:

@@ -52,7 +52,7 @@ class Parameters:
         self.names = {flat: flat_inputs[flat][2] for flat in packs}
 
     def write(self, scope: runtime.Scope, arrays: Arrays) -> None:
-        """Set the variables; existing ones are written in place."""
+        """Set the variables; existing variables are written in place."""
         for slot, i, name in self._places:
             scope.var(name).set(arrays[slot][i], self._device)
 

@@ -150,7 +150,7 @@ class ProgramDrawer:
         return [sample for sample in samples if 0 < count_elements(sample) <= _MOST_ELEMENTS]
 
     def draw(self, rng: np.random.Generator) -> DrawnProgram | None:
-        """Return a program, or None if no operator has samples or one refuses every input."""
+        """Return a program, or None if an operator refuses every input or none has samples."""
         if not self._last:
             return None
         is_training = bool(rng.random() < 0.5)

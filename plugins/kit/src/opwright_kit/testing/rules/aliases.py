@@ -81,7 +81,7 @@ def _fitting(observation: Observation, definition: OpDefinition) -> Iterator[tup
 def _compare(
     observation: Observation, output: str, source: str, context: CheckContext
 ) -> str | None:
-    """Return what is wrong with an output that shares the memory of an input, or None."""
+    """Return the fault of an output that shares the memory of an input, or None."""
     launch = observation.find_like(context, reuse=[(output, source)])
     pair = f"may_reuse=[({output!r}, {source!r})]"
     if launch is None:

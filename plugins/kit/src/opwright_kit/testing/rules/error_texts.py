@@ -48,7 +48,7 @@ def _find_sample(definition: OpDefinition, context: CheckContext) -> Sample:
 
 
 def _find_fault(op_type: str, error: OpwrightError) -> str | None:
-    """Return what is wrong with an error message, or None."""
+    """Return the fault of an error message, or None."""
     text = str(error)
     excerpt = repr(" ".join(text.split())[:200])
     if error.__cause__ is not None and "infer_shape must" in text:  # the core's, around another

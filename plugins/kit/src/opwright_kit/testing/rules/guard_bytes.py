@@ -1,4 +1,4 @@
-"""A kernel stays within its arrays: it neither writes nor depends on other memory."""
+"""A kernel stays within its arrays: it does not write other memory or depend on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel accesses nothing beyond its arrays, not even to read one byte.
+"""A kernel does not access memory beyond its arrays, not even to read one byte.
 
 Its inputs, outputs and workspace end, and in a second run begin, at pages that cannot be accessed.
 If it packs parameters, both forms are run. It runs in a copy of the process, which an invalid

@@ -73,7 +73,7 @@ def _reason_of(refusal: Refuse) -> str:
 
 
 def _says_why(refusal: Refuse) -> bool:
-    """Return whether there is a reason; a single word is not one."""
+    """Return whether there is a reason; a single word does not count."""
     reason = _reason_of(refusal)
     return len(reason.split()) > 1 and reason != "gave no reason"
 

@@ -153,7 +153,7 @@ class _Probe:
         }
 
     def _find_lost(self, outputs: Outputs, number: float) -> str | None:
-        """Return the first output that is finite where it must not be, with its value."""
+        """Return the first output that is finite although it must not be, with its value."""
         masks = self._followers
         if not np.isnan(number):
             large = _LARGE.get(self._sample.dtype, np.inf)

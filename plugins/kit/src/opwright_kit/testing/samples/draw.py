@@ -30,7 +30,7 @@ class Case(NamedTuple):
     ----------
     label : str
     length : int
-        Length of its axes where nothing else decides.
+        Length of its axes, unless something else determines it.
     attrs : mapping
         Fixed attributes; other attributes are drawn, or have their defaults if `plain`.
     plain : bool
