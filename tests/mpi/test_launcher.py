@@ -223,7 +223,7 @@ def test_without_an_mpi_library_the_error_names_the_package_to_install(
     script.touch()
     monkeypatch.setattr("opwright_mpi.library.find_in_wheel", lambda *_: None)
     assert launcher.main(["run", "-n", "2", str(script)]) == 1
-    assert "pip install mpich, or name one by OPWRIGHT_MPI_LIBRARY" in capsys.readouterr().err
+    assert "pip install mpich, or set OPWRIGHT_MPI_LIBRARY" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["run", "-n", "2", "-h"]])
@@ -283,7 +283,7 @@ print(done.stderr.splitlines()[-1])
 print(dist.gather(b"%d" % r))
 """
     done = run(CONNECT + script, 2)
-    assert done.stdout.count("must inherit the connection that its launcher has opened") == 2, done
+    assert done.stdout.count("must inherit the connection that its launcher opened") == 2, done
     assert done.stdout.count("[b'0', b'1']") == 2
 
 

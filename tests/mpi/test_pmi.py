@@ -134,7 +134,7 @@ def test_a_process_without_an_inherited_connection_is_refused() -> None:
         prepare_connection(dict(variables))
     with open(os.devnull) as file:
         named = {**variables, "PMI_FD": str(file.fileno())}
-        with pytest.raises(dist.DistError, match=r"got PMI_FD=\d+, which is none; leave collectiv"):
+        with pytest.raises(dist.DistError, match=r"got PMI_FD=\d+, which is not a connection; run"):
             prepare_connection(named)
 
 

@@ -231,4 +231,4 @@ else:
     done = run(HEAD + script, 2)
     said = done.stdout + done.stderr
     assert "dist.part" in said or "dist.reduce_shard" in said
-    assert "rank 1 did not come within 1 s" in said
+    assert "rank 1 did not arrive within 1 s" in said

@@ -190,7 +190,7 @@ def test_a_rank_absent_from_a_large_reduction_is_reported_at_most_1_s_after_the_
     done = run(HANGING, 2, deadline=1.5)
     text = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "rank 1 did not come within 1.5 s" in text
+    assert "rank 1 did not arrive within 1.5 s" in text
     assert "told" in text
 
 

@@ -51,7 +51,7 @@ if dist.rank() == 1:
 try:
     call(x=np.ones(8, np.float32))
 except ow.errors.OpwrightError as error:
-    print("good" if "rank 1 did not come within 3 s" in str(error) else error, flush=True)
+    print("good" if "rank 1 did not arrive within 3 s" in str(error) else error, flush=True)
 raise SystemExit(1)
 """
 """The watcher terminates an NCCL kernel that waits in a replayed graph."""

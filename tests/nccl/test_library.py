@@ -81,7 +81,7 @@ def test_doctor_prints_the_version_and_why_the_self_test_was_skipped() -> None:
     code = "from opwright_nccl.doctor import examine; print(*examine().facts.values())"
     done = run_alone(code)
     assert "NCCL 2." in done.stdout, done.stdout + done.stderr
-    assert "not run: there is no /dev/nvidia0" in done.stdout or "GPU" in done.stdout
+    assert "not run, since /dev/nvidia0" in done.stdout or "GPU" in done.stdout
 
 
 def test_doctor_reports_no_error_if_the_wheel_is_not_installed(
@@ -106,7 +106,7 @@ def test_doctor_reports_a_library_that_cannot_be_opened(
 def test_the_error_for_a_missing_library_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)
     monkeypatch.setattr(library, "find_in_wheel", lambda *_: None)
-    with pytest.raises(DistError, match="pip install nvidia-nccl-cu13, or name one by OPWRIGHT_"):
+    with pytest.raises(DistError, match="pip install nvidia-nccl-cu13, or set OPWRIGHT_"):
         library.find_library()
 
 

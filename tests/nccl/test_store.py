@@ -167,4 +167,4 @@ def test_a_process_without_a_gpu_is_refused_before_it_starts(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("OPWRIGHT_NCCL_LIBRARY", "is not opened")
     assert launcher.main(["run", "-n", "3", str(script)]) == 1
-    assert "each of 3 processes needs a GPU of its own, got" in capsys.readouterr().err
+    assert "each of 3 processes must have its own GPU, got" in capsys.readouterr().err

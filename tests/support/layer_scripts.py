@@ -33,7 +33,7 @@ if n > 1:
     try:
         exchange(np.ones((3, 2), np.float32), wrong, wrong)
     except ow.errors.KernelError as error:
-        assert "send_counts must be at least 0 and 3 or fewer together" in str(error)
+        assert "send_counts must be at least 0 with a sum of at most 3" in str(error)
     else:
         raise AssertionError("more rows were sent than there are")
 print("good")

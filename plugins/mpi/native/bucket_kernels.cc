@@ -1,5 +1,5 @@
-// Bucketed collectives: reductions to all processes or to shards, and gathered shards, as one
-// operator or split into start and wait.
+// Bucketed collectives: reductions to all processes or to shards, and gathering of shards, each as
+// one operator or split into start and wait.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -49,7 +49,7 @@ void FindTarget(const opwright::RunContext& ctx, int64_t item, Target* target) {
   }
 }
 
-// Adds the shard of one process: the elements of a tensor, and the padding.
+// Adds the shard of one process, which consists of elements of a tensor and padding.
 template <typename Byte>
 void AddShard(Byte* data, int64_t n, int64_t item, int n_processes, int rank,
               Pieces<Byte>* pieces) {
@@ -59,7 +59,8 @@ void AddShard(Byte* data, int64_t n, int64_t item, int n_processes, int rank,
   pieces->AddGap((length - own) * item);
 }
 
-// Collects the tensors of a slot with one lane per process, which holds its shards of all tensors.
+// Collects the tensors of a slot with one lane per process, which contains its shards of all
+// tensors.
 void FindSourceLanes(const opwright::RunContext& ctx, int64_t item, int size, Source* source) {
   source->Clear();
   for (int r = 0; r < size; ++r) {
@@ -80,7 +81,7 @@ void FindTargetLanes(const opwright::RunContext& ctx, int64_t item, int size, Ta
   }
 }
 
-// The three kinds of collectives: their names, and the layout of their tensors in lanes.
+// The three kinds of collectives define their names and the layout of their tensors in lanes.
 struct AllReduce {
   using Attrs = ReduceAttrs;
   static constexpr const char* kWho = "dist.all_reduce";

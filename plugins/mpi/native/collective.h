@@ -1,4 +1,4 @@
-// One asynchronous collective of a group: start, progress, wait.
+// An asynchronous collective of a group, with start, progress and wait.
 #ifndef OPWRIGHT_MPI_COLLECTIVE_H_
 #define OPWRIGHT_MPI_COLLECTIVE_H_
 
@@ -20,15 +20,16 @@ class Collective {
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
 
-  // Makes a collective for lanes of `n` elements; with `is_weighted`, a mean weights each process.
+  // Creates a collective for lanes of `n` elements; with `is_weighted`, a mean weights each
+  // process.
   static std::unique_ptr<Collective> Make(Group* group, Motion motion, Reduce reduce,
                                           DLDataType dtype, int64_t n, bool is_weighted);
 
-  // When this returns, the caller may reuse the source.
+  // The caller can reuse the source after this returns.
   virtual opwright::Status Start(const char* who, const Source& source, double weight) = 0;
-  // Writes the result; after a failed run, which has no target, writes nothing.
+  // Writes the result, unless the run failed and `target` is null.
   virtual opwright::Status Wait(const char* who, const Poll& poll, const Target* target) = 0;
-  // Runs Start and Wait; the target may be the source.
+  // Calls Start and Wait; the target can be the source.
   virtual opwright::Status Run(const char* who, const Poll& poll, const Source& source,
                                const Target& target, double weight);
   virtual bool IsDone() const = 0;

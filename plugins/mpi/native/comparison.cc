@@ -1,4 +1,4 @@
-// Compares the plans of all processes before any data moves.
+// Compares the plans of all processes before any data is sent.
 #include <algorithm>
 #include <sstream>
 
@@ -56,12 +56,12 @@ Status Group::EndComparison(const char* who, const Poll& poll) {
     return Break(opwright::detail::Concat(
         who, ": group '", name, "': all processes must have run the same collectives, got ",
         own_[1], " on rank ", rank, " and ", theirs, " on rank ", i,
-        "; a run failed on one of them alone. Start all again from the last checkpoint"));
+        "; a run failed on only one of them. Restart all of them from the last checkpoint"));
   }
   return Status::Ok();
 }
 
-// All processes call this, since each has received all digests.
+// All processes call this, since each of them has received all digests.
 Status Group::DescribeDifference(const char* who, const Poll& poll) {
   std::string text;
   for (const std::string& entry : *entries_) text += entry + '\n';
@@ -79,8 +79,7 @@ Status Group::DescribeDifference(const char* who, const Poll& poll) {
     for (std::string line; std::getline(theirs, line);) lines.push_back(line);
     return lines;
   };
-  // Compares with the first process that differs from rank 0 so that all processes report the same
-  // pair.
+  // All processes report the same pair: rank 0, and the first process that differs from it.
   int other = 1;
   while (all_[static_cast<size_t>(2 * other)] == all_[0]) ++other;
   const std::vector<std::string> mine = entries_of(0);
@@ -94,8 +93,8 @@ Status Group::DescribeDifference(const char* who, const Poll& poll) {
                        "': all processes must build the same program and run the same collectives, "
                        "got ",
                        entry(mine), " on rank 0, and ", entry(theirs), " on rank ", other,
-                       "; give all the same program, feeds and fetches, and compute what one needs "
-                       "alone in a program of its own. No data was sent");
+                       "; use the same program, feeds and fetches on all, and a separate program "
+                       "for what only one process computes. No data was sent");
 }
 
 }  // namespace opwright_mpi

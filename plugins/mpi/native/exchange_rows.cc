@@ -1,4 +1,4 @@
-// dist.exchange_rows: each process sends a counted number of rows to every other process.
+// dist.exchange_rows, in which each process sends a given number of rows to every other process.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -27,14 +27,14 @@ struct Spans {
 
   explicit Spans(size_t n) : bytes(n), begins(n) {}
 
-  // `n_rows` is the capacity.
+  // `n_rows` is the maximum sum of the counts.
   Status Set(const char* what, const int64_t* counts, int64_t row_bytes, int64_t n_rows) {
     int64_t n = 0;
     for (size_t i = 0; i < bytes.size(); ++i) {
       if (counts[i] < 0 || counts[i] > n_rows - n) {
-        return Status::Error(kWho, ": ", what, " must be at least 0 and ", n_rows,
-                             " or fewer together, got ", counts[i], " for process ", i, " behind ",
-                             n, " for those before it");
+        return Status::Error(kWho, ": ", what, " must be at least 0 with a sum of at most ", n_rows,
+                             ", got ", counts[i], " for process ", i, " after ", n,
+                             " for earlier processes");
       }
       begins[i] = n * row_bytes;
       bytes[i] = counts[i] * row_bytes;
@@ -61,7 +61,7 @@ struct RowBuffers {
   }
 };
 
-// Inputs x, send_counts, receive_counts and `like`, which only provides its shape; output out.
+// Inputs x, send_counts, receive_counts and `like`, of which only the shape is read; output out.
 template <typename T>
 struct ExchangeRowsKernel {
   using Bound = RowBuffers;

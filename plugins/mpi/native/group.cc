@@ -24,19 +24,19 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTag = 7;
 constexpr auto kPollInterval = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(500);
-// Iterations of busy waiting before a process yields: with more processes than cores, other
-// processes need the core.
+// Iterations of busy waiting before a process yields, since other processes need the core if there
+// are more processes than cores.
 constexpr int kSpins = 50;
 constexpr int kFewSpins = 2;
-// After waiting this long, a process sleeps between checks, since the other processes are far
-// from this point.
+// After waiting this long, a process sleeps between checks, since the other processes will take
+// much longer.
 constexpr auto kPatience = std::chrono::milliseconds(50);
 constexpr long kNapNs = 50'000;
 
 std::atomic<double> deadline_seconds{60.0};
 
 std::map<std::string, std::unique_ptr<Group>>& Groups() {
-  // Never freed, since requests may be active while the process exits.
+  // Never freed, since requests can be active while the process exits.
   static auto* groups = new std::map<std::string, std::unique_ptr<Group>>;
   return *groups;
 }
@@ -59,7 +59,7 @@ inline void Pause() {
 #endif
 }
 
-// Counts all processes as if they were on one machine; on several machines, yielding costs little.
+// Treats all processes as if they were on one machine; on several machines, yielding costs little.
 int SpinsOf(int n_processes) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -67,7 +67,7 @@ int SpinsOf(int n_processes) {
   return is_known && CPU_COUNT(&cores) < n_processes ? kFewSpins : kSpins;
 }
 
-// A message between two processes outside of collectives, stored until it has been sent.
+// A message between two processes outside collectives, kept until it has been sent.
 struct Letter {
   int64_t content[2];
   Request request;
@@ -107,8 +107,8 @@ Status Group::Check(const char* who) const {
   if (!unusable_.empty()) {
     return Status::Error(
         who, ": group '", name,
-        "' is unusable since a collective failed; end all processes and start them "
-        "again from the last checkpoint. The failure was: ",
+        "' is unusable since a collective failed; restart all processes from the last "
+        "checkpoint. The failure was: ",
         unusable_);
   }
   return Status::Ok();
@@ -125,8 +125,8 @@ void Group::Remove(const MpiReduction* reduction) {
 }
 
 int Group::Progress() {
-  // Advances them in order, since the second part of a reduction starts after the second parts of
-  // earlier reductions.
+  // Advances reductions in order, since the second phase of a reduction starts after the second
+  // phases of earlier reductions.
   for (size_t i = 0; i < active_.size();) {
     MpiReduction* reduction = active_[i];
     const int code = reduction->Advance();
@@ -198,7 +198,7 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
 }
 
 void Group::Send(int to, Message message) {
-  static auto* letters = new std::deque<Letter>;  // a letter that never arrives stays in memory
+  static auto* letters = new std::deque<Letter>;  // a message that never arrives stays in memory
   while (!letters->empty()) {
     int done = 0;
     Mpi().Test(&letters->front().request, &done, nullptr);
@@ -237,7 +237,7 @@ std::string Group::FindEnded() const {
   }
   if (ended.empty()) return "";
   return RankList(ended) + (ended.size() == 1 ? " has" : " have") +
-         " ended before this collective; all processes must run the same steps";
+         " exited before this collective; all processes must run the same steps";
 }
 
 std::string Group::FindMissing(const Poll& poll) {
@@ -267,16 +267,16 @@ std::string Group::FindMissing(const Poll& poll) {
   }
   std::ostringstream text;
   if (!silent.empty()) {
-    text << RankList(silent) << " did not come within " << deadline_seconds.load() << " s";
+    text << RankList(silent) << " did not arrive within " << deadline_seconds.load() << " s";
   } else if (!behind.empty()) {
     text << RankList(behind) << (behind.size() == 1 ? " waits" : " wait")
          << " at an earlier collective, after " << deadline_seconds.load()
          << " s; all processes must run the same steps";
   } else {
-    text << "all processes came, and nothing arrived within " << deadline_seconds.load()
-         << " s; look at the network";
+    text << "all processes arrived, but no data within " << deadline_seconds.load()
+         << " s; check the network";
   }
-  text << ". A longer deadline: opwright_dist.set_deadline, or OPWRIGHT_DIST_DEADLINE";
+  text << ". Set a longer deadline with opwright_dist.set_deadline or OPWRIGHT_DIST_DEADLINE";
   return text.str();
 }
 

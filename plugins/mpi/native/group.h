@@ -17,12 +17,12 @@ namespace opwright_mpi {
 
 class MpiReduction;
 
-// A function that is called about once per millisecond while a run waits; if it fails, the run
+// A function that is called about once per millisecond while a run waits. If it fails, the run
 // stops waiting.
 using Poll = std::function<opwright::Status()>;
 
-// Three communicators of the same processes. On each communicator, collectives start in program
-// order, independently of the other two. The second part of a reduction uses the second
+// Has three communicators with the same processes. On each of them, collectives start in program
+// order, independently of the other communicators. The second phase of a reduction uses the second
 // communicator.
 class Group {
  public:
@@ -35,28 +35,28 @@ class Group {
   Comm second = CommNull();
   Comm control = CommNull();
 
-  // Serializes the collectives of a group; each kernel holds it while it starts or waits.
+  // Serializes the collectives of a group; a kernel holds it while it starts or waits.
   std::mutex mutex;
 
-  // Enables shared memory for reductions if all processes can map it. All processes must call this.
+  // Enables shared memory if all processes can map it. All processes must call this.
   opwright::Status ShareMemory();
   // Returns nullptr if shared memory is not enabled.
   SharedExchange* exchange() const { return exchange_.get(); }
 
-  // Returns an error if no collective may start; each collective calls this first. `who` is the
+  // Returns an error if collectives must not start; each collective calls this first. `who` is the
   // operator.
   opwright::Status Check(const char* who) const;
-  // Counts a started collective; `code` is MPI's result.
+  // Counts a started collective; `code` is the MPI return code.
   opwright::Status Started(const char* who, int code);
 
-  // Waits until `done` returns 1; it returns 0 if unfinished, 2 for progress, or a negated MPI
+  // Waits until `done` returns 1. It returns 0 if unfinished, 2 after progress, or a negated MPI
   // error code. If there is no progress until the deadline, the error names the missing processes.
   opwright::Status Wait(const char* who, const Poll& poll, const std::function<int()>& done);
   // Waits for one request.
   opwright::Status Wait(const char* who, const Poll& poll, Request* request);
 
-  // Starts to compare this process's plan with the plans of the other processes: `digest`
-  // represents `entries`, which exist as long as the plan.
+  // Starts to compare the plan of this process with the plans of the other processes. `digest` is
+  // the digest of `entries`, which exist as long as the plan.
   opwright::Status BeginComparison(const Poll& poll, int64_t digest,
                                    const std::vector<std::string>* entries);
   // Waits for the comparison, if one was started.
@@ -67,15 +67,15 @@ class Group {
   void Add(MpiReduction* reduction) { active_.push_back(reduction); }
   void Remove(const MpiReduction* reduction);
 
-  // Notifies the other processes that this process starts no further collective.
+  // Notifies the other processes that this process does not start further collectives.
   void SayGoodbye();
-  // Returns, for messages, the other processes that have not done so yet; empty if all have.
+  // Returns, for messages, the other processes that have not called SayGoodbye; empty if all have.
   std::string FindRemaining();
 
  private:
   enum Message : int64_t { kAsk, kAnswer, kGoodbye };
   struct Peer {
-    int64_t n_started = -1;  // number of collectives that the process has reported
+    int64_t n_started = -1;  // number of collectives that the process reported
     bool answered = false;
     bool ended = false;
   };
@@ -92,13 +92,13 @@ class Group {
   opwright::Status Gather(const char* who, const Poll& poll, const void* own, int64_t bytes,
                           void* all);
 
-  std::string unusable_;  // reason why no further collective may start
+  std::string unusable_;  // the reason why collectives must not start, or empty
   int64_t n_started_ = 0;
   std::vector<Peer> peers_;
   std::vector<MpiReduction*> active_;
   std::unique_ptr<SharedExchange> exchange_;
   int n_spins_;
-  // The current comparison: digest and n_started of this process, and of all processes.
+  // The current comparison: digest and n_started of this process and of all processes.
   bool is_comparing_ = false;
   int64_t own_[2] = {0, 0};
   std::vector<int64_t> all_;
@@ -106,10 +106,10 @@ class Group {
   const std::vector<std::string>* entries_ = nullptr;
 };
 
-// Returns the group of a name, or nullptr. Groups exist until the process exits.
+// Returns the group with a name, or nullptr. Groups exist until the process exits.
 Group* FindGroup(const std::string& name);
-// Creates a group of processes of the world, which need not include this process. Returns an error
-// message.
+// Creates a group of processes, which need not include this process. Returns an error message, or
+// an empty string.
 std::string AddGroup(const std::string& name, const std::vector<int>& ranks);
 // Creates the group of all processes, after Connect.
 std::string AddWorld();

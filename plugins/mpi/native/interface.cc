@@ -1,5 +1,5 @@
-// Functions for the Python side of the engine, which calls them through ctypes. Strings are written
-// into a buffer of the caller.
+// Functions that the Python side of the engine calls through ctypes. Strings are written into a
+// buffer of the caller.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -14,7 +14,7 @@
 namespace opwright_mpi {
 namespace {
 
-// Returns 0 if there is no fault, otherwise 1 and the fault's message.
+// Returns 0 if `fault` is empty; otherwise returns 1 and writes the message.
 int Answer(const std::string& fault, char* text, int64_t size) {
   std::snprintf(text, static_cast<size_t>(size), "%s", fault.c_str());
   return fault.empty() ? 0 : 1;
@@ -53,7 +53,8 @@ EXPORT int opwright_mpi_describe(char* text, int64_t size) {
   return Answer(line, text, size);
 }
 
-// Sends `bytes` bytes to each process of a group, and receives as many from each, in rank order.
+// Sends `bytes` bytes to each process of a group and receives the same number from each, in rank
+// order.
 EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t bytes, char* all,
                                char* text, int64_t size) {
   constexpr const char* kWho = "gather";
@@ -71,8 +72,8 @@ EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t
   return Answer(status.ok() ? "" : status.message(), text, size);
 }
 
-// Announces that this process starts no further collective. Returns 0 once all processes have done
-// so, or 1 and a message that names the other processes.
+// Announces that this process does not start further collectives. find_remaining returns 0 once all
+// processes have done so, or 1 and a message that names the missing processes.
 EXPORT void opwright_mpi_say_goodbye() { FindGroup("world")->SayGoodbye(); }
 EXPORT int opwright_mpi_find_remaining(char* text, int64_t size) {
   return Answer(FindGroup("world")->FindRemaining(), text, size);

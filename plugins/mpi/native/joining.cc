@@ -14,10 +14,10 @@ using opwright::NumberOf;
 using opwright::ReadElement;
 using opwright::WriteElement;
 
-// Elements per chunk, which stays in the L1 cache while it is reduced.
+// Elements per chunk; a chunk stays in the L1 cache while it is reduced.
 constexpr int64_t kBlock = 1024;
 
-// Three versions of each loop, selected when the library is loaded, if the compiler supports it.
+// If the compiler supports it, each loop has three versions, of which the loader selects one.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define OPWRIGHT_MPI_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #else
@@ -59,7 +59,7 @@ OPWRIGHT_FUNCTOR void AddPart(Reduce reduce, const T* part, int64_t n, const dou
   }
 }
 
-// Divides by powers of two through multiplication, which is bitwise identical and several times as
+// Multiplies instead of dividing by powers of two, which is bitwise identical and several times as
 // fast.
 template <typename A>
 OPWRIGHT_FUNCTOR void Divide(A divisor, int64_t n, A* total) {

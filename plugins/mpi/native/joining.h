@@ -1,5 +1,5 @@
-// Element-wise reduction of data from several processes in rank order, so results depend
-// neither on the library nor on buckets.
+// Elementwise reduction of the data of several processes in rank order, so results do not depend on
+// the library or on buckets.
 #ifndef OPWRIGHT_MPI_JOINING_H_
 #define OPWRIGHT_MPI_JOINING_H_
 
@@ -12,15 +12,15 @@ namespace opwright_mpi {
 
 enum class Reduce { kSum, kMean, kMax, kMin };
 
-// Converts "sum", "mean", "max" or "min", which the operator's definition has checked.
+// Converts "sum", "mean", "max" or "min"; the operator definition has checked the name.
 Reduce ReduceOf(const std::string& name);
 
-// Reduces parts[0][i] to parts[n_parts - 1][i] into out[i]; out may be one of the parts. `weights`
-// is NULL, or has one weight per part for a mean, which is divided by their sum.
+// Reduces parts[0][i], ..., parts[n_parts - 1][i] into out[i]; out can be one of the parts.
+// `weights` is NULL or, for a mean, has one weight per part; the mean is divided by their sum.
 using Join = void (*)(Reduce reduce, const void* const* parts, int64_t n_parts, int64_t n,
                       const double* weights, void* out);
 
-// Up to this total number of bytes, every process receives all data and reduces all of it.
+// Up to this total number of bytes, every process receives and reduces all data.
 constexpr int64_t kSmallBytes = 32 * 1024;
 
 // Returns the function for a dtype of the registered kernels.

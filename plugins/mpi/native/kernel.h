@@ -23,19 +23,20 @@ inline Poll PollOf(const opwright::RunContext& ctx) {
   return [&ctx] { return ctx.Poll(); };
 }
 
-// Finds the group, which this engine must have connected; it may consist of only this process.
+// Finds the group, which this engine must have connected; it can consist of only this process.
 inline opwright::Status FindMembers(const std::string& name, Group** group) {
   *group = FindGroup(name);
   if (*group != nullptr) return opwright::Status::Ok();
   if (FindGroup("world") != nullptr) {
-    return opwright::Status::Refused("MPI connects no group '", name, "' that has this process");
+    return opwright::Status::Refused("MPI must connect group '", name,
+                                     "' with this process, got none");
   }
   return opwright::Status::Unsupported("a group '", name, "' of processes that MPI connects; ",
                                        "`opwright-mpi run` does, and in one process alone ",
                                        "OPWRIGHT_DIST_ENGINE=mpi");
 }
 
-// Waits for the comparison of all processes' plans.
+// Waits until the plans of all processes are compared.
 inline opwright::Status Enter(Group* group, const char* who, const opwright::RunContext& ctx) {
   OPWRIGHT_RETURN_IF_ERROR(group->Check(who));
   return group->EndComparison(who, PollOf(ctx));
@@ -48,7 +49,7 @@ inline opwright::Status EndEarlierRun(const char* who, const opwright::RunContex
                               : collective->Wait(who, PollOf(ctx), nullptr);
 }
 
-// MPI's buffers persist between runs: MPI continues to use them after a run that failed while
+// The MPI buffers persist between runs, since MPI still uses them after a run that failed while
 // waiting.
 struct Buffers {
   std::vector<char> sent;
@@ -65,7 +66,7 @@ struct Buffers {
   }
 };
 
-// Calls `start` and waits for its collective.
+// Calls `start` and waits for the collective that it starts.
 template <typename Start>
 opwright::Status Exchange(Group* group, const char* who, const opwright::RunContext& ctx,
                           Buffers& buffers, const Start& start) {

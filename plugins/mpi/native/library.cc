@@ -13,17 +13,17 @@ namespace {
 Library functions;
 std::atomic<pid_t> connected_pid{0};
 
-// Opens the library and loads its functions. Returns an error message, from dlerror if the library
-// is missing, or an empty string.
+// Opens the library and loads its functions. Returns an empty string, or an error message, which
+// comes from dlerror if the library is missing.
 std::string Load(const std::string& path) {
-  // Global, since MPI libraries load components that look up their symbols.
+  // RTLD_GLOBAL, since MPI libraries load components that look up their symbols.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) return dlerror();
   Library found;
-#define OPWRIGHT_MPI_LOAD(name, parameters)                                                \
-  *reinterpret_cast<void**>(&found.name) = dlsym(handle, "MPI_" #name);                    \
-  if (found.name == nullptr) {                                                             \
-    return path + ": the function MPI_" #name " of MPI's standard interface is not there"; \
+#define OPWRIGHT_MPI_LOAD(name, parameters)                                          \
+  *reinterpret_cast<void**>(&found.name) = dlsym(handle, "MPI_" #name);              \
+  if (found.name == nullptr) {                                                       \
+    return path + ": the function MPI_" #name " of the standard MPI ABI is missing"; \
   }
   OPWRIGHT_MPI_FUNCTIONS(OPWRIGHT_MPI_LOAD)
 #undef OPWRIGHT_MPI_LOAD
@@ -37,18 +37,18 @@ std::string Initialize() {
   int level = 0;
   functions.Initialized(&initialized);
   functions.Finalized(&finalized);
-  if (finalized != 0) return "MPI has been finalized in this process, and starts only once";
+  if (finalized != 0) return "MPI was finalized in this process and cannot start again";
   if (initialized != 0) {
     functions.Query_thread(&level);
   } else {
-    // Full thread support is requested because MPICH otherwise takes 8 ms instead of 40 µs for 1 KB
-    // with more processes than cores.
+    // Requests full thread support, without which MPICH takes 8 ms instead of 40 µs for 1 KB with
+    // more processes than cores.
     const int code = functions.Init_thread(nullptr, nullptr, kThreadMultiple, &level);
     if (code != kSuccess) return "MPI_Init_thread failed: " + ErrorText(code);
   }
   if (level < kThreadSerialized) {
-    return "MPI must allow calls from any thread, got a process that has initialized it for less; "
-           "ask MPI_Init_thread for MPI_THREAD_MULTIPLE";
+    return "MPI must allow calls from any thread, got a lower thread level; pass "
+           "MPI_THREAD_MULTIPLE to MPI_Init_thread";
   }
   functions.Comm_set_errhandler(CommWorld(), ErrorsReturn());
   return "";
@@ -69,15 +69,16 @@ std::string Connect(const std::string& path) {
 const char* FindUnusable() {
   const pid_t pid = connected_pid.load(std::memory_order_relaxed);
   if (pid == 0)
-    return "this process is not connected to the others; call opwright_dist.rank() first";
+    return "this process is not connected to other processes; call opwright_dist.rank() first";
   if (pid != getpid()) {
-    return "a forked child has no connection to the other processes, which its parent has; start "
-           "worker processes with the method 'spawn', and leave collectives to the parent";
+    return "a forked child is not connected to the other processes; start worker processes with "
+           "the "
+           "method 'spawn', and run collectives only in the parent";
   }
   int finalized = 0;
   functions.Finalized(&finalized);
   if (finalized != 0) {
-    return "MPI has been finalized in this process, and cannot be started again; finalize it last";
+    return "MPI was finalized in this process and cannot start again; finalize it last";
   }
   return nullptr;
 }

@@ -1,5 +1,5 @@
-// The MPI library of this process, which may be any library with the standard ABI, loaded at run
-// time.
+// The MPI library of this process, which is loaded at run time and can be any library with the
+// standard ABI.
 #ifndef OPWRIGHT_MPI_LIBRARY_H_
 #define OPWRIGHT_MPI_LIBRARY_H_
 
@@ -9,28 +9,28 @@
 
 namespace opwright_mpi {
 
-// Its functions, without "MPI_".
+// The functions of the library; their names omit "MPI_".
 struct Library {
 #define OPWRIGHT_MPI_MEMBER(name, parameters) int(*name) parameters = nullptr;
   OPWRIGHT_MPI_FUNCTIONS(OPWRIGHT_MPI_MEMBER)
 #undef OPWRIGHT_MPI_MEMBER
 };
 
-// The functions; all null before Connect.
+// Returns the functions, which are null before Connect.
 const Library& Mpi();
 
-// Opens the library at `path` and connects to the other processes, unless this process has called
-// MPI_Init itself. Returns the error, or an empty string. Called once per process.
+// Opens the library at `path` and connects to the other processes, unless this process has already
+// called MPI_Init. Returns an error message or an empty string. Called once per process.
 std::string Connect(const std::string& path);
 
-// Returns the reason why collectives cannot start (not connected, finalized, or in a forked child),
-// or nullptr.
+// Returns why collectives cannot start (not connected, finalized, or in a forked child), or
+// nullptr.
 const char* FindUnusable();
 
 // Returns the message of an MPI error code.
 std::string ErrorText(int code);
 
-// Returns the library's name and version.
+// Returns the name and version of the library.
 std::string Describe();
 
 }  // namespace opwright_mpi

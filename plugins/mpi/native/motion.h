@@ -1,4 +1,4 @@
-// The data movement of collectives, from the sources of processes to their targets.
+// How collectives move data from the sources of processes to their targets.
 #ifndef OPWRIGHT_MPI_MOTION_H_
 #define OPWRIGHT_MPI_MOTION_H_
 
@@ -7,9 +7,9 @@
 namespace opwright_mpi {
 
 // Sources and targets are lanes of equal length, one in total or one per process. kReduce reduces
-// the lanes of all processes for all; kScatter reduces lane r of all processes for process r;
-// kGather sends the lanes of all processes to all; kExchange sends lane r of all processes to
-// process r.
+// the lanes of all processes, and every process gets the result. kScatter reduces lane r of all
+// processes for process r. kGather sends the lanes of all processes to all processes. kExchange
+// sends lane r of all processes to process r.
 enum class Motion { kReduce, kScatter, kGather, kExchange };
 
 inline bool JoinsLanes(Motion motion) {

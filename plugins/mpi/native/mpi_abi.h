@@ -1,5 +1,5 @@
-// The part of MPI's standard ABI (MPI 5.0, chapter 20) that is used: constants, and functions
-// loaded by name.
+// The used part of the standard MPI ABI (MPI 5.0, chapter 20): constants, and functions loaded by
+// name.
 #ifndef OPWRIGHT_MPI_MPI_ABI_H_
 #define OPWRIGHT_MPI_MPI_ABI_H_
 

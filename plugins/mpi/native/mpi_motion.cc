@@ -23,7 +23,7 @@ MpiMotion::MpiMotion(Group* group, Motion motion, Reduce reduce, DLDataType dtyp
 }
 
 MpiMotion::~MpiMotion() {
-  // MPI still uses this memory, so it is not freed.
+  // MPI still uses this memory, so it is leaked.
   if (!is_done_) static_cast<void>(letters_.release());
 }
 

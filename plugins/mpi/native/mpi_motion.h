@@ -1,4 +1,4 @@
-// Collectives other than reductions, through MPI messages.
+// Collectives other than reductions, implemented with MPI messages.
 #ifndef OPWRIGHT_MPI_MPI_MOTION_H_
 #define OPWRIGHT_MPI_MPI_MOTION_H_
 
@@ -10,8 +10,8 @@
 
 namespace opwright_mpi {
 
-// One MPI collective, in which each process sends to every other process its lane, or the same lane
-// to all.
+// One MPI collective, in which each process sends every other process a different lane, or all of
+// them the same lane.
 class MpiMotion : public Collective {
  public:
   MpiMotion(Group* group, Motion motion, Reduce reduce, DLDataType dtype, int64_t n,
@@ -23,7 +23,7 @@ class MpiMotion : public Collective {
   bool IsDone() const override { return is_done_; }
 
  private:
-  // MPI's buffers and requests.
+  // The MPI buffers and requests.
   struct Letters {
     std::vector<char> sent;
     std::vector<char> received;

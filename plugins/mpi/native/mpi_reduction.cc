@@ -52,7 +52,7 @@ MpiReduction::~MpiReduction() {
   const std::lock_guard<std::mutex> lock(group_->mutex);
   group_->Remove(this);
   if (stage_ == Stage::kIdle) return;
-  // MPI still reads and writes this memory, so it is never freed.
+  // MPI still reads and writes this memory, so it is leaked.
   static_cast<void>(elements_.release());
   static_cast<void>(received_.release());
   static_cast<void>(new std::vector<char>(std::move(joined_)));

@@ -9,12 +9,12 @@
 
 namespace opwright_mpi {
 
-// A tensor as [outer, axis, inner], whose axis is divided into one part per process. The memory of
+// A tensor viewed as [outer, axis, inner], with one part of the axis per process. The memory of
 // parts is [part, outer, axis / parts, inner].
 struct Parts {
   int64_t n_parts = 1;
   int64_t outer = 1;
-  int64_t run_bytes = 0;  // contiguous bytes of a part per outer index
+  int64_t run_bytes = 0;  // contiguous bytes of a part for each outer index
 
   template <typename Tensor>
   void SetUp(const Tensor& whole, int64_t axis, int64_t n, int64_t item) {

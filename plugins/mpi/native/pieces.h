@@ -1,4 +1,4 @@
-// Tensors sent together, as if concatenated.
+// Tensors that are sent together, as if they were concatenated.
 #ifndef OPWRIGHT_MPI_PIECES_H_
 #define OPWRIGHT_MPI_PIECES_H_
 
@@ -22,14 +22,14 @@ class Pieces {
   void AddGap(int64_t bytes) { Add(nullptr, bytes); }
   int64_t bytes() const { return pieces_.empty() ? 0 : pieces_.back().end; }
 
-  // Copies `count` bytes from `begin` on into memory.
+  // Copies `count` bytes, starting at `begin`, to memory.
   void Read(int64_t begin, int64_t count, char* to) const {
     Visit(begin, count, [to](const char* data, int64_t at, int64_t n) {
       if (data != nullptr) std::memcpy(to + at, data, static_cast<size_t>(n));
       if (data == nullptr) std::memset(to + at, 0, static_cast<size_t>(n));
     });
   }
-  // Copies memory into `count` bytes from `begin` on.
+  // Copies memory to `count` bytes, starting at `begin`.
   void Write(int64_t begin, int64_t count, const char* from) const {
     Visit(begin, count, [from](char* data, int64_t at, int64_t n) {
       if (data != nullptr) std::memcpy(data, from + at, static_cast<size_t>(n));
@@ -44,7 +44,7 @@ class Pieces {
   };
 
   // Calls function(data, at, n) for the part of each piece that is in the range; `at` is relative
-  // to the range's begin, and a gap has no data.
+  // to the begin of the range, and data is null for a gap.
   template <typename Function>
   void Visit(int64_t begin, int64_t count, const Function& function) const {
     const int64_t end = begin + count;

@@ -1,4 +1,4 @@
-// Tensors divided evenly among processes, as specified in opwright_dist.operators.shards.
+// Tensors that are sharded evenly over processes, as specified in opwright_dist.operators.shards.
 #ifndef OPWRIGHT_MPI_SHARD_H_
 #define OPWRIGHT_MPI_SHARD_H_
 
@@ -10,7 +10,7 @@ namespace opwright_mpi {
 // The number of elements of a shard is a multiple of this.
 constexpr int64_t kShardLine = 16;
 
-// Returns the number of elements in each process's shard of `n` elements, including padding.
+// Returns the number of elements in a shard of `n` elements, including padding.
 inline int64_t ShardLength(int64_t n, int64_t n_processes) {
   const int64_t step = kShardLine * n_processes;
   return (n + step - 1) / step * kShardLine;

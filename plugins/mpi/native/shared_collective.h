@@ -1,4 +1,4 @@
-// Collectives through memory that the processes of a group share.
+// Collectives that use memory shared by the processes of a group.
 #ifndef OPWRIGHT_MPI_SHARED_COLLECTIVE_H_
 #define OPWRIGHT_MPI_SHARED_COLLECTIVE_H_
 

@@ -98,7 +98,7 @@ SharedExchange::Chunk SharedExchange::ChunkOf(const Transfer& transfer, int64_t 
   return chunk;
 }
 
-// Returns the smallest free buffer of at least this size, or a new buffer.
+// Returns the smallest sufficient free buffer, or a new buffer.
 Room SharedExchange::FindRoom(int64_t bytes) {
   auto best = rooms_.end();
   for (auto room = rooms_.begin(); room != rooms_.end(); ++room) {
@@ -111,7 +111,7 @@ Room SharedExchange::FindRoom(int64_t bytes) {
   return room;
 }
 
-// Allocates buffers for lanes that wait for a slot or for their owner, preserving their contents.
+// Allocates buffers for lanes that wait for a slot or their owner, and preserves their contents.
 void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
   const int64_t bytes = lanes * transfer->bytes;
   Room& kept = transfer->kept;
@@ -124,13 +124,13 @@ void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
   kept = std::move(room);
 }
 
-// Frees the buffers of a finished transfer after its owner has received the results.
+// Frees the buffers of a finished transfer whose owner has received the results.
 void SharedExchange::GiveBack(Transfer* transfer) {
   if (!transfer->is_done || transfer->n_kept_results != 0 || transfer->kept.bytes == 0) return;
   rooms_.push_back(std::exchange(transfer->kept, Room{}));
 }
 
-// Returns the transfer of a started chunk that has not been read yet.
+// Returns the transfer to which a started, unread chunk belongs.
 Transfer* SharedExchange::TransferOf(int64_t number) const {
   const auto found =
       std::find_if(transfers_.begin(), transfers_.end(), [number](const Transfer* transfer) {
@@ -143,19 +143,19 @@ char* SharedExchange::SlotOf(int rank, int64_t number) const {
   return memory_->slot(rank, memory_->board(rank).headers[number % kHeaders].slot);
 }
 
-// Whether each process has reached chunk `number`.
+// Returns whether each process has reached chunk `number`.
 bool SharedExchange::HaveAll(Counter Board::* counter, int64_t number, int64_t* least) const {
   if (*least > number) return true;
   int64_t slowest = n_chunks_;
   for (int r = 0; r < size_ && slowest > number; ++r) {
     slowest = std::min(slowest, (memory_->board(r).*counter).value.load(std::memory_order_acquire));
   }
-  if (slowest <= number) return false;  // the remaining processes were not checked
+  if (slowest <= number) return false;  // other processes were not checked
   *least = slowest;
   return true;
 }
 
-// Returns the first free slot, which is most likely in the cache, or -1 if no slot is free.
+// Returns the first free slot, which is most likely in the cache, or -1 if all slots are in use.
 int64_t SharedExchange::FindFreeSlot() {
   for (size_t slot = 0; slot < slot_chunks_.size(); ++slot) {
     if (HaveAll(&Board::taken, slot_chunks_[slot], &least_taken_)) {
@@ -238,7 +238,7 @@ bool SharedExchange::Take(const Transfer* wanted) {
   return true;
 }
 
-// Whether the next chunk can be read.
+// Returns whether the next chunk can be read.
 bool SharedExchange::IsReady(const Transfer& transfer, const Chunk& chunk) const {
   if (transfer.motion == Motion::kScatter) return true;  // this process has reduced its lane
   if (chunk.is_small || !JoinsLanes(transfer.motion)) {

@@ -1,4 +1,4 @@
-// Collectives through shared memory, which are split into chunks that pass through slots in order.
+// Collectives through shared memory, split into chunks that pass through slots in order.
 #ifndef OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 #define OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 
@@ -20,7 +20,7 @@ struct Room {
   int64_t bytes = 0;
 };
 
-// One active collective.
+// An active collective.
 struct Transfer {
   Motion motion = Motion::kReduce;
   Join join = nullptr;
@@ -31,24 +31,24 @@ struct Transfer {
   double weight = 1;
 
   // The following fields are private to the exchange. The pointers are valid only during a call of
-  // the transfer's owner.
+  // the owner.
   const Source* source = nullptr;
   const Target* target = nullptr;
-  // Holds elements until a slot is free, and results that arrive before a run waits for them.
+  // Stores elements until a slot is free, and results until a run waits for them.
   Room kept;
   bool has_kept_source = false;
   int64_t n_kept_results = 0;  // kept bytes of each lane
   int64_t first_chunk = 0;
   int64_t n_chunks = 0;
-  bool is_dropped = false;  // whether its owner is gone
+  bool is_dropped = false;  // whether it no longer has an owner
   bool is_done = true;
 };
 
-// Each process copies a chunk into its slot (push). Once all have pushed, it reduces its part in
-// rank order and in place, and reads the reduced parts of all processes. A small reduction is not
-// divided; each process reduces all of it. With one lane per process, a chunk has a piece of every
-// lane; without a reduction, processes read the data that the others have pushed. No function here
-// blocks.
+// Each process copies a chunk into its slot (push). Once all processes have pushed, each reduces
+// its part in rank order and in place, and then reads the reduced parts of all processes. In a
+// small reduction, each process reduces the whole chunk. With one lane per process, a chunk has a
+// piece of every lane. Without a reduction, processes read the data that other processes have
+// pushed. None of these functions block.
 class SharedExchange {
  public:
   SharedExchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
@@ -56,32 +56,32 @@ class SharedExchange {
   // Starts a transfer. The source is not read after this returns, unless it `stays` valid until the
   // transfer is done.
   void Start(Transfer* transfer, const Source& source, bool stays);
-  // Sets the destination of the results from now on; nullptr discards them.
+  // Sets the destination of further results; nullptr discards them.
   void SetTarget(Transfer* transfer, const Target* target);
-  // Tries one more step: returns 1 if the transfer is done, 2 if a step was made, otherwise 0.
+  // Attempts one step. Returns 1 if the transfer is done, 2 if a step was made, otherwise 0.
   int Advance(Transfer* wanted);
-  // Stops using the caller's memory, whether the transfer is done or not.
+  // Stops using the memory of the caller, even if the transfer is unfinished.
   static void ForgetPointers(Transfer* transfer);
-  // Finishes a transfer without its owner.
+  // Takes over a transfer and finishes it without its owner.
   void Drop(std::unique_ptr<Transfer> transfer);
 
-  // Publishes this process's plan; ReadComparison later returns the plans of all processes.
+  // Publishes the plan of this process; ReadComparison later returns the plans of all processes.
   void PostComparison(int64_t digest, int64_t n_started);
   bool HasComparison() const;
   void ReadComparison(std::vector<int64_t>* all) const;
 
  private:
   struct Chunk {
-    int64_t begin;  // offset in a lane of its transfer, in bytes
+    int64_t begin;  // offset within a lane, in bytes
     int64_t bytes;  // bytes per lane
-    int64_t part;   // bytes of each process's part, which is the stride of lanes
+    int64_t part;   // bytes of the part of a process, which is the stride of lanes
     bool is_small;
 
     int64_t PartBegin(int rank) const { return std::min(bytes, rank * part); }
     int64_t PartBytes(int rank) const { return PartBegin(rank + 1) - PartBegin(rank); }
   };
 
-  // The number of bytes of a lane per chunk.
+  // Returns the bytes of a lane per chunk.
   int64_t StrideOf(const Transfer& transfer) const;
   Chunk ChunkOf(const Transfer& transfer, int64_t number) const;
   Transfer* TransferOf(int64_t number) const;

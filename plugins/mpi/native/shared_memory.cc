@@ -31,8 +31,8 @@ int64_t SlotsBegin(int n) {
 }
 int64_t BytesOf(int n) { return SlotsBegin(n) + n * SlotsOf(n) * kSlotBytes; }
 
-// Opens the descriptor of another process after checking that it is a file of the right size, since
-// the pid may belong to any process of this machine.
+// Opens the descriptor of another process. Checks that it is a file of the right size, since the
+// pid can belong to any process of this machine.
 int OpenDescriptor(const Offer& offer) {
   const std::string path =
       "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.descriptor);
@@ -72,7 +72,7 @@ std::unique_ptr<SharedMemory> SharedMemory::Make(int n) {
   if (descriptor < 0) return nullptr;
   Offer offer{1, getpid(), descriptor, BytesOf(n), {0, 0}};
   std::unique_ptr<SharedMemory> memory(new SharedMemory(n, descriptor, offer));
-  // Sealed against shrinking, since reading beyond its end would kill the process.
+  // Sealed against shrinking, since a read beyond its end would kill the process.
   const bool is_good = getrandom(memory->offer_.key, sizeof(offer.key), 0) == sizeof(offer.key) &&
                        ftruncate(descriptor, offer.bytes) == 0 &&
                        fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
@@ -97,7 +97,7 @@ bool SharedMemory::Map() {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (memory == MAP_FAILED) return false;
   base_ = static_cast<char*>(memory);
-  madvise(memory, bytes, MADV_DONTFORK);  // a forked child does not participate
+  madvise(memory, bytes, MADV_DONTFORK);  // a forked child does not take part
   return true;
 }
 

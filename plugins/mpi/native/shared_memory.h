@@ -9,16 +9,16 @@
 
 namespace opwright_mpi {
 
-// Bytes of each slot, and maximum slots per process. A chunk of this size and its operands stay in
-// the L2 cache.
+// Bytes per slot, and maximum slots per process. A chunk of this size and its operands fit in the
+// L2 cache.
 constexpr int64_t kSlotBytes = 256 * 1024;
 constexpr int kMostSlots = 16;
 // The maximum total size over all processes.
 constexpr int64_t kMostBytes = int64_t{64} << 20;
-// Number of chunks whose headers a process keeps, which exceeds the number of slots.
+// Number of chunk headers that a process keeps, which exceeds the number of slots.
 constexpr int64_t kHeaders = 64;
 
-// A number that one process writes and the others read, in a separate cache line.
+// A number in a separate cache line that one process writes and others read.
 struct alignas(64) Counter {
   std::atomic<int64_t> value{0};
 };
@@ -29,7 +29,7 @@ struct ChunkHeader {
   double weight;
 };
 
-// Data written by one process, besides its slots.
+// Data other than slots that one process writes.
 struct alignas(64) Board {
   Counter pushed;             // chunks whose elements are in a slot
   Counter joined;             // chunks of which this process has reduced its part
@@ -39,29 +39,30 @@ struct alignas(64) Board {
   ChunkHeader headers[kHeaders];
 };
 
-// Information for the other processes about the process that created the memory.
+// What other processes need to know about the process that created the memory.
 struct Offer {
-  int64_t is_wanted;  // 0 if the process's user disabled shared memory
+  int64_t is_wanted;  // 0 if the user disabled shared memory
   int64_t pid;        // 0 if the process has no memory
   int64_t descriptor;
   int64_t bytes;
-  int64_t key[2];  // stored at the begin of the memory: pids may repeat on other machines
+  int64_t key[2];  // also stored in the memory, since pids can repeat on other machines
 };
 
-// Anonymous memory, which has no name that a killed process could leave behind; other processes
-// open the descriptor of the creating process.
+// Anonymous memory, so a killed process does not leave a file behind. Other processes open the
+// descriptor of the creating process.
 class SharedMemory {
  public:
-  // Creates memory for `n` processes; nullptr if the system refuses.
+  // Creates memory for `n` processes; returns nullptr on failure.
   static std::unique_ptr<SharedMemory> Make(int n);
-  // Maps the memory of another process of this machine; nullptr if it is not that memory.
+  // Maps the memory of another process of this machine; returns nullptr if the descriptor is for
+  // other memory.
   static std::unique_ptr<SharedMemory> Open(const Offer& offer, int n);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
   Offer offer() const { return offer_; }
-  // Must be called after all processes have mapped it; from then on, it exists as long as any
+  // Must be called after all processes have mapped the memory, which then exists as long as a
   // mapping.
   void CloseDescriptor();
 
@@ -80,8 +81,8 @@ class SharedMemory {
   char* base_ = nullptr;
 };
 
-// Sets `may_share` to whether OPWRIGHT_MPI_SHARED_MEMORY is not 0. Returns an error about that
-// variable, or an empty string.
+// Sets `may_share` to false if OPWRIGHT_MPI_SHARED_MEMORY is 0. Returns an error about this
+// variable or an empty string.
 std::string FindChoice(bool* may_share);
 
 }  // namespace opwright_mpi

@@ -23,7 +23,7 @@ Status Group::Gather(const char* who, const Poll& poll, const void* own, int64_t
   Status status = Wait(who, poll, &request);
   if (status.ok()) {
     std::copy(received->begin(), received->end(), static_cast<char*>(all));
-  } else {  // MPI still uses this memory, so it is never freed
+  } else {  // MPI still uses this memory, so it is leaked
     static_cast<void>(sent.release());
     static_cast<void>(received.release());
   }

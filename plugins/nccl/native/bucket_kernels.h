@@ -1,4 +1,4 @@
-// Kernels of buckets: start and wait operators, or both in one operator.
+// Kernels of bucketed collectives, as start and wait operators or as one operator.
 #ifndef OPWRIGHT_NCCL_BUCKET_KERNELS_H_
 #define OPWRIGHT_NCCL_BUCKET_KERNELS_H_
 
@@ -8,7 +8,7 @@
 
 namespace opwright_nccl {
 
-// The base class of these kernels. `Kind` has a name, kWho, and enqueues work in Start and, after
+// The base class of these kernels. `Kind` has a name, kWho; it enqueues work in Start and, after
 // the collective, in Finish.
 template <typename Kind>
 struct StartKernel : Kind {

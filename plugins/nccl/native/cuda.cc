@@ -19,8 +19,8 @@ std::map<std::pair<int32_t, std::string>, KernelHandle> kernels;
 template <typename Function>
 Status Find(const char* symbol, Function* function) {
   *reinterpret_cast<void**>(function) = the_services->find(symbol);
-  OPWRIGHT_ENFORCE(*function != nullptr, "CUDA: the driver has no ", symbol,
-                   "; install NVIDIA's driver 580 or newer");
+  OPWRIGHT_ENFORCE(*function != nullptr, "CUDA: the driver must have ", symbol,
+                   ", got none; install NVIDIA driver 580 or newer");
   return Status::Ok();
 }
 
@@ -61,7 +61,7 @@ Status FindKernel(void* device, const std::string& expression, KernelHandle* ker
     *kernel = kernels[{gpu, expression}];
     if (*kernel != nullptr) return Status::Ok();
   }
-  // The lock is not held, since Python runs other threads while it compiles.
+  // Called without the lock, since Python runs other threads while it compiles.
   char message[4096] = {0};
   const uint64_t handle = load_kernel(expression.c_str(), gpu, message, sizeof(message));
   if (handle == 0) return Status::Error(message);

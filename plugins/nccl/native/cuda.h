@@ -1,4 +1,4 @@
-// NVIDIA's driver, which opwright-cuda has opened, and kernels that opwright-cuda compiles.
+// The NVIDIA driver, as opened by opwright-cuda, and kernels compiled by opwright-cuda.
 #ifndef OPWRIGHT_NCCL_CUDA_H_
 #define OPWRIGHT_NCCL_CUDA_H_
 
@@ -47,14 +47,14 @@ using LoadKernelFn = uint64_t (*)(const char* expression, int32_t gpu, char* mes
 void SetServices(const opwright_cuda_services* services, LoadKernelFn load);
 const opwright_cuda_services& Services();
 
-// Loads the driver's functions at the first call; fails if one is missing.
+// Loads the driver functions at the first call; fails if a function is missing.
 opwright::Status OpenDriver();
 const Driver& Cuda();
 
-// Returns OK for 0, otherwise an error with the action and the driver's name of the error.
+// Returns OK for 0; otherwise an error with `what` and the driver's name of the error.
 opwright::Status CheckCuda(int result, const char* what);
 
-// Finds the kernel of an expression for the GPU of a device; each kernel is loaded once.
+// Returns the kernel of an expression for the GPU of a device; each kernel is loaded once.
 opwright::Status FindKernel(void* device, const std::string& expression, KernelHandle* kernel);
 
 // Makes the context of a device current in this thread.
@@ -72,14 +72,15 @@ class Within {
 
 constexpr unsigned kThreads = 256;
 
-// Returns the number of blocks of kThreads for n elements, limited to a number that fills any GPU.
+// Returns the number of blocks of kThreads threads for n elements, up to a limit that fills any
+// GPU.
 inline unsigned BlocksFor(int64_t n) {
   constexpr int64_t kMost = 2048;
   const int64_t blocks = (n + kThreads - 1) / kThreads;
   return static_cast<unsigned>(blocks < kMost ? blocks : kMost);
 }
 
-// Launches a kernel; the arguments must have exactly the types of its parameters.
+// Launches a kernel; the argument types must match its parameter types exactly.
 template <typename... Parameters>
 opwright::Status Launch(KernelHandle kernel, unsigned blocks, unsigned threads, Stream stream,
                         Parameters... parameters) {

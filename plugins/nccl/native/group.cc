@@ -32,7 +32,7 @@ std::mutex groups_mutex;
 pid_t connected_pid = 0;
 
 std::map<std::string, std::unique_ptr<Group>>& Groups() {
-  // Never freed, since work may be active while the process exits.
+  // Never freed, since work can be active while the process exits.
   static auto* groups = new std::map<std::string, std::unique_ptr<Group>>;
   return *groups;
 }
@@ -74,23 +74,23 @@ Status Group::Check(const char* who) {
   if (connected_pid != getpid()) {
     return Status::Error(
         who,
-        ": a forked child has no connection to the other processes, which its parent has; "
-        "start worker processes with the method 'spawn', and leave collectives to the parent");
+        ": a forked child is not connected to the other processes; start worker processes "
+        "with the method 'spawn', and run collectives only in the parent");
   }
   const std::lock_guard<std::mutex> lock(state_mutex_);
   if (unusable_.empty()) return Status::Ok();
   return Status::Error(who, ": group '", name,
-                       "' is unusable since a collective failed; end all processes and start them "
-                       "again from the last checkpoint. The failure was: ",
+                       "' is unusable since a collective failed; restart all processes from the "
+                       "last checkpoint. The failure was: ",
                        unusable_);
 }
 
 Status Group::Enter(const char* who, void* device) {
   OPWRIGHT_RETURN_IF_ERROR(Check(who));
   if (device_ == nullptr) return Connect(who, device);
-  OPWRIGHT_ENFORCE(device == device_, who, ": group '", name, "' meets on GPU ",
-                   Services().ordinal(device_), " of this process, got GPU ",
-                   Services().ordinal(device), "; a process of a group uses one GPU");
+  OPWRIGHT_ENFORCE(device == device_, who, ": group '", name,
+                   "' must use one GPU per process, got GPU ", Services().ordinal(device),
+                   " after GPU ", Services().ordinal(device_));
   return Status::Ok();
 }
 
@@ -123,8 +123,8 @@ Status Group::Connect(const char* who, void* device) {
   return Status::Ok();
 }
 
-// NCCL may continue to enqueue work after a call returns; nothing else may be enqueued until it is
-// done.
+// NCCL can continue to enqueue work after a call returns; other work must not be enqueued until
+// then.
 Status Group::Settle(const char* who, const opwright::RunContext& ctx, int code) {
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_seconds.load());
@@ -136,7 +136,7 @@ Status Group::Settle(const char* who, const opwright::RunContext& ctx, int code)
     const int asked = Nccl().CommGetAsyncError(comm_, &code);
     if (asked != kSuccess) code = asked;
     if (std::chrono::steady_clock::now() > end) {
-      Fail(opwright::detail::Concat(who, ": group '", name, "': NCCL did not begin within ",
+      Fail(opwright::detail::Concat(who, ": group '", name, "': NCCL did not start within ",
                                     deadline_seconds.load(), " s"));
       return Check(who);
     }
@@ -244,10 +244,10 @@ void Group::Fail(const std::string& reason) {
     comm = comm_;
   }
   if (device_ == nullptr) return;
-  // The reason is set first so that a waiting thread can read it when its wait ends.
+  // The reason is set first, so a waiting thread can read it when its wait ends.
   Services().lose(device_, reason.c_str());
-  // Abort runs in a separate thread, since it may wait for the GPU, which waits to be released.
-  // NCCL work that starts afterward ends immediately.
+  // Abort runs in a separate thread, since it can wait for the GPU, which in turn waits to be
+  // released. NCCL work that starts afterward ends immediately.
   if (comm != nullptr) std::thread(Abort, device_, comm).detach();
   nanosleep(&kAbortTime, nullptr);
   static_cast<volatile Progress*>(progress_)->released = 1;

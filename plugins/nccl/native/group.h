@@ -1,4 +1,4 @@
-// Groups of processes, with their communicator, stream and progress.
+// Groups of processes, each with a communicator, streams and progress.
 #ifndef OPWRIGHT_NCCL_GROUP_H_
 #define OPWRIGHT_NCCL_GROUP_H_
 
@@ -16,7 +16,7 @@
 
 namespace opwright_nccl {
 
-// Names of collectives in reports, indexed by Progress::operation.
+// The collectives, as stored in Progress::operation.
 enum Operation : int32_t {
   kAllReduce,
   kAllGather,
@@ -31,7 +31,7 @@ enum Operation : int32_t {
 };
 const char* NameOf(int32_t operation);
 
-// Two events of a kernel, for the beginning and the end of its work on the group's stream.
+// Two events of a kernel, for the beginning and end of its work on the group stream.
 class Fork {
  public:
   Fork() = default;
@@ -59,15 +59,15 @@ class Group {
   // Serializes the collectives of a group; each kernel holds it while it enqueues work.
   std::mutex mutex;
 
-  // Each kernel calls this first to check that the group is usable, on one GPU, and connected. The
-  // first kernel connects the group, at the same point in all processes.
+  // Checks that the group is usable, uses one GPU, and is connected; each kernel calls this first.
+  // The first kernel connects the group, at the same point in all processes.
   opwright::Status Enter(const char* who, void* device);
 
-  // Runs `enqueue`, which enqueues NCCL's calls on a stream of the group, after the work on the
-  // call's stream; it returns NCCL's code.
+  // Runs `enqueue`, which enqueues NCCL calls on a stream of the group after the work on the call
+  // stream, and returns the NCCL result code.
   opwright::Status Begin(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                          const std::function<int(Comm, Stream)>& enqueue);
-  // Makes the call's stream wait for this work.
+  // Makes the call stream wait for this work.
   static opwright::Status End(const opwright::RunContext& ctx, const Fork& fork);
 
   // Compares plans before this run calls NCCL.
@@ -76,14 +76,13 @@ class Group {
 
   // ---- Called from Python
 
-  // Starts to connect, on behalf of this thread's call of Enter; FindCommState then polls the
-  // state.
+  // Starts to connect during a call of Enter by this thread; FindCommState then polls the state.
   int StartComm(const UniqueId& id);
   int FindCommState();
-  // Returns NCCL's asynchronous error, or 0, and the progress so far.
+  // Returns the asynchronous NCCL error or 0, and the progress so far.
   int Watch(Progress* progress);
   // Aborts all active work; the next wait for the GPU and the next collective report the reason.
-  // May be called in any thread.
+  // Can be called from any thread.
   void Fail(const std::string& reason);
   bool is_usable();
 
@@ -100,11 +99,11 @@ class Group {
   bool is_connected_ = false;
 
   void* device_ = nullptr;
-  // One group stream per call stream: a graph is recorded on a separate stream, while another
-  // thread may enqueue work on the usual stream.
+  // One group stream per call stream, since a graph is recorded on a separate stream while another
+  // thread can enqueue work on the usual stream.
   std::map<Stream, Stream> beside_;
   Stream usual_ = nullptr;        // stream of the first call, which does not record a graph
-  Stream spare_ = nullptr;        // created at the first call so that capture creates nothing
+  Stream spare_ = nullptr;        // created at the first call, since capture must not create events
   Progress* progress_ = nullptr;  // in host memory
   Address progress_address_ = 0;
   KernelHandle begin_ = nullptr;
@@ -116,14 +115,14 @@ class Group {
 // A Python function that connects a group; returns 0, or 1 and a message.
 using ConnectFn = int (*)(const char* group, int32_t gpu, char* message, int64_t message_bytes);
 
-// A Python function that publishes the entries of a plan's digest to other processes.
+// A Python function that publishes the entries behind a plan digest to other processes.
 using PublishFn = void (*)(int64_t digest, const char* entries);
 
 void SetConnect(ConnectFn connect);
 void SetPublish(PublishFn publish);
 void SetDeadline(double seconds);
 
-// Returns the group of a name, or nullptr. Groups exist until the process exits.
+// Returns the group with a name, or nullptr. Groups exist until the process exits.
 Group* FindGroup(const std::string& name);
 // Creates a group that includes this process.
 void AddGroup(const std::string& name, int rank, int size);

@@ -1,5 +1,5 @@
-// Functions for the Python side of the engine, which calls them through ctypes. Strings are written
-// into a buffer of the caller.
+// Functions that the Python side of the engine calls through ctypes. Strings are written into a
+// buffer of the caller.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -13,7 +13,7 @@
 namespace opwright_nccl {
 namespace {
 
-// Returns 0 if there is no fault, otherwise 1 and the fault's message.
+// Returns 0 if `fault` is empty; otherwise returns 1 and writes the message.
 int Answer(const std::string& fault, char* text, int64_t size) {
   std::snprintf(text, static_cast<size_t>(size), "%s", fault.c_str());
   return fault.empty() ? 0 : 1;
@@ -50,7 +50,7 @@ EXPORT int opwright_nccl_make_id(char* id, char* text, int64_t size) {
   return AnswerCode(code, text, size);
 }
 
-// Connects a process with itself, which needs a GPU; the fault contains the reason of a failure.
+// Connects a process with itself, which needs a GPU; on failure, the message contains the reason.
 EXPORT int opwright_nccl_try(char* text, int64_t size) {
   opwright_nccl::UniqueId id{};
   opwright_nccl::Config config;
@@ -77,8 +77,8 @@ EXPORT void opwright_nccl_add_group(const char* name, int rank, int n) {
   opwright_nccl::AddGroup(name, rank, n);
 }
 
-// Starts to connect a group, from within ConnectFn. Returns 0 once it is connected, 1 and a fault,
-// or 2 while connecting is in progress.
+// Starts to connect a group; called by ConnectFn. Returns 0 once it is connected, 1 and a message
+// on failure, or 2 while connecting is in progress.
 EXPORT int opwright_nccl_start(const char* group, const char* id, char* text, int64_t size) {
   opwright_nccl::UniqueId given{};
   std::memcpy(given.bytes, id, sizeof(given.bytes));

@@ -31,16 +31,16 @@ struct CollectiveKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "nccl";
     options.capturable = true;
-    options.blocks = true;  // a later wait for the GPU may wait for other processes
+    options.blocks = true;  // a later wait for the GPU can wait for other processes
   }
 
-  // Finds the group, which this engine must have connected; it may consist of only this process.
+  // Finds the group, which this engine must have connected; it can consist of only this process.
   opwright::Status PrepareGroup(opwright::PrepareContext& ctx, const std::string& name) {
     group = FindGroup(name);
     if (group == nullptr) {
       if (FindGroup("world") != nullptr) {
-        return opwright::Status::Refused("NCCL connects no group '", name,
-                                         "' that has this process");
+        return opwright::Status::Refused("NCCL must connect group '", name,
+                                         "' with this process, got none");
       }
       return opwright::Status::Unsupported(
           "a group '", name, "' of processes that NCCL connects; `opwright-nccl run` does, and ",
@@ -52,7 +52,7 @@ struct CollectiveKernel {
     return opwright::Status::Ok();
   }
 
-  // Runs the body within the device's context, one collective of the group at a time.
+  // Runs the body in the context of the device, one collective of the group at a time.
   template <typename Body>
   opwright::Status Meet(const char* who, const opwright::RunContext& ctx, const Body& body) const {
     const std::lock_guard<std::mutex> lock(group->mutex);
@@ -62,7 +62,7 @@ struct CollectiveKernel {
     return is_blocking ? Wait(ctx) : opwright::Status::Ok();
   }
 
-  // Runs an NCCL call and makes the call's stream wait for it.
+  // Runs an NCCL call and makes the call stream wait for it.
   template <typename Enqueue>
   opwright::Status Exchange(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                             const Enqueue& enqueue) const {

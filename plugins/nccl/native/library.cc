@@ -41,7 +41,7 @@ std::string Open(const std::string& path) {
   if (!Find(handle, "ncclGetErrorString", &found.GetErrorString)) {
     return Missing(path, "ncclGetErrorString");
   }
-  const std::string fault = CheckVersion(path, found);  // first, as old ones lack functions
+  const std::string fault = CheckVersion(path, found);  // since old versions lack functions
   if (!fault.empty()) return fault;
   if (!Find(handle, "ncclGetLastError", &found.GetLastError)) {
     return Missing(path, "ncclGetLastError");

@@ -8,7 +8,7 @@
 
 namespace opwright_nccl {
 
-// Its functions, without "nccl".
+// The functions of the library; their names omit "nccl".
 struct Library {
 #define OPWRIGHT_NCCL_MEMBER(name, parameters) int(*name) parameters = nullptr;
   OPWRIGHT_NCCL_FUNCTIONS(OPWRIGHT_NCCL_MEMBER)
@@ -17,16 +17,16 @@ struct Library {
   const char* (*GetLastError)(Comm) = nullptr;
 };
 
-// The functions; all null before Open.
+// Returns the functions, which are null before Open.
 const Library& Nccl();
 
-// Opens the library at `path`, once per process. Returns an error, or an empty string.
+// Opens the library at `path`, once per process. Returns an error message or an empty string.
 std::string Open(const std::string& path);
 
 // Formats 23203 as "2.32.3".
 std::string VersionText(int version);
 
-// Returns the meaning of an error code, with the library's last message.
+// Describes an error code, including the last message of the library.
 std::string ErrorText(int code);
 
 }  // namespace opwright_nccl

@@ -23,7 +23,7 @@ std::map<const void*, Bucket*>& Buckets() {
 Memory::~Memory() {
   if (pointer_ == nullptr) return;
   const Within within(device_);
-  Cuda().CtxSynchronize();  // the last launched graph may still use it
+  Cuda().CtxSynchronize();  // the last launched graph can still use it
   Nccl().MemFree(pointer_);
 }
 

@@ -1,4 +1,4 @@
-// GPU memory that a kernel retains between runs.
+// GPU memory that a kernel keeps between runs.
 #ifndef OPWRIGHT_NCCL_MEMORY_H_
 #define OPWRIGHT_NCCL_MEMORY_H_
 
@@ -18,7 +18,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // Allocates memory through NCCL so that it can be registered; allocates nothing for 0 bytes.
+  // Allocates memory with NCCL, so it can be registered; does nothing for 0 bytes.
   opwright::Status Allocate(void* device, int64_t bytes);
   Address address() const { return reinterpret_cast<Address>(pointer_); }
 
@@ -27,13 +27,13 @@ class Memory {
   void* pointer_ = nullptr;
 };
 
-// The common resources of kernels: events, and memory for a few numbers.
+// The resources that all kernels need: events, and memory for a few numbers.
 struct Scratch {
   Fork fork;
   Memory memory;
 };
 
-// Several tensors reduced as one.
+// Several tensors that are reduced together.
 struct Bucket : Scratch {
   ~Bucket();
   bool is_under_way = false;  // started but not awaited yet
@@ -41,8 +41,8 @@ struct Bucket : Scratch {
   std::function<opwright::Status(const opwright::RunContext&)> unpack;
 };
 
-// Registers a started bucket by the address of its handle, which exists as long as the bucket. In a
-// graph, a bucket is looked up only once.
+// Registers a started bucket by the address of its handle, which exists as long as the bucket. When
+// a graph is recorded, a bucket is looked up only once.
 void KeepBucket(const void* handle, Bucket* bucket);
 Bucket* FindBucket(const void* handle);
 

@@ -23,8 +23,8 @@ struct RootAttrs {
   OPWRIGHT_ATTRIBUTES(group, root);
 };
 
-// The workspace has `n_buffers` buffers, each of the size of the partitioned tensor, unless the
-// tensor itself already has the layout of parts.
+// The workspace has `n_buffers` buffers with the size of the partitioned tensor, unless the tensor
+// itself already has the layout of parts.
 struct PartsKernel : CollectiveKernel {
   using Bound = Scratch;
   Status PrepareParts(opwright::PrepareContext& ctx, const AxisAttrs& attrs,
@@ -121,7 +121,8 @@ struct BarrierKernel : CollectiveKernel {
   Status Bind(const opwright::RunContext&, const GroupAttrs&, Scratch& scratch) const {
     return BindScratch(device, sizeof(int32_t), &scratch);
   }
-  // Reduces an arbitrary number, since a reduction completes once all processes have joined it.
+  // Reduces an arbitrary number, since a reduction completes only when all processes have joined
+  // it.
   Status Run(const opwright::RunContext& ctx, const GroupAttrs&, Scratch& scratch) const {
     return Meet("dist.barrier", ctx, [&]() -> Status {
       auto* number = reinterpret_cast<void*>(scratch.memory.address());

@@ -1,5 +1,5 @@
-// The part of NCCL that is used: constants and functions of nccl.h 2.28, which are stable in NCCL 2
-// and loaded by name.
+// The used part of NCCL: constants and functions of nccl.h 2.28, which are stable in NCCL 2.
+// Functions are loaded by name.
 #ifndef OPWRIGHT_NCCL_NCCL_API_H_
 #define OPWRIGHT_NCCL_NCCL_API_H_
 
@@ -32,12 +32,12 @@ constexpr int kMin = 3;
 // The first version with ncclAlltoAll.
 constexpr int kLeastVersion = 22800;
 
-// ncclConfig_t of 2.27: newer libraries use the version to detect its members.
+// ncclConfig_t of 2.27. Newer libraries use the version to detect its members.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
   unsigned version = 22700;
-  int blocking = 0;  // calls do not block, since our own waits have a deadline
+  int blocking = 0;  // calls do not block, since waiting must have a deadline
   int cga_cluster_size = INT_MIN;
   int least_ctas = INT_MIN;
   int most_ctas = INT_MIN;

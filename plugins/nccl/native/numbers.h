@@ -1,4 +1,4 @@
-// Transferred types of a tensor's numbers, and their layout.
+// The types in which tensor elements are transferred, and their layout.
 #ifndef OPWRIGHT_NCCL_NUMBERS_H_
 #define OPWRIGHT_NCCL_NUMBERS_H_
 
@@ -11,14 +11,14 @@
 
 namespace opwright_nccl {
 
-// Returns the kernel's name of a reducible dtype, such as "Half" for float16.
+// Returns the name of a reducible dtype in kernels, such as "Half" for float16.
 const char* CTypeOf(DLDataType dtype);
 
-// The number of elements of a shard is a multiple of this so that shards are complete cache lines;
-// see opwright_dist.operators.shards.
+// Shard lengths are multiples of this number, so shards are complete cache lines; see
+// opwright_dist.operators.shards.
 constexpr int64_t kShardLine = 16;
 
-// Returns the number of elements in each process's shard of `n` elements, including padding.
+// Returns the number of elements in a shard of `n` elements, including padding.
 inline int64_t ShardLength(int64_t n, int64_t n_processes) {
   const int64_t step = kShardLine * n_processes;
   return (n + step - 1) / step * kShardLine;
@@ -33,31 +33,31 @@ struct Layout : Parts {
   static Layout Flat(int64_t n) { return {1, 1, n}; }
   // Returns the layout of a tensor whose axis is divided into parts.
   static Layout Of(const opwright::Shape& shape, int64_t axis, int64_t n_parts);
-  // Returns the layout of n elements in shards of `length`, each in a larger part.
+  // Returns the layout of n elements in shards of `length`, each of which is inside a larger part.
   static Layout Shards(int64_t n, int64_t n_parts, int64_t length, int64_t stride);
   int64_t part() const { return outer * run; }
-  bool is_whole() const { return outer == 1 || parts == 1; }  // both layouts are equal
+  bool is_whole() const { return outer == 1 || parts == 1; }  // whether both layouts are equal
 };
 
-// The numbers that NCCL transfers. 16-bit floats are reduced in float32, and means are sums that
-// are divided. The maximum and minimum of floats use order-preserving integers, to propagate NaN.
+// How NCCL transfers elements. 16-bit floats are reduced in float32, and means are divided sums.
+// Maximum and minimum of floats use order-preserving integers, to propagate NaN.
 class Numbers {
  public:
   opwright::Status Find(void* device, DLDataType dtype, const std::string& reduce,
                         bool is_weighted);
 
-  int type() const { return type_; }            // NCCL's data type
-  int operation() const { return operation_; }  // NCCL's reduction
+  int type() const { return type_; }            // NCCL data type
+  int operation() const { return operation_; }  // NCCL reduction
   int64_t item() const { return item_; }        // bytes per number
 
-  // Writes a tensor into memory of parts.
+  // Packs a tensor into memory of parts.
   opwright::Status Pack(Stream stream, const void* x, Address to, const Layout& layout,
                         double weight) const;
-  // Writes a number into a line at each of `n_places` positions, `stride` elements apart.
+  // Writes a number into a cache line at each of `n_places` positions, `stride` elements apart.
   opwright::Status Put(Stream stream, Address to, double number, int64_t n_places,
                        int64_t stride) const;
-  // Writes memory of parts into a tensor; a mean is divided by the number at `sum`, or by `divisor`
-  // if `sum` is 0.
+  // Unpacks memory of parts into a tensor; a mean is divided by the number at `sum`, or by
+  // `divisor` if `sum` is 0.
   opwright::Status Unpack(Stream stream, Address from, void* out, const Layout& layout, Address sum,
                           double divisor) const;
 
@@ -72,7 +72,7 @@ class Numbers {
   int64_t item_ = 0;
 };
 
-// Moves elements of `item` bytes between a tensor and memory of parts.
+// Copies elements of `item` bytes between a tensor and memory of parts.
 class Mover {
  public:
   opwright::Status Find(void* device, int64_t item);

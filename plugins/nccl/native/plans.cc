@@ -31,7 +31,7 @@ struct PartAttrs {
 template <typename T>
 struct CompareKernel : CollectiveKernel {
   using Bound = Scratch;
-  // Publishes the entries of this process's digest before the plan runs.
+  // Publishes the entries behind the digest of this process before the plan runs.
   Status Prepare(opwright::PrepareContext& ctx, const CompareAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(PrepareGroup(ctx, attrs.group));
     std::string text;
@@ -50,7 +50,7 @@ struct CompareKernel : CollectiveKernel {
   }
 };
 
-// Input rows, by shape only; output part.
+// Input rows, of which only the shape is read; output part.
 template <typename T>
 struct PartKernel : CollectiveKernel {
   using Bound = Scratch;

@@ -1,5 +1,5 @@
-// dist.all_reduce and reduce_shard, directly or as start and wait, and dist.reduce_scatter, for
-// CUDA.
+// dist.all_reduce and reduce_shard, as one operator or as start and wait, and dist.reduce_scatter,
+// for CUDA.
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -22,8 +22,8 @@ struct ScatterAttrs {
   OPWRIGHT_ATTRIBUTES(group, reduce, axis);
 };
 
-// The two bucketed reductions. A bucket has one lane with whole tensors, or one lane per process
-// with the process's shards of all tensors.
+// The two bucketed reductions. A bucket has one lane with complete tensors, or one lane per process
+// with its shards of all tensors.
 struct ToAll {
   static constexpr const char* kWho = "dist.all_reduce";
   static int64_t LanesOf(int) { return 1; }

@@ -1,4 +1,5 @@
-// dist.unshard, directly or as start and wait, and dist.shard, for CUDA. They only move data.
+// dist.unshard, as one operator or as start and wait, and dist.shard, for CUDA. They only move
+// data.
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -14,7 +14,7 @@ _MAX_VERSION_BYTES: Final = 8192
 
 
 def examine() -> Examination:
-    """Find the library and its version, and connect two processes."""
+    """Check the library and its version, and connect two processes."""
     facts = {}
     try:
         path = find_library()
@@ -25,7 +25,7 @@ def examine() -> Examination:
 
 
 def _read_version(path: str) -> str:
-    """Return the first line of the library's description."""
+    """Return the first line of the library description."""
     text = ctypes.create_string_buffer(_MAX_VERSION_BYTES)
     ctypes.CDLL(path).MPI_Get_library_version(text, ctypes.byref(ctypes.c_int()))
     first = text.value.decode(errors="replace").partition("\n")[0]

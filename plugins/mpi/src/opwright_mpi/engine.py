@@ -1,4 +1,4 @@
-"""The engine: connects processes started by mpiexec, srun or ``opwright-mpi run``."""
+"""The engine, which connects processes started by mpiexec, srun or ``opwright-mpi run``."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _LAUNCHED: Final = (
 _TEXT_BYTES: Final = 16_384
 _GOODBYE_NAP_S: Final = 0.001
 _FORWARD_S: Final = 0.2
-"""Time for mpiexec to forward the last lines, which it drops when MPI is aborted."""
+"""Seconds for mpiexec to forward the last lines, which it drops when MPI is aborted."""
 
 
 class MpiEngine(Engine):
-    """Connects the processes by MPI; at most one instance per process.
+    """Connects the processes with MPI; at most one instance per process.
 
-    If a process exits with an exception, the other processes are terminated, too; otherwise it
-    waits for them to exit.
+    If a process exits with an exception, the other processes are terminated. Otherwise it waits
+    until they exit.
 
     Raises
     ------
     DistError
-        If there is no library, or it cannot start; the error contains the solution.
+        If no MPI library is found or it cannot start; the message contains the solution.
     """
 
     name = "mpi"
@@ -67,7 +67,7 @@ class MpiEngine(Engine):
 
     @classmethod
     def was_launched(cls) -> bool:
-        """Return whether a launcher of MPI started this process."""
+        """Return whether an MPI launcher started this process."""
         return any(name in os.environ for name in _LAUNCHED)
 
     @classmethod
@@ -77,7 +77,7 @@ class MpiEngine(Engine):
 
     @property
     def rank(self) -> int:
-        """Rank of this process, from 0."""
+        """The rank of this process, from 0."""
         return int(self._own.opwright_mpi_rank())
 
     @property
@@ -101,24 +101,24 @@ class MpiEngine(Engine):
         return [part[:size] for part, size in zip(parts, sizes, strict=True)]
 
     def set_deadline(self, seconds: float) -> None:
-        """Set the time that a collective may wait for another process."""
+        """Set the maximum time that a collective waits for another process."""
         self._deadline_s = seconds
         self._own.opwright_mpi_set_deadline(seconds)
 
     def describe(self) -> str:
-        """Return the library's name and version, its first line."""
+        """Return the name and version of the library, from the first line of its description."""
         text = ctypes.create_string_buffer(_TEXT_BYTES)
         self._own.opwright_mpi_describe(text, ctypes.c_int64(_TEXT_BYTES))
         return text.value.decode(errors="replace").partition("\n")[0]
 
     def _check_size(self, path: str) -> None:
-        """Raise if each process is alone because its library detected no launcher."""
+        """Raise if each process is alone because its library did not detect the launcher."""
         wanted = os.environ.get(RANKS_VARIABLE, str(self.size))
         if wanted != str(self.size):
             raise DistError(
-                f"opwright-mpi: the library must connect the {wanted} processes of the launcher by "
-                f"PMI, got {self.size} from {path}; start them with that library's mpiexec, or "
-                f"unset {LIBRARY_VARIABLE}"
+                f"opwright-mpi: the library must connect the {wanted} processes of the "
+                f"launcher through PMI, got {self.size} from {path}; start them with the "
+                f"mpiexec of this library, or unset {LIBRARY_VARIABLE}"
             )
 
     def _gather(self, data: bytes, size: int, group: str, n: int) -> list[bytes]:
@@ -133,7 +133,7 @@ class MpiEngine(Engine):
             raise DistError(f"opwright-mpi: {text.value.decode(errors='replace')}")
 
     def _end(self) -> None:
-        """Exit together with the other processes, or terminate all if this process failed."""
+        """Exit with the other processes, or terminate all of them if this process failed."""
         if self._was_finalized():
             return
         if not self._own.opwright_mpi_may_finalize() or self._script.has_failed:
@@ -151,13 +151,13 @@ class MpiEngine(Engine):
         self._own.opwright_mpi_finalize()
 
     def _was_finalized(self) -> bool:
-        """Return whether the script has finalized MPI itself."""
+        """Return whether the script itself has finalized MPI."""
         answer = ctypes.c_int(0)
         self._library.MPI_Finalized(ctypes.byref(answer))
         return bool(answer.value)
 
     def _abort(self, reason: str) -> None:
-        if reason or not self._has_launcher:  # our launcher reports it and terminates the rest
+        if reason or not self._has_launcher:  # else opwright-mpi run reports it
             why = reason or "failed"
             line = f"opwright-mpi: rank {self.rank} {why}; all processes are terminated"
             print(line, file=sys.stderr)  # noqa: T201

@@ -1,4 +1,4 @@
-"""``opwright-mpi run``: starts one script in several processes connected by MPI."""
+"""``opwright-mpi run``, which starts a script in several processes that MPI connects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright_mpi.pmi import LAUNCHER_VARIABLE, PmiServer
 TOOL: Final = Tool(
     name="opwright-mpi",
     library="MPI",
-    more="Other launchers, such as mpiexec and srun, serve as well.",
+    more="Other launchers, such as mpiexec and srun, can be used as well.",
     check=find_library,
     open_meeting=lambda n: PmiServer([0] * n, None),
     variables=lambda _: {LAUNCHER_VARIABLE: str(os.getpid())},

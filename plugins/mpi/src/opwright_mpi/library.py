@@ -1,4 +1,4 @@
-"""Paths of the MPI library and our own."""
+"""Paths of the MPI library and of the opwright-mpi library."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from opwright_dist import DistError
 from opwright_dist.libraries import find_in_wheel, find_own_library
 
 LIBRARY_VARIABLE: Final = "OPWRIGHT_MPI_LIBRARY"
-"""Path of a library with MPI's standard binary interface, instead of the one in the wheel."""
+"""Variable with the path of a library with the standard MPI ABI that replaces the wheel."""
 
 ABI_NAME: Final = "libmpi_abi.so.1"
 
 
 def find_own() -> str:
-    """Return the path of our library."""
+    """Return the path of the opwright-mpi library."""
     return str(find_own_library(opwright_mpi, "mpi.so"))
 
 
@@ -27,28 +27,29 @@ def find_library() -> str:
     Raises
     ------
     DistError
-        If there is no library, or the process has loaded a different one.
+        If no library is found, or the process has loaded a different MPI library.
     """
     path = os.environ.get(LIBRARY_VARIABLE) or find_in_wheel("mpich", ABI_NAME)
     if path is None:
         raise DistError(
-            f"opwright-mpi: no library with MPI's standard interface was found, got none named "
-            f"{ABI_NAME} in the wheel 'mpich'; pip install mpich, or name one by {LIBRARY_VARIABLE}"
+            "opwright-mpi: a library with the standard MPI ABI must be installed, got no "
+            f"{ABI_NAME} in the wheel 'mpich'; pip install mpich, or set "
+            f"{LIBRARY_VARIABLE} to its path"
         )
     other = _find_other_library(path)
     if other is not None:
         raise DistError(
-            f"opwright-mpi: a process can have one MPI library, got {other} in addition to {path}; "
-            f"import nothing that loads the former, or set {LIBRARY_VARIABLE} to it if it has "
-            "MPI's standard interface"
+            f"opwright-mpi: a process must have only one MPI library, got {other} in "
+            f"addition to {path}; do not import packages that load the former, or set "
+            f"{LIBRARY_VARIABLE} to it if it has the standard MPI ABI"
         )
     return path
 
 
 def unlink_shared_memory() -> None:
-    """Unlink the shared memory of MPICH's processes once all have opened it.
+    """Unlink the shared memory of the MPICH processes once all of them have opened it.
 
-    Otherwise it would remain after a killed process: 3 MB of /dev/shm per run.
+    Otherwise a killed process would leave it behind, with 3 MB of /dev/shm per run.
     """
     for file in _list_mapped_files():
         if file.parent == Path("/dev/shm") and file.name.startswith("mpich_shm_"):

@@ -11,7 +11,7 @@ KERNELS = {**ENGINE_KERNELS, "exchange_rows": NUMBERS}
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Register the kernels of the library."""
+    """Register the kernels of the native library."""
     for name, dtypes in KERNELS.items():
         registry.add(
             f"dist.{name}",

@@ -1,10 +1,10 @@
-"""A PMI server, the rendezvous of an MPI library's processes.
+"""A PMI server, at which the processes of an MPI library meet.
 
-The protocol is MPICH's PMI-1: a process puts its address into a table, waits for all processes at a
-barrier, and reads the other addresses. A message is a line of ``key=value`` pairs.
+The protocol is PMI-1 of MPICH. A process puts its address into a table, waits for all processes at
+a barrier, and reads the other addresses. A message is a line of ``key=value`` pairs.
 
-PMI-1 has no authentication, so each process receives an authenticated connection, ``PMI_FD``:
-inherited from the launcher, or opened with the token of the run.
+PMI-1 does not have authentication, so each process gets an authenticated connection as ``PMI_FD``,
+which is inherited from the launcher or opened with the token of the run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from opwright_dist import DistError
 from opwright_dist.rendezvous import MalformedError, Peer, Server, join
 
 RANK_VARIABLE: Final = "OPWRIGHT_MPI_RANK"
-"""Rank of a process started for a `PmiServer`."""
+"""Variable with the rank of a process started for a `PmiServer`."""
 
 RANKS_VARIABLE: Final = "OPWRIGHT_MPI_RANKS"
-"""Number of such processes."""
+"""Variable with the number of such processes."""
 
 LAUNCHER_VARIABLE: Final = "OPWRIGHT_MPI_LAUNCHER"
-"""Process id of ``opwright-mpi run``, which observes the end of its processes."""
+"""Variable with the process id of ``opwright-mpi run``, which detects when processes exit."""
 
 ADDRESS_VARIABLE: Final = "PMI_PORT"
-"""``host:port`` of the server of a run without inherited connections; an early MPI fails."""
+"""Variable with ``host:port`` of the server if connections are not inherited."""
 
 TOKEN_VARIABLE: Final = "OPWRIGHT_MPI_TOKEN"
 
@@ -40,7 +40,7 @@ _FILE: Final = "PMI_FD"
 _MAX_KEY: Final = 64
 _MAX_VALUE: Final = 1024
 _MAX_KEYS: Final = 1024
-"""Entries of the table, and additional ones per process."""
+"""Maximum number of table entries, and additional entries per process."""
 
 _LIMITS: Final = f"kvsname_max=256 keylen_max={_MAX_KEY} vallen_max={_MAX_VALUE}"
 _PAIR: Final = re.compile(r"(\w+)=(\S*)")
@@ -54,8 +54,8 @@ class PmiServer(Server):
     nodes : sequence of int
         The machine index of each process; processes on the same machine share memory.
     address : str or None
-        Address of this machine for other processes. If None, processes inherit their connections,
-        and no port is open.
+        Address at which other processes reach this machine. If None, processes inherit their
+        connections, and no port is opened.
 
     Attributes
     ----------
@@ -66,18 +66,19 @@ class PmiServer(Server):
     def __init__(self, nodes: Sequence[int], address: str | None = "127.0.0.1") -> None:
         self._table = {"PMI_process_mapping": map_nodes(nodes)}
         self._waiting: dict[int, Peer] = {}
-        # Unique per run: MPICH uses it to name shared memory, which a killed process leaves behind.
+        # Unique per run, since MPICH names shared memory by it, which a killed process leaves
+        # behind.
         self._name = f"opwright_{os.getpid()}_{secrets.token_hex(8)}"
         self.aborted: set[int] = set()
         super().__init__(_WHO, len(nodes), address)
 
     def environment(self, rank: int) -> dict[str, str]:
-        """Return the variables for connecting over the network."""
+        """Return the environment variables for connecting over the network."""
         variables = {ADDRESS_VARIABLE: self.address, TOKEN_VARIABLE: self.token}
         return {**variables, **self._name_process(rank)}
 
     def admit(self, rank: int) -> tuple[dict[str, str], socket.socket]:
-        """Return the variables of a process, and its inherited connection."""
+        """Return the environment variables of a process and the connection that it inherits."""
         connection = self.open_pair(rank)
         variables = pmi_variables(connection.fileno(), rank, self.size)
         return {**variables, **self._name_process(rank)}, connection
@@ -171,33 +172,33 @@ _ANSWERS: Final[Mapping[str, _Answer]] = {
 
 
 def map_nodes(nodes: Sequence[int]) -> str:
-    """Return the mapping of processes to machines in PMI's format, (node, nodes, processes)."""
+    """Return the mapping of processes to machines in the PMI format, (node, nodes, processes)."""
     blocks = [(node, len(list(same))) for node, same in groupby(nodes)]
     return "(vector," + ",".join(f"({node},1,{count})" for node, count in blocks) + ")"
 
 
 def pmi_variables(file: int, rank: int, size: int) -> dict[str, str]:
-    """Return the variables for an MPI library's connection and rank.
+    """Return the environment variables for the connection and rank of an MPI library.
 
-    The version prevents MPICH from using PMIx if the launcher itself runs under it.
+    The version prevents MPICH from using PMIx if the launcher itself runs under PMIx.
     """
     place = {"PMI_RANK": str(rank), "PMI_SIZE": str(size)}
     return {_FILE: str(file), **place, "MPIR_CVAR_PMI_VERSION": "1"}
 
 
 def prepare_connection(environment: dict[str, str] | os._Environ[str]) -> None:
-    """Set up the connection of this process's MPI library to a `PmiServer`, if any.
+    """Set up the connection of the MPI library of this process to a `PmiServer`, if there is one.
 
     Parameters
     ----------
     environment : mapping of str to str
-        Environment of this process; PMI's variables are added if it names a server.
+        The environment of this process; PMI variables are added if it names a server.
 
     Raises
     ------
     DistError
-        If the server cannot be reached, or the process is not part of the run, such as a child of
-        one of its processes.
+        If the server cannot be reached, or this process does not belong to the run, for example
+        because it is a child of a process of the run.
     """
     if RANKS_VARIABLE not in environment:
         return
@@ -209,9 +210,9 @@ def prepare_connection(environment: dict[str, str] | os._Environ[str]) -> None:
     token = environment.pop(TOKEN_VARIABLE, None)  # children of this process must not inherit it
     if token is None:
         raise DistError(
-            f"opwright-mpi: rank {rank} must inherit the connection that its launcher has opened, "
-            f"got {_FILE}={file}, which is none; leave collectives to the process that the "
-            "launcher has started"
+            f"opwright-mpi: rank {rank} must inherit the connection that its launcher "
+            f"opened, got {_FILE}={file}, which is not a connection; run collectives only "
+            "in the process that the launcher started"
         )
     connection = join(_WHO, environment.pop(ADDRESS_VARIABLE, ""), token, rank)
     connection.setblocking(True)

@@ -11,11 +11,11 @@ from opwright_nccl.library import INSTALL, ask, call, find_library, open_library
 
 
 def examine() -> Examination:
-    """Find the library, its version and an id, and connect two GPUs if the machine has them."""
+    """Check the library, its version and id creation, and connect two GPUs if there are two."""
     facts = {}
     try:
         find_library()
-    except DistError as error:  # NCCL's wheel is optional
+    except DistError as error:  # the NCCL wheel is optional
         return Examination({"library": str(error)})
     try:
         path = open_library()
@@ -24,15 +24,17 @@ def examine() -> Examination:
         return Examination(facts, str(error), INSTALL)
     n = _count_gpus()
     if n == 0:
-        facts["self-test"] = "not run: there is no /dev/nvidia0, which NVIDIA's driver makes"
+        facts["self-test"] = (
+            "not run, since /dev/nvidia0, which the NVIDIA driver creates, does not exist"
+        )
         return Examination(facts)
     if n == 1:
         answer, text = ask("try")
-        facts["self-test"] = "one GPU connects with itself; another one is needed for more"
+        facts["self-test"] = "one GPU connects with itself; a further test needs a second GPU"
         return Examination(
             facts, f"one GPU must connect with itself, got: {text}" if answer else ""
         )
-    advice = "NCCL_DEBUG=INFO opwright doctor says what NCCL does"
+    advice = "run NCCL_DEBUG=INFO opwright doctor to see what NCCL does"
     return try_launcher("opwright_nccl.launcher", facts, advice, "cuda")
 
 

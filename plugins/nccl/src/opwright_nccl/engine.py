@@ -1,4 +1,4 @@
-"""The engine: connects processes by NCCL, exchanging its ids through a store."""
+"""The engine, which connects processes with NCCL and exchanges NCCL ids through a store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opwright_nccl.watching import LONGER, Watcher, format_ended, format_ranks
 
 _NAP_S: Final = 0.001
 _FIRST_S: Final = 0.3
-"""Delay before a process exits because another process ended, which the launcher must see first."""
+"""Seconds before a process exits after another; the launcher must detect the first exit first."""
 
 
 _LOAD = ctypes.CFUNCTYPE(
@@ -33,9 +33,9 @@ _PUBLISH = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)
 
 
 class NcclEngine(Engine):
-    """Connects the processes by NCCL; at most one instance per process.
+    """Connects the processes with NCCL; at most one instance per process.
 
-    CUDA is not used before the first collective: each process then uses its plan's GPU,
+    CUDA is not used before the first collective. Each process then uses the GPU of its plan
     exclusively.
 
     Raises
@@ -57,7 +57,7 @@ class NcclEngine(Engine):
         own = Connection(start.variables, None)
         self._watcher = Watcher(own, start.rank, lambda: self._deadline_s)
         self._source = Source.of_package("opwright_nccl", "cu/collectives.cu")
-        # Kept alive, since the library calls them until the process exits.
+        # Kept alive, since the native library calls them until the process exits.
         self._functions = (_LOAD(self._load), _CONNECT(self._connect), _PUBLISH(self._publish))
         address = ctypes.c_void_p(services_address())
         own_library().opwright_nccl_set_services(address, *self._functions)
@@ -66,17 +66,17 @@ class NcclEngine(Engine):
 
     @classmethod
     def was_launched(cls) -> bool:
-        """Return whether ``opwright-nccl run`` or our rendezvous started this process."""
+        """Return whether ``opwright-nccl run`` or an engine rendezvous started this process."""
         return STORE_VARIABLE in os.environ
 
     @classmethod
     def open_rendezvous(cls, nodes: Sequence[int], address: str) -> Rendezvous:
-        """Open a store, the rendezvous of the processes."""
+        """Open a store as the rendezvous of the processes."""
         return Store(len(nodes), address)
 
     @property
     def rank(self) -> int:
-        """Rank of this process, from 0."""
+        """The rank of this process, from 0."""
         return self._start.rank
 
     @property
@@ -85,7 +85,7 @@ class NcclEngine(Engine):
         return self._start.size
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """Create a group, connected by its first collective."""
+        """Create a group, which its first collective connects."""
         self._members[name] = tuple(ranks)
         if self.rank in ranks:
             own = tuple(ranks).index(self.rank)
@@ -97,12 +97,12 @@ class NcclEngine(Engine):
         return self._gather(f"{self._key(group)}/{number}", data, group)
 
     def set_deadline(self, seconds: float) -> None:
-        """Set the time that a collective may wait for another process."""
+        """Set the maximum time that a collective waits for another process."""
         self._deadline_s = seconds
         own_library().opwright_nccl_set_deadline(seconds)
 
     def describe(self) -> str:
-        """Return NCCL and its version."""
+        """Return the version of NCCL for messages."""
         return f"NCCL {call('version')}"
 
     def _key(self, group: str) -> str:
@@ -113,13 +113,13 @@ class NcclEngine(Engine):
         members = self._members[group]
         if self._script.is_of_parent:
             raise DistError(
-                "gather: a forked child has no connection to the other processes, which its parent "
-                "has; start worker processes with the method 'spawn'"
+                "gather: a forked child is not connected to the other processes; start worker "
+                "processes with the method 'spawn'"
             )
         if self.rank not in members:
             raise DistError(
-                f"gather: this process must be in group {group!r}, got rank {self.rank} of the "
-                f"world, and members {list(members)}"
+                f"gather: this process must be in group {group!r}, got world rank "
+                f"{self.rank} and members {list(members)}"
             )
         place = members.index(self.rank)
         parts, missing, ended = self._store.gather(key, place, members, data, self._deadline_s)
@@ -130,7 +130,7 @@ class NcclEngine(Engine):
         if gone:
             raise DistError(f"{who}{format_ended(gone)}; all processes must run the same steps")
         late = format_ranks([members.index(rank) for rank in missing])
-        raise DistError(f"{who}{late} did not come within {self._deadline_s:g} s. {LONGER}")
+        raise DistError(f"{who}{late} did not arrive within {self._deadline_s:g} s. {LONGER}")
 
     # ---- Called by the library
 
@@ -151,7 +151,7 @@ class NcclEngine(Engine):
         self._store.put(f"plan/{digest}", entries.decode())
 
     def _connect_group(self, name: str) -> None:
-        """Connect a group by an id from its first process."""
+        """Connect a group with an id from its first process."""
         members = self._members[name]
         place = members.index(self.rank)
         key = self._key(name)
@@ -163,7 +163,7 @@ class NcclEngine(Engine):
             if answer == 0:
                 break
             if time.monotonic() > end:
-                answer, text = 1, f"not all processes came within {self._deadline_s:g} s. {LONGER}"
+                answer, text = 1, f"not all arrived within {self._deadline_s:g} s. {LONGER}"
             time.sleep(_NAP_S)
         if answer == 1:
             raise DistError(
@@ -176,7 +176,7 @@ class NcclEngine(Engine):
     # ---- The end of the process
 
     def _end(self) -> None:
-        """Exit together with the other processes, and notify them immediately of a failure here."""
+        """Exit with the other processes, or notify them immediately if this process failed."""
         if self._watcher.is_alive():
             self._watcher.stop()
         usable = own_library().opwright_nccl_is_usable(b"world")
@@ -202,7 +202,7 @@ class NcclEngine(Engine):
             self._abort(f"ended, and {late}")
 
     def _let_the_first_be_named(self) -> None:
-        """Wait so that the launcher detects a process that failed before this one."""
+        """Wait so the launcher first detects the process that failed before this process."""
         with contextlib.suppress(DistError):
             _, ended = self._store.get([])
             if LOST in ended.values():
@@ -216,10 +216,10 @@ class NcclEngine(Engine):
 
 
 def _answer(function: Callable[[], Any], text: int, size: int) -> int:
-    """Call a function for the library; return 0, or 1 and write the exception into `text`."""
+    """Call a function for the library; return 0, or write the exception to `text` and return 1."""
     try:
         function()
-    except BaseException as error:  # noqa: BLE001 - none may pass through the library
+    except BaseException as error:  # noqa: BLE001 - exceptions must not pass through C
         message = str(error) or type(error).__name__
         data = message.encode()[: size - 1] + b"\0"
         ctypes.memmove(text, data, len(data))
@@ -228,10 +228,10 @@ def _answer(function: Callable[[], Any], text: int, size: int) -> int:
 
 
 def _hint(text: str) -> str:
-    """Return the solution for a known error, otherwise an empty string."""
+    """Return advice for a known error, or an empty string."""
     if "Duplicate GPU" in text:
         return (
-            "; each process needs a GPU of its own: CUDA_VISIBLE_DEVICES, which opwright-nccl run "
-            'sets, or device="cuda:1" and so on'
+            "; give each process its own GPU with CUDA_VISIBLE_DEVICES, which opwright-nccl run "
+            'sets, or with device="cuda:1" and so on'
         )
     return ""

@@ -1,4 +1,4 @@
-"""``opwright-nccl run``: starts one script in several processes with one GPU each."""
+"""``opwright-nccl run``, which starts a script in several processes with one GPU each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 
 
 def _list_visible() -> list[str] | None:
-    """Return the visible GPUs; None for all."""
+    """Return the visible GPUs, or None for all GPUs."""
     text = os.environ.get(_VISIBLE)
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
@@ -23,8 +23,8 @@ def _open_store(n: int) -> Store:
     visible = _list_visible()
     if visible is not None and len(visible) < n:
         raise DistError(
-            f"opwright-nccl run: each of {n} processes needs a GPU of its own, got {_VISIBLE}="
-            f"{os.environ[_VISIBLE]!r}; start fewer, or name more GPUs"
+            f"opwright-nccl run: each of {n} processes must have its own GPU, got {_VISIBLE}="
+            f"{os.environ[_VISIBLE]!r}; start fewer processes, or list more GPUs"
         )
     return Store(n)
 
@@ -37,8 +37,8 @@ def _choose_gpu(rank: int) -> dict[str, str]:
 TOOL: Final = Tool(
     name="opwright-nccl",
     library="NCCL",
-    more='Each sees one GPU by CUDA_VISIBLE_DEVICES, so that device="cuda" is its own. '
-    "Launchers of MPI\nserve as well, with OPWRIGHT_DIST_ENGINE=nccl.",
+    more='CUDA_VISIBLE_DEVICES gives each its own GPU, as device="cuda". With\n'
+    "OPWRIGHT_DIST_ENGINE=nccl, MPI launchers can be used as well.",
     check=find_library,
     open_meeting=_open_store,
     variables=_choose_gpu,

@@ -1,4 +1,4 @@
-"""Paths of NCCL and our own library, and our calls."""
+"""Paths of NCCL and of the opwright-nccl library, and calls of the latter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright_dist import DistError
 from opwright_dist.libraries import find_in_wheel, find_own_library
 
 LIBRARY_VARIABLE: Final = "OPWRIGHT_NCCL_LIBRARY"
-"""Path of a libnccl.so.2 that replaces the one in the wheel."""
+"""Variable with the path of a libnccl.so.2 that replaces the wheel."""
 
 WHEEL: Final = "nvidia-nccl-cu13"
 INSTALL: Final = f"pip install {WHEEL}"
@@ -23,7 +23,7 @@ _TEXT_BYTES: Final = 16_384
 
 
 class Progress(ctypes.Structure):
-    """Progress of a group's collectives: ``cu/progress.h``."""
+    """The progress of the collectives of a group, as declared in ``cu/progress.h``."""
 
     _fields_ = (
         ("begun", ctypes.c_longlong),
@@ -48,15 +48,15 @@ def find_library() -> str:
     path = os.environ.get(LIBRARY_VARIABLE) or find_in_wheel(WHEEL, _NAME)
     if path is None:
         raise DistError(
-            f"opwright-nccl: NCCL must be installed, got no {_NAME} in the wheel {WHEEL!r}; "
-            f"{INSTALL}, or name one by {LIBRARY_VARIABLE}"
+            f"opwright-nccl: NCCL must be installed, got no {_NAME} in the wheel "
+            f"{WHEEL!r}; {INSTALL}, or set {LIBRARY_VARIABLE} to its path"
         )
     return path
 
 
 @cache
 def own_library() -> ctypes.CDLL:
-    """Return our own library."""
+    """Return the opwright-nccl library."""
     library = ctypes.CDLL(str(find_own_library(opwright_nccl, "nccl.so")))
     library.opwright_nccl_set_deadline.argtypes = [ctypes.c_double]
     library.opwright_nccl_name.restype = ctypes.c_char_p
@@ -86,22 +86,22 @@ def call(name: str, *arguments: Any) -> str:
 
 
 def open_library() -> str:
-    """Open NCCL, once per process; return its path.
+    """Open NCCL once per process and return its path.
 
     Raises
     ------
     DistError
-        If it is missing, cannot be opened, or is too old.
+        If NCCL is missing, cannot be opened, or is too old.
     """
     path = find_library()
-    # Graph capture must not need other processes, since one may recapture while others replay.
+    # Capture must not wait for other processes, since one can recapture while others replay.
     os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
     call("open", path.encode())
     return path
 
 
 def make_id() -> bytes:
-    """Return a new connection id of NCCL, 128 bytes."""
+    """Return a new NCCL id, 128 bytes."""
     made = ctypes.create_string_buffer(ID_BYTES)
     call("make_id", made)
     return made.raw

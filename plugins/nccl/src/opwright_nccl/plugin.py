@@ -8,7 +8,7 @@ from opwright_dist.names import ENGINE_KERNELS
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Register the kernels of the library."""
+    """Register the kernels of the native library."""
     for name, dtypes in ENGINE_KERNELS.items():
         registry.add(
             f"dist.{name}",

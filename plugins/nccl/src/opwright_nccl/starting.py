@@ -1,4 +1,4 @@
-"""Finds the store of a run, either through the launcher's variables or over MPI."""
+"""Finds the store of a run through the variables of the launcher or over MPI."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from opwright_dist import DistError, Engine, get_engine
 from opwright_nccl.store import RANK_VARIABLE, RANKS_VARIABLE, STORE_VARIABLE, Store
 
 ADDRESS_VARIABLE: Final = "OPWRIGHT_NCCL_ADDRESS"
-"""Address at which other processes reach rank 0's machine, if MPI started them."""
+"""Variable with the address of rank 0's machine for other processes that MPI started."""
 
 _HERE: Final = "127.0.0.1"
 
 
 class Start(NamedTuple):
-    """The initial state of a process.
+    """How a process starts.
 
     Attributes
     ----------
     rank, size : int
     variables : mapping of str to str
-        Variables for the connection to the store.
+        The environment variables for the connection to the store.
     keeper : object
-        An object that keeps the store open while it exists, if there is no launcher.
+        Without a launcher, an object that keeps the store open while it exists.
     mpi : Engine or None
         The engine that exchanged the variables.
     """
@@ -42,7 +42,7 @@ class Start(NamedTuple):
 
 
 def find_start() -> Start:
-    """Return this process's position in its run, started by a launcher, by MPI, or alone.
+    """Return how this process starts: by a launcher, by MPI, or alone.
 
     Raises
     ------
@@ -63,14 +63,14 @@ def _read_number(name: str) -> int:
     text = os.environ.get(name, "")
     if not text.isdecimal():
         raise DistError(
-            f"opwright-nccl: {name} must be a number where {STORE_VARIABLE} is set, got {text!r}; "
-            "start the processes with opwright-nccl run"
+            f"opwright-nccl: {name} must be a number if {STORE_VARIABLE} is set, got "
+            f"{text!r}; start the processes with opwright-nccl run"
         )
     return int(text)
 
 
 def _find_mpi() -> Engine | None:
-    """Return the engine of opwright-mpi, if a launcher of MPI started the process."""
+    """Return the opwright-mpi engine if an MPI launcher started the process."""
     try:
         engine = get_engine("mpi")
     except DistError:
@@ -79,7 +79,7 @@ def _find_mpi() -> Engine | None:
 
 
 def _start_over_mpi(mpi: Engine) -> Start:
-    """Open a store on rank 0, in a separate process, and send its address to all ranks by MPI."""
+    """Open a store in a separate process on rank 0, and send its address to all ranks over MPI."""
     hosts = mpi.gather(socket.gethostname().encode(), "world")
     keeper, line = None, b""
     if mpi.rank == 0:
@@ -97,20 +97,20 @@ def _find_address() -> str:
         return socket.gethostbyname(socket.gethostname())
     except OSError as error:
         raise DistError(
-            "opwright-nccl: the address of this machine must be known to the others, got "
-            f"{socket.gethostname()!r}, which has none: {error}; name it by {ADDRESS_VARIABLE}"
+            "opwright-nccl: the host name of this machine must have an address, got "
+            f"{socket.gethostname()!r}: {error}; set {ADDRESS_VARIABLE} to its address"
         ) from error
 
 
 def _serve(size: int, address: str) -> tuple[subprocess.Popen[bytes], bytes]:
-    """Start the store; it exits when its standard input is closed, as when this process exits."""
+    """Start the store, which exits when its stdin is closed, as when this process exits."""
     command = [sys.executable, "-m", "opwright_nccl.store", str(size), address]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+    assert process.stdout is not None  # noqa: S101 - stdout is a pipe
     line = process.stdout.readline().strip()
     if not line:
         raise DistError(
-            f"opwright-nccl: the store must open at {address}, got none; name another address of "
-            f"this machine by {ADDRESS_VARIABLE}"
+            f"opwright-nccl: the store must be able to listen at {address}, got no answer; "
+            f"set {ADDRESS_VARIABLE} to another address of this machine"
         )
     return process, line

@@ -1,7 +1,7 @@
 """The store, through which processes exchange ids, bytes and progress.
 
-The launcher opens it as a server, and each process has a TCP connection. A message is a line of
-JSON, which contains the number of bytes that follow it.
+The launcher runs it as a server, to which each process has a TCP connection. A message is a line of
+JSON that contains the number of bytes that follow it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 from opwright_dist.rendezvous import MalformedError, Peer, Server, join, unreachable
 
 STORE_VARIABLE: Final = "OPWRIGHT_NCCL_STORE"
-"""``host:port`` of the store of a run."""
+"""Variable with ``host:port`` of the store of a run."""
 
 TOKEN_VARIABLE: Final = "OPWRIGHT_NCCL_TOKEN"
 RANK_VARIABLE: Final = "OPWRIGHT_NCCL_RANK"
@@ -30,7 +30,7 @@ FINISHED: Final = "finished"
 LOST: Final = "lost"
 
 GOODBYE: Final = "goodbye"
-"""The key under which finished processes wait for the other processes."""
+"""The key with which finished processes wait for the other processes."""
 
 _WHO: Final = "opwright-nccl"
 _LONGEST_LINE: Final = 1 << 20
@@ -38,14 +38,14 @@ _LONGEST_DATA: Final = 1 << 31
 _LONGEST_KEY: Final = 1024
 _MAX_KEYS: Final = 1 << 16
 _MAX_KEPT_BYTES: Final = 1 << 28
-"""Total size of all values."""
+"""Maximum total size of all values in bytes."""
 
 _PATIENCE_S: Final = 15.0
-"""Time of an answer beyond the requested time."""
+"""Extra seconds to wait for an answer, beyond the requested timeout."""
 
 
 class _Gathering:
-    """The data of a group's processes, until each has received it.
+    """The data of the processes of a group, until each of them has received it.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class _Gathering:
     waiting : dict of int to (Peer, float)
         Pending answers by rank, with deadlines.
     n_taken : int
-        Number of processes that have received the data.
+        The number of processes that have received the data.
     """
 
     def __init__(self, members: tuple[int, ...]) -> None:
@@ -66,7 +66,7 @@ class _Gathering:
         self.n_taken = 0
 
     def missing(self) -> list[int]:
-        """Return the missing ranks."""
+        """Return the ranks that have not sent data."""
         return [rank for place, rank in enumerate(self.members) if place not in self.parts]
 
 
@@ -83,13 +83,13 @@ class Store(Server):
     Attributes
     ----------
     ended : dict of int to str
-        Processes that have finished, or whose connection has ended: ``"finished"`` or
-        ``"lost"``.
+        ``"finished"`` for processes that have finished, and ``"lost"`` for processes whose
+        connection has ended.
 
     Raises
     ------
     DistError
-        If it cannot listen at the address.
+        If the server cannot listen at the address.
     """
 
     max_line_bytes = _LONGEST_LINE
@@ -112,7 +112,7 @@ class Store(Server):
         }
 
     def parse(self, line: bytes) -> tuple[dict[str, Any], int]:
-        """Return the message of a line of JSON."""
+        """Parse a line of JSON."""
         return _parse(line)
 
     def welcome(self, peer: Peer) -> None:
@@ -121,7 +121,7 @@ class Store(Server):
             self.joined.add(peer.rank)
 
     def leave(self, peer: Peer) -> None:
-        """Drop the requests of a closed connection, and record a process that had not finished."""
+        """Drop the requests of a closed connection; if its process had not finished, it is lost."""
         for gathering in self._gatherings.values():
             for place in [p for p, (each, _) in gathering.waiting.items() if each is peer]:
                 del gathering.waiting[place]
@@ -141,7 +141,7 @@ class Store(Server):
         return min(ends) - now
 
     def answer(self, peer: Peer, message: dict[str, Any], data: bytes) -> None:
-        """Act on one request."""
+        """Handle one request."""
         what = message.get("what")
         if what == "gather":
             self._gather(peer, message, data)
@@ -162,7 +162,7 @@ class Store(Server):
             _require(False, "what", what)
 
     def _put(self, key: str, value: bytes) -> None:
-        """Store a value; beyond the limits, the oldest values are dropped."""
+        """Store a value; drop the oldest values beyond the limits."""
         _require(len(value) <= _MAX_KEPT_BYTES, "bytes", len(value))
         self._n_kept_bytes += len(value) - len(self._values.pop(key, b""))
         self._values[key] = value
@@ -170,7 +170,7 @@ class Store(Server):
             self._n_kept_bytes -= len(self._values.pop(next(iter(self._values))))
 
     def _end(self, rank: int, how: str) -> None:
-        """Record that a process has ended, and answer processes that wait for it."""
+        """Record that a process has exited, and answer the processes that wait for it."""
         self.ended.setdefault(rank, how)
         if how == FINISHED:
             self.finalized.add(rank)
@@ -218,7 +218,7 @@ class Store(Server):
             _send(peer, {"sizes": sizes, "missing": [], "ended": self.ended}, *parts)
 
     def _give_up(self, gathering: _Gathering, place: int) -> None:
-        """Send the missing processes to one process."""
+        """Answer a waiting process with the list of missing processes."""
         peer, _ = gathering.waiting.pop(place)
         _send(peer, {"sizes": [], "missing": gathering.missing(), "ended": self.ended})
 
@@ -239,7 +239,7 @@ def _check_key(key: object) -> str:
 def _require(condition: bool, name: str, value: object) -> None:
     if not condition:
         raise MalformedError(
-            f"{name} must have the form that a Connection sends, got {str(value)[:100]!r}"
+            f"{name} must have the format that a Connection sends, got {str(value)[:100]!r}"
         )
 
 
@@ -249,9 +249,10 @@ class Connection:
     Parameters
     ----------
     variables : mapping of str to str
-        As from `Store.environment`.
+        The result of `Store.environment`.
     rank : int or None
-        Rank of the process whose end it signals; None for an additional connection.
+        The rank of the process whose exit the end of this connection signals; None for an
+        additional connection.
     """
 
     def __init__(self, variables: Mapping[str, str], rank: int | None) -> None:
@@ -263,7 +264,7 @@ class Connection:
     def gather(
         self, key: str, place: int, members: Sequence[int], data: bytes, timeout_s: float
     ) -> tuple[list[bytes], list[int], dict[int, str]]:
-        """Return the data of all members, or the missing members and the ended processes."""
+        """Return the data of all members, or the missing members and the exited processes."""
         request = {"key": key, "place": place, "members": list(members), "timeout_s": timeout_s}
         answer, joined = self._ask("gather", request, data, timeout_s)
         parts, at = [], 0
@@ -273,20 +274,20 @@ class Connection:
         return parts, answer["missing"], _by_rank(answer["ended"])
 
     def put(self, key: str, value: str) -> None:
-        """Store a string."""
+        """Store a string under a key."""
         self._ask("put", {"key": key}, value.encode())
 
     def get(self, keys: Sequence[str]) -> tuple[list[str | None], dict[int, str]]:
-        """Return the strings of keys, None if a key is missing, and the ended processes."""
+        """Return the strings of keys, or None if a key is missing, and the exited processes."""
         answer, _ = self._ask("get", {"keys": list(keys)})
         return answer["values"], _by_rank(answer["ended"])
 
     def say_goodbye(self) -> None:
-        """Announce that this process starts no further collective."""
+        """Announce that this process does not start further collectives."""
         self._ask("bye", {})
 
     def close(self) -> None:
-        """Close it; if it is the connection of a process, other processes are notified."""
+        """Close the connection; if it belongs to a rank, the other processes are notified."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
@@ -304,7 +305,7 @@ class Connection:
             except (OSError, ValueError) as error:
                 raise unreachable(_WHO, self._where, str(error)) from error
         if answer is None:
-            raise unreachable(_WHO, self._where, "it has been closed")
+            raise unreachable(_WHO, self._where, "the connection is closed")
         return answer
 
 
@@ -339,7 +340,7 @@ def _write(file: Any, message: Mapping[str, Any], data: bytes = b"") -> None:
 
 
 def _read(file: Any) -> tuple[dict[str, Any], bytes] | None:
-    """Return a message and its data; None if the other side has closed."""
+    """Return a message and its data, or None if the other side has closed the connection."""
     line = file.readline()
     if not line:
         return None
@@ -351,7 +352,7 @@ def _read(file: Any) -> tuple[dict[str, Any], bytes] | None:
 
 
 def main() -> None:
-    """Run the store in this process: write the variables of rank 0, exit when stdin is closed."""
+    """Run the store here: print the variables of rank 0, and exit when stdin is closed."""
     size, address = int(sys.argv[1]), sys.argv[2]
     store = Store(size, address)
     line = json.dumps(store.environment(0)).encode()

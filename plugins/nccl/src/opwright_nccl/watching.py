@@ -1,4 +1,4 @@
-"""Watches a process's collectives, and aborts late or mismatched collectives with a reason."""
+"""Watches the collectives of a process, and aborts late or mismatched ones with a reason."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from opwright_nccl.store import Connection
 
 _LOOK_S: Final = 0.02
 _NOTE_S: Final = 0.2
-"""After waiting this long, a process announces that it waits."""
+"""Seconds of waiting after which a process announces that it waits."""
 
 _ASK_S: Final = 0.5
-"""Interval of checks whether others have ended."""
+"""Seconds between checks whether other processes have exited."""
 
 _ANSWER_S: Final = 0.5
-"""Extra wait at the deadline for late processes."""
+"""Extra seconds that late processes get at the deadline."""
 
 _JOIN_S: Final = 5.0
 
-LONGER: Final = "A longer deadline: opwright_dist.set_deadline, or OPWRIGHT_DIST_DEADLINE"
+LONGER: Final = "Set a longer deadline with opwright_dist.set_deadline or OPWRIGHT_DIST_DEADLINE"
 
 
 class _Waiting:
@@ -38,7 +38,7 @@ class _Waiting:
 
 
 class Watcher(threading.Thread):
-    """A thread that monitors groups while their processes wait for the GPU.
+    """A thread that monitors groups while processes wait for the GPU.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Watcher(threading.Thread):
     rank : int
         The rank of this process in the world.
     find_deadline : callable
-        Returns the seconds that a collective may wait for another process.
+        Returns the maximum seconds that a collective waits for another process.
     """
 
     def __init__(self, store: Connection, rank: int, find_deadline: Callable[[], float]) -> None:
@@ -66,11 +66,11 @@ class Watcher(threading.Thread):
         Parameters
         ----------
         group : str
-            Its name.
+            The name of the group.
         key : str
-            Its unique key in the store.
+            The unique key of the group in the store.
         members : sequence of int
-            Their ranks in the world.
+            The world ranks of its processes.
         """
         self._keys[group] = key
         self._members[group] = tuple(members)
@@ -82,7 +82,7 @@ class Watcher(threading.Thread):
         self.join(_JOIN_S)
 
     def run(self) -> None:
-        """Watch until stopped."""
+        """Watch the groups until stopped."""
         while not self._stopped.wait(_LOOK_S):
             for group in list(self._waiting):
                 reason = self._find_reason(group)
@@ -129,7 +129,7 @@ class Watcher(threading.Thread):
         return f"{format_ended(gone)}; all processes must run the same steps" if gone else ""
 
     def _name_missing(self, group: str, begun: int) -> str:
-        """Return the processes that a group waits for, if the other processes are known to wait."""
+        """Return the processes that a group waits for, if all other processes are known to wait."""
         keys = [f"waiting/{self._keys[group]}/{rank}" for rank in self._members[group]]
         end = time.monotonic() + _ANSWER_S
         while True:
@@ -140,8 +140,8 @@ class Watcher(threading.Thread):
             time.sleep(_LOOK_S)
         seconds = f"{self._find_deadline():g} s"
         if not silent:
-            return f"all processes came, and nothing arrived within {seconds}; look at the network"
-        return f"{format_ranks(silent)} did not come within {seconds}. {LONGER}"
+            return f"all processes arrived, but no data within {seconds}; check the network"
+        return f"{format_ranks(silent)} did not arrive within {seconds}. {LONGER}"
 
     def _find_difference(self, progress: Progress) -> str | None:
         if progress.differs == 0:
@@ -150,8 +150,8 @@ class Watcher(threading.Thread):
         if progress.first[0] == progress.other[0]:
             return (
                 f"all processes must have run the same collectives, got {progress.first[1]} on "
-                f"rank 0 and {progress.other[1]} on rank {other}; a run failed on one of them "
-                "alone. Start all again from the last checkpoint"
+                f"rank 0 and {progress.other[1]} on rank {other}; a run failed on only one of "
+                "them. Restart all of them from the last checkpoint"
             )
         keys = [f"plan/{progress.first[0]}", f"plan/{progress.other[0]}"]
         (mine, theirs), _ = self._store.get(keys)
@@ -166,9 +166,9 @@ def describe_difference(mine: Sequence[str], theirs: Sequence[str], other: int) 
     entries = [lines[place] if place < len(lines) else "nothing more" for lines in (mine, theirs)]
     return (
         "all processes must build the same program and run the same collectives, got "
-        f"{entries[0]} on rank 0, and {entries[1]} on rank {other}; give all the same program, "
-        "feeds and fetches, and compute what one needs alone in a program of its own. No data was "
-        "sent"
+        f"{entries[0]} on rank 0, and {entries[1]} on rank {other}; use the same program, "
+        "feeds and fetches on all, and a separate program for what only one process computes. No "
+        "data was sent"
     )
 
 
@@ -180,6 +180,6 @@ def format_ranks(ranks: Sequence[int]) -> str:
 
 
 def format_ended(ranks: Sequence[int]) -> str:
-    """Describe the processes that ended before a collective."""
+    """Describe the processes that exited before a collective."""
     verb = "has" if len(ranks) == 1 else "have"
-    return f"{format_ranks(ranks)} {verb} ended before this collective"
+    return f"{format_ranks(ranks)} {verb} exited before this collective"

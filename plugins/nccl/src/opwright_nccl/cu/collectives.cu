@@ -1,4 +1,5 @@
-// Kernels around NCCL's calls: packing and unpacking of buckets, and progress of collectives.
+// Kernels that run before and after NCCL calls: packing and unpacking of buckets, and progress of
+// collectives.
 #include "kernel.h"
 
 #include "parts.h"
@@ -10,8 +11,7 @@ using opwright_nccl::Progress;
 
 namespace {
 
-// ---- Codes, which are sent instead of a number
-// ------------------------------------------------
+// ---- Codes, which are sent in place of numbers ------------------------------------------------
 
 struct Plain {
   template <typename A>
@@ -24,7 +24,7 @@ struct Plain {
   }
 };
 
-// The code of a mean: numbers are weighted during packing and divided by the sum of weights at the
+// The code of a mean. Numbers are weighted during packing and divided by the sum of weights at the
 // end.
 struct Weighted {
   template <typename A>
@@ -37,7 +37,7 @@ struct Weighted {
   }
 };
 
-// Converts floats to order-preserving integers, since NCCL's maximum and minimum do not propagate
+// Converts floats to order-preserving integers, since maximum and minimum of NCCL do not propagate
 // NaN.
 OW_INLINE int32_t BitsOf(float x) {
   int32_t bits;
@@ -81,7 +81,7 @@ using Least = Ordered<false>;
 
 }  // namespace
 
-// Each thread processes elements of the parts in order. These functions return the offset of an
+// Threads process the elements of the parts in order. These functions return the offset of an
 // element in the tensor and in memory of parts.
 OW_INLINE int64_t PlaceInTensor(int64_t i, const Parts& of) {
   if (of.parts == 1 || of.outer == 1) return i;
@@ -107,7 +107,7 @@ __global__ void pack(const T* x, A* to, Parts of, A weight) {
   }
 }
 
-// The sum of the weights is either one of the reduced numbers or an argument.
+// The sum of weights is either one of the reduced numbers or an argument.
 template <typename A, typename T, typename Code>
 __global__ void unpack(const A* from, T* out, Parts of, const A* sum, A divisor) {
   const A by = sum != nullptr ? *sum : divisor;

@@ -1,5 +1,5 @@
-// The layout of a tensor in memory of parts, one per process. Included by C++, NVRTC and the
-// emulator's host compiler.
+// The layout of a tensor in memory of parts, one per process. Compiled by the C++ compiler, NVRTC
+// and the emulator.
 #ifndef OPWRIGHT_NCCL_PARTS_H_
 #define OPWRIGHT_NCCL_PARTS_H_
 

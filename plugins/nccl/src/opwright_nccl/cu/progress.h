@@ -1,5 +1,5 @@
-// Progress of a group's collectives, in host memory written by the GPU. Included by C++, NVRTC and
-// the emulator's host compiler.
+// The progress of the collectives of a group, which the GPU writes to host memory. Compiled by the
+// C++ compiler, NVRTC and the emulator.
 #ifndef OPWRIGHT_NCCL_PROGRESS_H_
 #define OPWRIGHT_NCCL_PROGRESS_H_
 
@@ -12,7 +12,7 @@ struct Progress {
   int differs;         // the first process whose plan differs from rank 0's, or 0
   long long first[2];  // digest and number of collectives of rank 0, if a plan differs
   long long other[2];  // digest and number of collectives of the process that differs
-  int released;        // set by the host to end the wait after a difference of plans
+  int released;        // set by the host to end the wait after plans differed
   int reserved;
 };
 
