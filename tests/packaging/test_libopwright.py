@@ -1,4 +1,4 @@
-"""The output of `make tarball` and the wheel libopwright run bundles without other files."""
+"""The tarball of `make tarball` and the wheel libopwright run bundles without other files."""
 
 from __future__ import annotations
 

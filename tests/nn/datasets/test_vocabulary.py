@@ -13,7 +13,7 @@ def test_the_most_frequent_word_has_the_smallest_id():
     assert [vocabulary.number(word) for word in ("to", "or", "question")] == [2, 5, 1]
 
 
-def test_word_numbers_do_not_depend_on_the_order_of_the_text():
+def test_word_ids_do_not_depend_on_the_order_of_the_text():
     assert list(Vocabulary(["ab", "ba"])) == list(Vocabulary(["ba", "ab"]))
 
 
@@ -42,7 +42,7 @@ def test_a_single_string_is_refused():
         Vocabulary("hello")
 
 
-def test_numbers_of_another_vocabulary_are_refused():
+def test_ids_of_another_vocabulary_are_refused():
     vocabulary = Vocabulary(["ab"])
     with pytest.raises(AttributeValueError, match=r"must be in \[0, 4\), got 2 to 4"):
         vocabulary.decode([2, 4])
@@ -92,5 +92,5 @@ def test_an_empty_sequence_decodes_to_no_words():
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
-def test_numbers_of_every_dtype_are_decoded(dtype):
+def test_ids_of_every_dtype_are_decoded(dtype):
     assert Vocabulary(["ab"]).decode(np.array([0, 2, 3, 0], dtype)) == ["a", "b"]

@@ -309,7 +309,7 @@ def test_random_calls_are_reproducible_with_the_seed_of_pytorch() -> None:
 
 
 def test_unread_results_are_not_requested() -> None:
-    """For unread results, PyTorch's fake tensors have other shapes than its kernel returns."""
+    """For unread results, the fake tensors of PyTorch and its kernel have different shapes."""
     weight, ids = drawn(5, 3), torch.tensor([0, 2, 2, 4])
 
     def function(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:

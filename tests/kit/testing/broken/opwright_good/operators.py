@@ -1,4 +1,4 @@
-"""Broadcasting with an attribute and a gradient, an update in place, and a kernel with prepare."""
+"""A broadcasting operator with a gradient, an in-place update, and a kernel with `prepare`."""
 
 import numpy as np
 
