@@ -219,8 +219,8 @@ def test_the_error_for_a_crashed_process_names_the_kernel() -> None:
         os.kill(int(process), signal.SIGKILL)
         with pytest.raises(
             KernelError,
-            match=r"f\.cu: the process that compiled f<2> must answer, got its end, exit status "
-            "-9; set OPWRIGHT_NUM_THREADS=1 to compile in this process",
+            match=r"f\.cu: the process that compiled f<2> must answer, got exit status -9; set "
+            "OPWRIGHT_NUM_THREADS=1 to compile in this process",
         ):
             beside.compile(SOURCE, ["f<2>"], "sm_90")
 
@@ -229,8 +229,8 @@ def test_the_error_for_a_crashed_process_names_the_kernel() -> None:
     ("executable", "reason"),
     [
         ("/absent/python", "FileNotFoundError"),
-        ("/bin/true", "it ended with exit status 0"),
-        (None, "there is no Python executable, got None"),
+        ("/bin/true", "the process ended with exit status 0"),
+        (None, "a Python executable must be available, got None"),
     ],
 )
 def test_without_a_python_executable_nvrtc_compiles_in_this_process(
@@ -245,7 +245,7 @@ def test_without_a_python_executable_nvrtc_compiles_in_this_process(
 def test_a_different_nvrtc_version_in_the_child_is_refused() -> None:
     here = Nvrtc()
     here.version = "nvrtc 1.0"
-    with here.beside() as beside, pytest.raises(CompilerLostError, match="it has nvrtc 13"):
+    with here.beside() as beside, pytest.raises(CompilerLostError, match="got nvrtc 13"):
         beside.compile(SOURCE, ["f<1>"], "sm_90")
 
 

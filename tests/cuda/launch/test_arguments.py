@@ -57,7 +57,7 @@ def test_a_wrong_argument_is_reported_with_the_sizes(
         launch(arguments)
     assert str(caught.value) == (
         f"take: the parameters of take in take.cu have (8, 8, 16, 4, 1) bytes, got arguments of "
-        f"{sizes}; pass each in the kernel's order and with its type"
+        f"{sizes}; pass arguments with the types of the parameters, in their order"
     )
 
 

@@ -315,13 +315,13 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 
 OPTIONS: Final = {
-    "allow_tf32": "Products and convolutions of float32 may round factors to TF32, 10 bits of "
-    "fraction.",
-    "tune": "Convolutions benchmark cuDNN's engines when a plan is made, products cuBLASLt's "
-    "algorithms, and use the fastest: another process may use another one, with different "
-    "rounding.",
-    "allow_varying": "Convolutions may use nondeterministic engines of cuDNN: some gradients are "
-    "faster in float32.",
+    "allow_tf32": "Products and convolutions of float32 may round factors to TF32, which has 10 "
+    "bits of fraction.",
+    "tune": "When a plan is created, convolutions benchmark cuDNN engines, products benchmark "
+    "cuBLASLt algorithms, and both use the fastest. The choice, and with it the rounding, can "
+    "differ between processes.",
+    "allow_varying": "Convolutions may use nondeterministic cuDNN engines, which compute some "
+    "gradients in float32 faster.",
 }
 """Options of the plugin, off by default."""
 

@@ -52,7 +52,7 @@ def _locate(description: Any) -> ArrayPlace:
     version = description["version"]
     _check(version <= VERSION, f"is supported up to version {VERSION}", f"version {version}")
     mask = description.get("mask")
-    _check(mask is None, "must have no mask", type(mask).__name__)
+    _check(mask is None, "must not have a mask", type(mask).__name__)
     shape = tuple(map(operator.index, description["shape"]))
     dtype = _dtype(description["typestr"])
     stream = _stream(version, description.get("stream"))
@@ -62,7 +62,7 @@ def _locate(description: Any) -> ArrayPlace:
     if strides is not None and not _is_compact(shape, strides, dtype.itemsize):
         raise ValueError(
             f"an array on a device must be contiguous, got one of shape {shape} with strides "
-            f"{tuple(strides)}; make it contiguous, as by copy()"
+            f"{tuple(strides)}; make it contiguous, for example by copy()"
         )
     pointer = operator.index(description["data"][0])
     number = find_gpu(pointer) if pointer else None
@@ -102,7 +102,7 @@ def _dtype(typestr: Any) -> np.dtype[Any]:
         known = dtype.isnative
     except (TypeError, DtypeError):
         known = False
-    _check(known, "must name a dtype of opwright's in native byte order", repr(typestr))
+    _check(known, "must name an opwright dtype in native byte order", repr(typestr))
     return dtype
 
 

@@ -21,8 +21,8 @@ def _cupy() -> Any:
     # CuPy creates its cache folder at import, which may fail as well.
     except (ImportError, OSError) as error:
         raise MissingRequirementError(
-            f"CUDA: arrays on a GPU are CuPy's, got {type(error).__name__}: {error}; "
-            "pip install cupy-cuda13x ml_dtypes"
+            f"CUDA: arrays on a GPU require CuPy and ml_dtypes, got {type(error).__name__}: "
+            f"{error}; pip install cupy-cuda13x ml_dtypes"
         ) from error
     return cupy
 

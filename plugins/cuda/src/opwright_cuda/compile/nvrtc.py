@@ -83,7 +83,7 @@ def _start(library: str) -> tuple[subprocess.Popen[bytes], Connection]:
     """Start a process that compiles programs; return it and the connection to it."""
     executable = spawn.get_executable()
     if not executable or getattr(sys, "frozen", False):
-        raise CompilerLostError(f"there is no Python executable, got {executable!r}")
+        raise CompilerLostError(f"a Python executable must be available, got {executable!r}")
     path = list(map(str, sys.path))
     try:
         ours, theirs = Pipe()
@@ -124,7 +124,7 @@ class _NvrtcBeside(Nvrtc):
         except (EOFError, OSError) as error:
             raise KernelError(
                 f"{program.name}: the process that compiled {', '.join(program.expressions)} must "
-                f"answer, got its end, exit status {self._process.wait()}; set "
+                f"answer, got exit status {self._process.wait()}; set "
                 "OPWRIGHT_NUM_THREADS=1 to compile in this process"
             ) from error
 
@@ -136,9 +136,9 @@ class _NvrtcBeside(Nvrtc):
             version = self._receive()
         except (EOFError, OSError) as error:
             status = self._process.wait()
-            raise CompilerLostError(f"it ended with exit status {status}") from error
+            raise CompilerLostError(f"the process ended with exit status {status}") from error
         if version != self.version:
-            raise CompilerLostError(f"it has {version}, not {self.version}")
+            raise CompilerLostError(f"the process must load {self.version}, got {version}")
         self._is_ready = True
 
     def _receive(self) -> Any:

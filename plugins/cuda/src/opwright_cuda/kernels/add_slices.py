@@ -108,7 +108,7 @@ def launch_add_slices(
     """
     n = count_of(slices.index_meta)
     if max(n, look_up.count) >= NARROW:
-        raise Refuse(f"{max(n, look_up.count)} positions are more than {NARROW - 1}")
+        raise Refuse(f"at most {NARROW - 1} positions are supported, got {max(n, look_up.count)}")
     if count_of(out_meta) == 0:
         return
     report: list[Argument] = NO_REPORT

@@ -25,7 +25,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     *outer, columns = ctx.inputs["out"][0].shape
     rows = math.prod(outer)
     if rows > MOST_ROWS:
-        ctx.refuse(f"out has {rows} rows, more than {MOST_ROWS}")
+        ctx.refuse(f"out must have at most {MOST_ROWS} rows, got {rows}")
     # Tiles have 32 columns, or as few as 8 for many rows, which is a memory sector in float32.
     of_column = max(power_of_two(quotient_up(rows, _EACH)), _THREADS_OF_COLUMN)
     width = min(power_of_two(columns), THREADS // of_column)

@@ -17,7 +17,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
         plan.copy(plan.output("out"), plan.input("x"), bytes_of(x))
         return
     if out.dtype not in CTYPES:
-        raise Refuse(f"there is no conversion to {out.dtype} on this device")
+        raise Refuse(f"conversion to {out.dtype} is not supported on this device")
     inputs = [operand(plan.input("x"), x)]
     function = f"Cast<{CTYPES[out.dtype]}>"
     launch_elementwise(plan, function, operand(plan.output("out"), out), inputs)

@@ -152,7 +152,7 @@ def _check_sizes(ctx: PrepareContext, x: Images, out: Images, n_taps: int) -> No
     """Refuse sizes beyond the kernels' 32-bit indices."""
     counted = max(x.n_places, out.n_places, n_taps)
     if counted >= NARROW:
-        ctx.refuse(f"pixels, windows and taps are counted to {NARROW}, got {counted}")
+        ctx.refuse(f"there must be fewer than {NARROW} pixels, windows and taps, got {counted}")
     paddings = ctx.attrs["paddings"]
     sizes = x.sizes[3 - len(paddings) // 2 :]
     padded = (n + sum(paddings[2 * i : 2 * i + 2]) for i, n in enumerate(sizes))

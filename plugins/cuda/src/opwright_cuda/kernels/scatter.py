@@ -63,7 +63,7 @@ def _listed(ctx: PrepareContext, plan: LaunchPlan) -> Struct:
     """Add the launches that list the updates of each index; return ``Listed`` of listed.h."""
     n, count = count_of(ctx.inputs["updates"][0]), count_of(ctx.inputs["x"][0])
     if max(n, count) >= NARROW:
-        raise Refuse(f"{max(n, count)} elements are more than {NARROW - 1}")
+        raise Refuse(f"at most {NARROW - 1} elements are supported, got {max(n, count)}")
     places = _places(ctx, plan)
     look_up = LookUp(1, count, 1, 0, -1)
     report: list[Argument] = [plan.fault(), plan.fault_text(look_up.text(ctx.op_type))]

@@ -69,7 +69,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     (count, size), attributes = param.shape, attributes_of(ctx, rule.attributes)
     n = sum(map(count_of, ctx.inputs["rows"]))
     if max(n, count) >= NARROW:
-        raise Refuse(f"{max(n, count)} rows are more than {NARROW - 1}")
+        raise Refuse(f"at most {NARROW - 1} rows are supported, got {max(n, count)}")
     if n * prod(param.shape) > 0:
         slices, look_up = _list_rows(ctx, plan, count), LookUp(1, count, size, 0, -1)
         sums, listed = launch_add_listed(plan, param.dtype, slices, look_up)

@@ -91,7 +91,8 @@ class Constants:
         else:
             raise KernelError(
                 f"{self._op_type}: a kernel's parameter must be a Pointer, a NumPy scalar or "
-                f"array or a Struct, got {argument!r}; say its type: np.int64({argument!r})"
+                f"array or a Struct, got {argument!r}; give it a type, such as "
+                f"np.int64({argument!r})"
             )
 
     def _align(self, alignment: int) -> None:

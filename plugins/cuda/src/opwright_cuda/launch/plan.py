@@ -298,7 +298,7 @@ class LaunchPlan:
             raise KernelError(
                 f"{self._ctx.op_type}: the parameters of {action.expression} in "
                 f"{action.source.name} have {sizes} bytes, got arguments of {action.sizes}; "
-                "pass each in the kernel's order and with its type"
+                "pass arguments with the types of the parameters, in their order"
             )
 
     def _compile(self) -> dict[tuple[Source, str], LoadedKernel]:
