@@ -270,14 +270,14 @@ def check_mapping(who: str, name: str, value: object, example: str) -> Mapping[A
 
 
 def is_listed(value: object) -> TypeGuard[Iterable[Any]]:
-    """Whether a value contains items; False for strings and for an array without axes."""
+    """Return whether a value contains items; False for strings and for an array without axes."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return False
     return not isinstance(value, np.ndarray) or value.ndim > 0
 
 
 def is_ordered(value: object) -> TypeGuard[Iterable[Any]]:
-    """Whether a value contains items in an order given by the caller; False for sets and dicts."""
+    """Return whether a value contains items in the caller's order; False for sets and dicts."""
     return is_listed(value) and not isinstance(value, Set | Mapping)
 
 

@@ -53,13 +53,13 @@ class Row(NamedTuple):
 
 
 def gradient(module: str, types: str, dtypes: tuple[str, ...] = FLOAT, reuse: str = "") -> Row:
-    """Row of derived gradient operators: ``types`` are the forward operators."""
+    """Return the row of derived gradient operators; ``types`` are the forward operators."""
     names = " ".join(f"{name}_grad" for name in types.split())
     return Row(module, names, dtypes, reuse, kernel_only=True)
 
 
 def helper(module: str, types: str, dtypes: tuple[str, ...] = FLOAT, reuse: str = "") -> Row:
-    """Row of operators that only gradients emit."""
+    """Return the row of operators that only gradients emit."""
     return Row(module, types, dtypes, reuse, hidden=True)
 
 

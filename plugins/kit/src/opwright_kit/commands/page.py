@@ -93,7 +93,7 @@ class Page:
         return [part for line in sentences for part in _hang("", line)]
 
     def _code(self, example: Example) -> list[str]:
-        """The lines of the example, and its result, or its crash."""
+        """Return the lines of the example, and its result or its crash."""
         if example.crash:
             return [*example.code(), f"# the example {example.crash}"]
         slots = zip(self._definition.proto.outputs, example.outputs, strict=True)

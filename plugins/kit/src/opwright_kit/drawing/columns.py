@@ -120,7 +120,7 @@ def _find_neighbors(
 def _order(
     right_of: Mapping[int, Mapping[int, float]], left_of: Mapping[int, Mapping[int, float]]
 ) -> list[int]:
-    """The blocks, ordered so that each comes after all blocks to its left."""
+    """Return the blocks, ordered so that each comes after all blocks to its left."""
     missing = {b: len(others) for b, others in left_of.items()}
     order = [b for b, count in missing.items() if not count]
     for b in order:  # the list grows in this loop
@@ -136,7 +136,7 @@ def _pack(
     right_of: Mapping[int, Mapping[int, float]],
     left_of: Mapping[int, Mapping[int, float]],
 ) -> dict[int, float]:
-    """The mean of the left-packed and the right-packed position in the same width."""
+    """Return the mean of the left-packed and the right-packed position in the same width."""
     left: dict[int, float] = {}
     for b in order:
         left[b] = max((left[a] + d for a, d in left_of[b].items()), default=0.0)

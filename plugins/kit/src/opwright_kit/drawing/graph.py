@@ -62,7 +62,7 @@ class Node:
     op: Operator | None = None
 
     def role(self) -> str:
-        """The role of the operator, derived from its variables."""
+        """Return the role of the operator, derived from its variables."""
         if self.op is None:
             return self.kind
         if self.op.block_attrs():
@@ -89,7 +89,7 @@ class BlockGraph:
     owner: tuple[int, int, str] | None = None
 
     def op_nodes(self) -> list[Node]:
-        """The operators alone."""
+        """Return only the operators."""
         return [node for node in self.nodes if node.kind == "op"]
 
 

@@ -65,7 +65,7 @@ class KernelChoices:
 
 
 def _dispatch_dtype(node: Node) -> str | None:
-    """The dtype that selects the kernel, if the program determines it; None: any."""
+    """Return the dtype that selects the kernel, or None if the program does not determine it."""
     if node.op is None:
         return None
     slot = node.op.definition.proto.dispatch_slot

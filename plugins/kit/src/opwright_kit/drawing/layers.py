@@ -93,8 +93,9 @@ def lay_out(widths: Sequence[float], edges: Sequence[tuple[int, int]], gap: floa
 
 
 def _rows(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The longest path to each node; a node without predecessors is directly above its first
-    reader.
+    """Return the length of the longest path to each node.
+
+    A node without predecessors is directly above its first reader.
     """
     row = [0] * n
     has_above = [False] * n
@@ -110,7 +111,7 @@ def _rows(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _break_rows(row: Sequence[int]) -> list[int]:
-    """Rows of at most MAX_ROW nodes, in the same order."""
+    """Return rows of at most MAX_ROW nodes, in the same order."""
     members: dict[int, list[int]] = defaultdict(list)
     for node, of in enumerate(row):
         members[of].append(node)

@@ -193,7 +193,7 @@ class _Page:
         )
 
     def _blocks(self, idx: int) -> str:
-        """A block and, inside it, the blocks that its operators run."""
+        """Return a block and, inside it, the blocks that its operators run."""
         graph = next(graph for graph in self._graphs if graph.idx == idx)
         name = f"block {idx}"
         if graph.owner is not None:
@@ -238,6 +238,6 @@ def _resource(name: str) -> str:
 
 
 def _as_script(data: Any) -> str:
-    """JSON that cannot end its ``<script>`` element, whatever names it contains."""
+    """Return JSON that cannot end its ``<script>`` element, whatever names it contains."""
     text = json.dumps(data, separators=(",", ":"), sort_keys=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

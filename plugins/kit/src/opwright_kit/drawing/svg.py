@@ -72,7 +72,7 @@ class _Drawing:
         )
 
     def _outer_members(self) -> list[tuple[int, ...]]:
-        """The contents of the block: nodes, and layers, each after the variables that it reads."""
+        """Return the nodes and layers of the block, each after the variables that it reads."""
         members: list[tuple[int, ...]] = []
         inside: set[int] = set()
         variables: list[tuple[int, ...]] = []
@@ -125,7 +125,7 @@ class _Drawing:
         return lines
 
     def _labels(self, own: tuple[int, ...], readers: set[int]) -> tuple[str, ...]:
-        """The values of a node or layer for these readers, with their types, one line each."""
+        """Return the values of a node or layer for these readers, with types, one per line."""
         labels: dict[str, None] = {}
         for number in sorted(readers):
             for read in self._graph.nodes[number].reads:
@@ -145,7 +145,7 @@ class _Drawing:
         return node_id(self._graph.idx, self._graph.nodes[number], number)
 
     def _layer(self, layer: Layer, inside: Picture, labels: tuple[str, ...]) -> Box:
-        """A head with a frame below it: closing hides the frame and its contents."""
+        """Return a head with a frame below it; closing hides the frame and its contents."""
         width = inside.width + 2 * _FRAME_GAP
         height = _HEAD_HEIGHT + inside.height + 2 * _FRAME_GAP
         text = self._layer_text_of(layer)

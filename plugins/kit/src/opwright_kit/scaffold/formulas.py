@@ -98,7 +98,7 @@ def find_formula(op_type: str, context: Context) -> Formula:
 
 
 def _fits(proto: OpProto, formula: Formula) -> bool:
-    """Whether the operator has the slots of the formula, and attributes only of `as_added`.
+    """Return whether the operator has the formula's slots, and attributes only of `as_added`.
 
     A kernel that lacks an added attribute is used for its default, which the formula computes.
     """

@@ -99,7 +99,7 @@ class MixedPrecision:
         }
 
     def computes_in_float32(self, op_type: str) -> bool:
-        """Whether an operator reads its inputs in float32, whatever their dtype."""
+        """Return whether an operator reads its inputs in float32, whatever their dtype."""
         return self.dtype == _WIDE or op_type in self._float32
 
     def _choose(self, op_type: str, floats: Iterable[ow.Variable]) -> str | None:
@@ -166,7 +166,7 @@ def cast_to(variable: ow.Variable, dtype: str) -> ow.Variable:
 
 
 def _is_current_cast(block: ow.Block, source: str, name: str) -> bool:
-    """Whether a variable is the cast of another variable that was not written since."""
+    """Return whether a variable is a cast of another variable that was not written since."""
     for op in reversed(block.ops):
         if name in op.output_names():
             return op.type == "cast" and op.input("x") == (source,)

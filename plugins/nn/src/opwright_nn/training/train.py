@@ -181,7 +181,7 @@ def _as_model(
 
 
 def _is_shown(progress: object, team: Team | None) -> bool:
-    """Whether this process reports progress; only the first of several processes does."""
+    """Return whether this process reports progress; only the first of several processes does."""
     return checks.check_bool("train", "progress", progress) and (team is None or team.rank == 0)
 
 

@@ -132,7 +132,7 @@ def _masked(
 
 
 def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> str:
-    """Attention as matrix products, with optional dropout of the weights.
+    """Emit attention as matrix products, with optional dropout of the weights.
 
     With `outputs`, the outputs of the operator are also emitted.
     """

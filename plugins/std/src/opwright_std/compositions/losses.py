@@ -76,12 +76,12 @@ def kl_div(b: BodyContext) -> str:
 
 
 def _row_loss(b: BodyContext, logs: Expression, axis: int) -> str:
-    """The loss for distributions, ``-sum(label * logs)``."""
+    """Return the loss for distributions, ``-sum(label * logs)``."""
     return (-(logs * read(b, "label")).reduce("sum", [axis])).name
 
 
 def _pick(b: BodyContext, x: Expression, axis: int, ignore_index: int) -> Expression:
-    """The loss for class ids, ``-x[label]``."""
+    """Return the loss for class ids, ``-x[label]``."""
     inputs = {"x": x.name, "label": b.input("label")}
     return Expression(b, b.emit("nll", inputs, attrs={"axis": axis, "ignore_index": ignore_index}))
 

@@ -176,7 +176,7 @@ def _grid_sample_maker() -> OpMaker:
 
 
 def _grid_sample_body(b: BodyContext) -> None:
-    """Composition for devices without a kernel."""
+    """Compose the operator for devices without a kernel."""
     b.set_output("out", sample_by_taking(b))
 
 

@@ -157,7 +157,7 @@ def _triangular_gradient(g: GradientContext) -> None:
 
 
 def _triangular_body(b: BodyContext) -> bool | None:
-    """Solving from the right transposes: x a = b is a^T x^T = b^T."""
+    """Solve from the right by transposition: x a = b is a^T x^T = b^T."""
     if b.attr("left"):
         return False
     attrs = {**b.attrs, "left": True, "transpose": not b.attr("transpose")}

@@ -121,7 +121,7 @@ def gru_cell_grad(
 
 
 def _set_shapes(ctx: InferContext, gates: int) -> None:
-    """The new state has the shape of the old one."""
+    """The new state has the shape of the old state."""
     x, h = ctx.input("x").shape, ctx.input("h").shape
     for slot, shape, named in (("x", x, "inputs"), ("h", h, "size")):
         if len(shape) != 2:
@@ -148,7 +148,7 @@ def _lstm_cell_shape(ctx: InferContext) -> None:
 
 
 def _gru_cell_shape(ctx: InferContext) -> None:
-    """The new state has the shape of the old one."""
+    """The new state has the shape of the old state."""
     _set_shapes(ctx, 3)
 
 

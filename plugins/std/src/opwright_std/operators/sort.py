@@ -92,7 +92,7 @@ def shape_with_indices(ctx: InferContext) -> None:
 
 
 def _body(b: BodyContext) -> None:
-    """Composition for devices without a sorting kernel: top_k of all elements of the axis."""
+    """Compose the operator from top_k of all elements of the axis, without a sorting kernel."""
     x, is_sort = b.input("x") or "", b.type == "sort"
     shape = (b.meta(x) or Meta((), "")).shape
     axis = b.attr("axis")

@@ -141,7 +141,7 @@ def _fold_shape(ctx: InferContext) -> None:
 
 
 def _unfold_grad_body(b: BodyContext) -> None:
-    """Compositions are written when a plan is made, with known sizes."""
+    """Compositions are expanded when the plan is built, since they depend on sizes."""
     meta = b.meta(b.inputs("x")[0])
     sizes = [-1, -1] if meta is None else list(meta.shape[2:])
     if -1 in sizes:
@@ -172,7 +172,7 @@ def _window_counts(b: BodyContext, sizes: Sequence[int]) -> tuple[int, int]:
 
 
 def _unfold_body(b: BodyContext) -> None:
-    """Composition without a kernel: window positions are slices of padded images."""
+    """Compose the operator without a kernel: window positions are slices of padded images."""
     n, channels, *sizes = known_meta(b).shape
     if -1 in (channels, *sizes):
         raise ShapeError(f"{b.type}: the shape of x must be known except for n, got {sizes}")
@@ -186,7 +186,7 @@ def _unfold_body(b: BodyContext) -> None:
 
 
 def _fold_body(b: BodyContext) -> None:
-    """Composition without a kernel: each window position is added as a slice."""
+    """Compose the operator without a kernel: each window position is added as a slice."""
     shape, size, paddings = known_meta(b).shape, b.attr("output_size"), b.attr("paddings")
     windows = _window_counts(b, size)
     area = b.attr("kernel")[0] * b.attr("kernel")[1]

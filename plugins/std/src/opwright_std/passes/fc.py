@@ -58,7 +58,7 @@ def _fuse_activation(graph: Graph) -> None:
 
 
 def _is_layer(product: LoweredOp) -> bool:
-    """Whether a product multiplies rows by one matrix, possibly transposed."""
+    """Return whether a product multiplies rows by one matrix, possibly transposed."""
     x, y = input_of(product, "x"), input_of(product, "y")
     if x is None or y is None or product.attrs["transpose_x"]:
         return False

@@ -117,7 +117,7 @@ def _turn_shuffle(graph: Graph, op: LoweredOp, edit: Edit, turned: set[Value]) -
 
 
 def _is_served(graph: Graph, kind: str, made: LoweredOp) -> bool:
-    """Whether the device has a kernel for the converted operator, preferred for convolutions."""
+    """Return whether a kernel exists for the converted operator, preferred for convolutions."""
     if kind in CONVOLUTIONS:
         return graph.has_preferring_kernel(made, "data_format")
     # The layout does not change an element-wise computation.
@@ -259,7 +259,7 @@ def _rows(meta: Meta) -> Meta:
 
 
 def _is_same(shape: Sequence[int]) -> bool:
-    """Whether the memory layouts of both orders are equal."""
+    """Return whether the memory layouts of both orders are equal."""
     return shape[1] == 1 or shape[2] * shape[3] == 1
 
 

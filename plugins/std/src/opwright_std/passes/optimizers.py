@@ -59,7 +59,7 @@ def _fused(update: LoweredOp) -> str:
 
 
 def _kind(op: LoweredOp) -> Hashable:
-    """The key that fused updates must share."""
+    """Return the key that fused updates must share."""
     (rate,), (param,) = op.input(_SHARED), op.input("param")
     return op.type, tuple(sorted(op.attrs.items())), rate, param.meta.dtype
 

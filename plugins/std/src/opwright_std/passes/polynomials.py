@@ -24,7 +24,7 @@ _OTHER_ERROR: Final = 1e-5
 
 
 def is_near(found: Polynomial | None, wanted: Polynomial, dtype: str) -> bool:
-    """Whether polynomials have the same factors, up to the rounding of numbers of a dtype."""
+    """Return whether polynomials have equal factors, up to the rounding of numbers of a dtype."""
     error = _FLOAT64_ERROR if dtype == "float64" else _OTHER_ERROR
     return (
         found is not None

@@ -59,7 +59,7 @@ def _read_sources(graph: Graph, product: LoweredOp) -> LoweredOp | None:
 
 
 def _swaps_matrices(op: LoweredOp) -> bool:
-    """Whether an operator only swaps the last two axes."""
+    """Return whether an operator only swaps the last two axes."""
     if op.type != "transpose":
         return False
     rank = len(op.inputs[0][0].meta.shape)
@@ -69,7 +69,7 @@ def _swaps_matrices(op: LoweredOp) -> bool:
 
 
 def _is_for_products(graph: Graph, value: Value | None) -> bool:
-    """Whether only products read a value, each as an operand with a transpose attribute."""
+    """Return whether only products read a value, each by a slot with a transpose attribute."""
     if value is None or value.source is not None or graph.uses().is_visible(value):
         return False
     return all(

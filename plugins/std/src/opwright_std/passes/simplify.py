@@ -31,7 +31,7 @@ def _always(op: LoweredOp) -> bool:
 
 
 def _has_equal_size(op: LoweredOp) -> bool:
-    """Nothing is repeated or summed; axes of length 1 may be added or removed."""
+    """Return whether no element is repeated or summed; axes of length 1 may change."""
     return op.inputs[0][0].buffer.size == op.outputs[0][0].buffer.size
 
 
@@ -48,7 +48,7 @@ def _is_unit_line(op: LoweredOp) -> bool:
 
 
 def _moves_no_data(op: LoweredOp) -> bool:
-    """The axes longer than 1 keep their order."""
+    """Return whether the axes longer than 1 keep their order."""
     shape = op.inputs[0][0].meta.shape
     axes = op.attrs["axes"] or range(len(shape))[::-1]
     long = [axis % len(shape) for axis in axes if shape[axis] != 1]
@@ -114,7 +114,7 @@ def shrink_activation_grad(graph: Graph) -> None:
 
 
 def _overlaps(pool: LoweredOp) -> bool:
-    """Whether windows overlap."""
+    """Return whether windows overlap."""
     kernel, dilations = pool.attrs["kernel"], pool.attrs["dilations"]
     windows = zip(kernel, pool.attrs["strides"] or kernel, dilations, strict=True)
     return any(stride <= (size - 1) * dilation for size, stride, dilation in windows)

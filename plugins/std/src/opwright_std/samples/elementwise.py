@@ -28,7 +28,7 @@ def nan_to_num(draw: Draw) -> Drawn:
 
 
 def polygamma(draw: Draw) -> Drawn:
-    """Numbers right of the poles, and an order that keeps results in the range of a dtype."""
+    """Draw numbers right of the poles, and an order that keeps results in the range of a dtype."""
     draw.loses_tails = "negative integers are poles"
     inputs = draw.propose()
     if inputs is None:
@@ -42,7 +42,7 @@ stepped = proposed_with(loses_tails="large numbers are separated by jumps")
 
 
 def bit_cast(draw: Draw) -> Drawn:
-    """Integers, since the bytes of floats differ in the dtype of the reference."""
+    """Draw integers, since the bytes of floats differ in the dtype of the reference."""
     draw.drops_nan = "the bytes of NaN and infinities are other numbers"
     inputs = draw.propose()
     if inputs is None or inputs["x"][0].dtype.kind not in "iu":

@@ -26,7 +26,7 @@ def places(draw: Draw) -> Drawn:
 
 
 def unpooled(draw: Draw) -> Drawn:
-    """Indices in a plane are distinct, since a repeated index would have no gradient."""
+    """Draw distinct indices in a plane, since a repeated index would have no gradient."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -43,7 +43,7 @@ def unpooled(draw: Draw) -> Drawn:
 
 
 def convolution(draw: Draw) -> Drawn:
-    """Volumes with at most one long axis, to keep them small."""
+    """Draw volumes with at most one long axis, to keep them small."""
     return _volumes(draw, transposed=False)
 
 
@@ -80,7 +80,7 @@ def _volumes(draw: Draw, transposed: bool) -> Drawn:
 
 
 def pooled_volumes(draw: Draw) -> Drawn:
-    """Volumes with at most one long axis, with padding for count_include_pad."""
+    """Draw volumes with at most one long axis, with padding for count_include_pad."""
     rng, given = draw.rng, {}
     kernel = [int(size) for size in rng.integers(1, 4, 3)]
     named = draw.label.partition(" ")[0]
@@ -102,7 +102,7 @@ def pooled_volumes(draw: Draw) -> Drawn:
 
 
 def regions(draw: Draw) -> Drawn:
-    """Boxes inside of images."""
+    """Draw boxes inside of images."""
     n, channels = int(draw.rng.integers(1, 3)), draw.other_length()
     height, width = (int(size) for size in draw.rng.integers(3, 8, 2))
     count = draw.length
@@ -121,7 +121,7 @@ def regions(draw: Draw) -> Drawn:
 
 
 def scored(draw: Draw) -> Drawn:
-    """Boxes with two corners in order, and scores that differ."""
+    """Draw boxes with two corners in order, and scores that differ."""
     count = draw.length
     boxes = _boxes(draw, (count,))
     draw.drops_nan = "the indices of kept boxes do not show their coordinates"
@@ -132,7 +132,7 @@ def scored(draw: Draw) -> Drawn:
 
 
 def coded(draw: Draw) -> Drawn:
-    """Boxes with two corners in order, or offsets, and prior boxes with an area."""
+    """Draw boxes with two corners in order, or offsets, and prior boxes with an area."""
     encodes = draw.attrs["code_type"] == "encode"
     n, m = draw.length, draw.other_length()
     axis = 0 if encodes else draw.attrs["axis"]
@@ -146,7 +146,7 @@ def coded(draw: Draw) -> Drawn:
 
 
 def priors(draw: Draw) -> Drawn:
-    """A feature map and an image; positive sizes and ratios."""
+    """Draw a feature map and an image, and positive sizes and ratios."""
     attrs, rng = draw.attrs, draw.rng
     shape = (1, 1, draw.length, draw.other_length())
     count = int(rng.integers(1, 3))
@@ -163,7 +163,7 @@ def priors(draw: Draw) -> Drawn:
 
 
 def classified(draw: Draw) -> Drawn:
-    """Boxes that overlap strongly so that nms_eta has an effect, and distinct scores."""
+    """Draw strongly overlapping boxes, so that nms_eta has an effect, and distinct scores."""
     n, classes, count = int(draw.rng.integers(1, 3)), draw.other_length(), draw.length
     attrs = dict(draw.attrs)
     if draw.label == "no rows":

@@ -21,7 +21,7 @@ def _square(draw: Draw, shape: tuple[int, ...]) -> Any:
 
 
 def square(draw: Draw) -> Drawn:
-    """Square matrices, some in a batch."""
+    """Draw square matrices, some in a batch."""
     n = min(draw.length, 9)
     shape = ((n, n), (2, n, n))[int(draw.rng.integers(2))]
     draw.drops_nan = "LAPACK may refuse a matrix with NaN"
@@ -34,36 +34,36 @@ def _system(draw: Draw) -> Mapping[str, Any]:
 
 
 def system(draw: Draw) -> Drawn:
-    """A square matrix and right-hand sides."""
+    """Draw a square matrix and right-hand sides."""
     draw.drops_nan = "LAPACK may refuse a matrix with NaN"
     return _system(draw), {}
 
 
 def triangular_system(draw: Draw) -> Drawn:
-    """A triangular matrix and right-hand sides."""
+    """Draw a triangular matrix and right-hand sides."""
     draw.drops_nan = "the other triangle is not read"
     return _system(draw), {}
 
 
 def pairs(draw: Draw) -> Drawn:
-    """Real and imaginary parts."""
+    """Draw real and imaginary parts."""
     return {"x": draw.floats((draw.other_length(), max(draw.length, 1), 2))}, {}
 
 
 def numbers(draw: Draw) -> Drawn:
-    """Real numbers."""
+    """Draw real numbers."""
     return {"x": draw.floats((draw.other_length(), max(draw.length, 1)))}, {}
 
 
 def half(draw: Draw) -> Drawn:
-    """The first pairs of the transform of real numbers."""
+    """Draw the first pairs of the transform of real numbers."""
     n = max(draw.length, 1)
     draw.drops_nan = "imaginary parts of the ends are not read"
     return {"x": draw.floats((draw.other_length(), n // 2 + 1, 2))}, {"n": n}
 
 
 def several_pairs(draw: Draw) -> Drawn:
-    """Real and imaginary parts, and axes before the last axis."""
+    """Draw real and imaginary parts, and axes before the last axis."""
     shape = (draw.other_length() or 1, max(draw.length, 1), 2)
     attrs = {**draw.attrs, "axis": [[0], [1, 0], [-2]][int(draw.rng.integers(3))]}
     if draw.definition.op_type.endswith("2"):
@@ -72,13 +72,13 @@ def several_pairs(draw: Draw) -> Drawn:
 
 
 def several_numbers(draw: Draw) -> Drawn:
-    """Real numbers along two axes."""
+    """Draw real numbers along two axes."""
     shape = (draw.other_length() or 1, max(draw.length, 1))
     return {"x": draw.floats(shape)}, {**draw.attrs, "axis": [0, 1]}
 
 
 def several_halves(draw: Draw) -> Drawn:
-    """The first pairs of the transform of real numbers along two axes."""
+    """Draw the first pairs of the transform of real numbers along two axes."""
     n = max(draw.length, 1)
     draw.drops_nan = "imaginary parts of the ends are not read"
     x = draw.floats((draw.other_length() or 1, n // 2 + 1, 2))
@@ -86,7 +86,7 @@ def several_halves(draw: Draw) -> Drawn:
 
 
 def signal(draw: Draw) -> Drawn:
-    """A signal of several frames, and a window."""
+    """Draw a signal of several frames, and a window."""
     n_fft = int(draw.rng.integers(2, 9))
     inputs = {"x": draw.floats((draw.other_length(), n_fft + draw.length))}
     if draw.rng.random() < 0.5:
@@ -96,7 +96,7 @@ def signal(draw: Draw) -> Drawn:
 
 
 def frames(draw: Draw) -> Drawn:
-    """Frames that overlap by half, and a window."""
+    """Draw frames that overlap by half, and a window."""
     n_fft = 2 * int(draw.rng.integers(1, 5))
     rows = n_fft // 2 + 1 if draw.attrs["onesided"] else n_fft
     inputs = {"x": draw.floats((draw.other_length(), rows, 2 + draw.length, 2))}

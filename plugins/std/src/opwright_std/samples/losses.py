@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def probabilities(draw: Draw) -> Drawn:
-    """Probabilities between 0 and 1, with finite logarithms."""
+    """Draw probabilities between 0 and 1, with finite logarithms."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -25,7 +25,7 @@ def probabilities(draw: Draw) -> Drawn:
 
 
 def ctc_loss(draw: Draw) -> Drawn:
-    """Labels are classes other than blank, with enough time steps."""
+    """Draw labels other than blank, with enough time steps."""
     draw.drops_nan = "no path goes through every class at every time"
     draw.without_effect["zero_infinity"] = "every row has a path"
     n, time = (draw.length, 7) if draw.rows else (3, draw.length)
@@ -36,7 +36,7 @@ def ctc_loss(draw: Draw) -> Drawn:
 
 
 def auc(draw: Draw) -> Drawn:
-    """Scores are probabilities, and states have one element per bin."""
+    """Draw probabilities as scores, and states with one element per bin."""
     draw.drops_nan = "only probabilities are accepted"
     bins = draw.attrs["num_thresholds"] = 7
     draw.refused["label"] = (-1, 2)
@@ -46,7 +46,7 @@ def auc(draw: Draw) -> Drawn:
 
 
 def precision_recall(draw: Draw) -> Drawn:
-    """States have one row per class."""
+    """Draw states with one row per class."""
     draw.drops_nan = "only the largest score is counted"
     n, classes = (draw.length, 3) if draw.rows else (5, max(draw.length, 1))
     draw.refused["label"] = (-1, classes)
@@ -55,7 +55,7 @@ def precision_recall(draw: Draw) -> Drawn:
 
 
 def triplets(draw: Draw) -> Drawn:
-    """Vectors of 3 components, since distances of points on a line may not depend on each point."""
+    """Draw vectors of 3 components: distances on a line may not depend on each point."""
     shape = (draw.other_length() + 1, 3)
     vectors = {slot: draw.floats(shape) for slot in ("anchor", "positive", "negative")}
     return vectors, draw.attrs

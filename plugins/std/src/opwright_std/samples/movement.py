@@ -24,7 +24,7 @@ def _kind(draw: Draw) -> str:
 
 
 def take_along_axis(draw: Draw) -> Drawn:
-    """Indices along one axis, the other axes as in x."""
+    """Draw indices along one axis, with the other axes as in x."""
     shape = list(_shape(draw))
     axis = int(draw.rng.integers(-len(shape), len(shape)))
     n = shape[axis]
@@ -36,7 +36,7 @@ def take_along_axis(draw: Draw) -> Drawn:
 
 
 def gather_nd(draw: Draw) -> Drawn:
-    """Indices along the first two axes."""
+    """Draw indices along the first two axes."""
     shape = _shape(draw)
     least = min(shape[:2])
     count = draw.other_length() if least else 0
@@ -47,7 +47,7 @@ def gather_nd(draw: Draw) -> Drawn:
 
 
 def scatter(draw: Draw) -> Drawn:
-    """Indices along one axis, and as many updates."""
+    """Draw indices along one axis, and as many updates."""
     drawn = take_along_axis(draw)
     if drawn is None:
         return None
@@ -57,7 +57,7 @@ def scatter(draw: Draw) -> Drawn:
 
 
 def scatter_nd(draw: Draw) -> Drawn:
-    """Indices along the first two axes, and one slice each."""
+    """Draw indices along the first two axes, and one slice for each."""
     drawn = gather_nd(draw)
     if drawn is None:
         return None
@@ -86,7 +86,7 @@ def embedding(draw: Draw) -> Drawn:
 
 
 def index_select(draw: Draw) -> Drawn:
-    """A vector of indices along one axis."""
+    """Draw a vector of indices along one axis."""
     shape = _shape(draw)
     axis = int(draw.rng.integers(-len(shape), len(shape)))
     n = shape[axis]
@@ -98,7 +98,7 @@ def index_select(draw: Draw) -> Drawn:
 
 
 def indexed_slices(draw: Draw) -> Drawn:
-    """A vector of indices along one axis, and one slice each."""
+    """Draw a vector of indices along one axis, and one slice for each."""
     drawn = index_select(draw)
     if drawn is None:
         return None
@@ -113,7 +113,7 @@ def indexed_slices(draw: Draw) -> Drawn:
 
 
 def index_put(draw: Draw) -> Drawn:
-    """Indices along the first two axes, and one slice each."""
+    """Draw indices along the first two axes, and one slice for each."""
     drawn = gather_nd(draw)
     if drawn is None:
         return None
@@ -126,7 +126,7 @@ def index_put(draw: Draw) -> Drawn:
 
 
 def masked(draw: Draw) -> Drawn:
-    """A mask of the shape of x, and enough replacement elements."""
+    """Draw a mask of the shape of x, and enough replacement elements."""
     shape = (draw.other_length(), draw.length)
     draw.drops_nan = "unselected or replaced elements are not read"
     inputs = {"x": draw.floats(shape), "mask": draw.rng.random(shape) < 0.5}
@@ -136,7 +136,7 @@ def masked(draw: Draw) -> Drawn:
 
 
 def embedding_bag(draw: Draw) -> Drawn:
-    """A table, and bags as the rows of the index or as offsets."""
+    """Draw a table, and bags as the rows of the index or as offsets."""
     rows, bags = 5, draw.length
     inputs = {"weight": draw.floats((rows, draw.other_length()))}
     shape = (bags, 3) if draw.rng.random() < 0.5 else (2 * bags,)
@@ -154,13 +154,13 @@ def embedding_bag(draw: Draw) -> Drawn:
 
 
 def bernoulli(draw: Draw) -> Drawn:
-    """Probabilities."""
+    """Draw probabilities."""
     draw.drops_nan = "only probabilities are accepted"
     return {"x": draw.floats(_shape(draw), 0.0, 1.0)}, {}
 
 
 def multiplex(draw: Draw) -> Drawn:
-    """Two tensors, and the source of each row."""
+    """Draw two tensors, and the source of each row."""
     shape = (draw.length, draw.other_length())
     draw.refused["index"] = (-1, 2)
     draw.drops_nan = _NOT_READ
@@ -169,14 +169,14 @@ def multiplex(draw: Draw) -> Drawn:
 
 
 def constant(draw: Draw) -> Drawn:
-    """One value per element of the shape, zeros and ones."""
+    """Draw zeros and ones, one value per element of the shape."""
     shape = [draw.length, draw.other_length()]
     values = draw.rng.integers(0, 2, shape[0] * shape[1])
     return {}, {"values": [float(value) for value in values], "shape": shape, "dtype": draw.dtype}
 
 
 def arange(draw: Draw) -> Drawn:
-    """Integers representable in every dtype."""
+    """Draw integers representable in every dtype."""
     step = float(draw.choice([1.0, 2.0, 3.0]))
     stop = 5.0 + step * min(draw.length, 35)
     return {}, {"start": 5.0, "stop": stop, "step": step, "dtype": draw.dtype}
@@ -189,20 +189,20 @@ def linspace(draw: Draw) -> Drawn:
 
 
 def eye(draw: Draw) -> Drawn:
-    """Small matrices."""
+    """Draw the sizes of small matrices."""
     k = int(draw.rng.integers(-3, 4))
     attrs = {"n_rows": draw.length, "n_cols": draw.other_length(), "k": k, "dtype": draw.dtype}
     return {}, attrs
 
 
 def randint(draw: Draw) -> Drawn:
-    """A range representable in every dtype."""
+    """Draw a range representable in every dtype."""
     shape = [draw.length, draw.other_length()]
     return {}, {**draw.attrs, "shape": shape, "low": 3, "high": 90, "dtype": draw.dtype}
 
 
 def permutation(draw: Draw) -> Drawn:
-    """Few numbers."""
+    """Draw few numbers."""
     return {}, {**draw.attrs, "n": draw.length}
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def probabilities(draw: Draw) -> Drawn:
-    """Probabilities between 0 and 1, with finite logarithms."""
+    """Draw probabilities between 0 and 1, with finite logarithms."""
     inputs = draw.propose()
     if inputs is None:
         return None

@@ -34,7 +34,7 @@ def optimizer(draw: Draw) -> Drawn:
 
 
 def rmsprop(draw: Draw) -> Drawn:
-    """The two optional states are given if the attributes require them."""
+    """Draw optional states, and set the attributes that require them."""
     drawn = optimizer(draw)
     if drawn is None:
         return None
@@ -55,7 +55,7 @@ def radam(draw: Draw) -> Drawn:
 
 
 def sparse(draw: Draw) -> Drawn:
-    """Two lookups of a table, with repeated rows."""
+    """Draw two lookups of a table, with repeated rows."""
     count = draw.other_length() if draw.length == 0 else max(draw.length, 1)
     size = draw.other_length()
     shapes = (draw.length,), (draw.other_length() if count else 0, 2)
@@ -78,7 +78,7 @@ def sparse(draw: Draw) -> Drawn:
 
 
 def clip_by_global_norm(draw: Draw) -> Drawn:
-    """At most two of the proposed tensors."""
+    """Draw at most two of the proposed tensors."""
     inputs = draw.propose()
     if inputs is None:
         return None

@@ -29,7 +29,7 @@ PARAMETERS = {
 
 
 def elementwise_chain(draw: Draw) -> Drawn:
-    """Each input is read, and a unary function is applied to the result."""
+    """Draw a chain that reads each input, and applies a unary function to the result."""
     shape = (draw.other_length(), draw.length)
     shapes = [shape, *(draw.choice([shape, shape[1:], (shape[0], 1), ()]) for _ in range(2))]
     count = draw.choice([1, 2, 3])
@@ -45,7 +45,7 @@ def elementwise_chain(draw: Draw) -> Drawn:
 
 
 def softmax_cross_entropy(draw: Draw) -> Drawn:
-    """Class ids are below the number of classes; errors name the fused operator."""
+    """Draw class ids below the number of classes; errors name the fused operator."""
     rows, classes = draw.other_length(), max(draw.length, 1)
     shape = draw.choice([(rows,), (rows, 1), (0,)])
     dtype = draw.choice(["int32", "int64"])
@@ -60,7 +60,7 @@ def softmax_cross_entropy(draw: Draw) -> Drawn:
 
 
 def conv2d_pool_grad(draw: Draw) -> Drawn:
-    """Maxima of 2 by 2 windows of a convolution, at indices within them."""
+    """Draw maxima of 2 by 2 windows of a convolution, at indices within them."""
     images, channels, filters = 2, draw.choice([1, 2, 3]), draw.other_length()
     kernel, size = draw.choice([3, 5]), (8 + draw.other_length(), 9 + draw.length % 16)
     rows, columns = (n - kernel + 1 for n in size)
@@ -80,7 +80,7 @@ def conv2d_pool_grad(draw: Draw) -> Drawn:
 
 
 def part_of_larger(draw: Draw) -> Drawn:
-    """Rows in the middle of a larger tensor, which may be split further."""
+    """Draw rows in the middle of a larger tensor, which may be split further."""
     rows, each = draw.other_length(), draw.choice([1, 2])
     shape, axis = draw.choice(
         [((rows * each, draw.length), 0), ((3, rows * each, draw.other_length()), 1)]
@@ -108,17 +108,17 @@ def _in_float32(drawn: tuple[dict[str, Any], dict[str, Any]], *slots: str) -> Dr
 
 
 def batch_norm_halves(draw: Draw) -> Drawn:
-    """Parameters in float32."""
+    """Draw parameters in float32."""
     return _in_float32(batch_norm_activation(draw), "scale", "bias", "mean", "variance")
 
 
 def batch_norm_halves_grad(draw: Draw) -> Drawn:
-    """As for batch_norm_halves, with parameters in float32."""
+    """Draw parameters in float32, as for batch_norm_halves."""
     return _in_float32(batch_norm_activation_grad(draw), "scale", "saved_mean", "saved_inv_std")
 
 
 def batch_norm_activation(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Variances are at least 0.25 and epsilon is positive."""
+    """Draw variances of at least 0.25 and a positive epsilon."""
     shape, inputs = _channels(draw, "scale", "mean", "variance")
     inputs |= {"x": draw.floats(shape), "bias": draw.floats(shape[1:2])}
     if draw.choice([False, True]):
@@ -127,7 +127,7 @@ def batch_norm_activation(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def batch_norm_activation_grad(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Pass the output of relu instead of a bias, since all outputs are requested here."""
+    """Draw the output of relu instead of a bias, since all outputs are requested here."""
     shape, inputs = _channels(draw, "scale", "saved_mean", "saved_inv_std")
     inputs |= {"x": draw.floats(shape), "out_grad": draw.floats(shape)}
     out = draw.floats(shape)
@@ -142,7 +142,7 @@ def _shapes(draw: Draw) -> list[tuple[int, ...]]:
 
 
 def many_updates(draw: Draw) -> Drawn:
-    """Lists of equal lengths; squares and powers of decay rates are positive."""
+    """Draw lists of equal lengths, with positive squares and powers of decay rates."""
     shapes = _shapes(draw)
     inputs: dict[str, Any] = {}
     attrs = dict(draw.attrs)
@@ -175,7 +175,7 @@ def many_updates(draw: Draw) -> Drawn:
 
 
 def few_numbers(draw: Draw) -> Drawn:
-    """Up to four lengths, which fit into a shape."""
+    """Draw up to four lengths, which fit into a shape."""
     numbers = np.array([draw.other_length() for _ in range(draw.choice([1, 2, 3]))], draw.dtype)
     return {"x": [numbers, numbers[:1].reshape(())]}, {}
 

@@ -16,7 +16,7 @@ _LOSES_TAILS = "1 - gate, which avoids saving sums, cancels for an open gate"
 
 
 def recurrent(draw: Draw) -> Drawn:
-    """One or two layers; small weights so that no gate saturates or is clipped."""
+    """Draw one or two layers, with small weights so that no gate saturates or is clipped."""
     draw.loses_tails = _LOSES_TAILS
     op_type, attrs = draw.definition.op_type, dict(draw.attrs)
     is_general = op_type == "general_lstm"
@@ -51,7 +51,7 @@ def recurrent(draw: Draw) -> Drawn:
 
 
 def recurrent_cell(draw: Draw) -> Drawn:
-    """Small weights so that no gate saturates."""
+    """Draw small weights so that no gate saturates."""
     draw.loses_tails = _LOSES_TAILS
     kind = draw.definition.op_type.removesuffix("_cell")
     n, inputs, size = draw.other_length(), draw.other_length(), max(1, draw.length % 20)

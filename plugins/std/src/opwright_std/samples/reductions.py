@@ -66,7 +66,7 @@ def masked(draw: Draw) -> Drawn:
 
 
 def counted(draw: Draw) -> Drawn:
-    """Ids, and sometimes weights."""
+    """Draw ids, and sometimes weights."""
     length = draw.other_length() + 1
     draw.refused["x"] = (-1, length)
     inputs = {"x": draw.integers((draw.length,), 0, length, draw.dtype)}
@@ -76,7 +76,7 @@ def counted(draw: Draw) -> Drawn:
 
 
 def binned(draw: Draw) -> Drawn:
-    """Numbers inside and outside of the bins."""
+    """Draw numbers inside and outside of the bins."""
     draw.drops_nan = "NaN is in no bin"
     x = draw.floats((draw.other_length(), draw.length))
     return {"x": x}, {"bins": draw.other_length() + 1, "min": -0.75, "max": 0.5}

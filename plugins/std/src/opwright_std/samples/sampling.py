@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def gridded(draw: Draw) -> Drawn:
-    """Small images, and positions far from pixel borders, where gradients jump."""
+    """Draw small images, and positions far from pixel borders, where gradients jump."""
     sizes = tuple(int(size) for size in draw.rng.integers(2, 6, 2))
     n = int(draw.rng.integers(1, 3))
     if draw.rows:
@@ -36,7 +36,7 @@ def gridded(draw: Draw) -> Drawn:
 
 
 def maps(draw: Draw) -> Drawn:
-    """Affine maps of images."""
+    """Draw affine maps of images."""
     size = [int(n) for n in draw.rng.integers(1, 5, 2)]
     return {"theta": draw.floats((draw.length, 2, 3))}, {**draw.attrs, "output_size": size}
 
@@ -53,7 +53,7 @@ def _windows(draw: Draw) -> tuple[dict[str, Any], list[int]]:
 
 
 def unfolded(draw: Draw) -> Drawn:
-    """Images with room for windows."""
+    """Draw images with room for windows."""
     windows, sizes = _windows(draw)
     draw.drops_nan = "strides may skip an element"
     n, channels = draw.length, draw.other_length()
@@ -61,7 +61,7 @@ def unfolded(draw: Draw) -> Drawn:
 
 
 def folded(draw: Draw) -> Drawn:
-    """The windows of an image as columns (im2col)."""
+    """Draw the windows of an image as columns (im2col)."""
     windows, sizes = _windows(draw)
     counts = _count(windows, sizes)
     area = windows["kernel"][0] * windows["kernel"][1]
@@ -80,7 +80,7 @@ def _count(windows: Mapping[str, list[int]], sizes: list[int]) -> list[int]:
 
 
 def deformed(draw: Draw) -> Drawn:
-    """Offsets between pixels, where gradients do not jump."""
+    """Draw offsets between pixels, where gradients do not jump."""
     windows, sizes = _windows(draw)
     counts, kernel = _count(windows, sizes), windows["kernel"]
     groups, parts = int(draw.rng.integers(1, 3)), int(draw.rng.integers(1, 3))
@@ -99,7 +99,7 @@ def deformed(draw: Draw) -> Drawn:
 
 
 def lines(draw: Draw) -> Drawn:
-    """Indices in a line or volume are distinct."""
+    """Draw distinct indices in a line or volume."""
     rank = int(draw.definition.op_type[-2])
     size = [int(n) for n in draw.rng.integers(2, 5, rank)]
     n, channels = draw.length, draw.other_length()
@@ -114,7 +114,7 @@ def lines(draw: Draw) -> Drawn:
 
 
 def powers(draw: Draw) -> Drawn:
-    """Images with at most one long axis; elements away from 0, where roots are steep."""
+    """Draw images with at most one long axis, and elements away from 0, where roots are steep."""
     rank = int(draw.definition.op_type[-2])
     shape = (draw.length, draw.other_length(), *(int(n) for n in draw.rng.integers(3, 6, rank)))
     x = draw.floats(shape, 0.5, 2.0)
@@ -132,7 +132,7 @@ def powers(draw: Draw) -> Drawn:
 
 
 def heads(draw: Draw) -> Drawn:
-    """Sequences, and projections to two heads."""
+    """Draw sequences, and projections to two heads."""
     rng = draw.rng
     n, queries, keys = draw.length, int(rng.integers(1, 4)), int(rng.integers(1, 4))
     inputs = {"query": draw.floats((n, queries, 3))}
@@ -147,7 +147,7 @@ def heads(draw: Draw) -> Drawn:
 
 
 def windows(draw: Draw) -> Drawn:
-    """Short windows."""
+    """Draw short windows."""
     attrs = {**draw.attrs, "length": draw.length, "dtype": draw.dtype}
     if "coefficients" in attrs:
         attrs["coefficients"] = [0.5, 0.25, 0.25]

@@ -23,20 +23,20 @@ def _steps(draw: Draw) -> int:
 
 
 def padded(draw: Draw) -> Drawn:
-    """Sequences of up to 5 steps with some features."""
+    """Draw sequences of up to 5 steps with some features."""
     draw.drops_nan = _PADDING
     return sequence_reverse(draw)
 
 
 def sequence_reverse(draw: Draw) -> Drawn:
-    """Sequences of up to 5 steps with some features; the padding is copied."""
+    """Draw sequences of up to 5 steps with some features; the padding is copied."""
     n, steps = draw.other_length(), _steps(draw)
     x = draw.floats((n, steps, draw.length))
     return {"x": x, "lengths": _lengths(draw, n, steps)}, draw.attrs
 
 
 def sequence_mask(draw: Draw) -> Drawn:
-    """The number of steps from a tensor or an attribute."""
+    """Draw the number of steps as a tensor or an attribute."""
     n, steps = draw.length, _steps(draw)
     kind = draw.dtype
     draw.refused["lengths"] = (-1, steps + 1)
@@ -57,7 +57,7 @@ def sequence_unpack(draw: Draw) -> Drawn:
 
 
 def sequence_conv(draw: Draw) -> Drawn:
-    """Contexts before and after a step."""
+    """Draw contexts before and after a step."""
     drawn = padded(draw)
     if drawn is None:
         return None

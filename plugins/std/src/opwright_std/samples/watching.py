@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def print_(draw: Draw) -> Drawn:
-    """Attributes affect only the printed text."""
+    """Propose inputs; attributes affect only the printed text."""
     for name in ("message", "limit"):
         draw.without_effect[name] = "it changes the printed text"
     return {"x": draw.floats((draw.length,))}, {"limit": 3}
 
 
 def assert_true(draw: Draw) -> Drawn:
-    """All elements are true."""
+    """Draw elements that are all true."""
     draw.without_effect["message"] = "it changes the text of an error"
     return {"condition": np.ones((2, draw.length), np.bool_)}, {}
 

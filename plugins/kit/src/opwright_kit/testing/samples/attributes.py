@@ -52,7 +52,7 @@ def draw_value(attr: AttrProto, rng: np.random.Generator) -> Any:
 
 
 def _length(attr: AttrProto) -> int:
-    """Elements of a list: as many as the default has."""
+    """Return the length of a drawn list, which is the length of the default."""
     return max(len(attr.default), 1) if isinstance(attr.default, tuple) else 1
 
 
@@ -137,7 +137,7 @@ def outside(attr: AttrProto) -> Iterator[Any]:
 
 
 def _foreign(attr: AttrProto) -> Any:
-    """A value of the right type that is not allowed."""
+    """Return a value of the right type that is not allowed."""
     if attr.type.element is AttrType.STRING:
         return "none_of_these"
     if attr.type.element is AttrType.BOOL:

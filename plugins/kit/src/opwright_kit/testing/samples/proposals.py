@@ -110,7 +110,7 @@ def _first_shape(draw: Draw) -> Shape:
 
 
 def _beside(draw: Draw, first: Shape, progress: float) -> Shape:
-    """A shape that operators often take together with the shape of the first input."""
+    """Return a shape that operators often take together with the shape of the first input."""
     rng = draw.rng
     if progress < 0.5 and rng.random() < 0.6:
         return first
@@ -133,7 +133,7 @@ def _beside(draw: Draw, first: Shape, progress: float) -> Shape:
 
 
 def _symbols(slot: VarProto) -> list[str] | None:
-    """The dims that a comment writes, as in ``float [n, classes]``; None if it writes none."""
+    """Return the dims in a comment such as ``float [n, classes]``; None if it has none."""
     match = _SHAPE_IN_COMMENT.search(slot.comment)
     if match is None:
         return None
@@ -145,7 +145,7 @@ def _symbols(slot: VarProto) -> list[str] | None:
 def _as_written(
     draw: Draw, slots: list[VarProto], counts: Mapping[str, int]
 ) -> dict[str, list[Shape]]:
-    """Shapes by the names of dims in the comments; equal names are equal lengths."""
+    """Return shapes by the names of dims in the comments; equal names are equal lengths."""
     rng = draw.rng
     names = dict.fromkeys(part for slot in slots for part in _symbols(slot) or ())
     free = [name for name in names if not name.isdigit() and name != "..."]
@@ -175,7 +175,7 @@ def _as_written(
 
 
 def _values(draw: Draw, slot: str, shape: Shape, dtype: str, least: int) -> Array:
-    """Values of an array; integers next to floats are likely to be positions or counts."""
+    """Return the values of an array; integers next to floats are likely positions or counts."""
     kind = dtype_to_numpy(dtype).kind
     if kind in "iu" and slot != draw.definition.proto.dispatch_slot:
         return draw.integers(shape, 0, least, dtype)
