@@ -1,9 +1,10 @@
 """Data sets that are available offline, and file readers.
 
-`digits` and `karate_club` ship with the package, `scikit` has the data sets of scikit-learn,
-`generators`, `sentences` and `ratings` make data; `idx`, `cifar`, `csv`, `text`, `image_folder` and
-`ratings` read files. `augment` changes images at random, `TableEncoder` converts tables to arrays,
-`Vocabulary` numbers words, `pad` combines sequences of different lengths into one array.
+`digits` and `karate_club` ship with the package, and `scikit` has the data sets of scikit-learn.
+`generators`, `sentences` and `ratings` generate data. `idx`, `cifar`, `csv`, `text`,
+`image_folder` and `ratings` read files. `augment` changes images at random, `TableEncoder` converts
+tables to arrays, `Vocabulary` maps words to numbers, and `pad` combines sequences of different
+lengths into one array.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TableEncoder: converts tables of numbers, categories, dates, texts and gaps to arrays."""
+"""TableEncoder: converts tables of numbers, categories, dates and texts to arrays."""
 
 from __future__ import annotations
 

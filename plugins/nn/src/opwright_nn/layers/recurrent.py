@@ -63,7 +63,7 @@ def lstm(
     param_attr: ParamLike | None = None,
     bias_attr: ParamLike | None = None,
 ) -> tuple[ow.Variable, ow.Variable, ow.Variable]:
-    """Append long short-term memory over sequences, with PyTorch's formulas and weights.
+    """Append a long short-term memory over sequences, with PyTorch's formulas and weights.
 
     Hochreiter and Schmidhuber, Long Short-Term Memory, 1997. Its gates are i, f, g and o, in this
     order in the rows of the weights.

@@ -41,9 +41,9 @@ class NonFiniteError(OpwrightError, FloatingPointError):
 class NanWatch(Callback):
     """Stop training at the first NaN or infinity, with the operator that produced it.
 
-    After every `every_steps` steps it checks their losses and the parameters. If one is not finite,
-    it repeats these steps on copies, and the first bad step operator by operator, as `find_nan`
-    does. It does not change training results, not even by a bit.
+    After every `every_steps` steps it checks their losses and the parameters. If a value is not
+    finite, it repeats these steps on copies, and runs the first bad step operator by operator, as
+    `find_nan` does. It does not change training results, not even by a bit.
 
     Parameters
     ----------

@@ -279,8 +279,8 @@ class Training:
     def _agree(self, seconds: float, interrupt: Interrupt) -> float:
         """Return how long the slowest process took; Ctrl-C in one of them interrupts all.
 
-        Thus all have chunks of the same length, and stop after the same step; otherwise they would
-        wait for each other.
+        All processes then have chunks of the same length, and stop after the same step. Otherwise
+        they would wait for each other.
         """
         team = self._trained.team
         if team is None:

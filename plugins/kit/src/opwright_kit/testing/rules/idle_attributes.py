@@ -1,6 +1,7 @@
 """An attribute changes a result of some sample, or the package declares why it does not.
 
-Comparisons with a reference and with differences miss an attribute that every kernel ignores.
+Comparisons with a reference and with differences do not detect an attribute that every kernel
+ignores.
 """
 
 from __future__ import annotations
