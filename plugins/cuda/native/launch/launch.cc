@@ -162,7 +162,7 @@ void ReadFixups(const std::vector<int64_t>& record, uint64_t n_args, Prepared* m
     Fixup fixup;
     fixup.argument = numbers.Next();
     if (fixup.argument < kFaultArgument || fixup.argument >= static_cast<int64_t>(n_args)) {
-      throw opwright::Exception("cuda.launch: there are ", n_args, " arguments, got ",
+      throw opwright::Exception("cuda.launch: an argument must be in [-2, ", n_args, "), got ",
                                 fixup.argument);
     }
     fixup.offset = numbers.Next();
