@@ -256,7 +256,7 @@ def own_values(who: str, program: ow.Program, values: Mapping[str, Any]) -> dict
 def check_alike(
     who: str, program: ow.Program | None, what: str, describe: Callable[[], object]
 ) -> None:
-    """Raise ProgramError unless `describe` returns equal values in all processes of a program.
+    """Raise ProgramError unless `describe` agrees in all processes that train together.
 
     Parameters
     ----------

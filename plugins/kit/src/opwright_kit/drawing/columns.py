@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _BEND_LENGTH: Final = 0.1
-"""The length of a bend, in nodes; of paths through equally many rows, more nodes make longer."""
+"""The length of a bend, in nodes; below 1, so that a path with more nodes counts as longer."""
 
 _SWEEPS: Final = 8
 

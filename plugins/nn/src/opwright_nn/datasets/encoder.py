@@ -1,4 +1,4 @@
-"""TableEncoder: converts tables of numbers, categories, dates and texts to arrays."""
+"""TableEncoder: converts numbers, categories, dates, texts and missing values to arrays."""
 
 from __future__ import annotations
 

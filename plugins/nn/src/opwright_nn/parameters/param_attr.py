@@ -50,7 +50,7 @@ ParamLike: TypeAlias = ParamAttr | Initializer
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
-    """Return `value`, None for all defaults or only an initializer, as a ParamAttr.
+    """Return `value` as a ParamAttr; None means all defaults, an initializer all other defaults.
 
     `unless` is the argument that removes the parameter, ``"bias=False"``.
     """

@@ -39,7 +39,7 @@ def auc(
 
 
 def _area(positives: Array, negatives: Array) -> float:
-    """Return the fraction of (positive, negative) pairs in order; ties count one half."""
+    """Return the fraction of pairs with the positive row in the higher bin; ties count half."""
     below = np.cumsum(negatives) - negatives
     pairs = positives.sum() * negatives.sum()
     return float((positives * (below + negatives / 2)).sum() / pairs) if pairs else 0.0

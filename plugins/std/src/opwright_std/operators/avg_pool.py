@@ -38,7 +38,8 @@ def avg_pool2d(
 ) -> None:
     images, result = channels_first(x, data_format), channels_first(out, data_format)
     axes = axes_of(images, result, kernel, strides or kernel, paddings, dilations)
-    # Pooling axis by axis takes as many additions as the sum of kernel sizes, not their product.
+    # Pooling axis by axis takes as many additions per element as the sum of the kernel sizes, not
+    # their product.
     for i, axis in enumerate(axes):
         sums = np.zeros((*result.shape[: 3 + i], *images.shape[3 + i :]), x.dtype)
         for windows, elements in axis.covering_taps():

@@ -86,7 +86,7 @@ def linear_chain_crf_grad(
     n, steps, size = alpha.shape
     counts = _read_counts("linear_chain_crf", alpha, lengths)
     tags = _read_tags(label, counts, size)
-    # Marginals times out_grad are computed from the last step on and subtracted from gradients.
+    # Marginals times out_grad, computed from the last step backward, are subtracted from gradients.
     share = np.zeros((n, size), alpha.dtype)
     score_grad = np.zeros_like(alpha)
     pairs = np.zeros_like(transition)

@@ -31,7 +31,7 @@ def _always(op: LoweredOp) -> bool:
 
 
 def _has_equal_size(op: LoweredOp) -> bool:
-    """Return whether no element is repeated or summed; axes of length 1 may change."""
+    """Return whether no element is repeated or summed; axes of length 1 may be added or removed."""
     return op.inputs[0][0].buffer.size == op.outputs[0][0].buffer.size
 
 

@@ -251,7 +251,7 @@ def _draw_case(
 
 
 def cases(definition: OpDefinition, seed: int) -> Iterator[Case]:
-    """Yield the cases to draw; one of the odd lengths depends on the seed."""
+    """Yield the cases to draw: lengths, attribute bounds, and odd lengths, one of them seeded."""
     yield Case("small", 3)
     yield Case("empty", 0)
     yield Case("no rows", 0, rows=True)

@@ -81,7 +81,9 @@ def random_rotation(
 
 @arguments.suggest
 def rotate(images: Images, angles: float | npt.ArrayLike, *, fill: float = 0.0) -> Images:
-    """Return images of the same size, rotated counter-clockwise with bilinear interpolation.
+    """Return images rotated counter-clockwise about their centers, with bilinear interpolation.
+
+    The size does not change.
 
     Parameters
     ----------
