@@ -239,9 +239,7 @@ def test_a_plugin_can_be_an_object_instead_of_a_module(site):
 def test_a_hook_module_that_reads_the_registries_is_reported(site):
     site.add("acme", "from opwright.context.context import current_context\ncurrent_context()\n")
     [[_, reason]] = site.failures()
-    assert reason.startswith(
-        "discovery: a plugin needed the registries while they were being filled"
-    )
+    assert reason.startswith("discovery: a plugin used the registries while they were being filled")
 
 
 def test_ctrl_c_is_not_a_failure_of_a_plugin(site):
