@@ -73,6 +73,14 @@ def _attention() -> list[Case]:
             [Q, K, V, added],
         ),
         Case("attention-grouped", lambda q, k, v: attend(q, k, v, enable_gqa=True), [Q, *few]),
+        Case("attention-shared-key", attend, [Q, *few]),
+        Case("attention-shared-batch", attend, [Q, K[:1].detach(), V[0].detach()]),
+        Case("attention-shared-query", attend, [Q[:1, :1].detach(), K, V]),
+        Case(
+            "attention-grouped-trained-mask",
+            lambda q, k, v, m: attend(q, k, v, attn_mask=m * 2, enable_gqa=True),
+            [Q, *few, added],
+        ),
     ]
 
 

@@ -201,6 +201,8 @@ def _shapes() -> list[Case]:
         Case("setting", _set_slices, [A, ROW]),
         Case("meshgrid", lambda x, y: torch.meshgrid(x, y, indexing="xy"), [ROW, NUMBER[None]]),
         Case("as_strided", lambda x: x.as_strided((2, 4), (4, 1), 4), [A.detach()]),
+        Case("as_strided-overlapping", lambda x: (x * 2).as_strided((5, 3), (2, 1), 1), [A]),
+        Case("as_strided-rows", lambda x: (x * 2).as_strided((2, 2, 4), (4, 4, 1)), [A]),
         Case("einsum", lambda x, y: torch.einsum("ij, kj -> ki", x, y), [A, B]),
     ]
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 
+from opwright_torch.aten.shapes import broadcast_dims, with_shape
 from opwright_torch.translate import Decline, Rows, Translator, find_row
 from opwright_torch.translate.translator import Value
 
@@ -98,16 +99,32 @@ def attention(
     enable_gqa: bool,
 ) -> Value:
     """softmax(`scale` · `query` @ `key`ᵀ + `attn_mask`) @ `value`."""
-    if not enable_gqa and t.shape(query)[:-2] != t.shape(key)[:-2]:
-        raise Decline(
-            f"key must have the batch shape of query, got {t.shape(key)} and {t.shape(query)}"
-        )
+    if not enable_gqa:
+        query, key, value = _share_batch(t, query, key, value)
     if dropout_p or _is_trained(t, attn_mask):
         return _attention_in_steps(t, query, key, value, attn_mask, dropout_p, is_causal, scale)
     attrs: dict[str, Any] = {"causal": is_causal}
     if scale is not None:
         attrs["scale"] = float(scale)
     return t.op("scaled_dot_product_attention", query, key, value, attn_mask, **attrs)
+
+
+def _share_batch(t: Translator, *values: Value) -> list[Value]:
+    """Broadcast all axes but the last two, as for query heads that share one key head."""
+    batch = broadcast_dims([t.shape(x)[:-2] for x in values])
+    return [
+        x if t.shape(x)[:-2] == batch else t.op("expand", x, shape=[*batch, *t.shape(x)[-2:]])
+        for x in values
+    ]
+
+
+def _repeat_heads(t: Translator, query: Value, x: Value) -> Value:
+    """Repeat each head of `x` for the heads of the query that share it."""
+    *batch, heads, length, size = t.shape(x)
+    n = t.shape(query)[-3] // heads
+    wide = t.op("unsqueeze", x, axis=[len(batch) + 1])
+    wide = t.op("expand", wide, shape=[*batch, heads, n, length, size])
+    return with_shape(t, wide, [*batch, heads * n, length, size])
 
 
 def _is_trained(t: Translator, mask: Value) -> bool:
@@ -139,7 +156,7 @@ def _attention_in_steps(
 ) -> Value:
     """Attention composed of products and softmax, for dropout or a trained mask."""
     if t.shape(query)[:-2] != t.shape(key)[:-2]:
-        raise Decline("dropout and trained masks are unsupported if several heads share a key")
+        key, value = (_repeat_heads(t, query, x) for x in (key, value))
     factor = 1 / sqrt(t.shape(query)[-1]) if scale is None else float(scale)
     scores = t.op("matmul", t.op("scale", query, scale=factor), key, transpose_y=True)
     if is_causal:

@@ -39,8 +39,12 @@ def with_shape(t: Translator, x: Value, shape: list[int]) -> Value:
 
 def broadcast_shape(t: Translator, values: Sequence[Value]) -> list[Value]:
     """Return the broadcast shape of Variables under PyTorch's rules."""
-    shapes = [t.shape(value)[::-1] for value in values]
-    columns = zip_longest(*shapes, fillvalue=1)
+    return broadcast_dims([t.shape(value) for value in values])
+
+
+def broadcast_dims(shapes: Sequence[Sequence[Value]]) -> list[Value]:
+    """Return the shape that some shapes broadcast to, under PyTorch's rules."""
+    columns = zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)
     return [next((dim for dim in dims if dim != 1), 1) for dims in columns][::-1]
 
 

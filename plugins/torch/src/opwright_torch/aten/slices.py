@@ -129,20 +129,31 @@ def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ..
 def as_strided(
     t: Translator, input: Value, size: Value, stride: Value, storage_offset: Value = None
 ) -> Value:
-    """A contiguous view of some or all elements of contiguous memory."""
-    contiguous: list[int] = []
-    count = 1
-    for length in reversed(size):
-        contiguous.insert(0, count)
-        count *= length
-    plain = all(a == b or n == 1 for a, b, n in zip(stride, contiguous, size, strict=True))
-    total = math.prod(t.shape(input))
+    """The elements of contiguous memory at an offset and multiples of strides."""
+    total, offset = math.prod(t.shape(input)), storage_offset or 0
     source = t.meta(t.node.args[0])
-    offset = storage_offset or 0
-    if not plain or not source.is_contiguous() or source.storage_offset() or offset + count > total:
-        raise Decline(f"size={size}, stride={stride}, storage_offset={storage_offset}")
-    x = with_shape(t, input, [total])
-    return with_shape(t, x if count == total else _slice(t, x, 0, offset, offset + count), [*size])
+    if not source.is_contiguous() or source.storage_offset():
+        raise Decline(f"strides={source.stride()}, storage_offset={source.storage_offset()}")
+    if 0 in size:
+        return t.full(0, [*size], input.dtype)
+    flat = with_shape(t, input, [total])
+    # Axes at the end that are contiguous are read together, in a row of `width` elements.
+    n, width = len(size), 1
+    while n and (size[n - 1] == 1 or stride[n - 1] == width):
+        width, n = width * size[n - 1], n - 1
+    if not n:
+        part = flat if width == total else _slice(t, flat, 0, offset, offset + width)
+        return with_shape(t, part, [*size])
+    if any(step % width for step in (*stride[:n], offset, total)):
+        n, width = len(size), 1
+    place = t.full(offset // width, [], "int64")
+    for axis, (length, step) in enumerate(zip(size[:n], stride[:n])):
+        if length != 1:
+            counted = t.op("cumsum", t.full(1, [length], "int64"), axis=0)
+            steps = t.op("multiply", t.op("subtract", counted, 1), step // width)
+            place = t.op("add", place, with_shape(t, steps, [length] + [1] * (n - 1 - axis)))
+    rows = t.op("gather", with_shape(t, flat, [total // width, width]), place, axis=0)
+    return with_shape(t, rows, [*size])
 
 
 def transposed_last(t: Translator, x: Value, dims: list[int]) -> Value:

@@ -8,6 +8,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_eq
 
+from opwright_torch.capture import strides
 from opwright_torch.capture.folding import fold
 from opwright_torch.capture.scalars import specialize_floats
 
@@ -40,7 +41,10 @@ def clean(module: GraphModule) -> None:
             node.meta["requires_grad"] = records
         elif node.op != "placeholder":
             node.meta["requires_grad"] = records and _takes_gradient(node)
-            _shorten(node)
+            if target in strides.READS | strides.WRITES:
+                strides.flatten_memory(node)
+            else:
+                _shorten(node)
     fold(module)
     _own_results(module)
     module.graph.eliminate_dead_code(_has_effect)
