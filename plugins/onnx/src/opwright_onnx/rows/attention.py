@@ -57,7 +57,7 @@ def _lengthen(t: Translator, k: Value, mask: Value, cached: tuple[Value, ...]) -
 
 def _with_heads(t: Translator, x: Value, count: int) -> Value:
     """Reshape [n, length, columns] to [n, heads, length, size]."""
-    width = t.known_shape(t.slice(x, [0, 1], [0, 0], [1, 1]), "input")[2]
+    width = t.known_dim(x, 2, "input")
     parts = t.reshape(x, [t.dim(x, 0), t.dim(x, 1), count, width // count])
     return t.transpose(parts, [0, 2, 1, 3])
 

@@ -71,7 +71,7 @@ def constant_of_shape(t: Translator, n: Node, shape: Value) -> Any:
 @ROWS.row("EyeLike")
 def eye_like(t: Translator, n: Node, x: Value) -> Any:
     dtype = dtype_name(n.attr("dtype")) if n.attr("dtype") else t.dtype(x)
-    rows, columns = t.known_shape(x, "input")
+    rows, columns = t.dim(x, 0), t.known_dim(x, 1, "input")
     return t.cast(t.op("eye", n_rows=rows, n_cols=columns, k=n.attr("k"), dtype="float32"), dtype)
 
 

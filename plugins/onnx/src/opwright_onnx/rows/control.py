@@ -293,7 +293,7 @@ def _scan_batches(walk: Walk, n: Node, inputs: tuple[Value, ...]) -> Any:
     n_carried = len(given) - count
     turned = n.attr("directions") or [0] * count
     rows: list[list[Value]] = []
-    for i in range(t.known_shape(given[-1], "input")[0]):
+    for i in range(t.known_dim(given[-1], 0, "input")):
         own = [t.op("squeeze", t.slice(v, [0], [i], [i + 1]), axis=[0]) for v in given]
         xs = [
             t.op("flip", x, axis=[0]) if flip else x

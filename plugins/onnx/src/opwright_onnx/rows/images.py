@@ -97,13 +97,12 @@ def col2im(t: Translator, n: Node, x: Value, image: Value, block: Value) -> Any:
     count = len(sizes)
     strides, dilations = (n.attr(name) or [1] * count for name in ("strides", "dilations"))
     pads = n.attr("pads") or [0] * 2 * count
-    batch, columns, _ = t.known_shape(x, "input")
-    channels = columns // math.prod(kernel)
+    batch, channels = t.dim(x, 0), t.known_dim(x, 1, "input") // math.prod(kernel)
     padded = [size + pads[i] + pads[i + count] for i, size in enumerate(sizes)]
     index = _window_index(kernel, strides, dilations, padded)
-    flat = t.reshape(x, [batch * channels, index.size])
+    flat = t.reshape(x, [-1, index.size])
     total = math.prod(padded)
-    empty = t.full(0, [total, batch * channels], t.dtype(x))
+    empty = t.full(0, [total, t.times(batch, channels)], t.dtype(x))
     places = index.reshape(-1, 1)
     summed = t.op("scatter_nd", empty, places, t.transpose(flat, [1, 0]), reduction="add")
     whole = t.reshape(t.transpose(summed, [1, 0]), [batch, channels, *padded])

@@ -49,7 +49,7 @@ def _as_short(t: Translator, x: Value, index: Value, axis: int) -> Value:
 @ROWS.row("GatherND")
 def gather_nd(t: Translator, n: Node, x: Value, index: Value) -> Any:
     batch = n.attr("batch_dims", 0)
-    width = t.shape(index)[-1] or t.known_shape(index, "indices")[-1]
+    width = t.known_dim(index, -1, "indices")
     lengths = t.slice(t.shape_vector(x), [0], [batch], [batch + width])
     index = from_front(t, index, lengths)
     if not batch:
@@ -74,7 +74,7 @@ def scatter_elements(t: Translator, n: Node, x: Value, index: Value, updates: Va
 
 @ROWS.row("ScatterND")
 def scatter_nd(t: Translator, n: Node, x: Value, index: Value, updates: Value) -> Any:
-    width = t.known_shape(index, "indices")[-1]
+    width = t.known_dim(index, -1, "indices")
     lengths = t.slice(t.shape_vector(x), [0], [0], [width])
     places = from_front(t, index, lengths)
     return t.op("scatter_nd", x, places, updates, reduction=n.attr("reduction") or "none")

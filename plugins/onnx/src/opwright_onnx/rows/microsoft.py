@@ -74,7 +74,7 @@ def rotary_embedding(
             "x must be [batch, heads, length, size], with rotary_embedding_dim 0 and scale 1"
         )
     if t.shape(positions) == [1]:
-        length = t.known_shape(x, "input")[2]
+        length = t.known_dim(x, 2, "input")
         check_table(length)
         positions = t.op("add", np.arange(length, dtype=np.int64)[None], positions)
     cosines, sines = (t.op("gather", table, positions, axis=0) for table in (cos, sin))
@@ -84,7 +84,7 @@ def rotary_embedding(
 
 def turn(t: Translator, x: Value, cos: Value, sin: Value, interleaved: bool) -> Value:
     """Rotate pairs along the last axis: (i, i + size / 2), or neighbors if `interleaved`."""
-    size = t.known_shape(x, "input")[-1]
+    size = t.known_dim(x, -1, "input")
     last = t.rank(x) - 1
     if interleaved:
         parts = [
@@ -117,7 +117,7 @@ def attention(
     total = t.op("matmul", x, weights)
     total = total if bias is None else t.op("add", total, bias)
     batch, length = t.dim(x, 0), t.dim(x, 1)
-    width = t.known_shape(weights, "weights")[1] // 3
+    width = t.known_dim(weights, 1, "weights") // 3
     parts = t.op("split", total, axis=2, num=3)
     split = [t.reshape(part, [batch, length, heads, width // heads]) for part in parts]
     q, k, v = (t.transpose(part, [0, 2, 1, 3]) for part in split)

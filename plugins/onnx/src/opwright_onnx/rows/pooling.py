@@ -54,7 +54,7 @@ def _same(
         if stride == 1:
             total = window - 1
         else:
-            length = t.shape(x)[axis] or t.known_shape(x, "input")[axis]
+            length = t.known_dim(x, axis, "input")
             total = max((-(-length // stride) - 1) * stride + window - length, 0)
         small, large = total // 2, total - total // 2
         begins.append(small if upper else large)
@@ -120,7 +120,7 @@ def _transposed_pads(
         begins, ends = [], []
         for i in range(count):
             window = (kernel[i] - 1) * dilations[i] + 1
-            length = t.shape(x)[i + 2] or t.known_shape(x, "input")[i + 2]
+            length = t.known_dim(x, i + 2, "input")
             wanted = shape[-count:][i] if shape else length * strides[i]
             total = strides[i] * (length - 1) + extra[i] + window - wanted
             small = total // 2
@@ -151,16 +151,18 @@ def max_pool(t: Translator, n: Node, x: Value) -> Any:
 
 def _whole_index(t: Translator, n: Node, x: Value, index: Value) -> Value:
     """Convert positions within one channel to flat positions in the complete tensor."""
-    batch, channels, *sizes = t.known_shape(x, "input")
-    area = int(np.prod(sizes))
+    channels, *sizes = (t.known_dim(x, axis, "input") for axis in range(1, t.rank(x)))
+    area = math.prod(sizes)
     if n.attr("storage_order"):
         if len(sizes) != 2:
             raise DeclinedError("storage_order must be 0 unless the input has 2 spatial axes")
         row, column = t.op("floor_divide", index, sizes[1]), t.op("mod", index, sizes[1])
         index = t.op("add", t.op("multiply", column, sizes[0]), row)
-    check_table(batch, channels)
-    starts = np.arange(batch * channels, dtype=np.int64) * area
-    return t.op("add", index, starts.reshape(batch, channels, *[1] * len(sizes)))
+    check_table(channels)
+    planes = np.arange(channels, dtype=np.int64).reshape(-1, *[1] * len(sizes)) * area
+    batches = t.op("arange", stop=t.dim(x, 0), dtype="int64")
+    batches = t.reshape(batches, [-1, *[1] * (len(sizes) + 1)])
+    return t.op("add", t.op("add", index, planes), t.op("multiply", batches, channels * area))
 
 
 @ROWS.row("AveragePool")
@@ -184,7 +186,8 @@ def global_pool(t: Translator, n: Node, x: Value) -> Any:
 
 @ROWS.row("MaxUnpool")
 def max_unpool(t: Translator, n: Node, x: Value, index: Value, shape: Value = None) -> Any:
-    batch, channels, *sizes = t.known_shape(x, "input")
+    batch = t.dim(x, 0) if shape is None else t.known_dim(x, 0, "input")
+    channels, *sizes = (t.known_dim(x, axis, "input") for axis in range(1, t.rank(x)))
     kernel = n.attr("kernel_shape")
     steps, pads = read_windows(t, n, x, kernel)
     spread = [
@@ -193,9 +196,11 @@ def max_unpool(t: Translator, n: Node, x: Value, index: Value, shape: Value = No
     ]
     whole = [batch, channels, *spread]
     # Positions are flat indices into the input of the pooling, whose shape is `whole`.
-    empty = t.full(0, [math.prod(whole)], t.dtype(x))
+    empty = t.full(0, [t.times(batch, math.prod(whole[1:]))], t.dtype(x))
     flat = t.op("scatter_nd", empty, t.reshape(index, [-1, 1]), t.reshape(x, [-1]))
     found = t.reshape(flat, whole)
-    target = whole if shape is None else t.ints(shape, "output_shape")
+    if shape is None:
+        return found
+    target = t.ints(shape, "output_shape")
     widths = [width for a, b in zip(whole, target, strict=True) for width in (0, b - a)]
     return t.op("pad", found, paddings=widths) if any(widths) else found

@@ -55,7 +55,7 @@ def _along(t: Translator, x: Value, scale: Value, axis: int, block: int) -> Valu
         return t.reshape(scale, shape)
     if t.rank(scale) == 0 or not block:
         return scale
-    length = t.known_shape(x, "x")[axis]
+    length = t.known_dim(x, axis, "x")
     check_table(length)
     index = np.arange(length) // block
     return t.op("gather", scale, index, axis=t.axis(axis, t.rank(x)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from fractions import Fraction
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import FLOATS, Value
 
 ROWS = Rows()
+
+MOST_PARTS: Final = 1024
+"""The greatest denominator of a factor of an unknown length: 1.5 is 3 / 2."""
 
 
 @ROWS.row("Resize")
@@ -79,7 +83,9 @@ def _is_ours(t: Translator, x: Value, changed: list[Any], rule: Rule) -> bool:
         return True
     shape = t.shape(x)
     is_exact = all(
-        factor is None or count == factor * (shape[axis] or 0) for axis, count, factor in changed
+        factor is None
+        or (factor.is_integer() if shape[axis] is None else count == factor * shape[axis])
+        for axis, count, factor in changed
     )
     return rule.mode != "nearest" and is_exact
 
@@ -104,6 +110,18 @@ def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
     return t.transpose(found, [order.index(i) for i in range(len(order))])
 
 
+def _scaled(t: Translator, x: Value, axis: int, factor: float) -> Any:
+    """Return the length of an axis times a factor, rounded down, also of an unknown length."""
+    length = t.shape(x)[axis]
+    ratio = Fraction(factor).limit_denominator(MOST_PARTS)
+    if length is None and factor == 1:
+        return 0  # it is not read
+    if length is None and ratio and abs(ratio / Fraction(factor) - 1) < 2**-22:
+        whole = t.times(t.dim(x, axis), ratio.numerator)
+        return whole if ratio.denominator == 1 else t.op("floor_divide", whole, ratio.denominator)
+    return math.floor(t.known_dim(x, axis, "X") * factor + 1e-6)
+
+
 def _divide(count: Any, length: int | None) -> float | None:
     return count / length if isinstance(count, int) and length else None
 
@@ -122,7 +140,7 @@ def _multiply(
     dtype, rank = t.dtype(x), t.rank(x)
     x, inside = t.cast(x, "float64"), np.ones([1] * rank, bool)
     for axis, count, factor in changed:
-        length = t.known_shape(x, "X")[axis]
+        length = t.known_dim(x, axis, "X")
         weights, is_inside = make_weights(length, count, factor, rule, pairs[axis])
         order = [i for i in range(rank) if i != axis] + [axis]
         found = t.op("matmul", t.transpose(x, order), np.ascontiguousarray(weights.T))
@@ -146,10 +164,7 @@ def _targets(
             raise ModelError(f"scales must be greater than 0, got {factors}")
         counts = []
         for axis, factor in zip(axes, factors, strict=True):
-            length = shape[axis]
-            if length is None:
-                length = t.known_shape(x, "X")[axis] if factor != 1 else 0
-            counts.append(math.floor(length * factor + 1e-6))
+            counts.append(_scaled(t, x, axis, factor))
         return counts, factors
     if sizes is None:
         raise ModelError("scales or sizes must be given, got none")
@@ -159,7 +174,7 @@ def _targets(
         if len(items) == len(axes) and any(isinstance(item, ow.Variable) for item in items):
             return items, [_divide(item, shape[axis]) for item, axis in zip(items, axes)]
     counts = t.ints(sizes, "sizes")
-    lengths = [t.known_shape(x, "X")[axis] for axis in axes]
+    lengths = [t.known_dim(x, axis, "X") for axis in axes]
     factors = [count / length for count, length in zip(counts, lengths, strict=True)]
     if policy != "stretch":
         factor = min(factors) if policy == "not_larger" else max(factors)

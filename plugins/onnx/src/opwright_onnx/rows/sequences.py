@@ -61,9 +61,7 @@ def length(t: Translator, n: Node, items: Value) -> Any:
 @ROWS.row("SplitToSequence")
 def split(t: Translator, n: Node, x: Value, sizes: Value = None) -> Any:
     axis = t.axis(n.attr("axis"), t.rank(x))
-    total = t.shape(x)[axis]
-    if total is None:
-        total = t.known_shape(x, "input")[axis]
+    total = t.known_dim(x, axis, "input")
     known = np.array(1) if sizes is None else t.need(sizes, "split")
     sections = [int(s) for s in known.reshape(-1)]
     if known.ndim == 0:

@@ -101,7 +101,7 @@ def split(t: Translator, n: Node, x: Value, sizes: Value = None) -> Any:
         count = n.attr("num_outputs") or n.n_outputs
         length = t.shape(x)[axis]
         if length is None and n.attr("num_outputs"):  # the last chunk may be shorter
-            length = t.known_shape(x, "input")[axis]
+            length = t.known_dim(x, axis, "input")
         if length is None or length % count == 0:
             return tuple(t.op("split", x, axis=axis, num=count))
         each = -(-length // count)
@@ -174,7 +174,7 @@ def _read_widths(t: Translator, pads: Value) -> list[Any]:
 def _wrap(t: Translator, x: Value, pairs: list[list[Any]]) -> Value:
     for axis, (before, after) in enumerate(pairs):
         if before or after:
-            length = t.shape(x)[axis] or t.known_shape(x, "input")[axis]
+            length = t.known_dim(x, axis, "input")
             check_table(max(before + length + after, 0))
             index = np.arange(-before, length + after, dtype=np.int64) % length
             x = t.op("gather", x, index, axis=axis)
@@ -184,28 +184,28 @@ def _wrap(t: Translator, x: Value, pairs: list[list[Any]]) -> Value:
 @ROWS.row("DepthToSpace")
 def depth_to_space(t: Translator, n: Node, x: Value) -> Any:
     factor = n.attr("blocksize")
-    batch, depth, rows, columns = (t.dim(x, i) for i in range(4))
-    depth = t.known_shape(t.slice(x, [0, 2, 3], [0] * 3, [1] * 3), "channels")[1]
-    deep = depth // factor**2
+    batch, _, rows, columns = (t.dim(x, i) for i in range(4))
+    deep = t.known_dim(x, 1, "channels") // factor**2
     if n.attr("mode") == "CRD":
         return t.op("pixel_shuffle", x, factor=factor)
     parts = t.reshape(x, [batch, factor, factor, deep, rows, columns])
     moved = t.transpose(parts, [0, 3, 4, 1, 5, 2])
-    return t.reshape(moved, [batch, deep, _times(t, rows, factor), _times(t, columns, factor)])
-
-
-def _times(t: Translator, size: Any, factor: int) -> Any:
-    return size * factor if isinstance(size, int) else t.op("multiply", size, factor)
+    return t.reshape(moved, [batch, deep, t.times(rows, factor), t.times(columns, factor)])
 
 
 @ROWS.row("SpaceToDepth")
 def space_to_depth(t: Translator, n: Node, x: Value) -> Any:
     factor = n.attr("blocksize")
-    batch, depth, rows, columns = t.known_shape(x, "input")
-    parts = t.reshape(x, [batch, depth, rows // factor, factor, columns // factor, factor])
+    batch, depth = t.dim(x, 0), t.known_dim(x, 1, "channels")
+    rows, columns = (_divided(t, t.dim(x, axis), factor) for axis in (2, 3))
+    parts = t.reshape(x, [batch, depth, rows, factor, columns, factor])
     order = [0, 1, 3, 5, 2, 4] if n.attr("mode") == "CRD" else [0, 3, 5, 1, 2, 4]
     moved = t.transpose(parts, order)
-    return t.reshape(moved, [batch, depth * factor**2, rows // factor, columns // factor])
+    return t.reshape(moved, [batch, depth * factor**2, rows, columns])
+
+
+def _divided(t: Translator, size: Any, factor: int) -> Any:
+    return size // factor if isinstance(size, int) else t.op("floor_divide", size, factor)
 
 
 @ROWS.row("Trilu")
@@ -226,9 +226,8 @@ def reverse_sequence(t: Translator, n: Node, x: Value, lengths: Value) -> Any:
 def center_crop_pad(t: Translator, n: Node, x: Value, shape: Value) -> Any:
     sizes = t.ints(shape, "shape")
     axes = n.attr("axes") or list(range(t.rank(x)))
-    known = t.known_shape(x, "input")
     for axis, size in zip(axes, sizes, strict=True):
-        length = known[axis]
+        length = t.known_dim(x, axis, "input")
         if size < length:
             start = (length - size) // 2
             x = t.slice(x, [axis], [start], [start + size])

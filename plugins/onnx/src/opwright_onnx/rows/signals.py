@@ -29,12 +29,7 @@ def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = No
     moved = t.transpose(x, order)
     if length is not None:
         moved = _resized(t, moved, int(t.number(length, "dft_length")))
-    is_real = (
-        t.known_shape(
-            t.slice(x, list(range(rank - 1)), [0] * (rank - 1), [1] * (rank - 1)), "input"
-        )[-1]
-        == 1
-    )
+    is_real = t.known_dim(x, -1, "input") == 1
     if n.attr("inverse"):
         found = _inverse(t, n, moved, is_real)
     elif is_real and n.attr("onesided"):
@@ -42,7 +37,7 @@ def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = No
     else:
         found = t.op("fft", _as_complex(t, moved) if is_real else moved)
         if n.attr("onesided"):
-            count = t.known_shape(moved, "input")[-2] // 2 + 1
+            count = t.known_dim(moved, -2, "input") // 2 + 1
             found = t.slice(found, [rank - 2], [0], [count])
     return t.transpose(found, [order.index(i) for i in range(rank)])
 
@@ -50,7 +45,7 @@ def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = No
 def _inverse(t: Translator, n: Node, x: Value, is_real: bool) -> Value:
     if not n.attr("onesided"):
         return t.op("ifft", _as_complex(t, x) if is_real else x)
-    count = t.known_shape(x, "input")[-2]
+    count = t.known_dim(x, -2, "input")
     return t.op("unsqueeze", t.op("irfft", x, n=2 * (count - 1)), axis=[-1])
 
 
@@ -61,7 +56,7 @@ def _as_complex(t: Translator, x: Value) -> Value:
 def _resized(t: Translator, x: Value, length: int) -> Value:
     """Zero-pad or truncate `x` to `length` along the second to last axis."""
     rank = t.rank(x)
-    own = t.known_shape(x, "input")[-2]
+    own = t.known_dim(x, -2, "input")
     if length <= own:
         return t.slice(x, [rank - 2], [0], [length])
     return t.op("pad", x, paddings=[0] * (2 * rank - 3) + [length - own, 0, 0])
@@ -73,20 +68,20 @@ def stft(
 ) -> Any:
     stride = int(t.number(step, "frame_step"))
     size = (
-        t.known_shape(window, "window")[0]
+        t.known_dim(window, 0, "window")
         if length is None
         else int(t.number(length, "frame_length"))
     )
-    shape = t.known_shape(signal, "signal")
-    count = (shape[1] - size) // stride + 1
+    rank = t.rank(signal)
+    count = (t.known_dim(signal, 1, "signal") - size) // stride + 1
     check_table(max(count, 0), max(size, 0))
     index = np.arange(count)[:, None] * stride + np.arange(size)
     frames = t.op("gather", signal, index, axis=1)
     if window is not None:
-        frames = t.op("multiply", frames, t.reshape(window, [size, *[1] * (len(shape) - 2)]))
-    is_real = len(shape) == 2 or shape[2] == 1
+        frames = t.op("multiply", frames, t.reshape(window, [size, *[1] * (rank - 2)]))
+    is_real = rank == 2 or t.known_dim(signal, 2, "signal") == 1
     if is_real:
-        flat = t.op("squeeze", frames, axis=[-1]) if len(shape) == 3 else frames
+        flat = t.op("squeeze", frames, axis=[-1]) if rank == 3 else frames
         if n.attr("onesided"):
             return t.op("rfft", flat)
         return t.op("fft", _as_complex(t, t.op("unsqueeze", flat, axis=[-1])))

@@ -322,6 +322,11 @@ class Translator:
             )
         return found
 
+    def known_dim(self, value: Value, axis: int, what: str) -> int:
+        """Return one size of a value, which must be known; the others need not be."""
+        size = self.shape(value)[axis]
+        return self.known_shape(value, what)[axis] if size is None else size
+
     def full(self, value: float, shape: Iterable[Any], dtype: str) -> Value:
         """Return a constant of a shape, filled with one number."""
         if dtype in ("int4", "uint4"):  # no kernel fills these dtypes
@@ -370,6 +375,10 @@ class Translator:
             made = self.slice(self.op("shape", x), [0], [axis], [axis + 1])
             self._dims[x.name, axis] = made
         return made
+
+    def times(self, size: Any, factor: int) -> Any:
+        """Return a multiple of a size of `dim`."""
+        return size * factor if isinstance(size, int) else self.op("multiply", size, factor)
 
     def shape_vector(self, x: Value) -> Value:
         """Return the shape of a value as int64 [rank]; an array if all sizes are known."""
