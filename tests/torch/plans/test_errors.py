@@ -94,3 +94,17 @@ def test_a_graph_that_cannot_be_captured_is_left_to_pytorch_and_reported(
     assert call.operator == "the whole graph"
     assert "share" in call.reason
     assert any("PyTorch runs a graph" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("name", ["nonzero", "mask"])
+def test_pytorch_runs_a_graph_with_sizes_that_depend_on_values(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def find(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).nonzero() + 1 if name == "nonzero" else x[x > 0] * 2
+
+    x = torch.tensor([[0.0, 1.0, -2.0]])
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        found = torch.compile(find, backend="opwright")(x)
+    torch.testing.assert_close(found, find(x))
+    assert "capture: sizes must follow from the sizes of inputs, got u" in caplog.text

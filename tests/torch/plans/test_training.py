@@ -266,3 +266,41 @@ def test_an_unrelated_input_has_no_gradient() -> None:
     compiled(model)(batch()[0]).sum().backward()
     assert model.used.weight.grad is not None
     assert model.stopped.weight.grad is None
+
+
+class Masked(nn.Module):
+    """Writes into the result of dropout, and reads only the size of a parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.drop = nn.Linear(3, 3), nn.Dropout(0.5)
+        self.sized = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        hidden = self.linear(x)
+        dropped = self.drop(hidden)
+        dropped *= mask
+        return dropped + hidden + self.sized.new_ones(4).sum()
+
+
+def test_writes_into_results_of_dropout_are_as_in_pytorch() -> None:
+    torch.manual_seed(0)
+    model = Masked().eval()
+    other = copy.deepcopy(model)
+    x, mask = torch.randn(2, 3), torch.tensor([[0.0], [1.0]])
+    found, expected = compiled(model)(x, mask), other(x, mask)
+    torch.testing.assert_close(found, expected)
+    found.sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(gradients(model), gradients(other))
+    model.train()
+    dropped = compiled(model)(torch.ones(1, 3), mask[:1]) - 4
+    torch.testing.assert_close(dropped, other.linear(torch.ones(1, 3)))
+
+
+def test_a_parameter_that_only_gives_its_size_has_no_gradient() -> None:
+    model = Masked().eval()
+    x = torch.randn(2, 3, requires_grad=True)
+    compiled(model)(x, torch.ones(2, 1)).sum().backward()
+    assert model.sized.grad is None
+    assert x.grad is not None

@@ -47,6 +47,7 @@ def opwright(
     given = check_options("opwright", options)
     try:
         captured = capture(module, example_inputs)
+        job = make_job(captured, example_inputs)
     except CaptureError as error:
         return Uncaptured(module, str(error))
-    return Region(captured, make_job(captured, example_inputs), given)
+    return Region(captured, job, given)

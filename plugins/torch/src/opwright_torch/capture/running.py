@@ -66,7 +66,14 @@ class FunctionalMode(FunctionalTensorMode):
         if func is torch.ops.aten.instance_norm.default and args[3] is not None and args[5]:
             with self:  # its schema does not declare the writes to the running statistics
                 return func.decompose(*args, **kwargs)
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        if func is torch.ops.aten.dropout.default:
+            if not args[2] or args[1] == 0:
+                return args[0]  # as in PyTorch; a write to the result changes the input
+            self.export = False  # the mode of exports forbids writes to the result
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        finally:
+            self.export = True
 
 
 def _autocast_key(args: Any) -> Any:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.fx import Node
+from torch.utils._pytree import tree_leaves
 
 import opwright as ow
 from opwright import vocabulary
-from opwright_torch.capture import Captured, evaluate, is_kept
+from opwright_torch.capture import Captured, CaptureError, evaluate, is_kept
 from opwright_torch.translate import Translated, translate
 
 
@@ -35,7 +36,13 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
 
     A graph with one differentiable scalar result computes its gradients in the same plan, even if
     it has other results that are rarely differentiated, such as the scores of a loss.
+
+    Raises
+    ------
+    CaptureError
+        If a size depends on the values of tensors.
     """
+    _check_sizes(captured)
     inputs = [node for node in captured.module.graph.nodes if node.op == "placeholder"]
     metas = [node.meta["val"] for node in inputs]
     tensors = [i for i, meta in enumerate(metas) if isinstance(meta, torch.Tensor)]
@@ -70,6 +77,24 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
         captured,
         inputs,
     )
+
+
+def _check_sizes(captured: Captured) -> None:
+    """Raise CaptureError for a size that does not follow from the inputs' sizes."""
+    known: set[Any] = set()
+    for node in captured.module.graph.nodes:
+        value = node.meta.get("val")
+        shapes = [leaf.shape for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+        sizes = [size for shape in shapes for size in shape if isinstance(size, torch.SymInt)]
+        if node.op == "placeholder":
+            sizes += [value] if isinstance(value, torch.SymInt) else []
+            known.update(*(size.node.expr.free_symbols for size in sizes))
+        for size in sizes:
+            if not known.issuperset(size.node.expr.free_symbols):
+                raise CaptureError(
+                    f"capture: sizes must follow from the sizes of inputs, got {size} of "
+                    f"{node.target}, which depends on values"
+                )
 
 
 def results_of(captured: Captured, returned: Sequence[int]) -> list[Any]:

@@ -82,14 +82,18 @@ class Forward:
             self.draft.feeds,
             fetch,
             scope=self.scope,
-            varying=[
-                *(self.draft.name(i) for i in self.job.kept if i in self.job.trained),
-                *varying,
-            ],
+            varying=[*self._list_trained(), *varying],
             fetch_as=torch.Tensor,
             detach=True,
             **self._options,
         )
+
+    def _list_trained(self) -> list[str]:
+        """Return the trained parameters that an operator reads; a graph may read only sizes."""
+        blocks = self.draft.program.blocks
+        read = {name for block in blocks for op in block.ops for name in op.input_names()}
+        trained = (self.draft.name(i) for i in self.job.kept if i in self.job.trained)
+        return [name for name in trained if name in read]
 
     def fits(self, args: tuple[Any, ...]) -> bool:
         """Return whether the kept tensors and the sizes are unchanged."""

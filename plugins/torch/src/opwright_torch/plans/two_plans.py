@@ -60,7 +60,7 @@ class TwoPlans(Forward):
             {tangent: target for target, tangent in tangents.items()},
             wanted,
             scope=self.scope,
-            varying=[self.draft.name(i) for i in self.job.kept if i in self.job.trained],
+            varying=self._list_trained(),
             fetch_as=torch.Tensor,
             detach=True,
             **self._options,
