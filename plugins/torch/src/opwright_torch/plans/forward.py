@@ -34,7 +34,7 @@ def check_options(who: str, options: Options | None) -> dict[str, Any]:
             raise SettingError(
                 f"{who}: options must be among {', '.join(OPTIONS)}, got {name!r}"
                 f"{hint(name, OPTIONS)}; pass options of plugins as "
-                f"options={'options': {'cpu.recompute': 0.1}}"
+                "options={'options': {'cpu.recompute': 0.1}}"
             )
     return given
 
