@@ -1,8 +1,8 @@
-"""opwright: a deep-learning framework made of plugins.
+"""opwright, a deep-learning framework made of plugins.
 
-The core describes, finds, connects, differentiates and runs operators; it contains none. Packages
-installed with it provide operators and kernels. ``import opwright`` does not import plugins,
-and almost nothing else: names are imported at first use.
+The core describes, finds, connects, differentiates and runs operators, but contains none itself.
+Packages installed with it provide operators and kernels. ``import opwright`` imports almost
+nothing, and no plugins, because names are imported at first use.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _HOMES = {
     "transaction": "opwright.program.journal",
     "value_and_grad": "opwright.run.differentiating",
 }
-"""Public name to the module that defines it."""
+"""Maps each public name to the module that defines it."""
 
 _MODULES = (
     "commands",
@@ -69,7 +69,7 @@ _MODULES = (
     "runtime",
     "vocabulary",
 )
-"""Modules that are public as a whole."""
+"""Public modules."""
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]  # noqa: PLE0604 - all are strings
 """`__init__.pyi` lists these names for type checkers, which do not run this file."""
@@ -81,7 +81,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         near = ""
-        if not name.startswith("_"):  # as of a private module, which is imported then
+        if not name.startswith("_"):  # such as a private module, which is then imported
             from opwright.messages.names import hint
 
             near = hint(name, __all__)

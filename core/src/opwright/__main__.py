@@ -1,4 +1,4 @@
-"""``python -m opwright``: the command line if the script is not on the path."""
+"""``python -m opwright`` runs the command line, even if the script is not on the path."""
 
 import sys
 

@@ -1,7 +1,8 @@
 """The cache folder, where processes store results for later processes.
 
-Its files name code that is imported, opened and run later, so a file is read only if no other user
-may have written it. Files are written under a temporary name and renamed: complete or absent.
+Its files name code that is later imported, opened and run, so a file is read only if no other user
+can have written it. Files are written under a temporary name and then renamed, so they are complete
+or absent.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from opwright.errors import SettingError
 
 
 def find_cache_folder(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the cache folder: OPWRIGHT_CACHE_DIR, or one in the user's cache; None if neither.
+    """Return the cache folder, which is OPWRIGHT_CACHE_DIR or in the user's cache, or None.
 
     Parameters
     ----------
@@ -25,9 +26,9 @@ def find_cache_folder(environ: Mapping[str, str] | None = None) -> str | None:
     env = os.environ if environ is None else environ
     if env.get("OPWRIGHT_CACHE_DIR"):
         return os.path.abspath(env["OPWRIGHT_CACHE_DIR"])
-    if os.path.isabs(env.get("XDG_CACHE_HOME", "")):  # XDG ignores a relative one
+    if os.path.isabs(env.get("XDG_CACHE_HOME", "")):  # XDG ignores relative paths
         return os.path.join(env["XDG_CACHE_HOME"], "opwright")
-    home = os.path.expanduser("~")  # relative if there is none, as in some containers
+    home = os.path.expanduser("~")  # relative without a home folder, as in some containers
     return os.path.join(home, ".cache", "opwright") if os.path.isabs(home) else None
 
 
@@ -40,7 +41,7 @@ def read_switch(name: str, default: bool = False) -> bool:
 
 
 def read_trusted(path: str, most_bytes: int) -> bytes:
-    """Return the content of a file that no other user may write; OSError for any other file."""
+    """Return the content of a file that no other user can write; OSError for any other file."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         status = os.fstat(file)
@@ -64,7 +65,7 @@ def check_trust(path: str, status: os.stat_result) -> None:
 def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
     """Write or replace a file; create the folder if it is missing; OSError if it fails.
 
-    The file is not synchronized: after a crash it may be damaged, which readers must detect.
+    The file is not synchronized, so a crash may damage it, which readers must detect.
     """
     folder = os.path.dirname(path)
     temporary = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
@@ -82,7 +83,7 @@ def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
 
 
 def remove_oldest(folder: str, begin: str, most_files: int, most_bytes: int) -> None:
-    """Limit the number of files with this prefix in a folder, keeping the newest."""
+    """Keep only the newest files with this prefix in a folder."""
     ages = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)

@@ -1,7 +1,7 @@
 """Runs functions in a child process, which may crash, hang, or write to any descriptor.
 
-Messages are pickled and framed. A damaged, oversized or late message ends the exchange,
-as a crash does.
+Messages are pickled and framed. A damaged, oversized or late message ends the exchange, like a
+crash.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ START_S: Final = 120.0
 """The time limit in seconds for the start of a process on a busy machine."""
 
 _MOST_BYTES: Final = 1 << 26
-"""The largest message: arrays go through memory that processes share."""
+"""The maximum size of a message; arrays are passed in shared memory."""
 
 _HEAD: Final = struct.Struct("<8sII")
-"""The head of a message: mark, checksum and number of bytes."""
+"""The header of a message, with magic number, checksum and size in bytes."""
 
 _MARK: Final = b"opwright"
 
 _LOOK_S: Final = 0.1
-"""The interval between checks whether a silent process still runs."""
+"""The interval at which a silent process is checked to be alive."""
 
 _LAST_WORDS_S: Final = 2.0
 """The time limit for a process to exit, once it has closed its socket or is aborted."""
@@ -51,7 +51,7 @@ _DAMAGED: Final = "sent a damaged message"
 
 _PR_SET_PDEATHSIG: Final = 1
 
-# The path comes first: the child must import the same modules as this process.
+# The path is set first, since the child must import the same modules as this process.
 _BOOT: Final = (
     "import pickle, sys; file = int(sys.argv[1]); "
     "sys.path[:] = pickle.load(open(file, 'rb', 0, closefd=False)); "
@@ -68,7 +68,7 @@ class ChildEnded(Exception):  # noqa: N818 - an observation, from which callers 
 
 
 class ChildRaised(Exception):  # noqa: N818 - likewise
-    """Raised if the function in a child raises; contains that exception's class and message."""
+    """Raised if the function in a child raises; contains class and message of that exception."""
 
 
 class Channel:
@@ -114,7 +114,7 @@ class Channel:
 
 
 class Child(Channel):
-    """A process that runs ``function(channel, *arguments)``; close it, or use it in a ``with``.
+    """A process that runs ``function(channel, *arguments)``; close it, or use a ``with`` block.
 
     The result of the function is its last message.
 
@@ -127,8 +127,7 @@ class Child(Channel):
     files : sequence of int
         Descriptors that the child inherits, under the same numbers.
     capture : bool
-        Whether to keep its output, see `printed`; otherwise it goes to the error output of this
-        process.
+        Whether to keep its output, see `printed`; otherwise it goes to standard error here.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class Child(Channel):
         self.send((function, arguments))
 
     def ask(self, message: object, timeout_s: float) -> Any:
-        """Send a message, and return the answer, see `receive`."""
+        """Send a message and return the answer, see `receive`."""
         self.send(message, timeout_s)
         return self.receive(timeout_s)
 
@@ -173,10 +172,10 @@ class Child(Channel):
         Raises
         ------
         ChildEnded
-            If it ends instead, does not answer in time, or something else writes into the
-            connection. It is killed then, with all processes that it has started.
+            If the child ends, does not answer in time, or the connection is corrupted. The child
+            and all processes that it has started are then killed.
         ChildRaised, OpwrightError
-            If its function raises.
+            If the function raises.
         """
         message = self._exchange(timeout_s, super().receive, timeout_s, since)
         if isinstance(message, Exception):
@@ -193,7 +192,7 @@ class Child(Channel):
             how = _DAMAGED
         except (EOFError, ConnectionError):
             pass
-        except BaseException:  # an interrupt: a late answer must not answer the next request
+        except BaseException:  # an interrupt; a late answer must not answer the next request
             self.close()
             raise
         with suppress(subprocess.TimeoutExpired):
@@ -210,8 +209,8 @@ class Child(Channel):
             if self._process.poll() is not None and not poll.poll(0):
                 raise EOFError
             if time.monotonic() >= deadline:
-                self._process.send_signal(signal.SIGABRT)  # which may print its stack
-                raise ChildEnded  # `_exchange` has the delay
+                self._process.send_signal(signal.SIGABRT)  # this may print its stack
+                raise ChildEnded  # `_exchange` adds the time limit
 
     @property
     def printed(self) -> str:
@@ -242,7 +241,7 @@ def _end_group(process: subprocess.Popen[bytes], end: socket.socket, owner: int)
 
 
 def run_trial(_: Channel, function: str, *arguments: Any) -> None:
-    """Call any function by its name, and keep its result in the child."""
+    """Call a function by name, and keep the result in the child."""
     import_object(function)(*arguments)
 
 
@@ -258,17 +257,17 @@ def main(file: int, parent: int) -> None:
         raise
     except BaseException as error:  # noqa: BLE001 - sent to the parent
         is_ours = type(error).__module__ == errors.__name__
-        if not is_ours:  # the parent prints ours, which name the fault
+        if not is_ours:  # the parent prints errors of opwright
             traceback.print_exc()
         answer = type(error)(str(error)) if is_ours else ChildRaised(describe_error(error))
     channel.send(answer)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # without the exit handlers of plugins
+    os._exit(0)  # skips exit handlers of plugins
 
 
 def end_with_parent(parent: int) -> None:
-    """Make the system kill this process when its parent ends, for any reason."""
+    """Make the system kill this process when its parent ends for any reason."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)
@@ -280,7 +279,7 @@ def end_without_core() -> None:
 
 
 def describe_exit(code: int) -> str:
-    """Return how a process ended, by its exit code, or by the signal if that is negative."""
+    """Describe how a process ended, by its exit code, or by the signal if the code is negative."""
     if code >= 0:
         return f"ended the process with exit code {code}"
     return f"crashed with {signal.Signals(-code).name}"

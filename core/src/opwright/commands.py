@@ -1,20 +1,20 @@
 """For packages that add commands to ``opwright``.
 
 A command is an entry point in the group ``opwright.commands``. It names a `Command`, whose module
-has ``add_arguments(parser)`` and ``run(args) -> exit code``, and is imported at first use:
+has ``add_arguments(parser)`` and ``run(args) -> exit code`` and is imported at first use:
 
 >>> SIZES = Command("show how large the operators are", "opwright_acme.sizes")
 
-Look up names from the command line within ``with resolving():``, so an unknown name ends with
-exit code 2, as any wrong usage does; findings of a command have exit code 1. Code that may crash
-or hang runs in a separate process (`Child`). A process that is started otherwise should end with
-the command (`end_with_parent`); `describe_exit` describes how it ended, and `end_without_core`
-suppresses the core file of an expected crash. JSON is printed by `print_json`, which separates it
-from output of plugins. A command that runs a saved program can take the shapes of feeds
-(`add_feed_argument`, `make_feeds`), and fetch the results (`results_of`).
+Look up names from the command line within ``with resolving():``, so that an unknown name gives exit
+code 2, like any wrong usage; findings of a command give exit code 1. Code that may crash or hang
+runs in a separate process (`Child`). A process that is started in another way should end with the
+command (`end_with_parent`). `describe_exit` describes how it ended, and `end_without_core`
+suppresses the core dump of an expected crash. JSON is printed by `print_json`, which separates it
+from output of plugins. A command that runs a saved program can accept the shapes of feeds
+(`add_feed_argument`, `make_feeds`) and fetch the results (`results_of`).
 
-A plugin that uses a service, such as MPI, can make ``opwright doctor`` examine it: an annex of the
-topic ``doctor`` is a function that returns an `Examination`.
+A plugin that uses a service, such as MPI, can make ``opwright doctor`` examine it, with an annex of
+the topic ``doctor``, a function that returns an `Examination`.
 """
 
 from __future__ import annotations

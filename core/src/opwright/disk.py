@@ -1,7 +1,7 @@
 """Writes and reads files of `save` and `load`, and of the cache folder.
 
-A file is written under a new name, never through a link, and is on the disk when it is closed. Only
-regular files are read, and no read takes more memory than the file has bytes.
+A file is written under a new name, never through a link, and is on disk once it is closed. Only
+regular files are read, and reading takes no more memory than the size of the file.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:  # pathlib takes 4 ms to import, and reading does not need it
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
 LINE_BYTES: Final = 64
-"""The size of a cache line, and of the widest vector register: aligned reads are fastest."""
+"""The size of a cache line, and of the widest vector register; aligned reads are fastest."""
 
 _MAPPED_BYTES: Final = 1 << 20  # smaller files are read as quickly
-_CHUNK_BYTES: Final = 16 << 20  # a signal waits for the end of one of them
+_CHUNK_BYTES: Final = 16 << 20  # signals are handled between chunks
 _PART_BYTES: Final = 1 << 18  # fits a processor's cache
 _KINDS: Final = {
     stat.S_IFDIR: "a folder",
@@ -50,7 +50,7 @@ Chunk = bytes | memoryview
 def path_of(who: str, path: object, what: str = "folder", name: str = "path") -> str:
     """Return the first argument of the function `who`, called `name`, as a string.
 
-    AttributeTypeError if it is not a path, AttributeValueError if no file can have it.
+    Raises AttributeTypeError if it is not a path, AttributeValueError if it cannot name a file.
     """
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(given, str):
@@ -67,7 +67,7 @@ def path_of(who: str, path: object, what: str = "folder", name: str = "path") ->
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its missing parents; they are on the disk when this returns."""
+    """Create a folder and its missing parents; they are on disk when this returns."""
     if path.is_dir():
         return
     make_folder(path.parent)
@@ -80,7 +80,7 @@ def make_folder(path: Path) -> None:
 
 
 def make_inner_folder(path: Path) -> None:
-    """Create a folder within an existing one; a link at its path is refused."""
+    """Create a folder within an existing folder; a link at its path is refused."""
     try:
         path.mkdir()
     except FileExistsError:
@@ -91,7 +91,7 @@ def make_inner_folder(path: Path) -> None:
 
 
 def write_file(path: Path, chunks: Iterable[Chunk]) -> None:
-    """Write a file that must not exist; it is on the disk when this returns.
+    """Write a file that must not exist; it is on disk when this returns.
 
     An OSError contains the path; an incomplete file may remain.
     """
@@ -107,7 +107,7 @@ def write_file(path: Path, chunks: Iterable[Chunk]) -> None:
 
 
 def replace_file(path: Path, chunks: Iterable[Chunk]) -> None:
-    """Write or replace a file: complete and on the disk when this returns, or unchanged."""
+    """Write or replace a file; it is complete and on disk when this returns, or unchanged."""
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         write_file(temporary, chunks)
@@ -124,7 +124,7 @@ def _write_all(handle: int, data: memoryview) -> None:
 
 
 def sync_folder(path: StrPath) -> None:
-    """Write the names in a folder to the disk; otherwise a crash may undo renames."""
+    """Write the names in a folder to disk; otherwise a crash may undo renames."""
     with open_folder(path) as handle:
         os.fsync(handle)
 
@@ -158,7 +158,7 @@ def is_same(status: os.stat_result, path: StrPath) -> bool:
 def check_format(path: StrPath, content: Any, name: str, newest: int, way_out: str = "") -> None:
     """Check the fields ``format`` and ``format_version`` of decoded JSON.
 
-    ValueError if it is not JSON of this format; FormatError if its version is newer than `newest`.
+    Raises ValueError for another format, and FormatError if the version is newer than `newest`.
     """
     fields = content if isinstance(content, dict) else {}
     found, version = fields.get("format"), fields.get("format_version")
@@ -178,7 +178,7 @@ def kind_of(mode: int) -> str:
 
 @contextmanager
 def open_folder(path: StrPath) -> Iterator[int]:
-    """Open a folder: files that are opened through the handle are all in this one folder."""
+    """Open a folder; all files that are opened through the handle are in the same folder."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield handle
@@ -212,7 +212,7 @@ def _check_regular(path: StrPath, mode: int) -> None:
 
 
 def read_small(path: StrPath, handle: int, max_bytes: int, size_bytes: int | None = None) -> bytes:
-    """Return the beginning of an open file, by default all of it, at most `max_bytes`."""
+    """Return the beginning of an open file, by default all of it, up to `max_bytes`."""
     size_bytes = os.fstat(handle).st_size if size_bytes is None else size_bytes
     if size_bytes > max_bytes:
         raise FormatError(f"{path}: must have at most {max_bytes} bytes, got {size_bytes}")
@@ -240,8 +240,8 @@ def is_local(handle: int) -> bool:
 def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[Any] | None:
     """Map an open file into memory as bytes, which are read on use and copied on write.
 
-    None if the system cannot map it. The file is never changed. Its content is undefined if
-    others write to it, and touching bytes that they truncated crashes the process.
+    Returns None if the system cannot map the file, which is never changed. The content is undefined
+    if other processes write to it, and accessing bytes that they truncated crashes the process.
     """
     import mmap  # only large files are mapped
 
@@ -255,7 +255,7 @@ def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[Any] | None
 
 
 def map_large(path: StrPath, handle: int) -> NDArray[Any] | None:
-    """Return the result of `map_file`; None for files that are small or on a network drive."""
+    """Return the result of `map_file`, or None for files that are small or on a network drive."""
     size_bytes = os.fstat(handle).st_size
     is_large = size_bytes >= _MAPPED_BYTES and is_local(handle)
     return map_file(path, handle, size_bytes) if is_large else None
@@ -271,7 +271,7 @@ def empty_bytes(size_bytes: int) -> NDArray[Any]:
 def digest_of(data: Any) -> str:
     """Return the SHA-256 of bytes."""
     with memoryview(data) as view:
-        if view.nbytes < _MAPPED_BYTES:  # hashlib loads OpenSSL, 3 ms, which is faster then
+        if view.nbytes < _MAPPED_BYTES:  # hashlib is faster, but loads OpenSSL in 3 ms
             with suppress(ImportError):
                 own = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
                 return str(own.sha256(view).hexdigest())

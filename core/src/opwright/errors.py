@@ -1,6 +1,6 @@
-"""The errors of opwright: one tree, each class also derived from the builtin that fits.
+"""The errors of opwright, in one tree; each class is also derived from a suitable builtin.
 
-Form of every message: ``<operator or key>: <rule broken>, got <value>; <way out>``.
+All messages have the form ``<operator or key>: <rule broken>, got <value>; <way out>``.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ class PluginError(OpwrightError, RuntimeError):
 
 
 class MissingRequirementError(PluginError):
-    """A requirement of a plugin is missing on this machine: a package, a library, a tool.
+    """A requirement of a plugin, such as a package, library or tool, is missing on this machine.
 
-    The kernel or device that raises it is sound: the conformance kit skips it.
+    The kernel or device that raises it is not at fault, so the conformance kit skips it.
     """
 
 

@@ -15,9 +15,9 @@ _VARARGS: Final = 0x04
 def show(text: str, keep: str = "\n\t") -> str:
     r"""Return text that is safe for a terminal.
 
-    Characters that are not printable, such as in escape sequences, and characters that change the
-    direction of writing are escaped: ``\x1b``, ``\u202e``. Characters in `keep` are not escaped;
-    for names there are none.
+    Non-printable characters, such as in escape sequences, and characters that change the writing
+    direction are escaped, as in ``\x1b`` and ``\u202e``. Characters in `keep` are not escaped;
+    `keep` is empty for names.
     """
     if text.isprintable():
         return text
@@ -27,10 +27,10 @@ def show(text: str, keep: str = "\n\t") -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return class and message of an exception, for an error about a plugin.
+    """Return the class and message of an exception, for an error about a plugin.
 
     Call this, or `text_of_error`, for every caught exception of a plugin. An exception of a signal
-    handler, which Python may run during any code, is not a fault of the plugin: it is re-raised.
+    handler, which Python may run at any point, is not a fault of the plugin and is re-raised.
     """
     text = text_of_error(error)
     name = type(error).__name__
@@ -38,7 +38,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def text_of_error(error: BaseException) -> str:
-    """Return only the message, as `describe_error` does; of a long one the beginning."""
+    """Return only the message, as in `describe_error`; a long message is truncated."""
     raise_if_of_signal(error)
     try:
         text = show(str(error).strip())
@@ -51,7 +51,7 @@ def text_of_error(error: BaseException) -> str:
 
 
 def raise_if_of_signal(error: BaseException) -> None:
-    """Raise the exception of a signal handler if `error` is one, or was caused by one."""
+    """Raise an exception of a signal handler if `error` is such or was caused by one."""
     from traceback import walk_stack  # 2 ms, only for errors
 
     codes = _handler_codes()
@@ -62,7 +62,7 @@ def raise_if_of_signal(error: BaseException) -> None:
         if any(frame.f_code in codes or _is_handler(frame) for frame in _frames(item)):
             raise item
         for cause in (item.__context__, item.__cause__):
-            # The exception that a caller is handling is older, and not the cause.
+            # The exception that a caller is handling is older, so it is not the cause.
             if cause is None or id(cause) in known or not stack.isdisjoint(_frames(cause)):
                 continue
             known.add(id(cause))

@@ -1,4 +1,4 @@
-"""For kernel authors: the context of ``prepare``, refusals, and why a kernel was chosen."""
+"""For kernel authors: the context of ``prepare``, refusals, and explanations of kernel choice."""
 
 from opwright.context.explanation import Candidate, Explanation, explain
 from opwright.context.threads import MAX_THREADS

@@ -1,6 +1,6 @@
-"""The public interface for describing operators: everything that a plugin needs to provide one.
+"""The public interface for describing operators, with all that a plugin needs to provide them.
 
-An operator is an OpProto, a shape rule, a gradient rule, and a body or kernels:
+An operator consists of an OpProto, a shape rule, a gradient rule, and a body or kernels:
 
 >>> SWISH = (
 ...     OpMaker("acme.swish")
@@ -135,5 +135,5 @@ __all__ = [
 
 
 def no_gradient(reason: str) -> NoGradient:
-    """Declare that an operator intentionally has no gradient: ``no_gradient("a comparison")``."""
+    """Declare that an operator intentionally has no gradient, ``no_gradient("a comparison")``."""
     return NoGradient(reason)

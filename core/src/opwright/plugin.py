@@ -1,8 +1,8 @@
-"""For the authors of plugins: the hooks and their registrars.
+"""For plugin authors: the hooks and their registrars.
 
-A plugin is a module, named by an entry point in the group ``opwright.plugins``. It is a table: it
-imports nothing heavy and only *names* its objects, so discovery stays cheap and each
-object is imported, and each library opened, when it is first used.
+A plugin is a module, named by an entry point in the group ``opwright.plugins``. The module is a
+table, which avoids heavy imports and only *names* its objects. So discovery stays cheap, and each
+object is imported, and each library opened, at first use.
 
 >>> @hookimpl
 ... def opwright_ops(registry):
@@ -10,8 +10,8 @@ object is imported, and each library opened, when it is first used.
 ...     registry.add("acme.cos_sim", "opwright_acme/libacme.so")
 
 The additions of a plugin take effect together, after all its hooks have returned. Registrations
-must depend only on the plugin's own files, because an index stores them between processes: whether
-a device is present, for example, is checked when it is first used.
+must depend only on the files of the plugin, because an index stores them between processes. For
+example, whether a device is present is checked at its first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For the authors of passes: the graph, and the tools to change it.
+"""For pass authors: the graph, and the tools to change it.
 
 A pass is a function of a `Graph`, named in the hook ``opwright_passes``. It searches for a
 pattern, creates its replacement, and passes it to an `Edit`:
@@ -18,9 +18,9 @@ pattern, creates its replacement, and passes it to an `Edit`:
 ...             edit.fuse([add, relu], [made])
 ...     edit.apply()
 
-`Edit.fuse`, `Edit.exchange` and `Edit.bypass` refuse edits that change a result: of a value that
-another operator reads or a fetch returns, of memory that is overwritten in between, or of a pinned
-kernel. A pass must not change inputs, outputs or attributes of an operator already in the graph.
+`Edit.fuse`, `Edit.exchange` and `Edit.bypass` refuse edits that could change results: of values
+that other operators read or fetches return, of memory that is overwritten in between, or of pinned
+kernels. A pass must not change inputs, outputs or attributes of an operator already in the graph.
 """
 
 from __future__ import annotations

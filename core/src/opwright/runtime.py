@@ -1,6 +1,6 @@
-"""Types and functions of the C++ runtime for tools, for example to build a plan.
+"""Types and functions of the C++ runtime for tools, for example for building plans.
 
-`EagerSource`, `Finder` and `make_function` make the functions of ``opwright.ops``, and functions
+`EagerSource`, `Finder` and `make_function` create the functions of ``opwright.ops``, and functions
 with the same names and arguments for other libraries.
 """
 

@@ -1,8 +1,8 @@
 """The operator types that the core itself emits, and reserved names.
 
-The core contains no operator. Gradients, copies, the step counter and shape operands need six,
-which the core names by type; any plugin may provide them. The gradient of a loop is a scan, whose
-slots its `opwright.op.Loop` names. The slots of the other operators are fixed here:
+The core contains no operator. Gradients, copies, the step counter and shape operands need six
+operators, which the core names by type; any plugin may provide them. The gradient of a loop is a
+scan, whose slots its `opwright.op.Loop` names. The slots of the other operators are fixed here:
 
 ==========  ==============  =======  ==========================================================
 type        inputs          output   attributes
@@ -30,16 +30,16 @@ EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST, SCAN, AS_SHAPE)
 """The only operator types that the core emits."""
 
 PROVIDER: Final = "opwright-std"
-"""The distribution that provides these types; only its types have no prefix."""
+"""The distribution that provides these types; only its operator types are unprefixed."""
 
 X: Final = "x"
-"""The input slot of all but a scan."""
+"""The input slot of all these operators except a scan."""
 
 OUT: Final = "out"
-"""The output slot of all but a scan."""
+"""The output slot of all these operators except a scan."""
 
 GRAD_SUFFIX: Final = "_grad"
-"""Ends the type of a gradient operator, its gradient slots, and the names of gradients."""
+"""The suffix of gradient operator types, of their gradient slots, and of gradient names."""
 
 SEED_ATTR: Final = "seed"
 STREAM_ATTR: Final = "stream"

@@ -113,7 +113,7 @@ def test_doctor_names_the_setting_that_excludes_the_operators(site):
     site.add("calm", OP_HOOK + "pass\n")
     done = site.command("doctor", OPWRIGHT_PLUGINS="calm")
     assert done.returncode == 1
-    assert "\n  to fix it: unset OPWRIGHT_PLUGINS, which leaves out 1 plugin\n" in done.stdout
+    assert "\n  to fix it: unset OPWRIGHT_PLUGINS, which excludes 1 plugin\n" in done.stdout
 
 
 def test_doctor_does_not_report_missing_operators_if_a_plugin_is_broken(site):

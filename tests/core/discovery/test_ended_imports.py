@@ -79,7 +79,7 @@ def test_a_plugin_that_crashed_two_processes_is_skipped_by_the_third(site, how):
     assert types == ["other.swish"]
     assert plugin == "acme"
     assert reason.startswith("the last 2 processes ended while importing 'opwright_acme.plugin' of")
-    assert reason.endswith(", as did one that only tried it; it is left out")
+    assert reason.endswith(", as did one that only tried it; it is skipped")
     assert advice == "opwright doctor --retry acme"
 
 
@@ -169,7 +169,7 @@ def more(registry):
     assert "plugin 'acme': a process ended while importing 'opwright_acme.kernel'" in second.stderr
     assert third.stdout == "[0.73105858 0.73105858]\n"
     assert "the last 2 processes ended while importing 'opwright_acme.kernel'" in third.stderr
-    assert "; it is left out; opwright doctor --retry acme; the kernel is skipped" in (third.stderr)
+    assert "; it is skipped; opwright doctor --retry acme; the kernel is skipped" in (third.stderr)
     strict = run(site, USE, OPWRIGHT_STRICT="1")
     assert "PluginError" in strict.stderr.splitlines()[-1]
     assert "opwright doctor --retry acme" in strict.stderr.splitlines()[-1]

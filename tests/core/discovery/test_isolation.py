@@ -30,7 +30,7 @@ BROKEN = {
     ),
     "foreign_prefix": (
         OP_HOOK + "registry.add('acme.other', 'a:B')\n",
-        "acme.other: operator type must begin with the plugin's own name 'foreign_prefix'",
+        "acme.other: operator type must begin with the plugin name 'foreign_prefix'",
     ),
     "object_target": (
         OP_HOOK + "registry.add('object_target.x', object())\n",
@@ -267,7 +267,7 @@ def test_a_report_of_many_failures_is_abbreviated(site):
         site.add(f"p{i}", "1 / 0\n")
     text = site.command("ops", "relu").stderr
     assert text.count("failed to load: ") == 5
-    assert "plugins that failed to load beside these: 3; run: opwright doctor" in text
+    assert "further failed plugins: 3; run: opwright doctor" in text
 
 
 def test_a_long_reason_is_abbreviated(site):

@@ -135,9 +135,9 @@ def test_a_duplicate_annex_is_refused():
     ("given", "words"),
     [
         (("Onnx", "Relu", "m:X"), "topic must be lower_snake"),
-        (("onnx", "", "m:X"), "subject of an annex must be a text on one line, got ''"),
-        (("onnx", "a\nb", "m:X"), "must be a text on one line"),
-        (("onnx", 3, "m:X"), "must be a text on one line, got 3"),
+        (("onnx", "", "m:X"), "subject of an annex must be a string of one line, got ''"),
+        (("onnx", "a\nb", "m:X"), "must be a string of one line"),
+        (("onnx", 3, "m:X"), "must be a string of one line, got 3"),
         (("onnx", "Relu", "lib/a.so"), r"^onnx.*target must be a string 'module:attribute', got"),
     ],
 )

@@ -127,7 +127,7 @@ def test_the_error_for_a_type_with_an_unknown_prefix_names_the_package():
     ("type", "package", "words"),
     [
         ("relu", ACME, "unprefixed operator types belong to opwright-std"),
-        ("other.relu", ACME, "must begin with the plugin's own name 'acme', got 'other'"),
+        ("other.relu", ACME, "must begin with the plugin name 'acme', got 'other'"),
         ("acme.Relu", ACME, "lower_snake"),
         ("acme.a.b", ACME, "lower_snake"),
         ("acme.lambda", ACME, "Python keyword"),

@@ -50,7 +50,7 @@ def test_an_array_of_another_library_is_read_only_at_the_call(x):
         (np.zeros((1, 3)), r"dtype must be float32, got float64; pass np.asarray\(x, 'float32'\)"),
         (np.zeros((1, 3), "f8"), r"np.asarray\(x, 'float32'\)$"),
         (np.float64(1), "dtype must be float32, got float64"),
-        (np.ma.masked_array([1.0], dtype=np.float32), "all count, got a masked array"),
+        (np.ma.masked_array([1.0], dtype=np.float32), "without a mask, got a masked array"),
         (np.array(["cat"]), "must be an array of bools, ints or floats, got dtype <U3; cast it"),
         ([1, "cat"], "must be an array of numbers, got .1, 'cat'.; pass one"),
     ],

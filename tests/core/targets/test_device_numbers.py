@@ -78,7 +78,7 @@ def test_a_device_can_be_written_in_python(tape):
 
     current_context().devices.add("flat", Flat(), Package("flat", "opwright-flat", "1.0"))
     network, last = make_network("add")
-    with pytest.raises(DeviceNotFoundError, match="flat:1: a device written in Python is one"):
+    with pytest.raises(DeviceNotFoundError, match="flat:1: a Python device without open has"):
         network.compile(["x"], [last], device="flat:1", scope=ow.Scope())
 
 

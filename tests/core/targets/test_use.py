@@ -131,5 +131,5 @@ def test_the_shape_rule_refuses_symbolic_sizes(acme, plain_library):
     acme.use(plain_library)
     scale = ow.current_context().ops.get("acme.scale")
     symbol = type("Symbol", (), {"__index__": lambda self: 3})()
-    with pytest.raises(ShapeError, match="takes sizes that are ints, got others"):
+    with pytest.raises(ShapeError, match="requires int sizes, got other types"):
         scale.infer(((Meta((symbol,), "float64"),),), scale.proto.fill_attrs({}), (1,))

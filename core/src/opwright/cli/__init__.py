@@ -1,4 +1,4 @@
-"""The command ``opwright``: lists installed objects, explains kernel choices, finds faults.
+"""The command ``opwright``, which lists installed objects, explains kernel choices, finds faults.
 
 Each command is a module with ``add_arguments(parser)`` and ``run(args) -> exit code``. Other
 packages add commands, see `opwright.commands`.
@@ -28,8 +28,8 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 for success, 1 for a problem, 2 for wrong usage.
 
-    `argv` defaults to the process's arguments. A failure is printed to standard error, and with
-    ``--json`` also as an object to standard output.
+    `argv` defaults to the arguments of the process. A failure is printed to standard error, and
+    with ``--json`` also as an object to standard output.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), None)
@@ -42,11 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt as interrupt:
-        notes = getattr(interrupt, "__notes__", ())  # such as the plugin that was being loaded
+        notes = getattr(interrupt, "__notes__", ())  # such as the name of the plugin being loaded
         text = "\n  ".join([f"{command}: interrupted", *notes])
         return _fail(interrupt, text, _INTERRUPTED, words)
     except OpwrightError as error:
-        # The command line or an environment variable is wrong.
+        # The command line or an environment variable is invalid.
         is_wrong_usage = isinstance(error, (CommandError, SettingError))
         return _fail(error, str(error), _USAGE_ERROR if is_wrong_usage else 1, words)
     except OSError as error:
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _drop_unwritten() -> None:
-    """Discard output that cannot be written, as to a full disk; Python would try again at exit."""
+    """Discard output that cannot be written, as on a full disk; Python would retry it at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -79,7 +79,7 @@ def _make_parser(
 ) -> tuple[argparse.ArgumentParser, list[str]]:
     """Create the parser, and list the options of the given command.
 
-    No module of another command is imported; without a command all of them are listed.
+    Modules of other commands are not imported; without a command, all commands are listed.
     """
     parser = Parser(prog="opwright", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"opwright {__version__}")

@@ -1,4 +1,4 @@
-"""``opwright bundle``: writes a saved program as a file that runs without Python."""
+"""``opwright bundle`` writes a saved program as a file that runs without Python."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             loaded.bundle(output, feeds, _parse_batch(args.batch))
         except OSError as error:
-            raise CommandError(
-                f"bundle: {output} must be a file that can be written, got {error}"
-            ) from error
+            raise CommandError(f"bundle: {output} must be a writable file, got {error}") from error
     print_report(args, {"file": output}, [f"wrote {output}"])
     return 0
 

@@ -1,7 +1,7 @@
-"""The commands of the core, commands of installed packages, and their shared code.
+"""The commands of the core and of installed packages, and their shared code.
 
-A wrong argument is a CommandError (exit code 2), a finding of a command is not (1). Commands
-print text that is safe for a terminal, or one JSON document and nothing else.
+A wrong argument raises CommandError (exit code 2), whereas a finding gives exit code 1. Commands
+print text that is safe for a terminal, or only one JSON document.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""
 
 _OF_PLUGINS: Final = (PluginError, RegistrationError, KernelError, OutOfMemoryError)
-"""Faults of installed packages, or of the machine, wherever they appear."""
+"""Errors caused by installed packages or the machine, wherever they occur."""
 
 _documents: ContextVar[list[str] | None] = ContextVar("opwright_documents", default=None)
 
 
 class Command(NamedTuple):
-    """A command of ``opwright``; an entry point of the group ``opwright.commands`` names one.
+    """A command of ``opwright``, named by an entry point of the group ``opwright.commands``.
 
     Attributes
     ----------
     summary : str
-        A summary in one line.
+        A one-line summary.
     module : str
-        Has ``add_arguments(parser)`` and ``run(args) -> exit code``; imported at first use.
+        The module with ``add_arguments(parser)`` and ``run(args) -> exit code``, imported at first
+        use.
     """
 
     summary: str
@@ -81,7 +82,7 @@ OWN: Final = {
 
 
 def list_commands() -> dict[str, Command]:
-    """Return all loadable commands, by name, except parts of others, whose names have a dot.
+    """Return all loadable commands by name, except subcommands, whose names have a dot.
 
     `get_command` reports a command that cannot be loaded.
     """
@@ -97,10 +98,10 @@ def list_commands() -> dict[str, Command]:
 
 
 def get_command(name: str) -> Command:
-    """Return one command; no other one is loaded.
+    """Return one command, without loading other commands.
 
-    CommandError for an unknown name, with the nearest name or the package to install, and if the
-    command's package is broken, or two packages add a command of this name.
+    Raises CommandError for an unknown name, with a similar name or the package to install, and if
+    the package of the command is broken, or two packages add a command of this name.
     """
     if name in OWN:
         return OWN[name]
@@ -143,7 +144,7 @@ def _load(point: Source) -> Command:
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises where argparse would print and exit so that there is one way to fail."""
+    """Raises where argparse would print and exit, so that there is only one way to fail."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **options})
@@ -156,9 +157,9 @@ class Parser(argparse.ArgumentParser):
 
 @contextlib.contextmanager
 def resolving() -> Iterator[None]:
-    """Raise errors in this block, which looks up names from the command line, as CommandError.
+    """Convert errors of a block that looks up names from the command line to CommandError.
 
-    Errors of plugins are raised unchanged.
+    Errors of plugins are re-raised unchanged.
     """
     try:
         yield
@@ -169,7 +170,7 @@ def resolving() -> Iterator[None]:
 
 
 def check_device(command: str, device: str, known: Iterable[str], context: Context) -> None:
-    """Raise CommandError for an unknown device, with the package to install or the nearest name."""
+    """Raise CommandError for an unknown device, with the package to install or a similar name."""
     names = list(known)
     if device in names:
         return
@@ -181,7 +182,7 @@ def check_device(command: str, device: str, known: Iterable[str], context: Conte
 
 
 def print_json(data: object) -> None:
-    """Print the document of a command with ``--json``, as its only output."""
+    """Print the document of a command with ``--json``, as the only output."""
     text = json.dumps(data, indent=2)
     documents = _documents.get()
     if documents is None:
@@ -191,7 +192,7 @@ def print_json(data: object) -> None:
 
 
 def print_report(args: argparse.Namespace, data: object, lines: Iterable[str]) -> None:
-    """Print plain data with ``--json``, otherwise lines of text, which are created only then."""
+    """Print plain data with ``--json``, otherwise lines of text, which are only then created."""
     if args.json:
         print_json(data)
     else:
@@ -202,9 +203,9 @@ def print_report(args: argparse.Namespace, data: object, lines: Iterable[str]) -
 def writing(as_json: bool) -> Iterator[None]:
     """Run a command within the block.
 
-    Escape sequences in its text are shown, not executed: plugins write much of it. With `as_json`
-    the output has only the document of `print_json`; text that plugins print during import, also
-    from C, goes to standard error.
+    Escape sequences in its text are shown, not executed, since plugins provide much of it. With
+    `as_json` the output has only the document of `print_json`; text that plugins print during
+    import, also from C, goes to standard error.
     """
     if not as_json:
         with contextlib.redirect_stdout(cast("TextIO", _Shown(sys.stdout))):
@@ -234,7 +235,7 @@ def _descriptor_turned() -> Iterator[None]:
     try:
         output = os.dup(1)
         os.dup2(2, 1)
-    except OSError:  # one of them is closed
+    except OSError:  # one of these is closed
         yield
         return
     try:

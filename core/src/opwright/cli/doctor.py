@@ -1,4 +1,4 @@
-"""``opwright doctor``: examines every plugin in a child process; prints faults, fixes and costs."""
+"""``opwright doctor`` examines every plugin in a child process; prints faults, fixes and costs."""
 
 from __future__ import annotations
 
@@ -117,10 +117,10 @@ def _retry(args: argparse.Namespace, sources: list[Source], notes: ImportNotes) 
 
 
 def find_lack(diagnosis: Diagnosis, n_disabled: int) -> dict[str, str] | None:
-    """Return the reason why nothing can be computed, and the advice.
+    """Return the reason why no operator can be computed, and advice.
 
-    None if something can, or a broken plugin may help. `n_disabled` is the number of plugins that
-    OPWRIGHT_PLUGINS disables.
+    Returns None if an operator can be computed, or fixing a broken plugin may help. `n_disabled` is
+    the number of plugins that OPWRIGHT_PLUGINS disables.
     """
     if diagnosis.failures or diagnosis.crashes:
         return None
@@ -131,7 +131,7 @@ def find_lack(diagnosis: Diagnosis, n_disabled: int) -> dict[str, str] | None:
     none = f"no operator has a kernel for the device {HOST_DEVICE}"
     advice = f"pip install {find_requirement(HOST_DEVICE) or PROVIDER}"
     if n_disabled:
-        advice = f"unset OPWRIGHT_PLUGINS, which leaves out {_count(n_disabled, 'plugin')}"
+        advice = f"unset OPWRIGHT_PLUGINS, which excludes {_count(n_disabled, 'plugin')}"
     return {"reason": none if types else "no operator is installed", "advice": advice}
 
 
@@ -218,7 +218,7 @@ def measure_index_ms(record: PluginRecord) -> float:
 
 
 def _measure(call: Callable[[], _T]) -> tuple[_T, float]:
-    """Call a function a few times; return its result and the shortest time in ms."""
+    """Call a function several times; return its result and the shortest time in ms."""
     times_ms = []
     for _ in range(_REPEATS):
         began = time.perf_counter()

@@ -1,8 +1,8 @@
-"""Examines plugins for ``opwright doctor`` in child processes: a plugin can crash only a child.
+"""Examines plugins for ``opwright doctor`` in child processes, so a plugin can crash only a child.
 
 The child sends an event before and after each plugin, and before each object that a plugin names,
-so that this process knows which of them crashed or hung. Each package's report about the
-services that it uses, such as MPI, is made in a separate child.
+so that this process knows which one crashed or hung. The report of each package about services that
+it uses, such as MPI, is made in a separate child.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _FATAL: Final = "Fatal Python error: "
 
 
 DOCTOR_TOPIC: Final = "doctor"
-"""The topic of annexes that are functions and return an `Examination`."""
+"""The topic of annexes that are functions returning an `Examination`."""
 
 _LAST_WORDS: Final = 2_000
-"""The maximum number of characters of a failed child's output to show."""
+"""The maximum number of characters to show from the output of a failed child."""
 
 LOAD, CHECK, TRY, END = "load", "check", "try", "end"
-"""The phases: running hooks, importing the objects they name, one object, the end of the child."""
+"""Phases: running hooks, importing the named objects, one object, and the end of the child."""
 
 
 class Event(NamedTuple):
-    """An event about a plugin in the child: a phase begins (result None), or has a result."""
+    """An event about a plugin in the child: the begin of a phase (result None), or its result."""
 
     phase: str
     key: str
@@ -59,13 +59,13 @@ class Diagnosis(NamedTuple):
 
     records: list[PluginRecord]  # plugins whose hooks returned
     failures: tuple[PluginFailure, ...]  # quarantined plugins
-    # Plugins that crash or block processes: all (True), by their hooks, or users of an object.
+    # Plugins that crash or block processes: all processes (True), or only those that use an object.
     crashes: dict[PluginFailure, bool]
     problems: dict[Package, dict[str, str]]  # unusable objects, and the command that may help
-    refusals: dict[Package, dict[str, list[str]]]  # why kernels of which libraries would refuse
+    refusals: dict[Package, dict[str, list[str]]]  # why the kernels of some libraries would refuse
     # Modules and libraries that dead processes were importing.
     ended: Mapping[tuple[Package, str], list[EndedImport]] = MappingProxyType({})
-    faults: Sequence[str] = ()  # metadata of any distribution that cannot be read, and why
+    faults: Sequence[str] = ()  # unreadable metadata of distributions, and the reasons
 
 
 def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
@@ -134,7 +134,7 @@ def _run_child(
 
 
 def _find_trace(printed: str) -> str:
-    """Return the functions of plugins that were running, the outermost first, as a traceback."""
+    """Return the plugin functions that were running, the outermost first, as a traceback."""
     own = Path(opwright.__file__).resolve().parent
     frames = [
         f'  File "{file}", line {line}, in {function}'
@@ -153,7 +153,7 @@ def examine_plugins(
 ) -> Event:
     """Examine plugins, and send the events.
 
-    `skipped` are pairs (phase, key) that killed an earlier child. If a signal kills the process,
+    `skipped` has pairs (phase, key) that killed earlier children. If a signal kills the process,
     the stack of Python functions is printed.
     """
     faulthandler.enable(all_threads=False)
@@ -177,9 +177,9 @@ def examine_plugins(
 def _check(
     record: PluginRecord, registries: Registries, channel: Channel
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Import every definition, kernel, device and pass of a plugin; return problems and refusals.
+    """Import definitions, kernels, devices and passes of a plugin; return problems and refusals.
 
-    Refusals of its kernels on this machine are not failures.
+    Refusals of kernels on this machine are not failures.
     """
     problems: dict[str, tuple[list[str], str]] = {}
     refusals: dict[str, list[str]] = {}
@@ -202,7 +202,7 @@ def _check(
 
 
 def _describe(reason: str, subjects: list[str]) -> str:
-    """Return one line for kernels refused for one reason: an unusable library has many kernels."""
+    """Return one line for all kernels with one reason, as unusable libraries have many kernels."""
     first, *others = dict.fromkeys(subjects)
     return f"{first}{f' and {len(others)} more' if others else ''}: {reason}"
 
@@ -210,9 +210,9 @@ def _describe(reason: str, subjects: list[str]) -> str:
 def _refusals(
     record: PluginRecord, reasons: dict[str, list[str]], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the functions that return why kernels would refuse, as `_named_things` does.
+    """Yield the functions that return why kernels would refuse, in the form of `_named_things`.
 
-    Calling one adds its reason to `reasons`, with the libraries of its kernels.
+    Calling such a function adds its reason to `reasons`, with the libraries of its kernels.
     """
     libraries: dict[str, set[str]] = {}
     for kernel in record.kernels:
@@ -231,12 +231,12 @@ def _refusals(
 def _named_things(
     record: PluginRecord, registries: Registries
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the objects that a plugin names: the name for errors, and a function to load each."""
+    """Yield, for each object that a plugin names, a name for errors and a loading function."""
     for op in record.ops:
         yield op.type, partial(registries.ops.get, op.type)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
         for entry in registries.kernels.entries(op_type):
-            # Kernels for an operator or device that no plugin here provides are not a fault.
+            # Kernels for an operator or device that no installed plugin provides are not a fault.
             if entry.package == record.package and _is_served(entry, registries):
                 yield str(entry.key), entry.load
     for device in record.devices:
@@ -252,22 +252,22 @@ def _is_served(entry: KernelEntry, registries: Registries) -> bool:
         return False
     try:
         return registries.ops.find(entry.op_type) is not None
-    except OpwrightError:  # reported at its own plugin
+    except OpwrightError:  # reported with its own plugin
         return False
 
 
 class Examination(NamedTuple):
     """The report of `opwright doctor` about a service that a package uses.
 
-    An annex of the topic ``doctor`` is a function without arguments that returns one. It runs in a
-    separate process, and may take as long as ``opwright doctor --timeout``.
+    An annex of the topic ``doctor`` is a function without arguments that returns an Examination. It
+    runs in a separate process, with the time limit of ``opwright doctor --timeout``.
 
     Attributes
     ----------
     facts : dict of str to str
-        The findings, in lines: ``{"library": "MPICH 5.0.2", "self-test": "2 processes: ..."}``.
+        The findings, as in ``{"library": "MPICH 5.0.2", "self-test": "2 processes: ..."}``.
     reason : str
-        The fault; empty if there is none. A service that is not installed is a fact.
+        The fault; empty if there is none. A missing service is a fact, not a fault.
     advice : str
         The fix.
     """

@@ -1,4 +1,4 @@
-"""``opwright explain``: which kernel computes an operator, and why others do not."""
+"""``opwright explain`` shows which kernel computes an operator, and why other kernels do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds for a saved program that a command runs: random arrays of given shapes."""
+"""Feeds for a saved program that a command runs, which are random arrays of given shapes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def add_feed_argument(parser: argparse.ArgumentParser, purpose: str = "") -> Non
 
 
 def read_feed(who: str, text: str) -> tuple[str | None, Shape, str | None]:
-    """Return name, shape and dtype of ``x=32x784``, ``x=()``, ``label=32x1:int64`` or ``32x784``.
+    """Parse name, shape and dtype from ``x=32x784``, ``x=()``, ``label=32x1:int64`` or ``32x784``.
 
     ``n``, the batch of a bundle, is -1; an omitted name or dtype is None.
 
     Raises
     ------
     CommandError, DtypeError
-        For other text, and for an unknown dtype.
+        For any other text, and for an unknown dtype.
     """
     match = _FEED.fullmatch(text)
     if match is None:
@@ -63,26 +63,26 @@ def make_feeds(
     feed_texts: Sequence[str],
     given: Mapping[str, Any] = MappingProxyType({}),
 ) -> Arrays:
-    """Return random feeds, the same in each call.
+    """Return random feeds, which are the same in every call.
 
     Floating-point numbers are normal; integers are 0 or 1, which most indices allow.
 
     Parameters
     ----------
     command : str
-        Begins the errors.
+        The command, which begins error messages.
     loaded : LoadedProgram
-        The program that is fed.
+        The program to feed.
     feed_texts : sequence of str
-        Shapes in the form of `read_feed`; shapes of variables without unknown dimensions may be
-        omitted, as may the name if there is only one feed.
+        Shapes in the form of `read_feed`. Shapes of variables without unknown dimensions may be
+        omitted, and so may the name if there is only one feed.
     given : mapping of str to array
-        The arrays to feed instead.
+        Arrays to feed instead of random arrays.
 
     Raises
     ------
     CommandError
-        For a shape that is missing, malformed, mismatched, or not of a feed.
+        For a shape that is missing, malformed or mismatched, or does not belong to a feed.
     """
     names = [name for name in loaded.program_feeds if name not in given]
     variables = [loaded.program.global_block().vars[name] for name in names]
@@ -106,7 +106,7 @@ def make_feeds(
 
 
 def results_of(loaded: LoadedProgram) -> list[str]:
-    """Return the fetches of a program; if it has none, the variables that no operator reads."""
+    """Return the fetches of a program or, without fetches, the variables that no operator reads."""
     ops = loaded.program.global_block().ops
     read = {name for op in ops for name in op.input_names()}
     written = dict.fromkeys(name for op in ops for name in op.output_names())

@@ -1,4 +1,4 @@
-"""``opwright kernels``: the installed kernels as a matrix of operator, device and dtype."""
+"""``opwright kernels`` shows the installed kernels as a matrix of operator, device and dtype."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opwright.registry.kernels import WOULD_REFUSE, find_refusals
 _WIDTH: Final = 100
 _NONE: Final = "."
 _SHOWN_LIBRARIES: Final = 3
-"""The maximum number of letters in one cell; a plus means more."""
+"""The maximum number of letters in one cell; a plus sign means more."""
 
 _EPILOG = (
     "A cell holds the letters of the libraries whose kernels fit, in the order in which they are "
@@ -47,7 +47,7 @@ _Kernel: TypeAlias = tuple[KernelRegistration, Package]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the matrix; plugins' functions are imported only if they report refusals."""
+    """Print the matrix; only plugin functions that report refusals are imported."""
     context = current_context()
     with resolving():
         if args.device:
@@ -72,10 +72,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def select_types(context: Context, patterns: Iterable[str]) -> list[str]:
-    """Return the operator types that match any of the patterns, sorted; all without a pattern.
+    """Return the operator types that match any pattern, sorted; without patterns, all types.
 
-    OperatorNotFoundError for a name that no operator and no kernel has, CommandError for a pattern
-    that matches none.
+    Raises OperatorNotFoundError for a name that neither an operator nor a kernel has, and
+    CommandError for a pattern without a match.
     """
     known = {*context.ops.types(all=True), *context.kernels.op_types()}
     selected: set[str] = set()
@@ -150,9 +150,9 @@ def format_matrix(
     devices: Sequence[str],
     dtypes: Sequence[str],
 ) -> list[str]:
-    """Return a matrix of kernels as lines of text, and the legend of its letters.
+    """Return a matrix of kernels as lines of text, and the legend of the letters.
 
-    A kernel for any dtype is in every column, a kernel for any device in every row. Rows are
+    A kernel for any dtype is in all columns, and a kernel for any device in all rows. Rows are
     `types` with each of `devices`, columns are `dtypes`.
     """
     if not kernels:
@@ -211,7 +211,7 @@ def _format_legend(
 def _choose_letters(libraries: Iterable[str]) -> dict[str, str]:
     """Assign each library a letter, from its name if one is free.
 
-    If there are more libraries than letters, the rest get numbers in brackets.
+    If there are more libraries than letters, the remaining ones get numbers in brackets.
     """
     letters: dict[str, str] = {}
     spare = string.ascii_uppercase + string.ascii_lowercase + string.digits
@@ -222,7 +222,7 @@ def _choose_letters(libraries: Iterable[str]) -> dict[str, str]:
 
 
 def _fit(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align the rows; a name that leaves the cells no room gets a separate line."""
+    """Align the rows; a name that is too long gets a separate line."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = _WIDTH - sum(widths[1:]) - len(widths) + 1
     width = min(max(room, len("operator")), widths[0])

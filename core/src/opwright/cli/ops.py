@@ -1,4 +1,4 @@
-"""``opwright ops``: lists the operators, or shows one operator as a page."""
+"""``opwright ops`` lists the operators, or shows one operator as a page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_list(context: Context, args: argparse.Namespace) -> None:
-    """Print the registered operators without importing any definition."""
+    """Print the registered operators without importing their definitions."""
     types = context.ops.types(all=args.all)
     devices = {type: context.kernels.devices_of(type) for type in types}
     packages = {type: context.ops.package_of(type) for type in types}

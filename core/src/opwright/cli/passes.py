@@ -1,4 +1,4 @@
-"""``opwright passes``: lists the passes that rewrite a plan, and their packages."""
+"""``opwright passes`` lists the passes that rewrite a plan, and their packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; no pass is imported."""
+    """Print the table, without importing passes."""
     context = current_context()
     entries = context.passes.entries()
     if args.device is not None:
@@ -29,6 +29,6 @@ def run(args: argparse.Namespace) -> int:
     ]
     rows = [(entry.name, entry.phase, entry.device, entry.package.label) for entry in entries]
     table = align([("pass", "phase", "device", "distribution"), *rows], indent="")
-    count = f"{len(rows)} passes; to leave one out: compile(passes=['-NAME'])"
+    count = f"{len(rows)} passes; to exclude one: compile(passes=['-NAME'])"
     print_report(args, items, [*table, count, *context.report.lines()])
     return 0

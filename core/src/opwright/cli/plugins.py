@@ -1,4 +1,4 @@
-"""``opwright plugins``: lists the installed plugins, their objects, or the reasons of failures."""
+"""``opwright plugins`` lists the installed plugins with their objects, and reasons of failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TITLE = ("plugin", "distribution", "state", "operators", "kernels", "devices", 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: the command has no arguments."""
+    """Do nothing, because the command does not have arguments."""
 
 
 def run(args: argparse.Namespace) -> int:

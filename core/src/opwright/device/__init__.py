@@ -1,7 +1,7 @@
-"""Devices: their contract for plugins, how they are opened, and how arrays reach them.
+"""Devices, with their contract for plugins, how they are opened, and how arrays get to them.
 
 The public interface for device authors. `PythonDevice`, `PythonDevices` and `DeviceArrays` are
-protocols: a class that has their members need not inherit from them.
+protocols, so a class with their members need not inherit from them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The contract of a plugin's device: the protocols of devices and of their arrays."""
+"""The contract of devices of plugins: the protocols of devices and of their arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 
 class PythonDevice(Protocol):
-    """The required members of a plugin's device. A handle is an int, never 0; sizes are in bytes.
+    """The members that a plugin's device must have. A handle is a nonzero int; sizes are in bytes.
 
     Attributes
     ----------
@@ -16,7 +16,7 @@ class PythonDevice(Protocol):
     dlpack_code : int
         DLPack's DLDeviceType.
     addressable : bool
-        Whether a handle is an address that may be offset, so a plan uses one arena;
+        Whether a handle is an address that may be offset, so that a plan can use one arena;
         otherwise each value gets its own buffer.
     """
 
@@ -25,54 +25,54 @@ class PythonDevice(Protocol):
     addressable: bool
 
     def allocate(self, size: int, /) -> int:
-        """Return a handle; raise MemoryError if out of memory."""
+        """Allocate memory and return its handle; raise MemoryError if there is not enough."""
 
     def free(self, handle: int, /) -> None:
         """Free the memory."""
 
     def copy(self, dst: int, dst_is_host: bool, src: int, src_is_host: bool, size: int, /) -> None:
-        """Copy bytes; a host side is an address, an addressable handle may be offset."""
+        """Copy bytes; host memory is given by address, and addressable handles may be offset."""
 
     def synchronize(self) -> None:
-        """Wait until all started work is done."""
+        """Wait until all work that was started is done."""
 
     def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> object:
-        """Return the array that Python kernels of this device get.
+        """Return the array that Python kernels on this device get.
 
-        Never called for handle 0: a tensor without elements, or read only for its shape, reaches
-        the kernel as a NumPy dummy.
+        Not called for handle 0, since a tensor without elements, or read only for its shape, is
+        passed to kernels as a NumPy dummy.
         """
 
 
 class PythonDevices(Protocol):
-    """Any number of devices of one type; a plugin names this instead of a `PythonDevice`.
+    """Several devices of one type, which a plugin names instead of a `PythonDevice`.
 
-    A single `PythonDevice` is number 0, and is assumed to exist.
+    A single `PythonDevice` has number 0, and is assumed to exist.
 
     Attributes
     ----------
     dlpack_code : int
-        DLPack's DLDeviceType, the type of each device; read without opening one.
+        The DLDeviceType of all devices, which is read without opening a device.
     """
 
     dlpack_code: int
 
     def open(self, number: int, /) -> PythonDevice:
-        """Return the device with this number, at least 0; called once for each device in use.
+        """Return the device with this number, at least 0; called once for each device that is used.
 
-        All Contexts share the device, as long as one of them, a plan or a tensor refers to it;
-        later it is opened again. Never called by two threads concurrently.
+        All Contexts share the device as long as one of them, a plan or a tensor refers to it; later
+        it is reopened. Threads do not call this concurrently.
 
         Raises
         ------
         DeviceNotFoundError
-            If there is none of this number, or a requirement is missing: the user sees this text
-            unchanged. Any other error is reported as the plugin's.
+            If no device has this number, or a requirement is missing; the user sees the message
+            unchanged. Any other error is reported as an error of the plugin.
         """
 
 
 class ArrayPlace(NamedTuple):
-    """The memory of an array of another library: compact, row-major.
+    """The memory of an array of another library, which is compact and row-major.
 
     Attributes
     ----------
@@ -82,9 +82,9 @@ class ArrayPlace(NamedTuple):
     dtype : str
         A canonical name, ``"float32"``.
     number : int or None
-        The device's number; None without elements.
+        The device number; None without elements.
     stream : int
-        Handle of the stream on which its library still works on it; 0 if no work is pending.
+        Handle of the stream on which the library still works on the array; 0 if no work is pending.
     """
 
     pointer: int
@@ -95,35 +95,35 @@ class ArrayPlace(NamedTuple):
 
 
 class DeviceArrays(Protocol):
-    """Arrays for Python kernels on a device in a compiled library; ``arrays=`` in a hook names it.
+    """Creates arrays for Python kernels on a device in a compiled library, named by ``arrays=``.
 
     All methods are called with the GIL held. Pointers are ints, `number` is the device number.
 
-    It may have three more members, for libraries without DLPack: `interface`, the name of an
-    attribute by which arrays describe their memory on devices of this type, ``locate`` and
-    ``describe``. Then such arrays are accepted like arrays with ``__dlpack__``, and tensors on
-    the device have the attribute.
+    For libraries without DLPack, it may have three more members: `interface`, the name of an
+    attribute with which arrays describe their memory on devices of this type, ``locate`` and
+    ``describe``. Such arrays are then accepted like arrays with ``__dlpack__``, and tensors on the
+    device have the attribute.
 
     ``locate(description, /) -> ArrayPlace`` reads the attribute of an array. It raises ValueError,
     as ``<rule broken>, got <value>; <way out>``, for an unreadable array.
 
-    ``describe(pointer, shape, dtype, number, /)`` returns the attribute of a tensor: all work on
+    ``describe(pointer, shape, dtype, number, /)`` returns the attribute of a tensor; all work on
     the tensor is done when a library reads it. It raises AttributeError if the attribute cannot
-    express the dtype: the tensor lacks it then.
+    express the dtype, and then the tensor lacks it.
     """
 
     def view(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int, /) -> object:
-        """Return the device's kind of array over memory that opwright owns, compact row-major.
+        """Return an array of the device over compact, row-major memory that opwright owns.
 
-        It is created once if the address stays the same from run to run. Never called for a tensor
-        without elements or read only for its shape: the kernel gets a NumPy dummy.
+        It is created once if the address stays the same from run to run. Not called for a tensor
+        without elements, or read only for its shape, for which kernels get a NumPy dummy.
         """
 
     def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:
-        """Return a context manager within which the library enqueues on this stream.
+        """Return a context manager within which the library enqueues work on this stream.
 
-        It is entered for each call of a kernel and left when the kernel returns: work that
-        continues belongs to the stream. The stream may be in the middle of a recording.
+        It is entered for each call of a kernel and left when the kernel returns, while work
+        continues on the stream. The stream may be recording.
         """
 
 

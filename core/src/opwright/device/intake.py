@@ -1,17 +1,17 @@
-"""Reads external values that the runtime leaves to Python, or refuses them with advice.
+"""Reads external values that the runtime cannot read itself, or refuses them with advice.
 
-The runtime inspects each value of a call once, and reads arrays of NumPy, arrays that other
-libraries export directly, and arrays on a network's own device. For all other feeds, arguments of
+The runtime inspects each value of a call once, and reads NumPy arrays, arrays that other libraries
+export directly, and arrays on the device of the network. For all other feeds, arguments of
 operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses this module:
 
 - A NumPy array is borrowed if it is ready: C-contiguous, aligned, of native byte order. Any other
 array is copied. An array of a subclass is read as a plain array; a masked array is refused.
-- A NumPy scalar keeps its dtype. Python numbers and lists adopt the dtype of the arrays with which
-  they are combined, if that dtype can represent them.
-- An array of another library on the host is borrowed, by DLPack's C exchange API, by the buffer
-  protocol or by ``__dlpack__``: `lend`, `read_host`. So are our own tensors and variables.
-- An array on a device has DLPack, or the attribute that its device names: `find_place`. On the
-  device where it is needed it becomes a tensor, without a copy: `read_tensor`.
+- A NumPy scalar keeps its dtype. Python numbers and lists get the dtype of the arrays with which
+  they are combined, if it can represent them.
+- An array of another library on the host is borrowed with the DLPack C exchange API, the buffer
+  protocol or ``__dlpack__``: `lend`, `read_host`. So are tensors and variables of opwright.
+- An array on a device must have DLPack, or the attribute that the device names: `find_place`. On
+  the device where it is needed, it becomes a tensor without a copy: `read_tensor`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def is_array(value: object) -> bool:
 
 
 def find_place(value: Any, context: Context, who: str = "array") -> tuple[int, int] | None:
-    """Return DLPack's device of an array that is not on the host, None for other values."""
+    """Return the DLPack device of an array that is not on the host, or None for other values."""
     if isinstance(value, HOST_KINDS):
         return None
     with reading(value, who):
@@ -66,7 +66,7 @@ def describe_place(code: int, number: int, context: Context) -> str:
 
 
 def lend(value: Any) -> Any:
-    """Return the ndarray that another library exports directly; return other values unchanged.
+    """Return the ndarray that an array of another library exports, or any other value unchanged.
 
     It may have any strides.
     """
@@ -77,22 +77,22 @@ def lend(value: Any) -> Any:
 
 
 def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> Array:
-    """Return a value as `borrow_host` does, copied if a kernel could not read it."""
+    """Return a value as in `borrow_host`, but copied if a kernel could not read it."""
     return make_ready(borrow_host(value, who, dtype, beside))
 
 
 def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> Array:
-    """Return a value on the host as an array over the same memory, strides and byte order.
+    """Return a value on the host as an array with the same memory, strides and byte order.
 
-    `dtype` is the dtype of Python numbers and lists, by default NumPy's choice; arrays and NumPy
-    scalars keep theirs. `who` (operator and slot, or feed) and `beside` (the value that has
-    this dtype and may be cast) are for messages.
+    `dtype` is the dtype of Python numbers and lists, by default the choice of NumPy; arrays and
+    NumPy scalars keep their dtype. `who` (operator and slot, or feed) and `beside` (the value that
+    has this dtype and may be cast) are for messages.
 
     Raises
     ------
     DtypeError
-        For an array of a dtype that opwright does not have, for a masked one, for a value that is
-        not an array of numbers, and for a number that the dtype cannot represent.
+        For an array of an unsupported dtype, a masked array, a value that is not an array of
+        numbers, and a number that the dtype cannot represent.
     FeedError
         For an array that its library does not export.
     DeviceNotFoundError
@@ -117,8 +117,8 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
 def borrow_memory(value: Any, who: str) -> Array:
     """Return an ndarray over the memory of an array on the host, never over a copy.
 
-    The runtime calls it for other values: subclasses of ndarray, and arrays with only
-    ``__dlpack__``. FeedError for anything else.
+    The runtime calls this for subclasses of ndarray and arrays that only have ``__dlpack__``.
+    Raises FeedError for anything else.
     """
     place = find_place(value, current_context(), who)
     if place is not None or not is_array(value):
@@ -137,10 +137,10 @@ def borrow_memory(value: Any, who: str) -> Array:
 def read_feed(
     value: Any, label: str, dtype: str | None, device: _runtime.Device, context: Context
 ) -> Array | _runtime.Tensor:
-    """Return a feed as a plan on `device` can read it: a ready array, or a tensor on the device.
+    """Return a feed in a form that plans on `device` can read: a ready array or a device tensor.
 
-    `dtype` is the variable's, for numbers and lists; `label` begins errors. FeedError for
-    anything but an array of numbers, and for an array on another device.
+    `dtype` is the dtype of the variable, for numbers and lists; `label` begins error messages.
+    Raises FeedError for anything but an array of numbers, and for an array on another device.
     """
     if not device.is_host:
         tensor = find_tensor(value, device, label)
@@ -178,14 +178,14 @@ def meta_of(array: Array | np.generic | _runtime.Tensor) -> Meta:
 def read_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor:
     """Return an array on `device` as a tensor, without a copy.
 
-    FeedError if it is on another device, is not contiguous, or is not lent by its library.
+    Raises FeedError if it is on another device, not contiguous, or not exported by its library.
     """
     with reading(value, who, device.name):
         return _runtime.Tensor.from_array(value, device, who)
 
 
 def find_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor | None:
-    """As `read_tensor`, but None for a value that is not on `device`."""
+    """Like `read_tensor`, but return None for a value that is not on `device`."""
     if isinstance(value, HOST_KINDS):
         return None
     with reading(value, who, device.name):
@@ -195,8 +195,8 @@ def find_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tenso
 def read_to_copy(value: Any, device: _runtime.Device, who: str) -> Array:
     """Return a ready array on the host, which the runtime copies to `device`.
 
-    Our own tensors and variables are read from any device. DtypeError and FeedError as for
-    `read_host`, and FeedError for another library's array that is not on the host.
+    Tensors and variables of opwright are read from any device. Raises DtypeError and FeedError like
+    `read_host`, and FeedError for an array of another library that is not on the host.
     """
     if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
         return value.numpy()
@@ -213,20 +213,20 @@ def read_to_copy(value: Any, device: _runtime.Device, who: str) -> Array:
 
 def plain_array(value: Array, who: str) -> Array:
     """Return an array of a subclass as a plain ndarray; DtypeError for a masked one."""
-    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)  # its import takes a while
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)  # slow to import
     if masked is not None and isinstance(value, masked):
         raise DtypeError(
-            f"{who}: must be an array whose elements all count, got a masked array; "
-            "pass its filled(0), or with another value in place of 0"
+            f"{who}: must be an array without a mask, got a masked array; "
+            "pass its filled(0), or a different fill value"
         )
     return np.asarray(value)
 
 
 def hold(value: Any, dtype: str | None, who: str, beside: str) -> Array:
-    """Return Python numbers, lists or a NumPy scalar as an array that a kernel can read.
+    """Convert Python numbers, lists or a NumPy scalar to an array that a kernel can read.
 
-    The parameters are the same as for `borrow_host`. DtypeError if the value is not an array of
-    numbers, or the dtype cannot represent one of them.
+    The parameters are those of `borrow_host`. Raises DtypeError if the value is not an array of
+    numbers, or the dtype cannot represent them.
     """
     plain = _plain(value, who)
     if dtype is None or isinstance(value, np.generic):
@@ -236,14 +236,14 @@ def hold(value: Any, dtype: str | None, who: str, beside: str) -> Array:
             array = np.asarray(value, dtype_to_numpy(dtype))
         if _holds(array, plain, dtype):
             return make_ready(array)
-    except (OverflowError, ValueError):  # beyond the range of C's numbers, or NaN
+    except (OverflowError, ValueError):  # beyond the range of C types, or NaN
         pass
     raise _range_error(plain, dtype, who, beside)
 
 
 @contextmanager
 def reading(value: Any, who: str, where: str = "the host") -> Iterator[None]:
-    """Convert an error of a library that exports an array to a FeedError with advice."""
+    """Convert an error that a library raised on exporting an array to a FeedError with advice."""
     try:
         yield
     except OpwrightError:

@@ -1,4 +1,4 @@
-"""Opens devices of the runtime by name: the host, and devices of plugins."""
+"""Opens runtime devices by name, which are the host and devices of plugins."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from opwright.targets.native_kernel import NativeKernel
 
 HOST_CODES: Final = (1, 3)
-"""DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
+"""kDLCPU and kDLCUDAHost of DLPack, whose memory NumPy can read."""
 
-# Devices that a Context has used stay open as long as its registry lives. The runtime itself owns
-# no device, but tracks the open ones: a device of one library, or one object, is opened once.
+# Devices that a Context has used stay open as long as its registry exists. The runtime does not own
+# devices, but tracks open devices so that a device of a library, or an object, is opened once.
 _used: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
 _opening = threading.RLock()  # not held during imports, which may wait for threads
 
@@ -32,29 +32,29 @@ def _forget_lock() -> None:
     _opening = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_forget_lock)  # the owner of the old one may be gone
+os.register_at_fork(after_in_child=_forget_lock)  # the owner of the old device may be gone
 
 
 def get_device(name: str, context: Context) -> _runtime.Device:
-    """Return the runtime's device of a name as users write it: ``"cuda"``, ``"cuda:1"``.
+    """Return the runtime device of a name as users write it, such as ``"cuda"`` or ``"cuda:1"``.
 
-    It is opened at first use, and shared by all Contexts whose entry of this name is the same
+    It is opened at first use, and shared by all Contexts whose entry for this name is the same
     library file or Python object.
 
     Raises
     ------
     DeviceNotFoundError
-        If no plugin provides it, or the number is not valid.
+        If no plugin provides it, or the number is invalid.
     PluginError
         If the plugin names something that is not a device, or its library cannot be used.
     KernelError
-        If the device cannot be opened, or there are fewer devices.
+        If the device cannot be opened or does not exist.
     """
     return open_device(DeviceName.parse(name), context)
 
 
 def open_device(name: DeviceName, context: Context) -> _runtime.Device:
-    """As `get_device`, for a name that has been parsed."""
+    """Like `get_device`, for a parsed name."""
     if name.is_host:
         return _runtime.host_device()
     entry = context.devices.get(name.kind)
@@ -80,7 +80,7 @@ def _give_arrays(device: _runtime.Device, entry: DeviceEntry) -> None:
 def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
     """Return a kernel of the library that provided a device; see `opwright.kernel.DeviceCall`.
 
-    PluginError if the device is in no library, or the library has no such kernel.
+    Raises PluginError if the device is not in a library, or the library has no such kernel.
     """
     entry = context.devices.get(kind)
     if not entry.is_native:
@@ -92,21 +92,21 @@ def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
 
 
 def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
-    """Set the arrays of a device's Python kernels; return why it has none, None on success.
+    """Set the arrays for Python kernels of a device; return why it has none, or None on success.
 
-    PluginError if the object that the plugin named cannot be imported, or lacks a method.
+    Raises PluginError if the object that the plugin named cannot be imported, or lacks a method.
     """
     device = open_device(name, context)
     entry = context.devices.get(name.kind)
     if not entry.is_native:
-        return None  # it makes them itself
+        return None  # the device makes them itself
     arrays = entry.load_arrays()
     if device.arrays is not None and device.arrays is arrays:
         return None
     if arrays is not None and device.arrays is not None:
         return (
-            f"device {entry.name} of {entry.package.label} has one kind of arrays in a process, "
-            f"got {arrays!r} beside {device.arrays!r} of another Context; name the same in both"
+            f"device {entry.name} of {entry.package.label} must have one kind of arrays, "
+            f"got {arrays!r} and {device.arrays!r} of another Context; name the same in both"
         )
     if arrays is None:
         return (
@@ -118,9 +118,9 @@ def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
 
 
 def find_device_name(code: int, number: int, context: Context) -> DeviceName | None:
-    """Return the device of DLPack's (code, number), None if no plugin provides it.
+    """Return the device of a DLPack (code, number), or None if no plugin provides it.
 
-    The libraries and modules of the registered devices are opened; no device is.
+    This opens the libraries and modules of registered devices, but no device.
     """
     if code in HOST_CODES:
         return HOST
@@ -135,9 +135,10 @@ def find_device_name(code: int, number: int, context: Context) -> DeviceName | N
 
 
 def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None:
-    """Return DLPack's device of an array that has only the attribute that a device names.
+    """Return the DLPack device of an array that only has the attribute that a device names.
 
-    None for other values. Opens the libraries and arrays of registered devices, but no device.
+    Returns None for other values. Opens the libraries and arrays of registered devices, but no
+    device.
     """
     if hasattr(value, "__dlpack__"):
         return None
@@ -174,8 +175,8 @@ def _open(loaded: object, entry: DeviceEntry, number: int) -> _runtime.Device:
         device = _call_open(cast("PythonDevices", loaded), entry, number)
     elif number:
         raise DeviceNotFoundError(
-            f"{entry.name}:{number}: a device written in Python is one unless it has open, got "
-            f"number {number}; write {entry.name!r}"
+            f"{entry.name}:{number}: a Python device without open has only number 0, "
+            f"got {number}; write {entry.name!r}"
         )
     origin = f"{entry.package.label} ({loaded!r})"
     return _runtime.make_python_device(_check(device, entry), number, loaded, origin)
@@ -189,7 +190,7 @@ def _call_open(devices: PythonDevices, entry: DeviceEntry, number: int) -> Pytho
     except Exception as error:
         raise KernelError(
             f"{DeviceName(entry.name, number)}: could not be opened by {entry.package.label}, "
-            f"got {describe_error(error)}; see whether the device works without opwright"
+            f"got {describe_error(error)}; check that the device works without opwright"
         ) from error
 
 

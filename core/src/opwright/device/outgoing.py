@@ -1,4 +1,4 @@
-"""Converts results to the kind of array of the arguments, without a copy if DLPack allows."""
+"""Converts results to the array type of the arguments, without a copy if DLPack allows it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from opwright.describe.dtypes import Array
 
 
 def as_given(result: Any, like: Any) -> Any:
-    """As `from_numpy_like`, for a `like` lent by the buffer protocol, such as an array of JAX."""
+    """Like `from_numpy_like`, for a `like` with the buffer protocol, such as a JAX array."""
     array = give_to_jax(result, like) if type(result) is np.ndarray else None
     return from_numpy_like(result, like) if array is None else array
 
 
 def from_numpy_like(result: Any, like: Any) -> Any:
-    """Return results, arrays or tensors, as the kind of array that ``like`` is; None: NumPy.
+    """Convert results, arrays or tensors, to the array type of ``like``, or to NumPy for None.
 
-    A tensor if ``like`` is a variable of a scope, or its library has no DLPack.
+    The result is a tensor if ``like`` is a variable of a scope, or its library does not support
+    DLPack.
     """
     if like is None:
         return result
@@ -40,26 +41,26 @@ def from_numpy_like(result: Any, like: Any) -> Any:
 
 
 def _exported(result: Any) -> Any:
-    """Return an object with DLPack for a result: NumPy lacks it for bfloat16."""
+    """Return an object with DLPack for a result, since NumPy does not export bfloat16."""
     if isinstance(result, np.ndarray) and result.dtype.kind not in "biuf":
         return _runtime.Tensor.from_numpy(result)
     return result
 
 
 def _namespace(like: Any) -> Any:
-    """Return the module of an array's library that has ``from_dlpack``."""
+    """Return the module with ``from_dlpack`` in the library of an array."""
     if hasattr(like, "__array_namespace__"):
         return like.__array_namespace__()
     return sys.modules[type(like).__module__.partition(".")[0]]
 
 
 def give_to_jax(result: Array, like: Any) -> Any:
-    """Return an ndarray, which nothing else may change, as an array of JAX if `like` is one.
+    """Return an ndarray that nothing else changes as a JAX array if `like` is a JAX array.
 
-    ``jax.numpy.from_dlpack`` takes 60 µs, the undocumented function that it calls takes 4. None for
-    an array of another library, and if ``from_dlpack`` might return a different result: if the
-    dtype differs from `like`'s, as JAX may narrow it, if `like` is sharded over devices, or if
-    JAX lacks that function.
+    ``jax.numpy.from_dlpack`` takes 60 µs, the undocumented function that it calls takes 4. Returns
+    None for an array of another library, and if ``from_dlpack`` might return a different result,
+    because the dtype differs from that of `like` (JAX may narrow it), `like` is sharded over
+    devices, or JAX lacks that function.
     """
     put = _find_put(type(like))  # type: ignore[arg-type]  # mypy takes no class for hashable
     if put is None:
@@ -75,7 +76,7 @@ def give_to_jax(result: Array, like: Any) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _find_put(kind: type) -> Callable[..., Any] | None:
-    """Return JAX's function from ndarrays to this type of array, None for other libraries."""
+    """Return the JAX function from ndarrays to this type of array, or None for other libraries."""
     if kind.__module__.partition(".")[0] != "jaxlib":
         return None
     return getattr(sys.modules.get("jaxlib.xla_client"), "batched_device_put", None)

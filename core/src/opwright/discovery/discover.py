@@ -1,4 +1,4 @@
-"""Discovers installed plugins and fills the registries; a plugin that clashes is quarantined."""
+"""Discovers installed plugins and fills the registries; conflicting plugins are quarantined."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def merge(
     disabled: Iterable[Package] = (),
     notes: ImportNotes = NO_NOTES,
 ) -> Registries:
-    """Return registries filled from sorted records; of two conflicting plugins the first stays.
+    """Return registries filled from sorted records; the first of two conflicting plugins is kept.
 
-    `failures` are plugins that did not load; conflicting ones are appended. OPWRIGHT_PLUGINS
+    `failures` are plugins that did not load; conflicting plugins are appended. OPWRIGHT_PLUGINS
     disables `disabled`. `notes` records later imports as they run.
     """
     registries = make_registries(notes)
@@ -120,19 +120,19 @@ def _clashes(
 
 
 class Settings(NamedTuple):
-    """The environment variables about plugins; lists are names separated by commas."""
+    """The environment variables for plugins; lists are names separated by commas."""
 
     allowed: tuple[str, ...] | None = None  # OPWRIGHT_PLUGINS: only these are loaded; None: all
     strict: bool = False  # OPWRIGHT_STRICT=1: the first failure is an error
     cache_folder: str | None = None  # of the index and the notes of imports; None: nowhere
-    checked: bool = False  # OPWRIGHT_CHECKED=1: plans watch what kernels do to their arguments
-    isolated: tuple[str, ...] = ()  # OPWRIGHT_ISOLATE: kernels of the host in other processes
+    checked: bool = False  # OPWRIGHT_CHECKED=1: plans check how kernels access arguments
+    isolated: tuple[str, ...] = ()  # OPWRIGHT_ISOLATE: host kernels run in other processes
 
     @staticmethod
     def from_environment() -> Settings:
-        """Read the environment variables; an empty one counts as unset.
+        """Read the environment variables; an empty variable counts as unset.
 
-        SettingError for a switch that is neither 0 nor 1.
+        Raises SettingError for a switch that is neither 0 nor 1.
         """
         return Settings(
             _read_names("OPWRIGHT_PLUGINS") or None,
@@ -152,8 +152,9 @@ def discover(
 ) -> tuple[Registries, tuple[PluginRecord, ...]]:
     """Find the installed plugins; return registries filled by them, and all loaded plugins.
 
-    `paths` is by default ``sys.path``. Conflicting plugins are among the records, too. SettingError
-    for an unknown name in OPWRIGHT_PLUGINS, PluginError for any failure with OPWRIGHT_STRICT=1.
+    `paths` is by default ``sys.path``. The records include conflicting plugins, too. Raises
+    SettingError for an unknown name in OPWRIGHT_PLUGINS, and PluginError for any failure with
+    OPWRIGHT_STRICT=1.
     """
     sources = scan(paths)
     allowed = select_allowed(sources, settings.allowed)
@@ -177,9 +178,9 @@ def discover(
 
 
 def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list[Source]:
-    """Return the sources whose plugin is named; all of them for None.
+    """Return the sources of the named plugins, or all sources for None.
 
-    SettingError for a name that no installed plugin has.
+    Raises SettingError for a name that no installed plugin has.
     """
     if names is None:
         return sources
@@ -199,7 +200,7 @@ def _load_missing(
     strict: bool,
     notes: ImportNotes,
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
-    """Return the records of the sources in their order, from the index or loaded, and failures."""
+    """Return the records of the sources, in order, from the index or loaded, and failures."""
     missing = [source for source in sources if index.key_of(source) not in known]
     loaded, failures = load_all(missing, strict, notes)
     by_key = {**known, **{index.key_of(record.source): record for record in loaded}}

@@ -22,17 +22,17 @@ from opwright.packages import rules as make
 from opwright.packages.rules import check_owner, check_target
 
 hookspec: Final = pluggy.HookspecMarker("opwright")
-"""Marks the specification of a hook; opwright's own are in this module."""
+"""Marks the specification of a hook; the hooks of opwright are in this module."""
 
 hookimpl: Final = pluggy.HookimplMarker("opwright")
-"""Marks a plugin's function as the implementation of the hook of the same name."""
+"""Marks a function of a plugin as the implementation of the hook of the same name."""
 
 
 _Registration = TypeVar("_Registration")
 
 
 class _Registrar(Generic[_Registration]):
-    """Collects the additions of one plugin; they take effect after all hooks have returned."""
+    """Collects the additions of one plugin, which take effect after all hooks have returned."""
 
     def __init__(self, package: Package) -> None:
         self.package = package
@@ -41,7 +41,7 @@ class _Registrar(Generic[_Registration]):
         self._is_open = True
 
     def close(self) -> None:
-        """Refuse further additions: the hook has returned."""
+        """Refuse further additions, because the hook has returned."""
         self._is_open = False
 
     def _enter(self, registration: _Registration, names: Sequence[str]) -> None:
@@ -70,15 +70,15 @@ class OpRegistrar(_Registrar[OpRegistration]):
         Parameters
         ----------
         type : str
-            Operator type, ``"<plugin>.<name>"``; unprefixed only from opwright-std.
+            Operator type, ``"<plugin>.<name>"``, or unprefixed for opwright-std only.
         target : str
-            ``"module:attribute"`` of the result of ``OpMaker.build``, or the library that contains
-            the operator: its path in the package, ``"opwright_acme/libacme.so"``.
+            ``"module:attribute"`` of the result of ``OpMaker.build``, or the path of the library in
+            the package that contains it, ``"opwright_acme/libacme.so"``.
         hidden : bool
-            Whether listings omit it, as a helper of gradients.
+            Whether listings omit it, such as a helper of gradients.
         aliases : list of str
-            Its names in other frameworks. They cannot be called: the error for such a name asks
-            ``did you mean``.
+            Its names in other frameworks. They cannot be called, but the error for such a name
+            suggests the operator.
 
         Raises
         ------
@@ -108,43 +108,44 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         prefers: Mapping[str, object] | None = None,
         find_refusal: str | None = None,
     ) -> None:
-        """Add one kernel for one or several dtypes, of any plugin's operator.
+        """Add one kernel, for one or several dtypes, of an operator of any plugin.
 
         Parameters
         ----------
         op_type : str
-            The operator's type.
+            The operator type.
         device : str
-            Device type: ``"cpu"``, ``"cuda"``; ``"*"`` for any.
+            Device type, such as ``"cpu"`` or ``"cuda"``, or ``"*"`` for any.
         dtypes : list of str or "*"
-            Canonical names of the dispatch dtypes; ``"*"`` for all but the narrow ones (float8,
-            int4, uint4), which must be named in addition: ``["*", "int4"]``.
+            Canonical names of the dispatch dtypes; ``"*"`` for all except narrow dtypes (float8,
+            int4, uint4), which must be named in addition, as in ``["*", "int4"]``.
         kernel : str
-            ``"module:attribute"`` of a function of the operator's slots and attributes, or of a
-            class with ``prepare``; or the library that contains a kernel with this key: its path
-            in the package, ``"opwright_acme/libacme.so"``. `may_reuse`, `capturable`,
-            `deterministic` and `strided` are then declared by the library, and an error here.
+            ``"module:attribute"`` of a function of the slots and attributes of the operator, or of
+            a class with ``prepare``. Or the path of the library in the package that contains a
+            kernel with this key, ``"opwright_acme/libacme.so"``; `may_reuse`, `capturable`,
+            `deterministic` and `strided` are then declared by the library, and giving them here is
+            an error.
         library : str, optional
-            The library that implements it; by default the plugin's name.
+            The library that implements it; by default the name of the plugin.
         priority : int
-            0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual kernel.
+            0 to 99, the highest is tried first. 0 is for references, 50 is usual for plugins.
         may_reuse : list of (str, str)
-            Pairs (output slot, input slot): the output may overwrite that input.
+            Pairs (output slot, input slot), in which the output may overwrite the input.
         capturable : bool
-            Whether it may be recorded in a device graph: it only enqueues work on the current
-            stream, and its work on the host need not be repeated in later runs.
+            Whether it may be recorded in a device graph, because it only enqueues work on the
+            current stream and its work on the host need not be repeated in later runs.
         deterministic : bool
             Whether equal inputs give bitwise identical outputs.
         strided : bool
             Whether it accepts inputs that are not compact row-major.
         prefers : mapping of str to value, optional
-            Attribute values for which the kernel is fastest, ``{"data_format": "NHWC"}``: a hint
-            for passes, which may rewrite the operator accordingly. It does not influence which
-            kernel is chosen.
+            Attribute values for which the kernel is fastest, such as ``{"data_format": "NHWC"}``.
+            This is a hint for passes, which may rewrite the operator accordingly; it does not
+            influence the choice of kernels.
         find_refusal : str, optional
-            ``"module:attribute"`` of a function without arguments, or of ``options``. It returns
-            why the kernel would refuse everything on this machine, such as an optional library that
-            is not installed, or None. Only commands that show kernels call it.
+            ``"module:attribute"`` of a function without arguments, or with the argument
+            ``options``. It returns why the kernel would refuse every operator on this machine, such
+            as a missing optional library, or None. Only commands that show kernels call it.
 
         Raises
         ------
@@ -182,14 +183,14 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
         name : str
             Device type.
         target : str
-            ``"module:attribute"`` of the device object, an `opwright.device.PythonDevice`; of an
-            `opwright.device.PythonDevices`, which opens them by number; or the path of a library
-            in the package, ``"opwright_acme/libacme.so"``, that has a device of this name.
+            ``"module:attribute"`` of the device object, an `opwright.device.PythonDevice`; or of an
+            `opwright.device.PythonDevices`, which opens devices by number; or the path of a library
+            in the package, ``"opwright_acme/libacme.so"``, that contains a device of this name.
         arrays : str, optional
             Only for a device in a library: ``"module:attribute"`` of an
-            `opwright.device.DeviceArrays`, which makes the arrays that kernels written in Python
-            get on this device. It is imported when the first such kernel is chosen; without it such
-            kernels are refused.
+            `opwright.device.DeviceArrays`, which creates the arrays for Python kernels on this
+            device. It is imported when the first such kernel is chosen; without it, such kernels
+            are refused.
 
         Raises
         ------
@@ -217,16 +218,16 @@ class PassRegistrar(_Registrar[PassRegistration]):
         Parameters
         ----------
         name : str
-            The name that switches it on and off; unique among all plugins.
+            The name for enabling and disabling it, unique among all plugins.
         phase : str
-            When it runs: canonicalize, fuse, layout or memory.
+            The phase in which it runs: canonicalize, fuse, layout or memory.
         function : str
             ``"module:attribute"`` of the function.
         device : str
-            For which device it runs, ``"*"`` for any.
+            The device for which it runs, ``"*"`` for any.
         operators : list of str, optional
-            Operator types of which the graph must have one, ``"*.swish"`` for any plugin's:
-            without one the pass is neither imported nor run. By default it runs on every graph.
+            Operator types, with ``"*.swish"`` for any plugin. Unless the graph contains one of
+            these, the pass is neither imported nor run. By default it runs on every graph.
 
         Raises
         ------
@@ -246,9 +247,9 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
         Parameters
         ----------
         name : str
-            Without the plugin's name: ``"allow_tf32"``.
+            The name without the plugin prefix, such as ``"allow_tf32"``.
         default : bool, int, float or str
-            Its value if none is chosen; chosen values must have the same type.
+            The value if none is chosen; chosen values must have the same type.
         comment : str
             Its effect.
 
@@ -270,9 +271,10 @@ class AnnexRegistrar(_Registrar[AnnexRegistration]):
         Parameters
         ----------
         topic : str
-            The purpose, lower_snake: ``"onnx"``. The package that reads the topic defines it.
+            The purpose in lower_snake, such as ``"onnx"``. The package that reads the topic defines
+            it.
         subject : str
-            The subject within the topic, one line: ``"Relu"``.
+            The subject within the topic, on one line, such as ``"Relu"``.
         target : str
             ``"module:attribute"`` of the object, imported at first use.
 
@@ -294,7 +296,7 @@ REGISTRARS: Final[Mapping[str, type[_Registrar[Any]]]] = {
     "opwright_options": OptionRegistrar,
     "opwright_annexes": AnnexRegistrar,
 }
-"""The name of each hook to its registrar, in call order."""
+"""Maps the name of each hook to its registrar, in call order."""
 
 HOOKS: Final = tuple(REGISTRARS)
 """The names of all hooks, in call order."""
@@ -307,7 +309,7 @@ def opwright_ops(registry: OpRegistrar) -> None:
 
 @hookspec
 def opwright_kernels(registry: KernelRegistrar) -> None:
-    """Name the kernels that the plugin provides, for any plugin's operators."""
+    """Name the kernels that the plugin provides, for operators of any plugin."""
 
 
 @hookspec
@@ -322,9 +324,9 @@ def opwright_passes(registry: PassRegistrar) -> None:
 
 @hookspec
 def opwright_options(registry: OptionRegistrar) -> None:
-    """Declare options that users choose for a plan and the plugin's kernels read in ``prepare``."""
+    """Declare options that users choose for a plan and the kernels read in ``prepare``."""
 
 
 @hookspec
 def opwright_annexes(registry: AnnexRegistrar) -> None:
-    """Name objects that other packages look up by topic and the core does not interpret."""
+    """Name objects that other packages look up by topic; the core does not interpret them."""

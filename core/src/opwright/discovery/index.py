@@ -1,12 +1,12 @@
 """Keeps the registrations of plugins in a file so that later processes do not import plugins.
 
-There is one file for each set of installed plugins, so environments that share a cache folder
-do not overwrite each other; concurrent first processes write the same content. A file that is
-stale, corrupt or cannot be written only costs time.
+Each set of installed plugins has its own file, so environments that share a cache folder do not
+overwrite each other. Concurrent first processes write the same content. A file that is stale,
+corrupt or not writable only costs time.
 
 The named modules are imported later, so a record may only name modules and libraries of its
-own distribution. It is text in columns, each with a table of its values: with hundreds of kernels
-this is read as quickly as byte code.
+own distribution. It is text in columns, each with a table of its values, which for hundreds of
+kernels is read as quickly as byte code.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from opwright.packages import (
 from opwright.packages.rules import check_target
 
 FORMAT: Final = 10
-"""Incremented when the form of records changes: indexes with another number are not read."""
+"""Incremented when the format of records changes; indexes with another number are not read."""
 
 _KEPT_FILES: Final = 32
 """The maximum number of indexes in the folder; the oldest are removed."""
@@ -46,7 +46,7 @@ _MOST_BYTES: Final = 1 << 26
 """The maximum size of an index in bytes; a plugin needs a few thousand."""
 
 _SEPARATORS: Final = "\x1d\x1e\x1f"
-"""Separators of the items of a tuple, by depth."""
+"""Separators of tuple items, by depth."""
 
 _TAGS: Final = {str: "s", int: "i", bool: "b", float: "f", tuple: "t"}
 
@@ -71,7 +71,7 @@ _GROUPS: Final[tuple[tuple[type[Any], str], ...]] = (
     (WatchedFile, "sii"),
     (tuple, "f"),  # the time of loading
 )
-"""The parts of a record: the class of the rows, and the tag of each field."""
+"""The parts of a record, each with the class of its rows and the tag of each field."""
 
 
 def index_path(folder: str, sources: Iterable[Source], core_version: str) -> str:
@@ -79,8 +79,8 @@ def index_path(folder: str, sources: Iterable[Source], core_version: str) -> str
     environment = [FORMAT, core_version, sys.implementation.cache_tag, sys.platform]
     plugins = [[s.distribution, s.name, s.target, s.location] for s in sources]
     data = repr([environment, plugins]).encode()
-    # Two checksums instead of a cryptographic hash, whose module takes longer to import than all
-    # of this; the sources are compared individually when the file is read.
+    # Two checksums replace a cryptographic hash, whose module takes longer to import than all of
+    # this. The sources are compared individually when the file is read.
     return os.path.join(folder, f"plugins-{zlib.crc32(data):08x}{zlib.adler32(data):08x}.index")
 
 
@@ -90,7 +90,7 @@ def key_of(source: Source) -> str:
 
 
 def read(path: str | None, sources: Iterable[Source]) -> tuple[dict[str, PluginRecord], str]:
-    """Return the records in the file, by `key_of`, of plugins that are unchanged; and its state.
+    """Return the records of unchanged plugins in the file, by `key_of`, and the state of the file.
 
     The state, for `opwright doctor`, is ``"read"``, ``"read in part"``, ``"absent"``,
     ``"unreadable: <why>"``, ``"corrupt: <why>"``, or ``"off: <why>"`` if there is no path.
@@ -113,12 +113,12 @@ def read(path: str | None, sources: Iterable[Source]) -> tuple[dict[str, PluginR
 
 
 def parse(data: bytes) -> list[PluginRecord]:
-    """Return the records that `dump` wrote; ValueError, LookupError or StopIteration if not."""
+    """Parse what `dump` wrote; ValueError, LookupError or StopIteration for any other text."""
     head, _, body = data.partition(b"\n")
     if head != _make_head(body):
         raise ValueError("its checksum or format differs")
     if body.translate(None, _ALLOWED):
-        raise ValueError("control characters are in it")
+        raise ValueError("it contains control characters")
     lines = iter(body.decode().split("\n"))
     return [_parse_record(lines) for _ in range(int(next(lines)))]
 
@@ -131,7 +131,7 @@ def _parse_record(lines: Iterator[str]) -> PluginRecord:
 
 def _parse_rows(lines: Iterator[str], kind: type[Any], tags: str) -> tuple[Any, ...]:
     columns = [_parse_column(lines, tag) for tag in (tags if next(lines) else "")]
-    # A table of one value means a column of it.
+    # A table of one value means that all rows have this value.
     length = max(map(len, columns), default=0)
     columns = [column * length if len(column) == 1 else column for column in columns]
     # like `_make`, in half the time
@@ -160,10 +160,10 @@ def _decode(text: str, expected: str = "*", depth: int = 0) -> Any:
 
 
 def _encode(value: Any, expected: str = "*", depth: int = 0) -> str:
-    """Return a value as text; ValueError for an unsupported one."""
+    """Return a value as text; ValueError for an unsupported value."""
     tag = _TAGS.get(type(value), "")
     if expected not in ("*", tag) or (isinstance(value, str) and not value.isprintable()):
-        raise ValueError(f"an index keeps printable texts and numbers, got {value!r}")
+        raise ValueError(f"an index stores printable strings and numbers, got {value!r}")
     if isinstance(value, tuple):
         return tag + _SEPARATORS[depth].join(_encode(item, depth=depth + 1) for item in value)
     return ("" if expected == "s" else tag) + str(int(value) if tag == "b" else value)
@@ -216,9 +216,9 @@ def check_own(record: PluginRecord) -> None:
 
 
 def _list_tops(location: str) -> set[str]:
-    """Return the top-level modules of an installed distribution, none if it has no list of files.
+    """Return the top-level modules of an installed distribution; empty without a list of files.
 
-    importlib.metadata, which also reads other lists, takes 17 ms to import.
+    This avoids importlib.metadata, which also reads other lists but takes 17 ms to import.
     """
     with contextlib.suppress(OSError, ValueError):
         with open(os.path.join(location, "RECORD"), encoding="utf-8") as file:
@@ -237,9 +237,9 @@ def _is_valid(record: PluginRecord, source: Source | None) -> bool:
 
 
 def write(path: str, records: Iterable[PluginRecord]) -> str:
-    """Write the records that may be stored; return ``"written"``, or the reason why not.
+    """Write the records that may be stored; return ``"written"``, or the reason for a failure.
 
-    Nothing is raised: without an index, the next process imports the hook modules again.
+    No error is raised; without an index, the next process imports the hook modules again.
     """
     data = dump(record for record in records if record.files)
     try:

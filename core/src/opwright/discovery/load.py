@@ -1,7 +1,7 @@
-"""Loads one plugin: imports its hook module, checks its hooks, and collects their registrations.
+"""Loads a plugin by importing its hook module, checking its hooks and collecting registrations.
 
-pluggy's own loader stops at the first plugin that fails, so each plugin is loaded separately. If it
-raises, it is quarantined with its traceback, and the other plugins are loaded.
+The loader of pluggy stops at the first plugin that fails, so each plugin is loaded separately. If
+it raises, it is quarantined with its traceback, and the other plugins are loaded.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from opwright.packages.import_notes import NO_NOTES, ImportNotes
 from opwright.packages.package import advise_command
 from opwright.packages.rules import is_name
 
-# File times may lag behind `time_ns` by this much.
+# The maximum lag of file times behind `time_ns`.
 _CLOCK_GAP_NS = 20_000_000
 
 
 def load(source: Source) -> PluginRecord:
-    """Import the hook module of a plugin and run its hooks; raises any error of the plugin."""
+    """Import the hook module of a plugin and run its hooks; raise any error of the plugin."""
     if not is_name(source.name):
         raise PluginError(
-            f"{source.name}: name of an entry point must be lower_snake, for it is written in "
+            f"{source.name}: name of an entry point must be lower_snake, as it is part of "
             f"operator types, got {source.name!r}; rename it"
         )
-    importlib.import_module("opwright.discovery.hooks")  # its time is the core's, not the plugin's
+    importlib.import_module("opwright.discovery.hooks")  # its time is not caused by the plugin
     began_ns = time.time_ns()
     began = time.perf_counter()
     before = set(sys.modules)
@@ -48,10 +48,10 @@ def load(source: Source) -> PluginRecord:
 def load_all(
     sources: Iterable[Source], strict: bool = False, notes: ImportNotes = NO_NOTES
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
-    """Load plugins one by one; return the records of working plugins and the failures of others.
+    """Load plugins one by one; return the records of working plugins and all failures.
 
     `notes` records the hook module being imported; a module that has killed processes is skipped.
-    With `strict`, PluginError for the first failure, with the plugin's own error as its cause.
+    With `strict`, raises PluginError for the first failure, caused by the error of the plugin.
     """
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []
@@ -89,7 +89,7 @@ def describe_failure(package: Package, error: BaseException) -> PluginFailure:
 
 
 def _trace_plugin(error: BaseException) -> str:
-    """Return the traceback, starting at the plugin's own code; empty if none of it ran."""
+    """Return the traceback, starting at code of the plugin; empty if none of it ran."""
     inner = error.__traceback__
     while inner is not None and is_machinery(inner.tb_frame.f_code.co_filename):
         inner = inner.tb_next
@@ -101,7 +101,7 @@ def _trace_plugin(error: BaseException) -> str:
 
 
 def is_machinery(path: str) -> bool:
-    """Whether a file belongs to the loading code: ours, importlib or pluggy."""
+    """Whether a file belongs to the loading code of opwright, importlib or pluggy."""
     file = path.replace("\\", "/")
     return (
         path.startswith("<frozen importlib")
@@ -120,7 +120,7 @@ def strict_error(failure: PluginFailure) -> PluginError:
 
 
 def _run_hooks(plugin: Any, package: Package) -> tuple[Any, ...]:
-    import pluggy  # with the hooks 2-4 ms, saved if the index is complete
+    import pluggy  # takes 2-4 ms with the hooks; not needed if the index is complete
 
     from opwright.discovery import hooks
 
@@ -141,7 +141,7 @@ def _run_hooks(plugin: Any, package: Package) -> tuple[Any, ...]:
 
 
 def _check_hooks(manager: Any, known: tuple[str, ...], package: Package) -> None:
-    """Raise for a plugin without hooks, and for a hook that is never called or adds nothing."""
+    """Raise for a plugin without hooks, and for a hook that is never called or adds no objects."""
     callers = manager.get_hookcallers(manager.get_plugin(package.plugin)) or []
     if not callers:
         raise PluginError(
@@ -155,7 +155,7 @@ def _check_hooks(manager: Any, known: tuple[str, ...], package: Package) -> None
                 f"{package.plugin}: unknown hook, got {caller.name!r}"
                 f"{hint(caller.name, known, 'hooks')}"
             )
-        # pluggy lets a hook omit parameters; without a registry it can add nothing.
+        # pluggy allows hooks to omit parameters, but without `registry` a hook cannot add anything.
         if caller.name in known and any("registry" not in h.argnames for h in implementations):
             raise PluginError(
                 f"{package.plugin}: hook with a wrong signature, got {caller.name} without the "
@@ -164,7 +164,7 @@ def _check_hooks(manager: Any, known: tuple[str, ...], package: Package) -> None
 
 
 def _describe_invalid(error: BaseException) -> str:
-    """Return pluggy's multi-line message about a hook with a wrong signature as one line."""
+    """Return the multi-line message of pluggy about a wrong hook signature as one line."""
     text = " ".join(str(error).split())
     match = re.search(r"hookimpl definition: ((\w+)\(.*?\)) ", text)
     if match is None:
@@ -176,10 +176,10 @@ def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, .
     """Return the files that the registrations may depend on, with their times and sizes.
 
     These are the hook module, its parent packages, and the modules of the same distribution that
-    they imported. Empty if a file has no time, or changed while it was read.
+    they imported. The result is empty if a file has no time, or changed while it was read.
     """
     top = module.partition(".")[0]
-    # The imports of a module loaded earlier are unknown, so the whole package counts.
+    # The imports of a module that was loaded earlier are unknown, so the whole package is used.
     known: set[str] = set() if module in before else before
     names = {n for n in sys.modules if n.split(".", 1)[0] == top and n not in known}
     parts = module.split(".")
@@ -187,7 +187,7 @@ def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, .
     files = []
     for name in sorted(names):
         path = getattr(sys.modules.get(name), "__file__", None)
-        if path is None:  # a namespace package, or made manually
+        if path is None:  # a namespace package, or created manually
             if name == module:
                 return ()
             continue
@@ -199,7 +199,7 @@ def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, .
 
 
 def stat_file(path: str) -> WatchedFile | None:
-    """Return the current state of a file, None if it does not exist."""
+    """Return the current state of a file, or None if it does not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116 - hot
     except (OSError, ValueError) as error:  # ValueError for an impossible path

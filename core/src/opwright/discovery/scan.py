@@ -1,9 +1,9 @@
 """Finds the entry points of installed plugins by reading file names, without importing anything.
 
-``importlib.metadata.entry_points`` takes 28–35 ms, this 0.4–1.9 ms for 20–400 distributions: it
-opens ``entry_points.txt`` of each and searches for one word. Zip files and third-party finders
-are read the slow way. A `PluginRecord` holds a plugin's registrations: plain
-data, to and from the index.
+``importlib.metadata.entry_points`` takes 28–35 ms. This takes 0.4–1.9 ms for 20–400 distributions,
+because it opens ``entry_points.txt`` of each and searches for one word. Zip files and third-party
+finders are read in the slow way. A `PluginRecord` contains the registrations of a plugin as plain
+data, for the index.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ GROUP: Final = "opwright.plugins"
 _CORE: Final = "opwright"
 
 _OWN: Final = re.compile(rb"^Requires-Dist: ([\w.-]+) *; *extra", re.MULTILINE)
-"""A line of the core's metadata: a distribution that one of its extras installs."""
+"""A line in the metadata of the core with a distribution that an extra installs."""
 
 _MOST_BYTES: Final = 1 << 24
-"""The maximum size of one metadata file in bytes."""
+"""The maximum size of a metadata file in bytes."""
 
 
 class Source(NamedTuple):
-    """One entry point; in the plugin group, an installed plugin that is not imported.
+    """One entry point; in the plugin group, an installed plugin, which is not imported.
 
-    Names, version and target are texts as `show` returns them.
+    Names, version and target are strings as returned by `show`.
     """
 
-    name: str  # of the entry point, which is the plugin's: "acme"
+    name: str  # of the entry point, which is also the plugin name: "acme"
     target: str  # "module" or "module:attribute"
     distribution: str  # "opwright-acme"
     version: str
-    location: str  # the folder of its metadata, or a text instead
-    stamp: int  # when entry_points.txt changed, in ns: a new install is noticed; 0 without the file
+    location: str  # the folder of its metadata, or a description
+    stamp: int  # when entry_points.txt changed, in ns, to detect new installs; 0 without the file
 
     @property
     def package(self) -> Package:
-        """The package that it belongs to."""
+        """The package to which it belongs."""
         return Package(self.name, self.distribution, self.version)
 
     @property
     def label(self) -> str:
-        """The distribution with its version: ``opwright-acme 1.0``."""
+        """The distribution and version, such as ``opwright-acme 1.0``."""
         return self.package.label
 
 
@@ -74,23 +74,23 @@ def scan(
     group: str = GROUP,
     faults: list[str] | None = None,
 ) -> list[Source]:
-    """Return the entry points of a group, opwright's own first, then by distribution and name.
+    """Return the entry points of a group, official ones first, then by distribution and name.
 
-    Its own distributions are installed by extras of the core, in the order of its metadata. Nothing
-    is imported, and no module of a plugin is run. Unreadable files are skipped: metadata is written
-    by third parties, and most of it has nothing to do with opwright.
+    Official distributions are those that extras of the core install, in the order of its metadata.
+    Modules of plugins are not imported. Unreadable files are skipped, because metadata is written
+    by third parties and most of it is unrelated to opwright.
 
     Parameters
     ----------
     paths : sequence of str, optional
-        Folders and zip files; by default ``sys.path``. If two distributions have one name, the
-        first on the path counts, as for imports.
+        Folders and zip files; by default ``sys.path``. If two distributions have the same name, the
+        first on the path is used, as for imports.
     finders : iterable, optional
         Import finders that may know further distributions; by default ``sys.meta_path``.
     group : str
-        The group of entry points, by default the plugins'.
+        The group of entry points, by default plugins.
     faults : list of str, optional
-        Receives a line for everything that could not be read: where it is, and why.
+        Receives a line for each unreadable file, with its location and the reason.
     """
     seen: set[str] = set()
     own: list[str] = []
@@ -125,7 +125,7 @@ def scan(
 
 @contextlib.contextmanager
 def _reporting(where: str, faults: list[str]) -> Iterator[None]:
-    """Report any exception of the block, which reads third-party files."""
+    """Report any exception of a block that reads third-party files."""
     try:
         yield
     except KeyboardInterrupt:
@@ -141,12 +141,12 @@ def _read_own(core: Source) -> list[str]:
 
 
 def normalize(name: str) -> str:
-    """Return a distribution's name as packaging compares it: ``Opwright_Acme`` → opwright-acme."""
+    """Return a distribution name as compared by packaging: ``Opwright_Acme`` → opwright-acme."""
     return name.lower().replace("_", "-").replace(".", "-")
 
 
 def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
-    """Return the distributions whose metadata is in a folder; None if it is not a folder."""
+    """Return the distributions whose metadata is in a folder, or None if it is not a folder."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(e.name for e in entries if e.name.endswith((".dist-info", ".egg-info")))
@@ -156,7 +156,7 @@ def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
         return []
     by_name: dict[str, list[Source]] = {}
     for name in names:
-        if name.startswith("~"):  # left by pip of an uninstalled distribution
+        if name.startswith("~"):  # left over by pip from an uninstalled distribution
             continue
         item = _parse_name(folder, name)
         by_name.setdefault(item.distribution, []).append(item)
@@ -169,7 +169,7 @@ def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
 
 
 def _select_newest(items: Iterable[Source]) -> list[Source]:
-    """Return the newest source of each name, since a broken uninstall leaves older sources."""
+    """Return the newest source of each name, since broken uninstalls leave older sources."""
     newest: dict[str, Source] = {}
     for item in items:
         other = newest.setdefault(item.distribution, item)
@@ -211,7 +211,7 @@ def _mtime(path: str) -> int:
 
 
 def _read_file(path: str) -> tuple[bytes, int] | None:
-    """Return a file's content and time of change in ns, None if it does not exist; never blocks."""
+    """Return the content and modification time of a file in ns, or None; never blocks."""
     try:  # a file object takes three times as long, and there are hundreds of files
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):  # most distributions have no entry points
@@ -236,7 +236,7 @@ def _read_sources(item: Source, group: str) -> list[Source]:
 
 
 def _make_sources(text: str, group: str, item: Source) -> list[Source]:
-    """Return the entry points of a distribution, which is given as a source without one."""
+    """Return the entry points of a distribution, given as a source without an entry point."""
     item = item._replace(distribution=show(item.distribution, ""), version=show(item.version, ""))
     points = parse_entry_points(text, group)
     return [item._replace(name=show(name, ""), target=show(target, "")) for name, target in points]
@@ -258,7 +258,7 @@ def parse_entry_points(text: str, group: str = GROUP) -> Iterator[tuple[str, str
 def _zip_distributions(path: str) -> Iterable[Distribution]:
     if not os.path.isfile(path):  # noqa: PTH113 - hot
         return ()
-    from importlib.metadata import distributions  # 26 ms, only if there is a zip
+    from importlib.metadata import distributions  # takes 26 ms; only needed for zip files
 
     return distributions(path=[path])
 
@@ -266,7 +266,7 @@ def _zip_distributions(path: str) -> Iterable[Distribution]:
 def _custom_distributions(finder: object) -> Iterable[Distribution]:
     module = getattr(finder, "__module__", "")
     if module.startswith(("importlib.", "_frozen_importlib", "importlib_metadata")):
-        return ()  # they search the paths of `scan`
+        return ()  # these search the paths of `scan`
     find = getattr(finder, "find_distributions", None)
     if find is None:
         return ()
@@ -303,7 +303,7 @@ def _location(distribution: Distribution) -> str:
 
 
 class WatchedFile(NamedTuple):
-    """A file that a plugin's registrations depend on, in its state when the hooks ran."""
+    """A file on which the registrations of a plugin depend, in its state when the hooks ran."""
 
     path: str
     mtime_ns: int
@@ -311,7 +311,7 @@ class WatchedFile(NamedTuple):
 
 
 class PluginRecord(NamedTuple):
-    """One plugin and everything that it registers; nothing of it has been imported.
+    """One plugin with all its registrations, without imports of named objects.
 
     Registrations are in the order of the hooks of the plugin.
     """
@@ -323,8 +323,8 @@ class PluginRecord(NamedTuple):
     passes: tuple[PassRegistration, ...] = ()
     options: tuple[OptionRegistration, ...] = ()
     annexes: tuple[AnnexRegistration, ...] = ()
-    files: tuple[WatchedFile, ...] = ()  # unchanged while it is valid; empty: valid only here
-    load_ms: float = 0.0  # how long importing its hook module and running its hooks took
+    files: tuple[WatchedFile, ...] = ()  # unchanged while valid; empty: valid only here
+    load_ms: float = 0.0  # time for importing the hook module and running the hooks
     from_index: bool = False  # whether it was read from the index instead
 
     @property

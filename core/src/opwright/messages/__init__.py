@@ -1,1 +1,1 @@
-"""Parts of messages: near names, arguments under names of other frameworks, tables."""
+"""Parts of messages, such as similar names, arguments of other frameworks, and tables."""

@@ -1,4 +1,4 @@
-"""Reports unknown arguments of a function, and names the nearest known one."""
+"""Reports unknown arguments of a function, and suggests the most similar known argument."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OWNERS: Final = {"self", "cls", "_cls"}
 
 
 def suggest_arguments(function: F) -> F:
-    """Return the function; a call with wrong arguments raises AttributeTypeError with a hint.
+    """Wrap a function so that a call with wrong arguments raises AttributeTypeError with a hint.
 
-    Suits functions, constructors, and classes whose constructor is generated (dataclasses and
-    NamedTuples), but not functions that every step calls: a call costs 0.2 µs more.
+    Suitable for functions, constructors, and classes whose constructor is generated (dataclasses
+    and NamedTuples), but not for functions that every step calls, since a call takes 0.2 µs longer.
     """
     if not isinstance(function, type):
         return _wrap(function)
@@ -38,7 +38,7 @@ def _wrap(function: F) -> F:
         try:
             return function(*args, **options)
         except TypeError as error:
-            if type(error) is TypeError:  # Python's own; ours have names already
+            if type(error) is TypeError:  # raised by Python; our errors already have a message
                 check_arguments(_who(function, args), inspect.signature(function), args, options)
             raise
 
@@ -54,7 +54,7 @@ def _who(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 
 
 def check_flag(who: str, argument: str, value: object) -> bool:
-    """Return an argument that is True or False; AttributeTypeError for anything else."""
+    """Return an argument if it is True or False; AttributeTypeError for anything else."""
     if not isinstance(value, bool):
         raise AttributeTypeError(f"{who}: {argument} must be True or False, got {value!r}")
     return value
@@ -63,7 +63,7 @@ def check_flag(who: str, argument: str, value: object) -> bool:
 def check_arguments(
     who: str, signature: inspect.Signature, args: Iterable[Any], options: Mapping[str, Any]
 ) -> inspect.BoundArguments:
-    """Return arguments by name; raise AttributeTypeError if they do not fit a signature.
+    """Bind arguments to names; raise AttributeTypeError if they do not fit a signature.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Names of arguments in PyTorch, TensorFlow, Paddle, ONNX, NumPy and papers.
+"""Argument names of PyTorch, TensorFlow, Paddle, ONNX, NumPy and papers.
 
-No call accepts these names; the error suggests our argument.
+Calls do not accept these names; the error suggests the argument of opwright.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ _FOREIGN_NAMES: Final = {
     "x": "a data input inputs self tensor",
     "y": "b other",
 }
-"""Maps opwright's name to the names in other libraries, separated by blanks."""
+"""Maps each name in opwright to the names in other libraries, separated by blanks."""
 
 FOREIGN_ARGUMENTS: Final[dict[str, list[str]]] = {}
-"""Maps foreign names to ours; of several, the first that the function accepts is used."""
+"""Maps foreign names to names in opwright, of which the first that a function accepts is used."""
 
 for _own, _names in _FOREIGN_NAMES.items():
     for _name in _names.split():

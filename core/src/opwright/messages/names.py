@@ -1,4 +1,4 @@
-"""Hints for mistyped names: the nearest known one, and arguments of other frameworks."""
+"""Hints for mistyped names, with the most similar name and arguments of other frameworks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to `name`, or None."""
-    import difflib  # takes 2 ms; needed after a typo only
+    import difflib  # takes 2 ms; needed only after a typo
 
     candidates = sorted(known)
     matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
@@ -22,7 +22,7 @@ def find_nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def hint(name: str, known: Iterable[str], what: str = "names") -> str:
-    """Return the end of an error message: the nearest name, otherwise the list of all.
+    """Return the end of an error message, with the most similar name, otherwise with all names.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def hint(name: str, known: Iterable[str], what: str = "names") -> str:
     known : iterable of str
         The valid names.
     what : str
-        The word for the known names, in the plural: ``"inputs"``.
+        The plural noun for the known names, such as ``"inputs"``.
 
     Returns
     -------
@@ -50,12 +50,11 @@ def hint(name: str, known: Iterable[str], what: str = "names") -> str:
 
 
 def hint_argument(name: str, known: Iterable[str], what: str = "names") -> str:
-    """Return the end of an error for an unknown argument, as `hint` does.
+    """Return the end of an error for an unknown argument, like `hint`.
 
-    The name of a known argument in another framework is mapped to that argument: ``dim``
-    to ``axis``.
+    Names of other frameworks are mapped to those of opwright, such as ``dim`` to ``axis``.
     """
-    from opwright.messages.foreign_arguments import FOREIGN_ARGUMENTS  # needed after a typo only
+    from opwright.messages.foreign_arguments import FOREIGN_ARGUMENTS  # needed only after a typo
 
     names = list(known)
     for own in FOREIGN_ARGUMENTS.get(name.lower(), ()):

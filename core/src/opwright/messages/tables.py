@@ -1,4 +1,4 @@
-"""Text of tables: aligned columns, and times with the unit that fits."""
+"""Text of tables, with aligned columns, and of times, with a suitable unit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def align(
     rows : iterable of sequence of str
         Rows of equal length, including the title.
     right : collection of int
-        Columns of numbers, which are aligned to the right.
+        Indices of columns to align to the right, such as numbers.
     indent : str
         The beginning of each line.
     """
@@ -35,7 +35,7 @@ def align(
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time with the unit that fits: ``12.3 us``."""
+    """Return a time with a suitable unit, such as ``12.3 us``."""
     size = abs(seconds)
     scale, unit = next((s, u) for s, u in _UNITS if size >= s)
     return f"{seconds / (scale or 1e-9):.{3 if scale == 1.0 else 1}f} {unit}"

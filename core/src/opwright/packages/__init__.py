@@ -1,4 +1,4 @@
-"""Packages of plugins: identity, requirements, registrations as plain data, and failures."""
+"""Packages of plugins, with their identity, requirements, registrations as data, and failures."""
 
 from opwright.packages.package import Package
 from opwright.packages.quarantine import PluginFailure, PluginReport

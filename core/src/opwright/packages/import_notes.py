@@ -1,11 +1,11 @@
 """Records running imports so that later processes recognize a plugin that kills the process.
 
-``os._exit``, a crash, or a kill while an import hangs leave no chance to report anything. So a note
-is written before a plugin's module is imported or its library opened, and removed after it. A note
-whose process is gone names the import that was running. The next process warns. If an import
-killed two processes, the third tries it in a separate process: both may have been killed for
-another reason. If that process is killed as well, the import is skipped until its files change or
-the user asks to retry.
+``os._exit``, a crash, or a kill while an import hangs make reporting impossible. So a note is
+written before the module of a plugin is imported or its library opened, and removed afterwards. A
+note whose process no longer exists names the import that was running, and the next process warns.
+If an import killed two processes, the third tries it in a separate process, because both may have
+been killed for another reason. If that process is killed as well, the import is skipped until its
+files change or the user asks to retry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from opwright.packages.package import Package
 from opwright.records import NamedTuple
 
 MOST_ENDED: Final = 3
-"""The number of dead processes after which an import is skipped; the last one only tried it."""
+"""The number of dead processes after which an import is skipped; the last process only tries it."""
 
 TRIAL_S: Final = 20.0
 """The time limit in seconds of an import attempt, including the start of its process."""
@@ -39,9 +39,9 @@ _NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 class EndedImport(NamedTuple):
     """The import that a dead process was running.
 
-    `subject` is the module, ``"opwright_acme.plugin"``, or the library,
-    ``"opwright_acme/libacme.so"``; `pid` the process, `path` the note, and `time_ns` when the
-    import began.
+    `subject` is a module, such as ``"opwright_acme.plugin"``, or a library,
+    ``"opwright_acme/libacme.so"``. `pid` is the process, `path` the note, and `time_ns` the start
+    of the import.
     """
 
     package: Package
@@ -52,10 +52,9 @@ class EndedImport(NamedTuple):
 
 
 class ImportNotes:
-    """The notes in one folder, which need not exist, of this process and of earlier ones.
+    """The notes of this and earlier processes in one folder, which need not exist.
 
-    Without a folder there are none: for registries that are filled manually, and for monitored
-    children.
+    Registries that are filled manually, and monitored children, do not have a folder or notes.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -66,11 +65,11 @@ class ImportNotes:
     def noting(
         self, subject: str, package: Package, function: str, *arguments: Any
     ) -> Iterator[None]:
-        """Hold a note during a block, which imports a module or opens a library.
+        """Keep a note during a block that imports a module or opens a library.
 
-        Warns (RuntimeWarning) if one process has ended in the middle of this import. After two, a
-        separate process first tries it by calling ``function(*arguments)``. Raises PluginError if
-        that process also ends, or has ended before, so the import is not tried again.
+        Warns (RuntimeWarning) if one process ended in the middle of this import. After two such
+        processes, a separate process first tries it by calling ``function(*arguments)``. Raises
+        PluginError if that process ends too, or did before, so the import is not tried again.
         """
         about = (package, subject)
         ended = [item for item in self.find_ended() if (item.package, item.subject) == about]
@@ -80,9 +79,9 @@ class ImportNotes:
         elif not _survives(function, arguments):
             note = _write_note(self._folder, subject, package)
             if note is not None:
-                os.close(note[1])  # unlocked: the attempt counts as one more ended process
+                os.close(note[1])  # unlocked, so the attempt counts as one more ended process
             raise PluginError(
-                f"{describe_ended(ended)}, as did one that only tried it; it is left out",
+                f"{describe_ended(ended)}, as did one that only tried it; it is skipped",
                 advice=advise_retry(package.plugin),
             )
         note = _write_note(self._folder, subject, package)
@@ -94,7 +93,7 @@ class ImportNotes:
         self._forget(ended)  # it works
 
     def find_ended(self) -> list[EndedImport]:
-        """Return the imports that dead processes were running; the notes are read once."""
+        """Return the imports that dead processes were running, after reading the notes once."""
         if self._ended is None:
             ended = [item for item in map(_read, _list_files(self._folder)) if item is not None]
             outdated = list(filter(_has_changed, ended))
@@ -135,7 +134,7 @@ def _survives(function: str, arguments: tuple[Any, ...]) -> bool:
         with Child("opwright.child:run_trial", function, *arguments, capture=True) as child:
             child.receive(TRIAL_S)
     except (ChildRaised, OpwrightError):
-        return True  # raising an exception kills no process
+        return True  # an exception does not kill the process
     except ChildEnded:
         return False
     return True
@@ -156,7 +155,7 @@ def describe_ended(ended: list[EndedImport]) -> str:
     last = max(ended, key=lambda item: item.time_ns)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(last.time_ns / 1e9))
     who = f"the last {len(ended)} processes" if len(ended) > 1 else "a process"
-    end = "; it is left out" if is_left_out(ended) else ""
+    end = "; it is skipped" if is_left_out(ended) else ""
     return (
         f"{who} ended while importing {last.subject!r} of {last.package.label} "
         f"(process {last.pid}, {when}){end}"
@@ -175,7 +174,7 @@ def _remove(ended: Iterable[EndedImport]) -> None:
 
 
 def _judge(ended: list[EndedImport]) -> None:
-    """Warn of the first process that ended; raise from `MOST_ENDED` on."""
+    """Warn about the first process that ended; raise from `MOST_ENDED` on."""
     if not ended:
         return
     package = ended[0].package
@@ -190,10 +189,10 @@ def _judge(ended: list[EndedImport]) -> None:
 
 
 def _write_note(folder: str | None, subject: str, package: Package) -> tuple[str, int] | None:
-    """Write a note and lock it; return its path and descriptor, None if it cannot be written.
+    """Write a note and lock it; return its path and descriptor, or None if that fails.
 
-    The lock ends with the process. The number of the process would not suffice: containers that
-    share the folder use the same numbers.
+    The lock ends with the process. A process id would not suffice, since containers that share the
+    folder use the same ids.
     """
     if folder is None:
         return None
@@ -206,7 +205,7 @@ def _write_note(folder: str | None, subject: str, package: Package) -> tuple[str
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(file, "\n".join(lines).encode())  # last: an empty note counts for nothing
+        os.write(file, "\n".join(lines).encode())  # written last, because an empty note is ignored
     except (OSError, UnicodeError):
         _remove_note(path, file)
         return None
@@ -214,7 +213,7 @@ def _write_note(folder: str | None, subject: str, package: Package) -> tuple[str
 
 
 def _remove_note(path: str, file: int) -> None:
-    """Remove a note, then unlock it: an unlocked note belongs to a process that has ended."""
+    """Remove a note, then unlock it, since an unlocked note means that its process has ended."""
     with contextlib.suppress(OSError):
         os.unlink(path)
     os.close(file)
@@ -231,7 +230,7 @@ def _list_files(folder: str | None) -> list[str]:
 
 
 def _read(path: str) -> EndedImport | None:
-    """Return the content of a note; None if its process is alive, or has just removed it."""
+    """Return the content of a note, or None if its process is alive or has just removed it."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -242,7 +241,7 @@ def _read(path: str) -> EndedImport | None:
         plugin, distribution, version, subject, prefix, pid = (
             os.read(file, _MOST_BYTES).decode().split("\n")
         )
-    except (OSError, ValueError):  # locked by a living process, or incomplete
+    except (OSError, ValueError):  # locked by a running process, or incomplete
         return None
     finally:
         os.close(file)
@@ -254,7 +253,7 @@ def _read(path: str) -> EndedImport | None:
 
 
 def _has_changed(item: EndedImport) -> bool:
-    """Return whether a file of the package is newer than the note, and so may be fixed."""
+    """Return whether a file of the package is newer than the note, so that it may be fixed."""
     import importlib.util  # only if a process has ended
 
     top = item.subject.partition("/")[0].partition(".")[0]
@@ -272,7 +271,7 @@ def _has_changed(item: EndedImport) -> bool:
 def _source_files(folders: list[str]) -> Iterator[str]:
     for folder in folders:
         for path, _, names in os.walk(folder):
-            # Byte code is written by the import itself.
+            # The import itself writes byte code.
             yield from (os.path.join(path, name) for name in names if not name.endswith(".pyc"))
 
 

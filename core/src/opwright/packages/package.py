@@ -1,4 +1,4 @@
-"""Packages of plugins, and advice about missing and broken ones.
+"""Packages of plugins, and advice about missing and broken plugins.
 
 Advice about a missing or broken plugin is a command where possible.
 """
@@ -12,16 +12,16 @@ from opwright.records import NamedTuple
 
 
 class Package(NamedTuple):
-    """A plugin and the distribution it came in.
+    """A plugin and the distribution that contains it.
 
     Attributes
     ----------
     plugin : str
-        Name of the entry point: ``"acme"``.
+        Name of the entry point, such as ``"acme"``.
     distribution : str
-        Name of the installed distribution: ``"opwright-acme"``.
+        Name of the installed distribution, such as ``"opwright-acme"``.
     version : str
-        Its version: ``"1.0"``.
+        Its version, such as ``"1.0"``.
     """
 
     plugin: str
@@ -30,7 +30,7 @@ class Package(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The distribution with its version, as messages show it: ``opwright-acme 1.0``."""
+        """The distribution and version for messages, such as ``opwright-acme 1.0``."""
         return f"{self.distribution} {self.version}"
 
 
@@ -38,10 +38,10 @@ CORE: Final = "opwright"
 
 
 def find_requirement(plugin: str) -> str | None:
-    """Return the argument of ``pip install`` for a plugin of opwright's own, quoted for the shell.
+    """Return the argument of ``pip install`` for an official plugin, quoted for the shell.
 
-    That is the extra of the core that installs the plugin, according to the core's metadata; None
-    if no extra installs it.
+    This is the extra of the core that installs the plugin, according to the metadata of the core,
+    or None if no extra does.
     """
     from opwright.packages.requirements import list_extras  # 26 ms, rarely needed
 
@@ -54,9 +54,9 @@ def advise_command(error: BaseException, package: Package) -> str:
     if isinstance(error, PluginError) and error.advice is not None:
         return error.advice
     module = error.name if isinstance(error, ImportError) else None
-    module = module if isinstance(module, str) else None  # a plugin may set anything
+    module = module if isinstance(module, str) else None  # a plugin may set any value
     if module is not None and module.partition(".")[0] == CORE:
-        return f"pip install --upgrade {CORE}"  # the plugin was written for a newer one
+        return f"pip install --upgrade {CORE}"  # the plugin was written for a newer core
     if module is None or not isinstance(error, ModuleNotFoundError):
         return f"pip install --upgrade {package.distribution}"
     return _advise_module(module, package)
@@ -71,7 +71,7 @@ def _advise_module(module: str, package: Package) -> str:
     top, dot, _ = module.partition(".")
     own_modules = {package.plugin, package.distribution.replace("-", "_")}
     missing = find_missing_for(top, package.distribution)
-    # A plugin may have the name of a requirement, as opwright-onnx has.
+    # A plugin may have the name of a requirement, like opwright-onnx.
     is_needed = any(each.replace("-", "_").startswith(top) for each in missing)
     if not is_needed and (top in own_modules or has_module(package.distribution, top)):
         return (
@@ -81,6 +81,6 @@ def _advise_module(module: str, package: Package) -> str:
     if dot and ask(find_spec, top) is not None:
         return f"upgrade {top!r}: the plugin {package.plugin!r} needs {module!r}, which it lacks"
     needs = f"install {top!r}, which the plugin {package.plugin!r} needs"
-    if not missing:  # its distribution is unknown, and a guess may name an unrelated one
+    if not missing:  # its distribution is unknown, and a guess may be unrelated
         return f"{needs} ({package.label} does not list it)"
     return f"{needs}: pip install {' '.join(map(shlex.quote, missing))}"

@@ -1,4 +1,4 @@
-"""Plugins that failed to load: quarantined, and reported by errors about missing objects.
+"""Plugins that failed to load, which are quarantined and reported in errors of missing objects.
 
 The report also names the package to install for an object that no plugin provides.
 """
@@ -23,9 +23,9 @@ class PluginFailure(NamedTuple):
     ----------
     package : Package
     reason : str
-        One line: the error and its message, or the rule that the plugin broke.
+        One line with the error and its message, or the rule that the plugin broke.
     traceback : str
-        The traceback; empty if no code of the plugin raised.
+        The traceback; empty if the code of the plugin did not raise.
     advice : str
         The command that is most likely to help.
     """
@@ -37,10 +37,10 @@ class PluginFailure(NamedTuple):
 
 
 class PluginReport:
-    """The state of every installed plugin; registries share it for their error texts.
+    """The state of all installed plugins, which registries share for their error messages.
 
     `loaded` plugins are in use, `failures` are quarantined, and OPWRIGHT_PLUGINS disables
-    `disabled`. `epoch` increases with every addition to the registries. `index_state` is
+    `disabled`. `epoch` is incremented by every addition to the registries. `index_state` is
     ``"read"``, ``"written"``, or what prevented both.
     """
 
@@ -60,7 +60,7 @@ class PluginReport:
     def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
         """Yield one line for each installed plugin that is not in use.
 
-        Packages in `without` are skipped; the plugin `first` comes first.
+        Packages in `without` are skipped, and the plugin `first` comes first.
         """
         failures = [failure for failure in self.failures if failure.package not in without]
         failures.sort(key=lambda failure: failure.package.plugin != first)
@@ -68,13 +68,13 @@ class PluginReport:
             yield f"plugin {failure.package.plugin!r} failed to load: {failure.reason}"
         hidden = len(failures) - _SHOWN_FAILURES
         if hidden > 0:
-            yield f"plugins that failed to load beside these: {hidden}; run: opwright doctor"
+            yield f"further failed plugins: {hidden}; run: opwright doctor"
         if self.disabled:
             names = ", ".join(repr(package.plugin) for package in self.disabled)
             yield f"installed, but not named in OPWRIGHT_PLUGINS: {names}"
 
     def explain(self, title: str, advice: str | None, first: str = "") -> str:
-        """Return the error message for a missing object: title, `lines`, the package to install."""
+        """Return the message about a missing object: title, `lines`, the package to install."""
         lines = [title, *(f"  {line}" for line in self.lines(first=first))]
         return "\n".join(lines if advice is None else [*lines, f"  to get it: {advice}"])
 
@@ -105,9 +105,9 @@ def advise_operator(op_type: str, report: PluginReport) -> str | None:
 
 
 def advise_plugin(name: str, report: PluginReport) -> str | None:
-    """Return the package to install for a device or topic named like a plugin of opwright's own.
+    """Return the package to install for a device or topic with the name of an official plugin.
 
-    None if there is no such plugin, or it is in use.
+    None if no such plugin exists, or it is in use.
     """
     argument = find_requirement(name)
     return argument and _advise_distribution(f"{CORE}-{name}", argument, report)

@@ -1,4 +1,4 @@
-"""The registrations of a plugin as plain data: nothing is imported; the index stores them."""
+"""The registrations of a plugin as plain data without imports, which the index stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PHASES: Final = ("canonicalize", "fuse", "layout", "memory")
 
 
 def key_text(*parts: str) -> str:
-    """Return a kernel key as messages show it: ``softmax[cpu, float32, onednn]``."""
+    """Return a kernel key for messages, such as ``softmax[cpu, float32, onednn]``."""
     return f"{parts[0]}[{', '.join(parts[1:])}]"
 
 
@@ -33,11 +33,12 @@ class KernelKey(NamedTuple):
     op_type : str
         Operator type.
     device : str
-        Device type: ``"cpu"``, ``"cuda"``, ``"*"`` for any.
+        Device type, such as ``"cpu"`` or ``"cuda"``, or ``"*"`` for any.
     dtype : str
-        Canonical name of the dispatch dtype, ``"*"`` for any.
+        Canonical name of the dispatch dtype, or ``"*"`` for any.
     library : str
-        The library that implements it: ``"numpy"``, ``"native"``, ``"onednn"``, ``"acme"``.
+        The library that implements it, such as ``"numpy"``, ``"native"``, ``"onednn"`` or
+        ``"acme"``.
     """
 
     op_type: str
@@ -50,7 +51,7 @@ class KernelKey(NamedTuple):
 
 
 class OpRegistration(NamedTuple):
-    """One operator of ``opwright_ops``; `aliases` are other frameworks' names, for messages."""
+    """One operator of ``opwright_ops``; `aliases` are names in other frameworks, for messages."""
 
     type: str
     target: str
@@ -79,12 +80,12 @@ class KernelRegistration(NamedTuple):
     find_refusal: str = ""
 
     def key_for(self, dtype: str) -> str:
-        """Return the key for one dtype, as messages show it; no two kernels may share a key."""
+        """Return the key for one dtype, as shown in messages; kernel keys must be unique."""
         return key_text(self.op_type, self.device, dtype, self.library)
 
 
 class DeviceRegistration(NamedTuple):
-    """One device of ``opwright_devices``; `arrays` is empty if none are given."""
+    """One device of ``opwright_devices``; `arrays` is empty if it was not given."""
 
     name: str
     target: Any
@@ -102,7 +103,7 @@ class PassRegistration(NamedTuple):
 
 
 class OptionRegistration(NamedTuple):
-    """One option of ``opwright_options``; `name` includes the plugin's, ``"cuda.allow_tf32"``."""
+    """One option of ``opwright_options``; `name` includes the plugin: ``"cuda.allow_tf32"``."""
 
     name: str
     default: bool | int | float | str
@@ -118,5 +119,5 @@ class AnnexRegistration(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The annex as messages show it: ``onnx[Relu]``."""
+        """The annex as shown in messages, such as ``onnx[Relu]``."""
         return key_text(self.topic, self.subject)

@@ -1,6 +1,6 @@
 """Finds missing requirements of an installed package that failed to import or open.
 
-Importing this module takes 26 ms, and it is rarely needed: import it on demand.
+Importing this module takes 26 ms and it is rarely needed, so import it on demand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opwright.foreign import raise_if_of_signal
 
 _T = TypeVar("_T")
 
-# Name, extras, versions, address and marker of one line, as "Requires-Dist" has them.
+# Name, extras, versions, address and marker in one "Requires-Dist" line.
 _LINE: Final = re.compile(r"\s*([\w][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;@]*?)\s*(?:@[^;]*)?(?:;(.*))?")
 _CLAUSE: Final = re.compile(r"\s*(\w+)\s*(==|!=|<=|>=|<|>)\s*(['\"])(.*)\3\s*")
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -35,8 +35,8 @@ _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 def find_missing(distribution: str) -> list[str]:
     """Return the requirements of a distribution that are not installed, as arguments for pip.
 
-    Extras are ignored, and requirements with an unsupported marker are skipped, so
-    every returned requirement is really missing.
+    Extras are ignored, and requirements with an unsupported marker are skipped, so every returned
+    requirement is certainly missing.
     """
     return [
         match[1] + match[2].strip("() ").replace(" ", "")
@@ -46,16 +46,16 @@ def find_missing(distribution: str) -> list[str]:
 
 
 def list_extras(distribution: str) -> list[tuple[str, str]]:
-    """Return the extras of a distribution, each with a distribution that it installs, in order."""
+    """Return pairs of an extra of a distribution and a distribution that it installs, in order."""
     clauses = [(_CLAUSE.fullmatch(m[3] or ""), m[1]) for m in _read_requirements(distribution)]
     return [(c[4], name) for c, name in clauses if c is not None and c[1] == "extra"]
 
 
 def ask(function: Callable[[str], _T], name: str) -> _T | None:
-    """Return the result of a function of importlib about a distribution or module.
+    """Call an importlib function about a distribution or module.
 
-    None if it is missing, or its files cannot be read: the result only helps to explain
-    another failure.
+    Returns None if it is missing or its files cannot be read, since the result only helps to
+    explain another failure.
     """
     try:
         return function(name)
@@ -74,8 +74,8 @@ def _read_requirements(distribution: str) -> list[re.Match[str]]:
 def find_missing_for(module: str, distribution: str) -> list[str]:
     """Return the requirements to install for a top-level module that a distribution imports.
 
-    That is the missing requirement with the module's name. If none has that name, it is every
-    missing requirement, because a module and its distribution may differ in name.
+    This is the missing requirement with the name of the module. If none has that name, all missing
+    requirements are returned, because a module and its distribution may differ in name.
     """
     missing = find_missing(distribution)
     return [item for item in missing if _normal(item) == _normal(module)] or missing
@@ -99,7 +99,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _normal(requirement: str) -> str:
-    """Return the name of a requirement or module, normalized as packaging compares names."""
+    """Return the name of a requirement or module, normalized as in packaging."""
     name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -108,7 +108,7 @@ def _applies(marker: str | None) -> bool:
     if marker is None:
         return True
     if "(" in marker and " or " in marker:
-        return False  # nested: not understood here
+        return False  # nested markers are not supported
     text = marker.replace("(", " ").replace(")", " ")
     return any(all(map(_holds, re.split(r"\sand\s", part))) for part in re.split(r"\sor\s", text))
 

@@ -1,4 +1,4 @@
-"""The rules of registrations; a violation raises RegistrationError that names the culprit."""
+"""The rules of registrations; a violation raises a RegistrationError that names the object."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LIBRARY = re.compile(r"[^\W\d]\w*(/[\w+-][\w.+-]*)*/[\w+-][\w.+-]*\.so")
 
 
 def is_library(target: object) -> bool:
-    """Return whether a target names a compiled library: ``"opwright_acme/libacme.so"``."""
+    """Return whether a target names a compiled library, such as ``"opwright_acme/libacme.so"``."""
     return isinstance(target, str) and bool(_LIBRARY.fullmatch(target))
 
 
 def is_name(text: object) -> bool:
-    """Return whether text is lower_snake and can follow a dot in Python."""
+    """Return whether a string is lower_snake and can follow a dot in Python."""
     return isinstance(text, str) and bool(_NAME.fullmatch(text)) and not keyword.iskeyword(text)
 
 
@@ -44,7 +44,7 @@ def check_name(name: object, what: str) -> None:
     """Raise unless `name` is lower_snake; `what` names its owner."""
     if not is_name(name):
         raise RegistrationError(
-            f"{name}: {what} must be lower_snake (a-z, 0-9, _) and no Python keyword, "
+            f"{name}: {what} must be lower_snake (a-z, 0-9, _) and not a Python keyword, "
             f"got {name!r}; rename it"
         )
 
@@ -60,7 +60,7 @@ def check_owner(op_type: str, package: Package) -> None:
         )
     if dot and prefix != package.plugin:
         raise RegistrationError(
-            f"{op_type}: operator type must begin with the plugin's own name {package.plugin!r}, "
+            f"{op_type}: operator type must begin with the plugin name {package.plugin!r}, "
             f"got {prefix!r} from {package.label}; name it {package.plugin + '.' + name!r}"
         )
 
@@ -81,13 +81,13 @@ def check_target(target: object, who: str, *, libraries: bool = False) -> None:
 
 
 def _read_list(given: object) -> tuple[Any, ...]:
-    """Return a list as a tuple, and any other object, such as a str, as ``(None,)``."""
+    """Convert a list to a tuple, and any other object, such as a str, to ``(None,)``."""
     is_list = isinstance(given, Iterable) and not isinstance(given, str)
     return tuple(given) if is_list else (None,)  # type: ignore[arg-type]
 
 
 def check_aliases(aliases: object, who: str) -> tuple[str, ...]:
-    """Return the names of an operator in other frameworks as a tuple."""
+    """Check the names of an operator in other frameworks; return them as a tuple."""
     names = _read_list(aliases)
     if not all(isinstance(name, str) and name for name in names):
         raise RegistrationError(
@@ -97,7 +97,7 @@ def check_aliases(aliases: object, who: str) -> tuple[str, ...]:
 
 
 def check_pass_operators(operators: object, who: str) -> tuple[str, ...]:
-    """Return the operator types that a pass names, as a tuple; ``"*.name"`` matches any plugin."""
+    """Check the operator types of a pass; return a tuple; ``"*.name"`` is for any plugin."""
     types = _read_list(operators)
     for op_type in types:
         plugin, dot, name = str(op_type).rpartition(".")
@@ -115,7 +115,7 @@ def check_arrays(arrays: object, who: str, target: object) -> None:
         return
     if not is_library(target):
         raise RegistrationError(
-            f"{who}: arrays belong to a device in a compiled library, got them beside {target!r}; "
+            f"{who}: arrays belong to a device in a compiled library, got them with {target!r}; "
             "give the device object a view method"
         )
     if isinstance(arrays, str):
@@ -169,7 +169,7 @@ def check_priority(priority: object, who: str) -> None:
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= 99:
         raise RegistrationError(
             f"{who}: priority must be an int in 0 to 99, got {priority!r}; "
-            "0 is for references, 50 is a plugin's usual one"
+            "0 is for references, 50 is usual for plugins"
         )
 
 
@@ -209,9 +209,10 @@ def make_op(type: str, target: object, hidden: bool, aliases: object = ()) -> Op
 
 
 def check_kernel(given: KernelRegistration) -> KernelRegistration:
-    """Return a kernel in the registry's form, from fields as given by an author.
+    """Check and return one kernel, from the fields given by its author.
 
-    RegistrationError for anything malformed. The caller checks a target that is not a string.
+    Raises RegistrationError for anything malformed. The caller checks a target that is not a
+    string.
     """
     check_op_type(given.op_type)
     who = key_text(given.op_type, str(given.device), str(given.library))
@@ -279,7 +280,7 @@ def make_option(
         )
     if not isinstance(comment, str) or not comment.strip():
         raise RegistrationError(
-            f"{full}: comment of an option must say what it does, got {comment!r}; write a sentence"
+            f"{full}: comment of an option must tell its effect, got {comment!r}; write a sentence"
         )
     return OptionRegistration(full, default, comment)  # type: ignore[arg-type]
 
@@ -289,7 +290,7 @@ def make_annex(topic: str, subject: object, target: object) -> AnnexRegistration
     check_name(topic, "topic")
     if not isinstance(subject, str) or not subject or not subject.isprintable():
         raise RegistrationError(
-            f"{topic}: subject of an annex must be a text on one line, got {subject!r}; "
+            f"{topic}: subject of an annex must be a string of one line, got {subject!r}; "
             "write the name of the object that it describes"
         )
     annex = AnnexRegistration(topic, subject, target)

@@ -1,4 +1,4 @@
-"""The registries of a Context: which operators, kernels, devices and passes packages provide."""
+"""The registries of a Context, with the operators, kernels, devices and passes of packages."""
 
 from opwright.registry.devices import HOST, HOST_DEVICE, DeviceEntry, DeviceName, DeviceRegistry
 from opwright.registry.kernel_entry import KernelEntry

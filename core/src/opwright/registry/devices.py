@@ -15,18 +15,18 @@ from opwright.registry.named import Entry, NamedRegistry
 from opwright.targets.opening import load_target
 
 HOST_DEVICE: Final = "cpu"
-"""Ordinary memory. The core itself provides it: no plugin may register it."""
+"""Ordinary memory. The core itself provides this device; plugins must not register it."""
 
 _MAX_DIGITS: Final = 6
 
 
 class DeviceName(NamedTuple):
-    """A device type and number: ``str()`` is ``"cuda"`` for number 0, ``"cuda:1"`` for number 1.
+    """A device type and number; ``str()`` is ``"cuda"`` for number 0, ``"cuda:1"`` for number 1.
 
     Attributes
     ----------
     kind : str
-        Device type: ``"cuda"``.
+        Device type, such as ``"cuda"``.
     number : int
         The index among the devices of that type; 0 for the host.
     """
@@ -36,16 +36,16 @@ class DeviceName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, who: str = "") -> DeviceName:
-        """Return the name that users write as ``"cuda:1"``, or ``"cuda"`` for number 0.
+        """Parse a device name as users write it: ``"cuda:1"``, or ``"cuda"`` for number 0.
 
         Whether the device exists is not checked. `who` is the caller, for messages.
 
         Raises
         ------
         AttributeTypeError
-            For anything else than a string.
+            For anything but a string.
         DeviceNotFoundError
-            For a number that is not a non-negative int, and for any number of the host except 0.
+            For a number that is not a non-negative int, and for a nonzero number of the host.
         """
         if not isinstance(text, str):
             raise AttributeTypeError(
@@ -60,7 +60,7 @@ class DeviceName(NamedTuple):
         kind, colon, digits = text.partition(":")
         if not colon:
             return cls(kind)
-        # Machines have far fewer devices, and Python refuses ints of thousands of digits.
+        # Machines have far fewer devices, and Python cannot parse ints of thousands of digits.
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
             other = (
                 "" if kind == HOST_DEVICE else f" or '{kind}:1', of at most {_MAX_DIGITS} digits"
@@ -89,7 +89,7 @@ HOST: Final = DeviceName(HOST_DEVICE)
 
 
 class DeviceEntry(Entry):
-    """One registered device, whose `arrays`, if not None, make arrays for Python kernels."""
+    """One registered device; its `arrays`, if not None, create arrays for Python kernels."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -97,11 +97,11 @@ class DeviceEntry(Entry):
 
     @property
     def is_native(self) -> bool:
-        """Whether the device is compiled: its target is a library."""
+        """Whether the device is compiled, so that its target is a library."""
         return is_library(self.target)
 
     def _load(self) -> object:
-        """Return the object that the plugin named, or the library's `NativeDevice`.
+        """Return the object that the plugin named, or the `NativeDevice` of the library.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class DeviceEntry(Entry):
         return self._libraries.load(self.target, self.name, self.package).find_device(self.name)
 
     def load_arrays(self) -> object:
-        """Return the object that makes arrays for Python kernels, imported once, or None.
+        """Return the object that creates arrays for Python kernels, imported once, or None.
 
         Raises
         ------
@@ -144,29 +144,29 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
     def add(self, name: str, target: object, package: Package, arrays: object = None) -> None:
         """Add one device; see `opwright.plugin.DeviceRegistrar.add`.
 
-        `target` and `arrays` may also be the objects themselves. RegistrationError for a name that
-        is taken or malformed.
+        `target` and `arrays` may also be the objects themselves. Raises RegistrationError for a
+        name that is taken or malformed.
         """
         self._add(make_device(name, target, arrays), package)
 
     def find_owner(self, name: str) -> Package | None:
-        """Return the provider of a device of this name, or None; the host belongs to the core."""
+        """Return the package of the device of this name, or None; the host belongs to the core."""
         if name == HOST_DEVICE:
             return Package("core", "opwright", "(built in)")
         return super().find_owner(name)
 
     def entries(self) -> list[DeviceEntry]:
-        """Return every device but the host, sorted by name; nothing is imported."""
+        """Return all devices except the host, sorted by name, without imports."""
         return sorted(self._all(), key=lambda entry: str(entry.name))
 
     def names(self) -> list[str]:
-        """Return every device type, the host first, the rest sorted."""
+        """Return all device types, the host first, the rest sorted."""
         return [HOST_DEVICE, *sorted(self._registered)]
 
     def not_found(self, name: str) -> DeviceNotFoundError:
         """Return the error for a device that no plugin provides.
 
-        It lists the devices, plugins that failed to load, and the package to install.
+        The error lists the devices, plugins that failed to load, and the package to install.
         """
         is_gpu = name.lower() in {"gpu", "nvidia"}
         known = "; GPUs are 'cuda'" if is_gpu else hint(name, self.names(), "devices")

@@ -1,4 +1,4 @@
-"""One registered kernel: its key, its package, and its object, imported at first use."""
+"""One registered kernel, with its key, package, and object, which is imported at first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright.packages.rules import is_library
 from opwright.registry.named import Entry
 from opwright.registry.operators import OpRegistry
 
-if TYPE_CHECKING:  # 15 ms together; a list of types needs none
+if TYPE_CHECKING:  # importing them takes 15 ms
     from opwright.targets.native_kernel import NativeKernel
     from opwright.targets.python_layout import PythonLayout
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # 15 ms together; a list of types needs none
 class KernelEntry(Entry):
     """One kernel in the registry, for one dtype.
 
-    A compiled kernel is described by its library: `may_reuse`, `capturable`, `deterministic`,
+    A compiled kernel is described by its library, so `may_reuse`, `capturable`, `deterministic`,
     `strided`, `by_threads` and `blocks` are known once it is loaded.
 
     Attributes
@@ -41,13 +41,13 @@ class KernelEntry(Entry):
     blocks : bool
         Whether it may wait for another process.
     prefers : mapping of str to value
-        Attribute values with which the kernel is fastest, ``{"data_format": "NHWC"}``; lists are
-        tuples. A hint for passes: it does not influence which kernel is chosen.
+        Attribute values with which the kernel is fastest, such as ``{"data_format": "NHWC"}``, with
+        tuples for lists. This is a hint for passes, which does not influence the choice of kernels.
     is_native : bool
-        Whether the kernel is compiled: its target is a library.
+        Whether the kernel is compiled, so that its target is a library.
     find_refusal : str
         ``"module:attribute"`` of a function that returns why the kernel would refuse on this
-        machine, empty for none. Commands query it, see `opwright.registry.kernels`; plans do not.
+        machine; empty for none. Commands query it, see `opwright.registry.kernels`; plans do not.
     """
 
     key: KernelKey
@@ -69,7 +69,7 @@ class KernelEntry(Entry):
 
     @property
     def who(self) -> str:
-        """The kernel and its package: ``add[cpu, *, numpy] of opwright-std 0.1``."""
+        """The kernel and its package, such as ``add[cpu, *, numpy] of opwright-std 0.1``."""
         return f"{self.key} of {self.package.label}"
 
     def _load(self) -> Any:
@@ -85,8 +85,7 @@ class KernelEntry(Entry):
         PluginError
             If the target cannot be imported, or its library cannot be used.
         RegistrationError
-            If it is not a kernel, does not accept the operator's slots and attributes, or names
-            unknown ones.
+            If it is not a kernel, does not accept all slots and attributes, or names unknown ones.
         """
         loaded = self._load_native() if self.is_native else super()._load()
         self._check(loaded)
@@ -134,7 +133,7 @@ class KernelEntry(Entry):
 
     @property
     def origin(self) -> str:
-        """The library or module that the kernel is loaded from; for a given object, its name."""
+        """The library or module from which the kernel is loaded; for a given object, its name."""
         if not isinstance(self.target, str):
             return getattr(self.target, "__module__", None) or repr(self.target)
         return self.target.partition(":")[0]
@@ -151,14 +150,14 @@ class KernelEntry(Entry):
 
     @property
     def layout(self) -> PythonLayout | None:
-        """The layout of arguments of a plain function; None with ``prepare``. Loads it."""
+        """The argument layout of a plain function; None for a kernel with ``prepare``. Loads it."""
         self.load()
         return self._layout
 
     def check_prepared(self, prepared: Callable[..., object]) -> PythonLayout:
         """Return the layout of the callable that ``prepare`` returned, which accepts only slots.
 
-        RegistrationError if it does not accept every slot.
+        Raises RegistrationError if it does not accept every slot.
         """
         return self._read_signature(prepared, with_attributes=False)
 

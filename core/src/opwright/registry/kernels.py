@@ -1,7 +1,7 @@
-"""The kernels that installed packages provide, and the order in which they are tried.
+"""The kernels of installed packages, and the order in which they are tried.
 
-Commands use this module to report why a kernel would refuse on this machine. A kernel itself
-refuses in its preparation.
+Commands use this module to report why a kernel would refuse on this machine. The kernel itself
+refuses when it is prepared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class KernelRegistry:
     """Kernels by operator type, device, dtype and library.
 
     Kernels find their operator in `ops`. Errors about missing kernels quote `report`, whose epoch
-    every addition advances.
+    is incremented by every addition.
     """
 
     noun: ClassVar = "kernel"
@@ -44,7 +44,8 @@ class KernelRegistry:
         self._report = report or PluginReport()
         self._ops = OpRegistry(self._report) if ops is None else ops
         self._registered: dict[str, list[tuple[KernelRegistration, Package]]] = {}
-        # Created from the registrations at first use and kept: entries hold the imported kernels.
+        # These are created from the registrations at first use and kept, since they have imported
+        # kernels.
         self._entries: dict[str, list[KernelEntry]] = {}
         self._candidates: dict[tuple[str, str, str], tuple[KernelEntry, ...]] = {}
 
@@ -52,15 +53,15 @@ class KernelRegistry:
         """Add one kernel for one or several dtypes.
 
         `kernel` is ``"module:attribute"`` of a function or class, or the object itself; `fields`
-        are the other fields of `KernelRegistration`. RegistrationError for a key that is taken, or
-        anything malformed.
+        are the other fields of `KernelRegistration`. Raises RegistrationError for a key that is
+        taken, or anything malformed.
         """
         registration = check_kernel(KernelRegistration(op_type, target=kernel, **fields))
         clash = self.find_clash([registration])
         if clash is not None:
             raise RegistrationError(
                 f"{clash[0]}: kernel is registered twice, by {clash[1].label} and "
-                f"{package.label}; uninstall one of them, or give one another library name"
+                f"{package.label}; uninstall one of them, or rename the library of one"
             )
         self.enter([registration], package)
 
@@ -80,9 +81,9 @@ class KernelRegistry:
         self.epoch.advance()
 
     def find_clash(self, registrations: Iterable[KernelRegistration]) -> tuple[str, Package] | None:
-        """Return a key that is already taken, as text, and the package that has it; or None."""
-        # Every process calls this for thousands of kernels, nearly all of which are the only
-        # ones of their type: filling a table of all keys would take longer than comparing.
+        """Return a key that is already taken, as text, and its package, or None."""
+        # Every process calls this for thousands of kernels, and nearly all are the only kernels of
+        # their type. So comparing is faster than filling a table of all keys.
         for new in registrations:
             for other, package in self._registered.get(new.op_type, ()):
                 if other.library == new.library and other.device == new.device:
@@ -100,13 +101,13 @@ class KernelRegistry:
     def candidates(
         self, op_type: str, device: str, dtype: str, pins: Mapping[str, str] | None = None
     ) -> tuple[KernelEntry, ...]:
-        """Return the kernels that fit, best first: the next one is tried when one refuses.
+        """Return the suitable kernels, best first; if one refuses, the next is tried.
 
-        `pins` maps an operator type to a library: only its kernels are returned. For ``"*"`` the
-        library's kernels come first, for every operator that is not pinned itself.
+        `pins` maps an operator type to a library, whose kernels only are returned. For ``"*"``,
+        kernels of the library come first, for every operator that is not pinned itself.
 
-        The order is by priority; at equal priority an exact device comes before ``"*"``, an exact
-        dtype before ``"*"``, and then the library's name decides.
+        The order is by priority. At equal priority, an exact device comes before ``"*"``, then an
+        exact dtype before ``"*"``, and then the library name decides.
         """
         try:
             entries = self._candidates[op_type, device, dtype]
@@ -122,7 +123,7 @@ class KernelRegistry:
             if entry.device in (device, ANY) and fits_dtype((entry.dtype,), dtype)
         )
         candidates = tuple(self.sort(fitting))
-        if before == self.epoch.now:  # nothing was added by another thread meanwhile
+        if before == self.epoch.now:  # no thread has added a kernel meanwhile
             self._candidates[op_type, device, dtype] = candidates
         return candidates
 
@@ -134,7 +135,7 @@ class KernelRegistry:
         )
 
     def entries(self, op_type: str) -> list[KernelEntry]:
-        """Return every kernel of an operator type, one entry for each dtype, as registered."""
+        """Return all kernels of an operator type, with an entry for each dtype, as registered."""
         entries = self._entries.get(op_type)
         if entries is None:
             registered = self._registered.get(op_type, ())
@@ -143,7 +144,7 @@ class KernelRegistry:
         return entries
 
     def registrations(self) -> list[tuple[KernelRegistration, Package]]:
-        """Return every registration, sorted by operator type; nothing is imported."""
+        """Return all registrations, sorted by operator type, without imports."""
         return [item for op_type in self.op_types() for item in self._registered[op_type]]
 
     def op_types(self) -> list[str]:
@@ -155,7 +156,7 @@ class KernelRegistry:
         return tuple(sorted({r.device for r, _ in self._registered.get(op_type, ())}))
 
     def libraries_of(self, op_type: str) -> tuple[str, ...]:
-        """Return the libraries with kernels of an operator, or of any for ``"*"``, sorted."""
+        """Return the libraries with kernels of an operator, or any operator for ``"*"``, sorted."""
         types = self._registered if op_type == ANY else (op_type,)
         return tuple(sorted({r.library for t in types for r, _ in self._registered.get(t, ())}))
 
@@ -168,11 +169,11 @@ class KernelRegistry:
         pinned: str | None = None,
         devices: Iterable[str] = (),
     ) -> KernelNotFoundError:
-        """Return the error for an operator that no kernel computes on a device.
+        """Return the error for an operator that no kernel can compute on a device.
 
         `refusals` are the candidates that were tried, each with ``"refused: …"`` or ``"failed to
         load: …"``. `pinned` is the only library that the Context allows. If `device` is not among
-        the existing `devices`, the nearest one is named.
+        the existing `devices`, the error suggests a similar device.
         """
         refused = list(refusals)
         broken = {e.package for e, reason in refused if not reason.startswith(REFUSED)}
@@ -198,9 +199,9 @@ class KernelRegistry:
 
     def _advise(self, op_type: str, device: str) -> str | None:
         if {device, ANY}.intersection(self.devices_of(op_type)):
-            return None  # the device has kernels, but not for this dtype: no package fixes that
+            return None  # the device has kernels for other dtypes; no package fixes that
         if device == HOST_DEVICE and "." in op_type:
-            return None  # the host's own plugin provides kernels for standard operators
+            return None  # the plugin of the host provides kernels for standard operators
         return advise_plugin(device, self._report)
 
     def _available(self, op_type: str) -> list[str]:
@@ -231,11 +232,11 @@ def _apply_pins(
 
 
 def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> str | None:
-    """Return why kernels would refuse on this machine, according to a plugin's function, or None.
+    """Call a plugin function that returns why kernels would refuse on this machine, or None.
 
     `target` is ``"module:attribute"`` of a function without arguments, or of ``options`` (the value
-    of every option), which returns a string or None. The reason is one line. PluginError if the
-    function cannot be imported, raises, or returns something else.
+    of every option), which returns a string or None. The reason is one line. Raises PluginError if
+    the function cannot be imported, raises, or returns anything else.
     """
     from inspect import signature  # only if a function is queried
 
@@ -266,7 +267,7 @@ def find_refusals(
 ) -> tuple[dict[tuple[str, Package], str], list[str]]:
     """Query each function once, like `find_refusal`; empty targets are skipped.
 
-    Returns the reasons, and the errors of functions that failed: their kernels are assumed to work.
+    Returns the reasons, and the errors of failed functions, whose kernels are assumed to work.
     """
     reasons: dict[tuple[str, Package], str] = {}
     faults = []

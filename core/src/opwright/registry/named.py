@@ -1,4 +1,4 @@
-"""Registries of objects by name: the common base, and registries of passes, options and annexes.
+"""Registries of objects by name, with a common base: passes, options and annexes.
 
 A registration names an object as ``"module:attribute"``; its module is imported at first use.
 """
@@ -25,19 +25,19 @@ from opwright.targets.opening import LibraryTable, load_target
 
 
 class Entry:
-    """One registration and its package; fields of the registration are read as attributes.
+    """One registration and its package; fields of the registration are available as attributes.
 
     Attributes
     ----------
     key : object
         Its name in messages.
     registration : object
-        As the plugin's hook gave it.
+        The registration as given by the hook of the plugin.
     package : Package
         The package that provides it.
     """
 
-    registration: Any = None  # so that an object in the middle of a copy does not look itself up
+    registration: Any = None  # prevents recursion while an object is being copied
 
     def __init__(
         self, key: Any, registration: Any, package: Package, libraries: LibraryTable
@@ -49,7 +49,7 @@ class Entry:
         self._loaded: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        """Return a field of the registration, and keep it: lowering reads some of every entry."""
+        """Return a field of the registration and cache it, since lowering reads fields often."""
         value = getattr(self.registration, name)
         self.__dict__[name] = value
         return value
@@ -61,7 +61,7 @@ class Entry:
     def load(self) -> Any:
         """Return the object that the plugin named, imported once.
 
-        PluginError if it cannot be imported, RegistrationError if it has the wrong type.
+        Raises PluginError if it cannot be imported, and RegistrationError if it has the wrong type.
         """
         if self._loaded is None:
             # Concurrent threads store equal results, so no lock is needed.
@@ -81,15 +81,15 @@ _Entry = TypeVar("_Entry")
 class NamedRegistry(Generic[_Entry]):
     """Registrations by name; a name belongs to the package that registered it first.
 
-    Errors about missing entries quote `report`, whose epoch every addition advances. `libraries`
-    are the open compiled libraries, shared with other registries.
+    Errors about missing entries quote `report`, whose epoch is incremented by every addition.
+    `libraries` are the open compiled libraries, shared with other registries.
     """
 
     noun: ClassVar[str]
-    """What the entries are called in messages."""
+    """The noun for entries in messages."""
 
     entry_type: ClassVar[Any] = Entry
-    """Makes an entry from name, registration, package and libraries."""
+    """Creates an entry from name, registration, package and libraries."""
 
     name_of: ClassVar[attrgetter[str]] = attrgetter("name")
     """Returns the name of a registration."""
@@ -122,7 +122,7 @@ class NamedRegistry(Generic[_Entry]):
         self.enter([registration], package)
 
     def find_clash(self, registrations: Sequence[Any]) -> tuple[str, Package] | None:
-        """Return the first name that is already taken, and the package that has it; or None."""
+        """Return the first name that is already taken, and its package, or None."""
         for name in map(self.name_of, registrations):
             owner = self.find_owner(name)
             if owner is not None:
@@ -149,7 +149,7 @@ class NamedRegistry(Generic[_Entry]):
         return self._entries.setdefault(name, entry)
 
     def get(self, name: str) -> _Entry:
-        """Return the entry of this name, or raise the error of `not_found`."""
+        """Return the entry of this name, or raise the error from `not_found`."""
         entry = self.find(name)
         if entry is None:
             raise self.not_found(name)
@@ -160,7 +160,7 @@ class NamedRegistry(Generic[_Entry]):
         raise NotImplementedError
 
     def _all(self) -> list[_Entry]:
-        """Return every entry, in the order of registration."""
+        """Return all entries, in the order of registration."""
         names = [*self._registered]  # a copy, as other threads may register more meanwhile
         return [entry for entry in map(self._find, names) if entry is not None]
 
@@ -200,29 +200,29 @@ class PassRegistry(NamedRegistry[PassEntry]):
     ) -> None:
         """Add one pass; `function` is ``"module:attribute"`` or the function itself.
 
-        `operators` is as in `opwright.plugin.PassRegistrar.add`. RegistrationError for a name that
-        is taken, or anything malformed.
+        `operators` is as in `opwright.plugin.PassRegistrar.add`. Raises RegistrationError for a
+        name that is taken, or anything malformed.
         """
         self._add(make_pass(name, phase, function, device, operators), package)
 
     def not_found(self, name: str) -> RegistrationError:
-        """Return the error for an unknown pass, which names the nearest one."""
+        """Return the error for an unknown pass, which suggests the most similar pass."""
         known = hint(name, self._registered, "passes")
         return RegistrationError(f"{name}: no pass of this name is registered{known}")
 
     def entries(self) -> tuple[PassEntry, ...]:
-        """Return every pass, in the order in which they run."""
+        """Return all passes, in the order in which they run."""
         return tuple(entry for phase in PHASES for entry in self._in_phase(phase))
 
     def names(self) -> tuple[str, ...]:
-        """Return the name of every pass, in the order in which they run."""
+        """Return the names of all passes, in the order in which they run."""
         return tuple(entry.name for entry in self.entries())
 
     def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
         """Return the passes of some phases for one device, in the order in which they run.
 
         Within a phase, passes for this device come before passes for any device. Both are ordered
-        by plugin, opwright's own first and others by distribution, and within a plugin by
+        by plugin, official plugins first and others by distribution, and within a plugin by
         registration.
         """
         key = (tuple(phases), device)
@@ -246,8 +246,8 @@ class PassRegistry(NamedRegistry[PassEntry]):
 class OptionRegistry(NamedRegistry[Entry]):
     """Options by name, which kernels read in ``prepare``.
 
-    They are part of the keys of plans and prepared kernels, so a change is never missed.
-    Environment variables must not be used for this.
+    They are part of the keys of plans and prepared kernels, so every change takes effect. Do not
+    use environment variables for this.
     """
 
     noun = "option"
@@ -260,7 +260,7 @@ class OptionRegistry(NamedRegistry[Entry]):
         self._add(make_option(name, default, comment, package), package)
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return every option, sorted by name."""
+        """Return all options, sorted by name."""
         return tuple(sorted(self._all(), key=lambda entry: entry.name))
 
     def check(
@@ -268,8 +268,8 @@ class OptionRegistry(NamedRegistry[Entry]):
     ) -> dict[str, Any]:
         """Return the options that differ from their defaults, sorted by name.
 
-        Options in `before` apply if `chosen` does not name them. SettingError, which begins with
-        `who`, for an unknown option and for a value of the wrong type.
+        Options in `before` apply if `chosen` does not name them. Raises SettingError, with `who` as
+        prefix, for an unknown option or a value of the wrong type.
         """
         if not isinstance(chosen, Mapping):
             example = next(iter(self._registered), "acme.fast_exp")
@@ -282,7 +282,7 @@ class OptionRegistry(NamedRegistry[Entry]):
             if entry is None:
                 known = hint(str(name), self._registered, "options")
                 raise SettingError(f"{who}: unknown option, got {name!r}{known}")
-            if type(value) is not type(entry.default):  # True is an int, but no number
+            if type(value) is not type(entry.default):  # True is an int, but not a number here
                 kind = type(entry.default)
                 noun = "an int" if kind is int else f"a {kind.__name__}"
                 raise SettingError(
@@ -293,16 +293,16 @@ class OptionRegistry(NamedRegistry[Entry]):
         return {entry.name: value for entry, value in values.items() if value != entry.default}
 
     def fill(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the value of every option: the chosen one, or the default."""
+        """Return the values of all options, chosen or default."""
         items = self._registered.items()
         return {name: chosen.get(name, option.default) for name, (option, _) in items}
 
 
 class AnnexRegistry(NamedRegistry[Entry]):
-    """Annexes by topic and subject; a pair belongs to one plugin.
+    """Annexes by topic and subject; each pair belongs to one plugin.
 
-    The core does not interpret them. The package that uses a topic defines its subjects, and
-    the kind of its objects.
+    The core does not interpret annexes. The package that uses a topic defines its subjects and the
+    type of its objects.
     """
 
     noun = "annex"
@@ -310,24 +310,24 @@ class AnnexRegistry(NamedRegistry[Entry]):
     def add(self, topic: str, subject: str, target: object, package: Package) -> None:
         """Add one annex; `target` is ``"module:attribute"`` or the object itself.
 
-        RegistrationError for a pair that is taken, or anything malformed.
+        Raises RegistrationError for a pair that is taken, or anything malformed.
         """
         self._add(make_annex(topic, subject, target), package)
 
     def entries(self, topic: str) -> tuple[Entry, ...]:
-        """Return every annex of a topic, sorted by subject; nothing is imported."""
+        """Return all annexes of a topic, sorted by subject, without imports."""
         entries = (entry for entry in self._all() if entry.topic == topic)
         return tuple(sorted(entries, key=lambda entry: entry.subject))
 
     def find(self, topic: str, subject: str) -> Entry | None:  # type: ignore[override]  # of two names
-        """Return one annex, not yet imported, or None if no plugin names it."""
+        """Return one annex, without importing it, or None if no plugin names it."""
         return self._find(key_text(topic, subject))
 
     def get(self, topic: str, subject: str) -> Entry:  # type: ignore[override]  # likewise
-        """Return one annex, not yet imported.
+        """Return one annex, without importing it.
 
-        MissingRequirementError if no plugin names it: with the nearest subject, plugins that failed
-        to load, and the package to install.
+        Raises MissingRequirementError if no plugin names it, with a similar subject, plugins that
+        failed to load, and the package to install.
         """
         entry = self.find(topic, subject)
         if entry is not None:

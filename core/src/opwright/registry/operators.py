@@ -1,4 +1,4 @@
-"""The operators that installed plugins provide: definitions by type, imported at first use."""
+"""The operators of installed plugins, as definitions by type, which are imported at first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright.registry.named import NamedRegistry
 from opwright.targets.opening import load_target
 from opwright.vocabulary import GRAD_SUFFIX
 
-if TYPE_CHECKING:  # 15 ms; a list of types needs none
+if TYPE_CHECKING:  # importing it takes 15 ms
     from opwright.describe.definition import OpDefinition
 
 
@@ -39,14 +39,14 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         Parameters
         ----------
         type : str
-            Operator type; unprefixed only from opwright-std, ``<plugin>.<name>`` otherwise.
+            Operator type: ``<plugin>.<name>``, or unprefixed for opwright-std only.
         target : str or OpDefinition
             ``"module:attribute"`` of the definition, the path of a library in the package, or the
             definition itself.
         package : Package
             The package that provides it.
         hidden : bool
-            Whether listings omit it, as a helper of gradients.
+            Whether listings omit it, such as a helper of gradients.
 
         Raises
         ------
@@ -62,10 +62,9 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         self._entries[type] = definition
 
     def package_of(self, type: str) -> Package:
-        """Return the package of an operator; a derived gradient belongs to the package of its
-        forward operator.
+        """Return the package of an operator, or of the forward operator of a derived gradient.
 
-        OperatorNotFoundError if no plugin provides it.
+        Raises OperatorNotFoundError if no plugin provides it.
         """
         owner = self.find_owner(type)
         if owner is not None:
@@ -74,7 +73,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         return self.package_of(type.removesuffix(GRAD_SUFFIX))
 
     def types(self, all: bool = False) -> list[str]:
-        """Return the registered operator types, sorted; helpers of gradients only with `all`."""
+        """Return the registered operator types, sorted, with helpers of gradients only if `all`."""
         return sorted(type for type in self._registered if all or not self.is_hidden(type))
 
     def is_hidden(self, type: str) -> bool:
@@ -85,7 +84,8 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
     def not_found(self, type: str) -> OperatorNotFoundError:
         """Return the error for an operator type that no plugin provides.
 
-        It names the nearest type, plugins that failed to load, and the package to install.
+        The error suggests a similar type, and names plugins that failed to load and the package to
+        install.
         """
         title = f"{type}: no operator of this type is registered{self._hint(type)}"
         advice = advise_operator(type, self._report)
@@ -97,7 +97,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
             return "; no plugin provides any operator"
         failure = self._report.find_failure(type.partition(".")[0])
         if failure is not None and failure.package not in self._report.loaded:
-            return ""  # its plugin is quarantined, and reported there
+            return ""  # its plugin is quarantined and reported
         alias = self._find_by_alias(type)
         if alias is not None:
             return f"; did you mean {alias!r}?"
@@ -150,7 +150,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         return definition
 
     def _derive(self, type: str) -> OpDefinition | None:
-        """Create the definition of ``<forward>_grad`` if the rule of ``<forward>`` writes it."""
+        """Create the definition of ``<forward>_grad`` if the rule of ``<forward>`` emits it."""
         if not type.endswith(GRAD_SUFFIX):
             return None
         forward = self.find(type.removesuffix(GRAD_SUFFIX))
@@ -165,5 +165,5 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
 
 
 def _fold(name: str) -> str:
-    """``reduce_sum``, ``ReduceSum`` and ``reducesum`` are the same name."""
+    """Return a name without case and underscores: ``reduce_sum`` and ``ReduceSum`` are equal."""
     return name.replace("_", "").lower()

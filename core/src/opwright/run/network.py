@@ -328,7 +328,8 @@ class Network:
         feeds : mapping of str to array, optional
             As for a call of the compiled network.
         scope : Scope, optional
-            Contains the persistable variables; by default as in compile, or the default scope for `run`.
+            Contains the persistable variables; by default the scope of the compiled network, and
+            for `run` the default scope.
 
         Raises
         ------

@@ -1,1 +1,1 @@
-"""Targets of registrations: Python kernels by signature, and compiled libraries."""
+"""The targets of registrations, which are Python kernels and compiled libraries."""

@@ -17,4 +17,4 @@ def get_include() -> str:
     for folder in (package / "include", package.parents[1] / "include"):
         if (folder / "opwright" / "abi.h").is_file():
             return str(folder)
-    raise FileNotFoundError(f"opwright: no headers beside {package}; reinstall opwright")
+    raise FileNotFoundError(f"opwright: no headers next to {package}; reinstall opwright")

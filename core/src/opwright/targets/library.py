@@ -1,8 +1,8 @@
-"""Compiled libraries of plugins: definitions, kernels and devices, read by key.
+"""Compiled libraries of plugins, whose definitions, kernels and devices are read by key.
 
 A hook module names a library by its path in the package, ``"opwright_acme/libacme.so"``, instead of
-``"module:attribute"``. The operator's type, or the kernel's key, in the registration selects the
-entry of the library.
+``"module:attribute"``. The operator type or kernel key in the registration selects the entry of the
+library.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class NativeDevice(NamedTuple):
         return self.library.dlpack_codes[self.position]
 
     def find_helper(self, name: str) -> NativeKernel:
-        """Return a kernel of the same library that other kernels of the device use.
+        """Return a kernel of the library for use by other kernels of the device.
 
-        PluginError if the library has no kernel of this name.
+        Raises PluginError if the library has no kernel of this name.
         """
         helper = self.helpers.get(name)
         if helper is None:
@@ -49,29 +49,29 @@ class NativeDevice(NamedTuple):
         return helper
 
     def open(self, number: int, package: Package) -> _runtime.Device:
-        """Return the runtime's device of this number; it is reopened if it was freed.
+        """Return the runtime device of this number, which is reopened if it was freed.
 
-        KernelError if it cannot be opened, with its reason, or if there are fewer devices.
+        Raises KernelError, with the reason, if the device cannot be opened or does not exist.
         """
         origin = f"{package.label} ({self.library.path})"
         return self.library.open_device(self.position, number, origin)
 
 
 class NativeLibrary:
-    """An open library with its tables by type and key; made by `LibraryTable`."""
+    """An open library with its tables by type and key, created by `LibraryTable`."""
 
     def __init__(self, library: _runtime.Library, label: str) -> None:
         self._library = library
         self.label = label
         self._ops = {row[0]: (index, *row[1:]) for index, row in enumerate(library.ops)}
-        # Entries looked up so far; of the hundreds in a library, a process uses only a few.
+        # The entries looked up so far. A process uses only a few of the hundreds in a library.
         self._kernels: dict[tuple[str, str, str], list[NativeKernel]] = {}
 
     def load_definition(self, type: str, hidden: bool = False) -> OpDefinition:
-        """Return the definition of one of the library's operators.
+        """Return the definition of an operator in the library.
 
-        PluginError if the library has none of this type; RegistrationError if its description
-        breaks a rule, or does not agree with `hidden` in the hook.
+        Raises PluginError if the library has no operator of this type, and RegistrationError if its
+        description breaks a rule or contradicts `hidden` in the hook.
         """
         if type not in self._ops:
             raise PluginError(
@@ -88,7 +88,7 @@ class NativeLibrary:
             proto = OpProto.from_proto(data)
         except (FormatError, RegistrationError) as error:
             raise RegistrationError(
-                f"{type}: {self.label} must hand over a valid OpProto, got: {error}"
+                f"{type}: {self.label} must provide a valid OpProto, got: {error}"
             ) from error
         gradient: GradOp | NoGradient | None = None
         if gradient_type is not None:
@@ -100,9 +100,9 @@ class NativeLibrary:
         return OpDefinition(proto, infer_shape, gradient)
 
     def find_kernel(self, key: KernelKey) -> NativeKernel:
-        """Return the kernel of a key, or the library's kernel for every dtype if none is exact.
+        """Return the kernel with the dtype of a key, or else the kernel for every dtype.
 
-        PluginError if the library has none.
+        Raises PluginError if the library has neither.
         """
         for dtype in (key.dtype, ANY):
             for kernel in self._siblings(key.op_type, key.device, key.library):
@@ -113,7 +113,7 @@ class NativeLibrary:
         raise PluginError(f"{key}: no such kernel is in {self.label}; {there}")
 
     def find_device(self, name: str) -> NativeDevice:
-        """Return the library's device of this name, unopened, or raise PluginError."""
+        """Return the device of this name in the library, unopened, or raise PluginError."""
         names = self._library.devices
         if name not in names:
             raise PluginError(
@@ -136,7 +136,7 @@ class NativeLibrary:
         return found
 
     def _kernel_keys(self) -> Iterable[tuple[str, str, str]]:
-        """Return type, device and library name of all kernels, each once, in the table's order."""
+        """Return the distinct (type, device, library name) of all kernels, in table order."""
         return dict.fromkeys((row[1], row[2], row[4]) for row in self._library.kernels)
 
     def _kernel_texts(self, op_type: str) -> Iterator[str]:
@@ -155,7 +155,7 @@ def _infer_shape(library: _runtime.Library, index: int, proto: OpProto, label: s
         attrs = {attr.name: ctx.attr(attr.name) for attr in proto.attrs}
         slots = [ctx.inputs(name) for name in input_names]
         if not all(isinstance(d, int) for slot in slots for meta in slot for d in meta.shape):
-            ctx.fail(f"the rule of {label} takes sizes that are ints, got others; convert them")
+            ctx.fail(f"the shape rule of {label} requires int sizes, got other types; convert them")
         try:
             inferred = library.infer(
                 index,

@@ -1,4 +1,4 @@
-"""One kernel of a compiled library: its properties as Python values, and its preparation."""
+"""A kernel of a compiled library, with its properties as Python values, and its preparation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _Metas: TypeAlias = tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]]
 
 
 class NativeKernel:
-    """One kernel of a library: its functions, and the properties that the library declares.
+    """A kernel of a library, with its functions and the properties that the library declares.
 
-    `library` stays open as long as this object, or something prepared by it, exists. `address` is
-    the address of its ``ow_kernel``, `dtypes` are the dispatch dtypes, ``("*",)`` for all. The
-    other attributes are the same as in `KernelEntry`.
+    `library` stays open as long as this object, or a kernel that it has prepared, exists. `address`
+    is the address of the ``ow_kernel``; `dtypes` are the dispatch dtypes, ``("*",)`` for all. The
+    other attributes are as in `KernelEntry`.
     """
 
     def __init__(self, library: _runtime.Library, row: tuple[Any, ...]) -> None:
@@ -51,14 +51,14 @@ class NativeKernel:
         typed_by_value: bool = False,
         untyped: str = "",
     ) -> _runtime.Prepared:
-        """Prepare the kernel for given attributes, and for metas, slot by slot.
+        """Prepare the kernel for given attributes and for metas, slot by slot.
 
-        `packable` are the flat arguments that the plan reads from the scope and never writes,
-        `unread` the arguments that nothing reads. With `deterministic`, `n_threads` is the same on
-        every machine, and so are results. The types of attributes come from the OpProto, or,
-        with `typed_by_value`, from the values. The attribute `untyped` has its value, but the type
-        0, so a kernel that checks types fails when it reads it. RefusedError has the kernel's
-        reason; KernelError if prepare fails for another reason.
+        `packable` are the flat arguments that the plan reads from the scope and never writes;
+        `unread` are the arguments that are never read. With `deterministic`, `n_threads` is the
+        same on all machines, and so are results. The types of attributes come from the OpProto, or,
+        with `typed_by_value`, from the values. The attribute `untyped` has its value but type 0, so
+        a kernel that checks types fails to read it. Raises RefusedError with the reason of the
+        kernel, and KernelError if prepare fails otherwise.
         """
         if typed_by_value:
             typed = [(name, _type_number(name, value), value) for name, value in attrs.items()]
@@ -87,7 +87,7 @@ class NativeKernel:
 
 
 def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int, Any]]:
-    """Return attributes in the runtime's form: name, number of the type, value."""
+    """Return attributes in the form of the runtime: name, type number and value."""
     return [
         (attr.name, attr.type, value)
         for attr in proto.attrs
@@ -114,7 +114,7 @@ def _type_number(name: str, value: object) -> int:
 
 
 def coded_metas(slots: Sequence[Sequence[Meta]]) -> list[list[tuple[tuple[int, ...], int]]]:
-    """Return metas in the runtime's form: shape and dtype code."""
+    """Return metas in the form of the runtime: shape and dtype code."""
     return [[(meta.shape, dtype_to_code(meta.dtype)) for meta in metas] for metas in slots]
 
 

@@ -1,6 +1,6 @@
 """Imports the modules and opens the compiled libraries that registrations name, at first use.
 
-A note exists while this runs, in case it kills the process.
+A note exists meanwhile, in case this kills the process.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ if TYPE_CHECKING:  # 15 ms with its imports, which a list of types does not need
 
 _T = TypeVar("_T")
 
-# The message of glibc's loader for a missing linked library.
+# The message of the glibc loader for a missing linked library.
 _UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
 
-# The end of the runtime's message for a library built for a newer ABI.
+# The end of the runtime message for a library built for a newer ABI.
 _NEWER: Final = "; install a newer opwright"
 
 
 def load_target(target: str, who: str, package: Package, notes: ImportNotes = NO_NOTES) -> object:
     """Import the module of `target` and return its attribute.
 
-    `who` is the operator, kernel, device or pass that needs it, and begins errors. `notes` records
-    the import while it runs, in case it kills the process. OutOfMemoryError if there is no
-    memory for it now; PluginError if it fails, has ended processes before, or lacks the attribute.
+    `who`, which begins error messages, is the operator, kernel, device or pass that needs it.
+    `notes` records the import while it runs, in case it kills the process. Raises OutOfMemoryError
+    if memory runs out, and PluginError if the import fails, has killed processes before, or the
+    attribute is missing.
     """
     module = target.partition(":")[0]
     notes = NO_NOTES if module in sys.modules else notes
@@ -68,15 +69,15 @@ class LibraryTable:
         self._libraries: dict[tuple[str, Package], NativeLibrary] = {}
 
     def load(self, target: str, who: str, package: Package) -> NativeLibrary:
-        """Return a library, found and opened once.
+        """Return a library, which is found and opened once.
 
-        `target` is its path in the package; `who` is the operator or kernel that needs it, and
-        begins errors.
+        `target` is its path in the package. `who`, which begins error messages, is the operator or
+        kernel that needs it.
 
         Raises
         ------
         OutOfMemoryError
-            If there is no memory for its tables at the moment.
+            If memory for its tables runs out.
         PluginError
             If it is missing, is not a plugin library, is for another machine or ABI, or has killed
             processes that opened it.
@@ -88,7 +89,7 @@ class LibraryTable:
         path = find_library_file(target, package)
         if path is None:
             raise PluginError(
-                f"{who}: {label} must be among its files, got none there; "
+                f"{who}: {label} must be an installed file, got none; "
                 f"pip install --force-reinstall --no-deps {package.distribution}"
             )
         try:
@@ -100,8 +101,8 @@ class LibraryTable:
             raise _unusable(f"{who}: {label} cannot be used: {error}", package, error) from error
         if opened.name != package.plugin:
             raise PluginError(
-                f"{who}: {label} must bear the plugin's name {package.plugin!r}, "
-                f"got {opened.name!r}; name the entry point and ow_plugin alike"
+                f"{who}: {label} must have the name of the plugin, {package.plugin!r}, "
+                f"got {opened.name!r}; give the entry point and ow_plugin equal names"
             )
         from opwright.targets.library import NativeLibrary  # as above
 
@@ -110,10 +111,10 @@ class LibraryTable:
 
 
 def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Iterable[str]]) -> _T:
-    """Open a library, after its linked libraries that the system's loader does not find.
+    """Open a library, after the linked libraries that the system loader does not find.
 
-    They are in a distribution that one of the given ones requires, maybe outside the search
-    path, as in an environment that can access the packages of another environment.
+    Those are in a requirement of a given distribution, which may be outside the search path, as in
+    an environment that can access the packages of another environment.
     """
     opened: set[str] = set()
     while True:
@@ -130,7 +131,7 @@ def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Ite
             import ctypes  # rarely needed
 
             opened |= names
-            ctypes.CDLL(str(linked))  # local, and open until the process ends
+            ctypes.CDLL(str(linked))  # not global; stays open until the process ends
 
 
 def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
@@ -152,9 +153,9 @@ def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
 
 
 def find_library_file(target: str, package: Package) -> str | None:
-    """Return the path of an installed package's library, or None if it is missing.
+    """Return the path of a library in an installed package, or None if it is missing.
 
-    An editable install has compiled and Python files in separate folders: the folders that the
+    An editable install has compiled and Python files in separate folders. So the folders that the
     import system knows for the package are searched first, then the files of the distribution.
     Nothing is imported.
     """

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class PythonLayout(NamedTuple):
-    """The position of slots and attributes in a Python kernel's signature; slots in OpProto order.
+    """The position of slots and attributes in the signature of a Python kernel.
 
     Attributes
     ----------
     positional : tuple of int
-        Slots passed by position, in the kernel's own order; inputs come before outputs in the
-        count, so output ``j`` is slot ``len(proto.inputs) + j``.
+        Slots passed by position, in the order of the kernel; inputs are numbered before outputs, so
+        output ``j`` is slot ``len(proto.inputs) + j``.
     keywords : tuple of (str, int)
         Slots passed by keyword.
     attributes : tuple of str
-        Attributes passed as constant keywords, None if absent.
+        Attributes passed as constant keywords, with None if absent.
     named : tuple of str
-        The attributes that the kernel names, all except those in ``**attributes``.
+        The attributes that the kernel names, without those in ``**attributes``.
     """
 
     positional: tuple[int, ...]
@@ -40,7 +40,7 @@ class PythonLayout(NamedTuple):
 def _sort_parameters(
     signature: Signature, slots: list[str], attrs: list[str]
 ) -> dict[str, list[str]]:
-    """Return a kernel's parameter names by their role in the operator."""
+    """Return the parameter names of a kernel by their role in the operator."""
     roles = ("positions", "keywords", "attributes", "unknown", "args", "kwargs")
     names: dict[str, list[str]] = {role: [] for role in roles}
     for name, parameter in signature.parameters.items():
@@ -56,7 +56,7 @@ def _sort_parameters(
             names["attributes"].append(name)
         elif not (name.startswith("_") and parameter.default is not parameter.empty):
             names["unknown"].append(name)
-    if names["args"]:  # which take all other slots
+    if names["args"]:  # these take all other slots
         named = {*names["positions"], *names["keywords"]}
         names["positions"] += [slot for slot in slots if slot not in named]
     return names
@@ -69,25 +69,25 @@ def check_signature(
     who: str = "",
     with_attributes: bool = True,
 ) -> PythonLayout:
-    """Check that a Python kernel accepts the arguments of its operator, and return how.
+    """Check that a Python kernel accepts the arguments of its operator; return its layout.
 
     Parameters
     ----------
     function : callable
-        ``def swish(x, out, *, beta)``: named parameters, or ``*slots`` in OpProto order and
+        ``def swish(x, out, *, beta)``, with named parameters, or ``*slots`` in OpProto order and
         ``**attributes``. A parameter with a leading underscore and a default is ignored.
     definition : OpDefinition
-        The operator. Every slot except shape-only ones must be accepted, and every attribute except
+        The operator. All slots except shape-only slots must be accepted, and all attributes except
         those added later.
     who : str
-        The kernel in messages; by default the operator type.
+        The name of the kernel in messages; by default the operator type.
     with_attributes : bool
-        False for the result of ``prepare`` of a class kernel: it takes only slots.
+        False for the result of ``prepare`` of a class kernel, which takes only slots.
 
     Raises
     ------
     RegistrationError
-        Naming the first parameter that is missing or unknown.
+        The message names the first parameter that is missing or unknown.
     """
     import inspect  # takes 5 ms; compiled kernels need none of it
 
@@ -120,7 +120,7 @@ def check_signature(
 def _find_fault(
     names: dict[str, list[str]], proto: OpProto, attrs: list[str], called: str
 ) -> str | None:
-    """Return what is wrong with the parameters, to follow "kernel"; None if nothing is."""
+    """Return a fault of the parameters, as text to follow "kernel", or None."""
     taken = {*names["positions"], *names["keywords"], *names["attributes"]}
     slots = (*proto.inputs, *proto.outputs)
     for name in names["unknown"]:

@@ -357,7 +357,7 @@ def test_every_entry_point_reads_the_same_values(enter, value):
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (np.ma.array(X, mask=X > 3), "whose elements all count, got a masked array; pass its fill"),
+        (np.ma.array(X, mask=X > 3), "an array without a mask, got a masked array; pass its fill"),
         (["a", "b"], "must be an array of numbers, got \\["),
         ("text", "must be an array of numbers, got 'text'"),
         ([[1.0], [2.0, 3.0]], "must be an array of numbers, got "),
