@@ -1,6 +1,6 @@
 // Writes the registrations of libraries as a Python module: list_kernels MODULE.py LIBRARY.so...
 //
-// The build runs it. The package hooks read the module, so discovery does not open libraries.
+// The build runs this program. Hooks of the package read the module instead of opening libraries.
 #include <dlfcn.h>
 #include <algorithm>
 #include <cstdio>

@@ -41,8 +41,8 @@ void LayOut(const T* from, int64_t count, int64_t k, int64_t chunks, T* to) {
   }
 }
 
-// Computes the weight of each difference, gradient / distance. Sets out-of-range weights to 0, and
-// the weight of equal vectors, whose gradient is 0. Returns the number of out-of-range weights.
+// Computes the weight of each difference, gradient / distance. Sets out-of-range weights and the
+// weights of equal vectors to 0. Returns the number of out-of-range weights.
 template <typename T>
 OPWRIGHT_CPU_CLONES int64_t Weigh(int64_t n, const T* distances, const T* grads, T* weights) {
   constexpr T kMost = sizeof(T) == 4 ? T(1e18) : T(1e150), kLeast = 1 / kMost;

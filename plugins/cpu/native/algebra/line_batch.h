@@ -53,8 +53,8 @@ OPWRIGHT_CPU_CLONES void WriteLines(const Lines& lines, Planes<T> from, int64_t 
   }
 }
 
-// The lines along an axis of n elements, in which adjacent elements are `inner` items apart. Which
-// lines are transformed together depends only on the shape, not on the number of threads.
+// The lines along an axis of n elements, in which adjacent elements are `inner` items apart. The
+// grouping of lines depends only on the shape, not on the number of threads.
 template <typename T>
 class LineBatch {
  public:

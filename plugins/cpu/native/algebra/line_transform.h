@@ -26,7 +26,7 @@ class LineTransform {
  public:
   static constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
 
-  // Returns whether n has no prime factor above 31.
+  // Returns whether all prime factors of n are at most 31.
   static bool Takes(int64_t n);
 
   LineTransform() = default;

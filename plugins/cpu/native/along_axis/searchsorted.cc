@@ -35,8 +35,8 @@ int64_t CountBefore(const T* x, int64_t n, T value) {
   return base - x + is_before(*base);
 }
 
-// Searches several values at a time so that the searches overlap. No value may be NaN; n must be at
-// least 1.
+// Searches several values at a time so that the searches overlap. Values must not be NaN, and n
+// must be at least 1.
 constexpr int64_t kTogether = 16;
 template <bool kRight, typename T>
 OPWRIGHT_CPU_CLONES void CountTogether(const T* x, int64_t n, const T* values, int64_t* counts) {

@@ -81,8 +81,8 @@ struct AttentionGradKernelOf {
       }
     }
 
-    // Hidden keys have weight 0 but may be NaN, as may queries that see no key. In that case the
-    // group is recomputed.
+    // Hidden keys have weight 0 but may be NaN, like queries that do not see any key. In that case
+    // the group is recomputed.
     void RunGroup(int64_t group) {
       multiply_ = kernel_->gemm_;
       RunGroupOnce(group);

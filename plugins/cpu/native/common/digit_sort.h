@@ -66,7 +66,7 @@ Key KeyOf(T x) {
 template <typename Key>
 struct Keyed {
   Key key;
-  // As wide as the key, but at least 32 bits, to keep items small.
+  // The position has as many bits as the key, but at least 32, so that items are small.
   std::conditional_t<sizeof(Key) == 8, int64_t, uint32_t> position;
 };
 

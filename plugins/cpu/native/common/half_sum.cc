@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Sums in sixteen lanes, whatever the vector width of the processor.
+// Sums in sixteen lanes, for any vector width of the processor.
 template <float (*Widened)(uint16_t)>
 OPWRIGHT_CPU_INLINE float SumLanes(const void* from, int64_t n) {
   constexpr int64_t kLanes = 16;

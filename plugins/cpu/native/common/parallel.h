@@ -35,7 +35,7 @@ void RunRanges(int32_t n_threads, int64_t n, int64_t grain, int64_t step, CallRa
                const void* function);
 
 // Divides work into n_threads parts and calls function(part, n_parts) for each, in separate threads
-// if processors are free. No part may wait for another part.
+// if processors are free. Parts must not wait for each other.
 template <typename Function>
 void Parallel(int32_t n_threads, const Function& function) {
   if (n_threads <= 1) {

@@ -23,7 +23,7 @@ enum Output : uint32_t { kXGrad, kWeightGrad, kBiasGrad };
 
 // The limits of the supported sizes. Images and weights must fit into the caches of a core, maxima
 // must be few, and windows must have more than two runs, because the positions of the maxima are
-// sorted first. Beyond these limits, oneDNN is faster, or no measurement exists.
+// sorted first. Beyond these limits, oneDNN is faster or has not been compared.
 constexpr int64_t kMostElements = int64_t{1} << 15;  // elements per image
 constexpr int64_t kMostWeights = int64_t{1} << 17;
 constexpr int64_t kLeastPixels = 3;  // pixels per maximum

@@ -36,7 +36,7 @@ class ConvolutionShape {
   // row of x that they read.
   ConvolutionShape OfRows(int64_t begin, int64_t end, int64_t* first) const;
 
-  // Returns whether there is nothing to convolve. The output is then the bias; nothing below is
+  // Returns whether all sums are empty. The output is then the bias, and the members below are not
   // set.
   bool is_empty() const { return is_empty_; }
   int64_t channels() const { return channels_; }  // output channels

@@ -37,7 +37,7 @@ bool IsSummedByImages(const ConvolutionShape& shape) {
   return shape.weight().get_size() <= kFewWeightBytes || shape.windows() >= kManyPixels;
 }
 
-// Up to this number of threads, each thread has its own sums even of many weights, because a 16-bit
+// Up to this number of threads, each thread sums even many weights separately, because a 16-bit
 // product takes less time than oneDNN's threads spend waiting for each other.
 constexpr int32_t kFewParts = 4;
 

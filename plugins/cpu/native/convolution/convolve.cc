@@ -33,8 +33,8 @@ enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTe
 
 // Divides images among threads, like ImageSplit. If there are fewer images than threads, each image
 // is divided into parts of at least `step` rows; only if that is impossible, oneDNN divides it
-// among its own threads. These spin for a millisecond after their work, on processors that the
-// team's threads need, so a small amount of work stays in one thread.
+// among its own threads. Its threads spin for a millisecond after their work, on processors that
+// other threads need, so a small amount of work stays in one thread.
 struct ConvolutionSplit {
   static constexpr int64_t kNoRows = 0;
 

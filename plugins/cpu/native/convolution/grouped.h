@@ -48,7 +48,7 @@ class GroupedConvolution {
   void PackFor(bool is_backward, const float* weight, float* packed) const;
   uint64_t OutGradBytes() const;  // size of a row for one thread
   void MakeSweep(bool is_backward, GroupedSweep* sweep) const;
-  // Returns the row of `from` that row `row` of `to` reads at `tap`, or -1 if it reads none.
+  // Returns the row of `from` that row `row` of `to` reads at `tap`, or -1 if there is none.
   int64_t SourceRow(const GroupedSweep& sweep, int64_t row, int64_t tap) const;
   uint64_t BytesOf(const GroupedSweep& sweep) const;  // scratch memory of one thread
   template <typename Function>

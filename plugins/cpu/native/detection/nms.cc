@@ -40,7 +40,7 @@ struct NmsKernel {
     int64_t count = 0;
     for (int64_t i = 0; i < n_ && count < limit; ++i) {
       const auto box = static_cast<int64_t>(best[i].position);
-      // The remaining boxes have no higher score. NaN ranks first and is not below any threshold.
+      // Scores of the other boxes are not higher. NaN ranks first and is not below any threshold.
       if (is_bounded && static_cast<double>(NumberOf(scores[box])) <= attrs.score_threshold) break;
       if (kept.Keep(boxes + 4 * box)) numbers[count++] = box;
     }

@@ -1,6 +1,6 @@
-// Applies several element-wise functions in one step, block by block. The results of one function
-// stay in the L1 cache for the next and are not stored in a tensor. 16-bit floats are widened when
-// they are read, and rounded after the last function.
+// Applies several element-wise functions in one step, block by block. The results of a function
+// stay in the L1 cache for the next function and are not stored in a tensor. 16-bit floats are
+// widened when they are read, and rounded after the last function.
 #include <algorithm>
 #include <array>
 #include <string>

@@ -1,5 +1,5 @@
 // The logarithm of the gamma function, its derivatives, and the inverse of erf. The derivatives are
-// computed in double, even for float. The functions have no branches, so loops are vectorized.
+// computed in double, even for float. The functions do not branch, so loops are vectorized.
 //
 //   LogGamma            within 8 ulp for x > 0
 //   Digamma             within 12 ulp for x > 0

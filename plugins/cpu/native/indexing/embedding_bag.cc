@@ -128,7 +128,7 @@ struct EmbeddingBagKernel {
 };
 
 // Slots: weight, index, offsets?, per_sample_weights?,
-// out_grad -> weight_grad?, and the samples' gradient.
+// out_grad -> weight_grad?, per_sample_weights_grad?.
 template <typename T>
 struct EmbeddingBagGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -155,7 +155,7 @@ struct BatchNormKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const BatchNormAttrs& attrs) {
     lines_ = LinesAlong(ctx.input(0).shape(), 1);
-    // An empty batch has no statistics.
+    // The statistics of an empty batch are undefined.
     uses_batch_ = attrs.training && lines_.count() > 0;
     if (uses_batch_ && lines_.inner == 1) pieces_ = RowPieces(lines_);
     ctx.SetWorkspace(static_cast<uint64_t>(3 * lines_.length + pieces_.numel()) * sizeof(T));
@@ -204,7 +204,7 @@ struct BatchNormKernel {
     PutTogether(pieces_, of_pieces, n, result);
   }
 
-  // Writes all values that are derived from the mean and variance of the batch or the running ones.
+  // Writes all values that are derived from the batch statistics or the running statistics.
   void FinishStatistics(const opwright::RunContext& ctx, const BatchNormAttrs& attrs, Part channels,
                         T* mean, T* variance, T* factor) const {
     const T* scale = ctx.input(1).data<T>();

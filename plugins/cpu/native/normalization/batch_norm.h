@@ -94,8 +94,8 @@ void ForChannels(int32_t n_threads, const Lines& lines, const Function& function
   });
 }
 
-// An activation that clips elements to two bounds. A NaN bound is inactive, since no element
-// exceeds it. NaN elements stay NaN.
+// An activation that clips elements to two bounds. A NaN bound is inactive, since comparisons with
+// it are false. NaN elements stay NaN.
 template <typename T>
 struct Bounds {
   T low = std::numeric_limits<T>::quiet_NaN();

@@ -27,7 +27,7 @@ OPWRIGHT_CPU_ACTIVATION(Silu)
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
-// Computes silu of vectors, x / (1 + 2**t) with t = -x log2(e), in two thirds of the time. The
+// Computes silu of vectors, x / (1 + 2**t) with t = -x log2(e), in two thirds of a loop's time. The
 // result is within 3 ulp of the exact result for an x that is off by half an ulp, and 0 below
 // -88.8, where results approach the denormals. 2**t is 2**round(t) times a polynomial of the
 // remainder. All vectors advance together step by step, because the out-of-order window is too

@@ -198,7 +198,7 @@ struct MaxPool {
     bool is_first = true;
     Taps taps;
     const auto take = [&] {
-      // Unused taps repeat a pixel, which has no effect, because it is not greater than itself.
+      // Unused taps repeat a pixel, which does not change the maximum.
       for (int t = taps.count; t < kTaps; ++t) {
         taps.elements[t] = taps.elements[0];
         taps.positions[t] = taps.positions[0];

@@ -132,7 +132,7 @@ struct RecurrentGradKernel {
   // For few steps, packing takes longer than it saves.
   bool PacksWeights() const { return s_.steps >= 4; }
 
-  // Whether the input of a layer is a copy rather than x or the states of the previous layer.
+  // Returns whether a layer reads a copy instead of x or the states of the previous layer.
   bool CopiesSource() const {
     return s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || has_lengths_));
   }

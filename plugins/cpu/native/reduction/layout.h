@@ -50,7 +50,7 @@ inline Lines LinesAlong(const opwright::Shape& shape, int64_t axis) {
 }
 
 // Returns for each axis whether it is reduced; an empty list means all axes. An axis may be given
-// even for a 0-d array, which has none.
+// even for a 0-d array.
 inline std::vector<bool> ReducedAxes(const std::vector<int64_t>& axes, int32_t rank) {
   std::vector<bool> reduced(static_cast<size_t>(rank), axes.empty());
   for (int64_t axis : axes) {

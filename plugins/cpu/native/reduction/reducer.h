@@ -64,7 +64,7 @@ class Stages {
 }  // namespace reducer
 
 // `Rule` is a rule of blocks.h; it reads elements of type `In` as T. Arrays must not be empty,
-// since an empty array has no extremum.
+// since their extrema would be undefined.
 template <typename T, typename Rule, typename In = T>
 class Reducer {
  public:

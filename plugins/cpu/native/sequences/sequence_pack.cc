@@ -1,4 +1,4 @@
-// sequence_pack and sequence_unpack. Each moves elements like the gradient of the other.
+// sequence_pack and sequence_unpack. Each operator moves elements like the gradient of the other.
 #include <cstring>
 
 #include "common/attributes.h"
