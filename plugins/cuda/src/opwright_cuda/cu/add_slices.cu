@@ -40,7 +40,7 @@ __global__ void count_slices(int32_t* counts, const Index* index, int64_t n, Ran
   }
 }
 
-// Allocates space in the list for every index: ends[p] becomes the begin of its slices, and
+// Allocates space in the list for every index: ends[p] becomes the position of its first slice, and
 // `present` lists all indices with slices.
 __global__ void give_room(const int32_t* counts, int32_t* ends, int32_t* present, Used* used,
                           int64_t count) {

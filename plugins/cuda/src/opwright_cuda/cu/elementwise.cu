@@ -75,9 +75,9 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
 
 // Inputs have the layout of the output, or are scalars. `width` exceeds 1 only if every pointer is
 // aligned for vectors of that size. The kernel is memory-bound, and full bandwidth requires tens of
-// kilobytes in flight per multiprocessor. Therefore, each thread reads `many` blocks, which are as
-// many blocks apart as a thread block has threads, before it computes. A grid-stride loop is
-// avoided, because its next step would wait for the previous write.
+// kilobytes in flight per multiprocessor. Therefore, each thread reads `many` blocks, which are
+// blockDim.x blocks apart, before it computes. A grid-stride loop is avoided, because its next step
+// would wait for the previous write.
 template <typename Function, typename Out, typename In, uint32_t scalars, int width, int many>
 __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t n,
                                  Function function) {

@@ -180,7 +180,7 @@ OW_INLINE Compute<T> Rounded(From x) {
 OW_INLINE float RoundedProduct(float x, float y) { return __fmul_rn(x, y); }
 OW_INLINE double RoundedProduct(double x, double y) { return __dmul_rn(x, y); }
 
-// ---- Facts about types
+// ---- Properties of types
 // ---------------------------------------------------------------------------
 
 template <typename A, typename B>

@@ -22,7 +22,7 @@ struct Lines {
 };
 
 // The part of a line that a team processes, which is the elements [begin, end). The range is empty
-// if the team has no line.
+// if the team does not have a line.
 struct Share {
   int64_t line;   // index of the line in memory order
   int64_t slot;   // index of the part in [outer, parts, inner]
@@ -187,7 +187,7 @@ struct StreamedLine : Team {
     Kept none[vector];
     const int64_t step = this->size * vector;
     int64_t i = first + this->thread * vector;
-    // There are no branches between the loads, so they are issued together.
+    // The loads are issued together because no branch separates them.
 #pragma unroll 1
     for (; i + (together - 1) * step < last; i += together * step) {
 #pragma unroll

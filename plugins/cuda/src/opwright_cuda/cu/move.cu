@@ -17,7 +17,7 @@ __global__ void move_elements(T* out, const T* x, int64_t n, Layout<2> layout) {
 
 // Copies bytes in units of T, and the remaining bytes one by one. The kernel is memory-bound, and
 // full bandwidth requires several units in flight per thread. Therefore, each thread reads `many`
-// units, which are as many units apart as a block has threads, before it writes them.
+// units, which are blockDim.x units apart, before it writes them.
 template <typename T, int many>
 __global__ void copy_memory(uint8_t* out, const uint8_t* x, int64_t n_bytes) {
   const auto n = n_bytes / static_cast<int64_t>(sizeof(T));

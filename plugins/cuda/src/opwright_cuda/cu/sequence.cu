@@ -101,7 +101,7 @@ __global__ void sequence_pool_grad(T* x_grad, const T* x, const T* out, const T*
   }
 }
 
-// Computes the begin of each packed sequence in one block. begins[n] is the end of the last
+// Computes the first row of each packed sequence in one block. begins[n] is the end of the last
 // sequence, which must be `rows`.
 template <typename Index>
 __global__ void sequence_begins(int64_t* begins, const Index* lengths, Padded p, int64_t rows,

@@ -46,7 +46,7 @@ template <typename Line>
 using PowerLine = typename PowerLineOf<Line>::Type;
 
 // The value that ReadPowers keeps for each element x, which is exp(x - top), x - top, or nothing.
-// The last takes a third of the instructions in compute-bound code.
+// The last choice takes a third of the instructions in compute-bound code.
 enum Left { kPowers, kShifted, kNothing };
 
 // Returns exp of a non-positive difference; the result is exactly 1 for 0.
