@@ -83,7 +83,7 @@ def test_an_unordered_collection_is_not_accepted_as_a_list(block, shape):
 def test_a_layer_name_that_cannot_be_encoded_is_refused(block):
     x = layers.data("x", [None, 3, 8, 8])
     for append in (layers.flatten, partial(layers.max_pool2d, kernel=2), layers.relu):
-        with pytest.raises(ProgramError, match=r"a name must be .* pair, got 'a\\ud800_out'"):
+        with pytest.raises(ProgramError, match=r"a name must be .* surrogates, got 'a\\ud800_out'"):
             append(x, name="a\ud800")
     assert list(block.vars) == ["x"]
 
