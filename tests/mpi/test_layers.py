@@ -98,7 +98,7 @@ print("good")
 """
 
 
-@pytest.mark.long("the files of a divided table, and of states in parts, are tested one by one")
+@pytest.mark.long("separate tests cover the files of sharded tables and of sharded states")
 def test_files_of_a_sharded_table_and_sharded_states_match_one_process(run, tmp_path: Path) -> None:
     def train(ranks: int, epochs: int) -> dict[str, np.ndarray]:
         done = run(HEAD + f"epochs = {epochs}\n" + SAVED, ranks)

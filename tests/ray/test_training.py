@@ -54,7 +54,7 @@ def test_the_error_names_an_absent_worker_after_the_deadline(cluster, fit, train
     config = {"epochs": 8, "fault": "import time; time.sleep(1000)"}
     with pytest.raises(cluster.train.TrainingFailedError) as caught:
         fit(train, num_workers=2, config=config, deadline_s=1)
-    assert "group 'world': rank 1 did not come within 1 s" in str(caught.value.worker_failures[0])
+    assert "group 'world': rank 1 did not arrive within 1 s" in str(caught.value.worker_failures[0])
 
 
 def test_ray_datasets_are_divided_among_the_workers(cluster, fit) -> None:

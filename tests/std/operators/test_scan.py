@@ -286,7 +286,7 @@ def test_the_error_for_different_lengths_names_the_inputs() -> None:
     block.append_op("scan", {"xs": ["a", "b"]}, {"out": ["sums"]}, attrs)
     values = {"a": np.ones((3, 2)), "b": np.ones((3, 2))}
     np.testing.assert_array_equal(run(program, ["sums"], values)[0], np.full((3, 2), 2.0))
-    with pytest.raises(ShapeError, match=r"scan: xs must have one length .*'a' \[3\], 'b' \[4\]"):
+    with pytest.raises(ShapeError, match=r"scan: xs must be equally long .*'a' \[3\], 'b' \[4\]"):
         run(program, ["sums"], {**values, "b": np.ones((4, 2))})
 
 

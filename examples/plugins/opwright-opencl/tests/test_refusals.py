@@ -55,7 +55,7 @@ def test_an_invalid_class_id_raises_before_a_parameter_changes(probabilities):
     model = _model(probabilities)
     before = [model.scope.var(p.name).numpy() for p in model.parameters]
     model.fill("label", np.array([[1], [7]]))
-    text = r"cross_entropy\[opencl\].*label must be in \[0, 3\), got 7.*no variable of the scope"
+    text = r"cross_entropy\[opencl\].*label must be in \[0, 3\), got 7.*no variable in the scope"
     with pytest.raises(KernelError, match=text):
         model.run()
     for parameter, value in zip(model.parameters, before, strict=True):
