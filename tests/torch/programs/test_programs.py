@@ -311,7 +311,7 @@ def _nested() -> dict[str, Any]:
 
 
 def test_a_dimension_that_the_model_fixes_is_refused() -> None:
-    with pytest.raises(SettingError, match="to_program: dimension 1 of x is 6 for this model"):
+    with pytest.raises(SettingError, match="to_program: dimension 1 of x must be 6 for this model"):
         opwright_torch.to_program(build(Tied), (torch.randn(4, 6),), {"x": {1: "width"}})
 
 

@@ -43,6 +43,11 @@ class Dimensions:
 
     def _read(self, arguments: Mapping[str, Any], dynamic: Any) -> Any:
         if isinstance(dynamic, (tuple, list)):
+            if len(dynamic) > len(arguments):
+                raise SettingError(
+                    f"to_program: dynamic must have at most one entry per input, got "
+                    f"{len(dynamic)} for {', '.join(arguments)}"
+                )
             dynamic = dict(zip(arguments, dynamic))
         if not isinstance(dynamic, Mapping):
             raise SettingError(
@@ -55,12 +60,66 @@ class Dimensions:
                 f"to_program: dynamic must name inputs that were given, got {unknown[0]!r}; there "
                 f"are {', '.join(arguments)}"
             )
-        for path, value in tree_flatten_with_path(dynamic)[0]:
-            if isinstance(value, (str, Dim)) and path:
-                *parts, axis = (str(getattr(key, "key", getattr(key, "idx", key))) for key in path)
-                self._named.append((".".join(parts), int(axis), value))
-        spelled = tree_map(lambda value: Dim.AUTO if isinstance(value, str) else value, dynamic)
-        return {name: spelled.get(name, _each(v, None)) for name, v in arguments.items()}
+        return {n: self._spell(value, dynamic.get(n), n) for n, value in arguments.items()}
+
+    def _spell(self, value: Any, given: Any, path: str) -> Any:
+        """Return the dynamic dimensions of an input in the form of `torch.export`."""
+        if given is None:
+            return _each(value, None)
+        if isinstance(value, torch.Tensor):
+            return self._spell_axes(value.ndim, given, path)
+        if isinstance(value, Mapping) and isinstance(given, Mapping):
+            unknown = [name for name in given if name not in value]
+            if not unknown:
+                return {n: self._spell(v, given.get(n), f"{path}.{n}") for n, v in value.items()}
+            raise SettingError(
+                f"to_program: dynamic must name keys of {path}, got {unknown[0]!r}; there are "
+                f"{', '.join(map(str, value))}"
+            )
+        are_lists = isinstance(value, (tuple, list)) and isinstance(given, (tuple, list))
+        if are_lists and len(given) == len(value):
+            pairs = enumerate(zip(value, given))
+            return type(value)([self._spell(v, g, f"{path}.{i}") for i, (v, g) in pairs])
+        if isinstance(value, (tuple, list, Mapping)) or len(tree_leaves(value)) < 2:
+            raise SettingError(
+                f"to_program: dynamic must have the structure of the inputs, got {given!r} for "
+                f"{path}, {_describe(value)}"
+            )
+        return self._spell_structure(given, path)
+
+    def _spell_structure(self, given: Any, path: str) -> Any:
+        """Return the dimensions of a structure registered with PyTorch, whose form is unknown."""
+        for keys, dim in tree_flatten_with_path(given)[0]:
+            if isinstance(dim, (str, Dim)) and keys:
+                *parts, axis = (str(getattr(key, "key", getattr(key, "idx", key))) for key in keys)
+                self._named.append((".".join([path, *parts]), int(axis), dim))
+        return tree_map(lambda dim: Dim.AUTO if isinstance(dim, str) else dim, given)
+
+    def _spell_axes(self, rank: int, given: Any, path: str) -> dict[int, Any]:
+        if isinstance(given, (tuple, list)) and len(given) == rank:
+            given = dict(enumerate(given))
+        if not isinstance(given, Mapping):
+            raise SettingError(
+                f"to_program: dynamic must be a dict by axis, or a list of all {rank} axes, got "
+                f"{given!r} for {path}; write {{0: 'batch'}}"
+            )
+        spelled: dict[int, Any] = {}
+        for axis, dim in given.items():
+            if not isinstance(axis, int) or not -rank <= axis < rank:
+                raise SettingError(
+                    f"to_program: dynamic must name axes in [{-rank}, {rank}) of {path}, got "
+                    f"{axis!r}"
+                )
+            if isinstance(dim, (str, Dim)):
+                self._named.append((path, axis % rank, dim))
+            elif not (dim is None or isinstance(dim, (int, type(Dim.AUTO)))):
+                raise SettingError(
+                    f"to_program: dimensions must be names or torch.export.Dim, got {dim!r} for "
+                    f"axis {axis} of {path}"
+                )
+            is_named = isinstance(dim, str)
+            spelled[axis % rank] = Dim.AUTO if is_named else Dim.STATIC if dim is None else dim
+        return spelled
 
     def conditions(self, shapes: Mapping[str, Any], graph: Graph) -> list[Any]:
         """Return the conditions on sizes: the given bounds and the guards of the model.
@@ -86,11 +145,6 @@ class Dimensions:
         for feed, axis, name in self._named:
             if feed not in shapes:
                 continue
-            rank = len(shapes[feed])
-            if not -rank <= axis < rank:
-                raise SettingError(
-                    f"to_program: dynamic must name axes in [{-rank}, {rank}) of {feed}, got {axis}"
-                )
             size = shapes[feed][axis]
             if isinstance(as_size(size), int):
                 raise SettingError(
@@ -123,10 +177,19 @@ def _each(value: Any, dim: Any) -> Any:
         return None if dim is None else dict.fromkeys(range(value.ndim), dim)
     if isinstance(value, dict):
         return {name: _each(item, dim) for name, item in value.items()}
-    leaves = list(value) if isinstance(value, (tuple, list)) else tree_leaves(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)([_each(item, dim) for item in value])
+    leaves = tree_leaves(value)
     if len(leaves) == 1 and leaves[0] is value:
         return None
     return [_each(leaf, dim) for leaf in leaves]
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"a dict with the keys {', '.join(map(str, value))}"
+    kind = type(value).__name__
+    return f"a {kind} of {len(value)}" if isinstance(value, (tuple, list)) else f"of type {kind}"
 
 
 def _differ(one: sympy.Expr, other: sympy.Expr) -> list[Any]:

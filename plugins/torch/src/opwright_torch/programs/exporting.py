@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 from opwright.errors import SettingError
 from opwright_torch.capture import Captured, capture
 from opwright_torch.programs.dimensions import Dimensions
+from opwright_torch.programs.examples import read_examples
 
 aten = torch.ops.aten
 
@@ -33,9 +34,15 @@ class Exported(NamedTuple):
 
 def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable: bool) -> Exported:
     """Return the graph of a model; errors of `torch.export` propagate."""
-    args, kwargs = _split(example_inputs)
+    args, kwargs = read_examples(example_inputs)
     parameters = signature(model.forward).parameters
-    bound = signature(model.forward).bind(*args, **kwargs)
+    try:
+        bound = signature(model.forward).bind(*args, **kwargs)
+    except TypeError as error:
+        raise SettingError(
+            f"to_program: example_inputs must be the arguments of forward{signature(model.forward)}"
+            f", got {_count(args, kwargs)}: {error}"
+        ) from error
     if dynamic:
         _check_named(kwargs, parameters)
     dimensions = Dimensions(bound.arguments, dynamic)
@@ -46,7 +53,7 @@ def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable:
         names = _first_names(model)
         tensors = _take_tensors(program, model, names)
         module = program.graph_module
-        feeds = dict(_name_feeds(program, list(parameters)))
+        feeds = dict(_name_feeds(program, _name_positions(parameters, len(args))))
         for node in _placeholders(module):
             if node.name not in tensors and node.name not in feeds:  # stored in the graph
                 module.graph.erase_node(node)
@@ -67,17 +74,6 @@ def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable:
         {name: names[id(t)] for name, t in model.state_dict(keep_vars=True).items()},
         conditions,
     )
-
-
-def _split(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if isinstance(example_inputs, Mapping):
-        return (), dict(example_inputs)
-    if not isinstance(example_inputs, (tuple, list)):
-        raise SettingError(
-            "to_program: example_inputs must be a tuple, or a dict by argument, got "
-            f"{type(example_inputs).__name__}; write (x,) for one input"
-        )
-    return tuple(example_inputs), {}
 
 
 def _check_named(given: Iterable[str], parameters: Iterable[str]) -> None:
@@ -134,6 +130,20 @@ def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) 
     except AttributeError:
         value = None
     return value if isinstance(value, torch.Tensor) else program.constants[target]
+
+
+def _count(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    return f"{len(args)} by position" if args or not kwargs else ", ".join(kwargs)
+
+
+def _name_positions(parameters: Mapping[str, Parameter], count: int) -> list[str]:
+    """Return the names of the first arguments; those of ``*rest`` are ``rest.0``, ``rest.1``."""
+    names: list[str] = []
+    for name, parameter in parameters.items():
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            return names + [f"{name}.{i}" for i in range(count - len(names))]
+        names.append(name)
+    return names
 
 
 def _name_feeds(program: ExportedProgram, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:

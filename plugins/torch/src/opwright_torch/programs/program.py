@@ -12,6 +12,7 @@ from opwright import LoadedProgram, vocabulary
 from opwright.errors import OperatorNotFoundError, SettingError
 from opwright.plugin import suggest_arguments
 from opwright_torch.plans.building import write_state
+from opwright_torch.programs.examples import read_model
 from opwright_torch.programs.exporting import Exported, export
 from opwright_torch.translate import Declined, Translated, translate
 
@@ -75,11 +76,7 @@ def to_program(
     the model would behave differently. Other conditions of the model are checked for each new
     shape: ``reshape`` fails if a condition is violated.
     """
-    if not isinstance(model, torch.nn.Module):
-        raise SettingError(
-            f"to_program: model must be a torch.nn.Module, got {type(model).__name__}; wrap a "
-            "function in a module"
-        )
+    model = read_model(model)
     if trainable not in (None, True, False):
         raise SettingError(f"to_program: trainable must be True, False or None, got {trainable!r}")
     is_trained = model.training if trainable is None else trainable

@@ -1,0 +1,160 @@
+"""`to_program` reads models and inputs as users pass them, and names what it cannot read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+import opwright_torch
+from opwright.errors import SettingError
+
+
+class Pair(nn.Module):
+    """Two inputs that differ in the result."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x - 2 * y
+
+
+class Rest(nn.Module):
+    """Inputs without names of their own."""
+
+    def forward(self, x: Tensor, *rest: Tensor, scale: float = 1.0) -> Tensor:
+        return (x + rest[0] * rest[1]) * scale
+
+
+class Nested(nn.Module):
+    """Inputs in a list and a dict."""
+
+    def forward(self, parts: list[Tensor], named: dict[str, Tensor]) -> Tensor:
+        return parts[0] + parts[1] * named["k"]
+
+
+def test_a_tensor_that_is_passed_twice_gives_two_feeds() -> None:
+    x = torch.ones(2, 4)
+    program = opwright_torch.to_program(Pair(), (x, x), {"x": {0: "n"}, "y": {0: "n"}})
+    assert [feed.name for feed in program.feeds] == ["x", "y"]
+    ones = np.ones((3, 4), np.float32)
+    np.testing.assert_array_equal(program(ones, 3 * ones)[0], -5 * ones)
+
+
+@pytest.mark.parametrize("dynamic", [None, True, {"rest": ({0: "n"}, {0: "n"}), "x": {0: "n"}}])
+def test_further_positional_inputs_are_named_by_their_number(dynamic: Any) -> None:
+    given = tuple(torch.randn(2, 4) for _ in range(3))
+    program = opwright_torch.to_program(Rest(), given, dynamic)
+    assert [feed.name for feed in program.feeds] == ["x", "rest.0", "rest.1"]
+    np.testing.assert_allclose(program(*given)[0], Rest()(*given), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        torch.compile,
+        nn.DataParallel,
+        lambda m: torch.compile(nn.DataParallel(m), backend="opwright"),
+    ],
+    ids=["compiled", "parallel", "both"],
+)
+def test_wrapped_models_are_unwrapped(wrap: Any) -> None:
+    model = wrap(nn.Bilinear(4, 4, 3))
+    x = torch.zeros(2, 4)
+    program = opwright_torch.to_program(model, (x, x), {"input1": {0: "n"}, "input2": {0: "n"}})
+    assert [feed.name for feed in program.feeds] == ["input1", "input2"]
+    assert sorted(program.parameters()) == ["bias", "weight"]
+
+
+@pytest.mark.parametrize(
+    "dynamic",
+    [{"x": {-2: "n"}, "y": {0: "n", 1: None}}, {"x": ["n", None], "y": ("n", None)}],
+    ids=["negative", "lists"],
+)
+def test_axes_may_be_negative_or_in_lists(dynamic: Any) -> None:
+    program = opwright_torch.to_program(Pair(), (torch.zeros(2, 4), torch.zeros(2, 4)), dynamic)
+    assert [feed.shape for feed in program.feeds] == [(None, 4), (None, 4)]
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "text"),
+    [
+        ({"x": "n"}, r"must be a dict by axis, or a list of all 2 axes, got 'n' for x; write"),
+        ({"x": {"n"}}, r"must be a dict by axis.*got \{'n'\} for x"),
+        ({"x": ["n"]}, r"must be a dict by axis.*got \['n'\] for x"),
+        ({"x": {"0": "n"}}, r"must name axes in \[-2, 2\) of x, got '0'"),
+        ({"x": {-3: "n"}}, r"must name axes in \[-2, 2\) of x, got -3"),
+        ({"x": {0: 2.5}}, r"must be names or torch.export.Dim, got 2.5 for axis 0 of x"),
+        ([{0: "n"}, {0: "n"}, {0: "n"}], "must have at most one entry per input, got 3 for x, y"),
+    ],
+)
+def test_the_error_shows_a_wrong_dynamic_dimension(dynamic: Any, text: str) -> None:
+    with pytest.raises(SettingError, match=text):
+        opwright_torch.to_program(Pair(), (torch.zeros(2, 4), torch.ones(2, 4)), dynamic)
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "text"),
+    [
+        (
+            {"parts": {0: "n"}},
+            r"the structure of the inputs, got \{0: 'n'\} for parts, a list of 2",
+        ),
+        ({"parts": [{0: "n"}]}, r"the structure of the inputs.* for parts, a list of 2"),
+        ({"named": {"j": {0: "n"}}}, "must name keys of named, got 'j'; there are k"),
+    ],
+)
+def test_the_error_shows_a_wrong_structure_of_dynamic_dimensions(dynamic: Any, text: str) -> None:
+    x = torch.zeros(2, 4)
+    with pytest.raises(SettingError, match=text):
+        opwright_torch.to_program(Nested(), ([x, x], {"k": x}), dynamic)
+
+
+def test_dynamic_dimensions_of_nested_inputs() -> None:
+    x, batch = torch.zeros(2, 4), Dim("batch", max=9)
+    dynamic = {"parts": [{0: batch}, {0: batch}], "named": {"k": {0: batch}}}
+    program = opwright_torch.to_program(Nested(), ([x, x], {"k": x}), dynamic)
+    assert {feed.name: feed.shape for feed in program.feeds} == dict.fromkeys(
+        ("parts.0", "parts.1", "named.k"), (None, 4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            (torch.zeros(2),),
+            r"must be the arguments of forward\(x: .*got 1 by position: missing.*'y'",
+        ),
+        ((torch.zeros(2),) * 3, "got 3 by position: too many positional arguments"),
+        ({"x": torch.zeros(2), "z": torch.zeros(2)}, "got x, z: missing a required argument: 'y'"),
+        ((np.zeros(2), np.zeros(2)), r"must be tensors, got a NumPy array; write torch.from_numpy"),
+        (
+            (torch.zeros(2).to_sparse(),) * 2,
+            r"must be dense, got torch.sparse_coo; write x.to_dense",
+        ),
+    ],
+)
+def test_the_error_shows_wrong_example_inputs(given: Any, text: str) -> None:
+    with pytest.raises(SettingError, match=f"to_program: example_inputs.*{text}"):
+        opwright_torch.to_program(Pair(), given)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (torch.jit.script, "RecursiveScriptModule; pass the module that was scripted or traced"),
+        (lambda m: torch.jit.trace(m, torch.zeros(2, 4)), "TopLevelTracedModule; pass the module"),
+        (
+            lambda m: torch.export.export(m, (torch.zeros(2, 4),)),
+            r"ExportedProgram; pass exported.module\(\)",
+        ),
+        (type, r"got type; pass an instance, such as Linear\(...\)"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_error_says_what_to_pass_for_a_model_in_another_form(make: Any, text: str) -> None:
+    with pytest.raises(SettingError, match=text):
+        opwright_torch.to_program(make(nn.Linear(4, 3)), (torch.zeros(2, 4),))
