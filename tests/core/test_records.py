@@ -78,7 +78,7 @@ def test_copy_replaces_fields_of_a_record():
     assert copy.replace(Ours(1), second="four") == (1, "four")
 
 
-def test_a_record_may_have_no_fields():
+def test_a_record_without_fields_works():
     class Empty(records.NamedTuple):
         pass
 

@@ -253,7 +253,7 @@ print("same")
 """
 
 
-def test_a_file_of_several_processes_is_loaded_by_one(run) -> None:
+def test_one_process_loads_a_file_of_several_processes(run) -> None:
     done = run(HEAD + GROUPS + "epochs = 1\n" + MODEL, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     loading = MODEL.split("folder = ", maxsplit=1)[0] + LOADED

@@ -86,7 +86,7 @@ def test_stop_gradient_excludes_parameters_unless_they_are_requested(block):
         append_backward(block.var("y"), parameters=["w"])
 
 
-def test_no_grad_has_the_effect_of_stop_gradient(block):
+def test_no_grad_is_equivalent_to_stop_gradient(block):
     block.create_parameter("v", [4, 4])
     block.append_op("multiply", {"x": "h", "y": "v"}, {"out": "y"})
     pairs = append_backward(block.var("y"), no_grad=[block.var("h")])
@@ -141,7 +141,7 @@ def test_overwriting_a_value_before_a_gradient_operator_reads_it_raises(block):
     )
 
 
-def test_a_value_read_only_for_its_shape_may_be_overwritten(block):
+def test_a_value_read_only_for_its_shape_can_be_overwritten(block):
     append(block, "relu", "h", "y")  # its gradient reads the output and only the shape of h
     append(block, "relu", "x", "h")
     assert len(append_backward(block.var("y"))) == 1

@@ -95,7 +95,7 @@ def test_doctor_reports_missing_operators_if_none_is_installed(site):
     assert data["lack"] == {"reason": "no operator is installed", "advice": advice}
 
 
-def test_doctor_reports_missing_kernels_if_no_operator_has_one_for_the_host(site):
+def test_doctor_reports_that_no_operator_has_a_kernel_for_the_host(site):
     kernel = "registry.add('{}', device='{}', dtypes='*', kernel='opwright_acme.swish:swish')\n"
     site.add("acme", OP_HOOK + "registry.add('acme.swish', 'opwright_acme.swish:SWISH')\n")
     site.add("gpu", KERNEL_HOOK + kernel.format("acme.swish", "gpu"))

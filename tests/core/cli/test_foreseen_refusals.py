@@ -172,7 +172,7 @@ def test_plans_do_not_query_find_refusal(rival):
     assert site.python(code) == ""
 
 
-def test_a_refusal_may_depend_on_the_options_of_the_context(site):
+def test_a_refusal_can_depend_on_the_options_of_the_context(site):
     hook = (
         HOOK
         + """

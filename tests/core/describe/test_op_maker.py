@@ -136,7 +136,7 @@ def test_every_constraint_of_an_attribute_is_in_the_proto():
     assert proto.attr("f").default == "int64"
 
 
-def test_a_range_may_contain_a_single_value():
+def test_a_range_can_contain_a_single_value():
     assert build(maker().add_attr("a", int, "c").between(2, 2)).proto.attr("a").max == 2
 
 
@@ -189,7 +189,7 @@ def test_an_operator_without_a_dispatch_dtype_is_refused():
         creation.build(lambda ctx: None)
 
 
-def test_operator_versions_begin_with_one():
+def test_operator_versions_start_at_1():
     chain = OpMaker("op", version=0).add_comment("c").add_input("x", "c")
     with pytest.raises(RegistrationError, match=r"op: version must be at least 1, got 0"):
         chain.build(same_shape_as("x"))
@@ -217,7 +217,7 @@ def test_arguments_that_must_be_functions_are_checked():
             build(maker(), **{word: 3})
 
 
-def test_no_gradient_requires_a_reason():
+def test_declaring_no_gradient_requires_a_reason():
     assert build(maker(), gradient=no_gradient("a comparison")).gradient == NoGradient(
         "a comparison"
     )

@@ -79,7 +79,7 @@ def test_broadcasting_unknown_dimensions_agrees_with_every_known_size(a, b):
         ((-1,), (0,), (0,)),
     ],
 )
-def test_broadcasting_an_unknown_dimension_with_a_known_one_gives_the_known_one_unless_it_is_1(
+def test_broadcasting_an_unknown_and_a_known_dimension_gives_the_known_dimension_unless_it_is_1(
     a, b, out
 ):
     assert broadcast_shapes(a, b, CTX) == out

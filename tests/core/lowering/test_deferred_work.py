@@ -93,7 +93,7 @@ def test_deferred_work_is_skipped_for_kernels_that_a_pass_only_queried(factory, 
     assert factory.batches == [[2.0]]
 
 
-def test_a_plan_that_fails_to_lower_starts_no_deferred_work(factory):
+def test_a_plan_that_fails_to_lower_does_not_start_deferred_work(factory):
     with pytest.raises(LookupError, match="thirteen"):
         run(2.0, 13.0)
     assert factory.batches == []

@@ -33,7 +33,7 @@ def test_an_edit_that_makes_an_early_value_depend_on_a_late_feed_is_refused(cont
     assert edit.apply() is not is_late
 
 
-def test_a_value_read_only_by_late_operators_may_be_fused_with_them(context):
+def test_a_value_read_only_by_late_operators_can_be_fused_with_them(context):
     graph = _graph(op("tanh", "h", "x"), op("multiply", "out", "h", y="y"), fetches=("out",))
     (maker,), (reader,) = graph.of_type("tanh"), graph.of_type("multiply")
     inputs = {"x": maker.inputs[0], "y": reader.inputs[1]}

@@ -150,7 +150,7 @@ def test_fetch_device_returns_tensors():
     np.testing.assert_array_equal(result.numpy(), [2, 4, 6, 8])
 
 
-def test_a_kernel_may_call_the_network_that_runs_it():
+def test_a_kernel_can_call_the_network_that_runs_it():
     depth = []
 
     def kernel(x, out):

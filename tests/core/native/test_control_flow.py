@@ -92,7 +92,7 @@ def test_a_loop_that_reaches_its_limit_fails_and_the_plan_stays_usable():
     assert call(x=f32(0), s=f32(99))[0][0] == 297
 
 
-def test_carried_values_may_be_swapped():
+def test_carried_values_can_be_swapped():
     body = PlanMaker("swap")
     a, b = body.captured("a", (1,)), body.captured("b", (1,))
     plan = body.build()

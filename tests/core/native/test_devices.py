@@ -200,7 +200,7 @@ def test_errors_of_a_device_are_raised_with_its_name():
         tensor.numpy()
 
 
-def test_a_condition_may_be_on_a_device(memory):
+def test_a_condition_can_be_on_a_device(memory):
     device = rt.make_python_device(memory)
     children = []
     for sign in (1, -1):

@@ -152,7 +152,7 @@ def test_other_threads_run_during_an_endless_loop_of_short_steps(kernels, alarm)
     assert seen == [False, False, False]
 
 
-def test_ctrl_c_is_handled_between_python_kernels_that_run_no_bytecode(alarm):
+def test_ctrl_c_is_handled_between_python_kernels_without_bytecode(alarm):
     make = PlanMaker()
     x, t = make.feed("x", (1 << 16,)), make.temp((1 << 16,))
     for _ in range(200_000):
@@ -191,7 +191,7 @@ def test_a_plan_without_a_describer_raises_a_kernel_error():
     assert isinstance(raised.value.__cause__, ValueError)
 
 
-def test_a_describer_may_return_the_cause_or_raise():
+def test_a_describer_can_return_the_cause_or_raise():
     class Same:
         def fail(self, op_index, message, cause):
             return cause

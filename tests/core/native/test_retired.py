@@ -97,7 +97,7 @@ def run_alone(code):
     return done.stdout
 
 
-def test_the_garbage_collector_may_run_while_a_device_holds_its_lock():
+def test_the_garbage_collector_can_run_while_a_device_holds_its_lock():
     code = "import test_retired; test_retired.collect_inside_of_allocate()"
     assert run_alone(code) == "returned 1\n"
 

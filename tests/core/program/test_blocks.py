@@ -136,7 +136,7 @@ def test_declaring_an_equal_variable_returns_it(block):
         block.create_parameter("x", [None, 4])
 
 
-def test_a_name_may_be_rewritten_with_a_compatible_shape(block):
+def test_a_name_can_be_rewritten_with_a_compatible_shape(block):
     block.append_op("scale", {"x": "x"}, {"out": "h"})
     block.append_op("relu", {"x": "h"}, {"out": "h"})
     assert block.var("h").shape == (-1, 4)

@@ -349,7 +349,7 @@ def test_a_kernel_prefers_attributes_only_if_all_preferred_values_match():
     assert not slow.suits(attrs, "beta")
 
 
-def test_kernels_may_be_registered_for_an_unprovided_operator():
+def test_kernels_can_be_registered_for_an_unprovided_operator():
     kernels = KernelRegistry(make_kernels()._ops)
     kernels.add("far.op", device="cpu", dtypes="*", kernel="m:k", library="fast", package=OTHER)
     assert kernels.devices_of("far.op") == ("cpu",)

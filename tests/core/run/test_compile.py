@@ -51,7 +51,7 @@ def test_fetches_are_new_arrays_owned_by_the_caller():
     np.testing.assert_allclose(first, _expected(x, scope))
 
 
-def test_new_shapes_are_lowered_and_plans_for_old_shapes_kept():
+def test_new_shapes_are_lowered_and_plans_for_old_shapes_are_kept():
     call, scope = _compiled()
     for n in (4, 1, 9, 4, 0, 1):
         x = np.random.default_rng(n).random((n, 3), np.float32)
@@ -59,7 +59,7 @@ def test_new_shapes_are_lowered_and_plans_for_old_shapes_kept():
     assert len(call.plans) == 4
 
 
-def test_a_composite_may_write_the_variable_that_it_reads():
+def test_a_composite_can_write_the_variable_that_it_reads():
     op = ow.Operator("fc", x="x", weight="w", bias="b", out="x")
     x, w, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32) * 2, np.ones(3, np.float32)
     call = ow.Network([op]).compile(feed=["x", "w", "b"], fetch=["x"], scope=ow.Scope())
@@ -141,7 +141,7 @@ def test_the_error_for_a_network_without_feeds_shows_how_to_compile_it():
         call(x=1.0)
 
 
-def test_feeds_may_be_given_by_position():
+def test_feeds_can_be_given_by_position():
     call, _ = _compiled()
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(call(x)[0], call(x=x)[0])

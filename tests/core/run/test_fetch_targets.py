@@ -208,7 +208,7 @@ def test_exceptions_of_an_importer_are_raised_unchanged(call):
         call(X, fetch_as=refuse)
 
 
-def test_feeds_may_be_given_in_one_dict(call):
+def test_feeds_can_be_given_in_one_dict(call):
     np.testing.assert_array_equal(call({"x": X})[1], 2 * X)
     with pytest.raises(FeedError, match="unknown feed, got 'y'; names are 'x'"):
         call({"y": X})
@@ -218,7 +218,7 @@ def test_feeds_may_be_given_in_one_dict(call):
         call({3: X})
 
 
-def test_a_feed_may_have_the_name_of_an_option():
+def test_a_feed_can_have_the_name_of_an_option():
     network = ow.Network([ow.Operator("add", x="out", y="fetch_as", out="y")])
     call = network.compile(["out", "fetch_as"], ["y"], scope=ow.Scope())
     np.testing.assert_array_equal(call(out=X, fetch_as=X)[0], 2 * X)

@@ -103,7 +103,7 @@ def test_setting_pins_keeps_options_and_vice_versa(context):
     assert dict(both.with_options({}).pins) == {"toy.scale": "toy"}
 
 
-def test_a_kernel_may_refuse_because_of_an_option(network):
+def test_a_kernel_can_refuse_because_of_an_option(network):
     with pytest.raises(KernelNotFoundError, match="refused: toy.refuse is set"):
         factor(network, options={"toy.refuse": True})
     assert factor(network) == 1.0

@@ -87,7 +87,7 @@ def test_the_error_for_reading_an_unwritten_value_names_operator_slot_and_variab
         _chain().run(ow.Scope())
 
 
-def test_two_operators_may_write_the_same_variable():
+def test_two_operators_can_write_the_same_variable():
     network = ow.Network(
         [ow.Operator("square", x="a", out="b"), ow.Operator("add", x="b", y="a", out="b")]
     )
@@ -96,7 +96,7 @@ def test_two_operators_may_write_the_same_variable():
     np.testing.assert_allclose(scope.find_var("b").numpy(), [12])
 
 
-def test_an_operator_may_overwrite_its_input():
+def test_an_operator_can_overwrite_its_input():
     network = ow.Network([ow.Operator("matmul", x="a", y="a", out="a")])
     a = np.arange(9, dtype=np.float32).reshape(3, 3)
     scope = _scope(a=a)

@@ -27,7 +27,7 @@ def test_a_meta_can_be_fed_instead_of_an_array(passes):
         np.testing.assert_array_equal(y, X.reshape(shape))
 
 
-def test_an_array_may_be_given_and_a_strided_array_is_not_copied():
+def test_an_array_can_be_given_and_a_strided_array_is_not_copied():
     f = compiled([RESHAPE], ["y"])
     lazy = np.broadcast_to(np.float32(0), (2, 3))
     for like in (np.zeros((2, 3), np.float32), lazy):

@@ -92,7 +92,7 @@ def test_a_variable_can_be_set_from_a_device_array_only_on_its_device(tape):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_an_operator_runs_on_the_device_of_such_arrays_and_returns_tensors(tape, number):
+def test_an_operator_runs_on_the_device_of_its_arrays_and_returns_tensors(tape, number):
     a, b = PlacedArray(X, number), PlacedArray(2 * X, number)
     out = ow.ops.multiply(ow.ops.add(a, b), a)
     assert (type(out), getattr(out, NAME).number) == (ow._runtime.Tensor, number)
@@ -139,7 +139,7 @@ def test_the_error_for_an_unreadable_array_is_the_message_of_locate(tape):
         ow.ops.negative(array)
 
 
-def test_a_locate_function_that_returns_no_place_is_reported(tape, monkeypatch):
+def test_a_locate_function_that_does_not_return_a_place_is_reported(tape, monkeypatch):
     monkeypatch.setattr(tape_arrays.PLACING, "locate", lambda place: None, raising=False)
     with pytest.raises(PluginError, match="arrays: locate must return an .*ArrayPlace, got None"):
         _compiled("add")(x=PlacedArray(X))

@@ -63,7 +63,7 @@ def test_arrays_follow_a_variable_that_was_replaced(make_tape):
     np.testing.assert_array_equal(held.numpy(), Y)
 
 
-def test_a_capturable_python_kernel_is_recorded_with_the_others(make_tape):
+def test_a_capturable_python_kernel_is_recorded_with_other_kernels(make_tape):
     tape = make_tape(table_with_python(capturable=True))
     network, last = make_network("add", "relu", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())

@@ -75,7 +75,7 @@ def test_the_host_waits_only_for_the_copies_of_the_feeds(tape):
     np.testing.assert_array_equal(scope.find_var("w").numpy(), 3 * X)
 
 
-def test_feeds_on_the_device_and_on_the_host_may_be_mixed(tape):
+def test_feeds_on_the_device_and_on_the_host_can_be_mixed(tape):
     network = ow.Network([ow.Operator("add", x="x", y="y", out="out")])
     call = network.compile(["x", "y"], ["out"], device="tape", scope=ow.Scope())
     for turn in (1, 2, 3):

@@ -38,7 +38,7 @@ def test_a_missing_distribution_has_no_library():
 
 
 @pytest.mark.parametrize("name", ["libacme.so", "native/lib/libacme-2.1.so"])
-def test_a_library_may_be_in_a_subfolder_of_the_package(acme, plain_library, table, name):
+def test_a_library_can_be_in_a_subfolder_of_the_package(acme, plain_library, table, name):
     path = acme.install(plain_library, table.replace("libacme.so", name))
     target = path.parent / name
     target.parent.mkdir(parents=True, exist_ok=True)

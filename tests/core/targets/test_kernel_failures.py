@@ -40,7 +40,7 @@ def test_a_refusal_is_reported_with_its_reason(acme, plain_library):
         ow.ops.acme.scale(X, fault="refuse")
 
 
-def test_prepare_may_run_out_of_memory(acme, plain_library):
+def test_prepare_can_run_out_of_memory(acme, plain_library):
     acme.use(plain_library)
     text = r"acme.scale\[cpu, float64, acme\] of opwright-acme 1.0: prepare failed for operator 0"
     with pytest.raises(OutOfMemoryError, match=text):
@@ -76,7 +76,7 @@ def test_running_out_of_memory_raises_and_no_other_kernel_is_tried(
 
 
 @pytest.mark.parametrize(("persistable", "flags"), [(False, "0 0"), (True, "1 0")])
-def test_prepare_can_query_which_inputs_may_be_packed(acme, plain_library, persistable, flags):
+def test_prepare_can_query_which_inputs_can_be_packed(acme, plain_library, persistable, flags):
     acme.use(plain_library)
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):

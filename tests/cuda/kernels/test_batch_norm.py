@@ -203,7 +203,7 @@ def test_gradients_match_the_unfused_operators(shape: Any, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(41, 16), (2, 3, 5, 7)], ids=str)
-def test_outputs_may_share_the_memory_of_inputs(shape: Any) -> None:
+def test_outputs_can_share_the_memory_of_inputs(shape: Any) -> None:
     given = numbers(shape, "float32")
     given |= dict(zip((*SAVED, "out"), (given["mean"], given["variance"], given["residual"])))
     without = {slot: {s: a for s, a in given.items() if s != slot} for slot in given}
@@ -254,7 +254,7 @@ def test_unrequested_gradients_are_omitted(training: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 3, 0)], ids=str)
-def test_an_empty_batch_has_running_statistics_and_no_gradient(shape: Any) -> None:
+def test_an_empty_batch_keeps_the_running_statistics_and_has_zero_gradients(shape: Any) -> None:
     given = numbers(shape, "float32")
     attrs = {**ATTRS, "training": True, "activation": "relu"}
     made = run(FUSED, given, attrs)

@@ -159,7 +159,7 @@ def test_the_gradient_masks_exactly_the_elements_where_relu_returned_0(
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_outputs_may_share_the_memory_of_inputs(dtype: str) -> None:
+def test_outputs_can_share_the_memory_of_inputs(dtype: str) -> None:
     given = numbers((41, 16), dtype)
     given |= dict(zip((*SAVED, "out"), (given["mean"], given["variance"], given["residual"])))
     calls = (

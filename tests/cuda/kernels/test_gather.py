@@ -125,7 +125,7 @@ def test_sums_of_floats_are_bitwise_identical_in_all_runs() -> None:
 
 
 @pytest.mark.parametrize("count", [9, 5000])
-def test_padding_is_zero_and_gets_no_gradient(count: int) -> None:
+def test_padding_and_its_gradient_are_zero(count: int) -> None:
     index = np.tile([3, 0, 3, 5], 500).astype(np.int32)
     weight, grads = whole((count, 4)) + 10, whole((2000, 4))
     (out,) = call("embedding", {"weight": weight, "index": index}, padding_index=3)

@@ -116,7 +116,7 @@ def test_the_transpose_of_the_product_is_described_column_by_column(
     assert (numbers.batch, numbers.accumulates, numbers.alignment) == (1, 0, 256)
 
 
-def test_batch_strides_are_those_of_the_longest_batch_axis() -> None:
+def test_batch_strides_are_taken_from_the_longest_batch_axis() -> None:
     numbers = numbers_of((6, 3, 4), (6, 4, 5), TRANSPOSES[0])
     assert numbers[8:12] == (6, 20, 12, 15)
     assert numbers_of((3, 4), (6, 4, 5), TRANSPOSES[0])[8:12] == (6, 20, 0, 15)

@@ -62,7 +62,7 @@ def test_arrays_of_any_layout_survive_a_round_trip() -> None:
     assert (scalar.dtype, scalar.shape, float(scalar)) == (np.float32, (), 1.5)
 
 
-def test_arrays_may_have_different_shapes() -> None:
+def test_arrays_can_have_different_shapes() -> None:
     first, second = unpack([pack(np.zeros((2, 3))), pack(np.ones(5))])
     assert (first.shape, second.shape) == ((2, 3), (5,))
 

@@ -44,7 +44,7 @@ def test_time_does_not_decrease_with_more_bytes_or_machines(name):
     assert times == sorted(times)
 
 
-def test_a_barrier_transfers_no_bytes():
+def test_a_barrier_does_not_transfer_data():
     assert ONE_MACHINE.cost("barrier", 10**9, 8).transfer_s == 0
 
 

@@ -43,7 +43,7 @@ def test_loading_restores_saved_values(path, tmp_path):
     assert ow.Lock.load(str(tmp_path / "empty.lock")) == empty
 
 
-def test_each_kernel_and_pass_has_its_own_line(path):
+def test_each_kernel_and_pass_is_on_a_separate_line(path):
     key = '"operator": "acme.swish", "device": "cpu", "dtype": "*", "library": "acme"'
     assert path.read_text().splitlines()[:6] == [
         "{",

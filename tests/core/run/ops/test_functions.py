@@ -82,7 +82,7 @@ def test_strided_big_endian_and_read_only_arrays_work():
         np.testing.assert_allclose(ow.ops.square(x), x.astype(np.float32) ** 2)
 
 
-def test_output_shapes_may_depend_on_values():
+def test_output_shapes_can_depend_on_values():
     for row in ([0, 1, 1], [0, 0, 0], [1, 1, 1], [0, 1, 1]):
         np.testing.assert_array_equal(ow.ops.nonzero(np.array(row)), np.nonzero(row))
 
@@ -224,7 +224,7 @@ def test_an_array_combined_with_a_variable_becomes_a_constant():
     np.testing.assert_array_equal(value, A + A)
 
 
-def test_a_pin_takes_effect_on_operators_that_ran_before():
+def test_a_pin_also_affects_operators_that_have_already_run():
     context = Context.discover()
     calls = []
 

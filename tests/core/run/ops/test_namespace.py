@@ -216,7 +216,7 @@ def test_an_invalid_table_does_not_crash(table):
         _ = module.anything
 
 
-def test_attributes_may_have_the_names_used_in_generated_functions():
+def test_attributes_can_have_the_names_used_in_generated_functions():
     context = Context()
     maker = OpMaker("acme.odd").add_comment("Has an attribute for each word of a function.")
     maker.add_input("x", "any shape").add_output("out", "as x").same_dtype_as("x")

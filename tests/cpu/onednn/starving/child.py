@@ -1,4 +1,4 @@
-"""Fails allocations one by one in a separate process; see test_want_of_memory.py.
+"""Fails allocations one by one in a separate process; see test_low_memory.py.
 
 The script prints one line of JSON at the end. Before each attempt, it writes the index of the
 allocation, so a crash can be attributed.
