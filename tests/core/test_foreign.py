@@ -1,4 +1,4 @@
-"""Plugin exceptions can be described, and are not confused with those of signal handlers."""
+"""Plugin exceptions can be described, and are not confused with exceptions of signal handlers."""
 
 from __future__ import annotations
 

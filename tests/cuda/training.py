@@ -85,6 +85,6 @@ class ConvolutionStep:
 
 
 def assert_same_losses(ours: list[float], reference: list[float], relative: float) -> None:
-    """Compare the losses of two runs; they must decrease, since constant losses prove nothing."""
+    """Compare the losses of two runs; they must decrease, so that the comparison is meaningful."""
     assert reference[-1] < reference[0]
     np.testing.assert_allclose(ours, reference, rtol=relative)

@@ -29,7 +29,7 @@ from opwright.packages import Package
 
 
 def maker(type="acme.op"):
-    """Return the maker of a valid operator, which tests make invalid."""
+    """Return the maker of a valid operator, for tests that make it invalid."""
     return (
         OpMaker(type)
         .add_comment("An operator.")

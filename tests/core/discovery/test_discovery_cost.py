@@ -1,6 +1,6 @@
 """Limits the cost of discovery among 400 distributions, 100 of which are plugins.
 
-Its time is measured in benchmarks/workloads/discovery.py.
+The time of discovery is measured in benchmarks/workloads/discovery.py.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def compile_library(folder: Path, name: str, entry: str, fault: str) -> bytes:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """All plugins of `fixture_wheels` except those with an endless import; three of them work."""
+    """The plugins of `fixture_wheels` without an endless import; three of them work."""
     folder = tmp_path_factory.mktemp("isolation")
     wheels = [
         write_wheel(folder, name, table, version=VERSION) for name, table in PYTHON_PLUGINS.items()
@@ -82,7 +82,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """A working plugin, one whose import never ends, and one whose operator import never ends."""
+    """A working plugin, and two plugins with an endless hook module or operator module."""
     folder = tmp_path_factory.mktemp("endless")
     wheels = [
         write_wheel(folder, "endless", ENDLESS),

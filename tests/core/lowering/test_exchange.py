@@ -1,4 +1,4 @@
-"""Edits that exchange a producer and its consumer together, with a new value between them."""
+"""Edits that replace a producer and its consumer at once, with a new value between them."""
 
 from __future__ import annotations
 

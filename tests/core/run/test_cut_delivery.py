@@ -1,4 +1,4 @@
-"""The halves of a cut network return results in the requested form and the values in between."""
+"""The halves of a cut network return results in the requested form, and intermediate values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators and kernels of a compiled library are used like those written in Python."""
+"""Operators and kernels of compiled libraries are used in the same way as Python operators."""
 
 from __future__ import annotations
 

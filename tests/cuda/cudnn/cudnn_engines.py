@@ -1,4 +1,4 @@
-"""Queries the real cuDNN for engines of convolutions, on GPUs that need not exist.
+"""Queries the real cuDNN for engines of convolutions on given GPUs, even without these GPUs.
 
 ``cudnn_engines.py FOLDER`` prints JSON with the chosen engine of each graph of each convolution, or
 the reason why there is none. A replacement of the driver library is written to FOLDER; cuDNN needs

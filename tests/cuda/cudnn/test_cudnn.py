@@ -68,7 +68,7 @@ def check(
     options: Mapping[str, bool] | None = None,
     **attrs: Any,
 ) -> list[Any]:
-    """Compare the results of cuDNN with NumPy; return those of NumPy."""
+    """Compare the results of cuDNN with NumPy; return the results of NumPy."""
     narrow = {slot: array.astype(dtype_to_numpy(dtype)) for slot, array in inputs.items()}
     with pinned("cudnn", options):
         made = call(op_type, narrow, outputs, **attrs)

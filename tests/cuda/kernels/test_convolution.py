@@ -54,7 +54,7 @@ def check(pairs: list[tuple[Any, Any]], dtype: str) -> None:
 CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     # Two tiles of windows, two tiles of filters, and three steps over the taps.
     ((2, 5, 7, 7), (70, 5, 3, 3), {"paddings": [1, 1, 1, 1]}),
-    # Two flat tiles each for windows, pixels and taps.
+    # Two flat tiles of windows, two of pixels, and two of taps.
     ((2, 20, 10, 10), (5, 20, 3, 3), {"paddings": [1, 1, 1, 1]}),
     # Two channel tiles.
     ((1, 66, 3, 4), (4, 66, 1, 1), {}),

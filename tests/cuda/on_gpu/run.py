@@ -1,6 +1,6 @@
 """Runs all tests that need a GPU in one command, without a registry: ``make test-cuda``.
 
-``run.py`` runs all sections, ``run.py confirm operators`` only the named sections. Each section
+``run.py`` runs all sections; ``run.py confirm operators`` runs only these sections. Each section
 runs in separate processes, which are restarted after a crash and terminated at the deadline.
 Results are in ``build/gpu``: ``results.txt`` is written continuously, ``summary.json`` after each
 section, and the output of the processes is in ``parts``.

@@ -1,4 +1,4 @@
-"""``explain`` states how operators run that do not need a kernel."""
+"""``explain`` states how operators that do not need a kernel are run."""
 
 from __future__ import annotations
 
