@@ -87,7 +87,7 @@ def test_each_session_has_separate_state(tmp_path: Path) -> None:
     np.testing.assert_array_equal(second.get(name, before), before)
 
 
-def test_a_loaded_bundle_describes_its_feeds_and_has_no_program(tmp_path: Path) -> None:
+def test_a_loaded_bundle_describes_its_feeds_and_does_not_contain_a_program(tmp_path: Path) -> None:
     network, _, shapes = make("mlp")
     network.bundle(tmp_path / "model.owb", shapes, (1, 4))
     loaded: Any = ow.load(tmp_path / "model.owb")

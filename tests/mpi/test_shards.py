@@ -27,7 +27,7 @@ def test_every_elementwise_optimizer_is_bitwise_identical_with_sharded_states(ru
 
 
 @pytest.mark.parametrize(("ranks", "shared_memory"), [(4, "1"), (3, "0")])
-def test_accumulated_clipped_and_16_bit_gradients_match_unsharded_states(
+def test_training_with_accumulated_clipped_or_16_bit_gradients_matches_unsharded_training(
     run, ranks: int, shared_memory: str
 ) -> None:
     head = f"import os\nos.environ['OPWRIGHT_MPI_SHARED_MEMORY'] = {shared_memory!r}\n"

@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parent / "run_sanitized.sh"
 
 @pytest.mark.long("it compiles the runtime three times")
 @pytest.mark.timeout(1200)
-def test_sanitizers_report_no_errors_in_the_runtime(
+def test_sanitizers_do_not_report_errors_in_the_runtime(
     tmp_path: Path,
 ) -> None:
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -84,7 +84,7 @@ def test_doctor_prints_the_version_and_why_the_self_test_was_skipped() -> None:
     assert "not run, since /dev/nvidia0" in done.stdout or "GPU" in done.stdout
 
 
-def test_doctor_reports_no_error_if_the_wheel_is_not_installed(
+def test_doctor_does_not_report_an_error_if_the_wheel_is_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)

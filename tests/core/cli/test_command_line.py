@@ -68,7 +68,7 @@ def test_explain_prints_the_table_and_sets_the_exit_code(site):
     assert data["candidates"][0]["library"] == "acme"
 
 
-def test_doctor_reports_no_problem_if_all_plugins_work(site):
+def test_doctor_does_not_report_problems_if_all_plugins_work(site):
     site.add("acme")
     done = site.command("doctor")
     assert done.returncode == 0, done.stdout

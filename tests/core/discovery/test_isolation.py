@@ -44,7 +44,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_plugin_is_quarantined_and_the_others_work(site, name):
+def test_a_broken_plugin_is_quarantined_and_other_plugins_work(site, name):
     table, reason = BROKEN[name]
     site.add("acme")
     site.add(name, table)

@@ -98,7 +98,7 @@ def test_a_single_compiler_uses_the_calling_thread_in_order() -> None:
 
 
 @pytest.mark.parametrize("n_at_once", [1, 3])
-def test_an_error_affects_only_its_instance_and_the_others_complete(n_at_once: int) -> None:
+def test_an_error_affects_only_its_instance(n_at_once: int) -> None:
     def fail(expression: str) -> None:
         if expression in {"f<1>", "f<4>"}:
             raise KernelError(f"cannot compile {expression}")

@@ -22,7 +22,7 @@ WHICH = "operators" if os.environ.get("OPWRIGHT_SANITIZE_ALL") == "1" else "kern
 @pytest.mark.long("it compiles every kernel once more for each sanitizer")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
-def test_sanitizers_report_no_error_in_kernels(emulator_folder: Path, sanitizer: str) -> None:
+def test_sanitizers_do_not_report_errors_in_kernels(emulator_folder: Path, sanitizer: str) -> None:
     compiler = HostCompiler(emulator_folder, FLAGS[sanitizer])
     script = (HERE / "run_samples.py", emulator_folder, sanitizer)
     chosen = run_python(compiler, "none", (*script, "choose", WHICH))

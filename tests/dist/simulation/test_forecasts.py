@@ -87,7 +87,7 @@ def test_layers_are_sent_in_buckets_from_the_last_to_the_first():
     assert step.compute_s == pytest.approx(1.0)
 
 
-def test_layers_must_be_nonnegative_numbers():
+def test_layers_must_be_given_as_nonnegative_numbers():
     with pytest.raises(DistError, match="layers must be pairs of seconds and bytes"):
         step_of_layers([])
     with pytest.raises(DistError, match="none negative"):
@@ -124,7 +124,7 @@ def test_without_failures_only_checkpoints_take_time():
     assert Reliability(interval_s=90, checkpoint_s=10).useful_share(4096) == pytest.approx(0.9)
 
 
-def test_no_time_is_useful_if_restarts_take_longer_than_the_time_between_failures():
+def test_the_useful_time_is_zero_if_restarts_take_longer_than_the_time_between_failures():
     assert Reliability(rank_mtbf_s=1.0, restart_s=1e4).useful_share(4096) == 0
 
 
@@ -164,7 +164,7 @@ def test_a_report_can_be_drawn(tmp_path):
         ({"reliability": Reliability(restart_s=-1)}, "restart_s must be finite and at least 0"),
     ],
 )
-def test_a_simulation_out_of_range_is_refused(arguments, rule):
+def test_simulation_arguments_out_of_range_are_refused(arguments, rule):
     with pytest.raises(DistError, match=rule):
         simulate(STEP, **{"ranks": [2], "networks": [FREE], **arguments})
 

@@ -81,7 +81,7 @@ def test_times_that_do_not_increase_with_size_cannot_be_fitted():
         ({"between": Link(0.0, 0.0)}, "a bandwidth must be more than 0"),
     ],
 )
-def test_a_network_out_of_range_is_refused(arguments, rule):
+def test_network_arguments_out_of_range_are_refused(arguments, rule):
     numbers = {"ranks_per_node": 8, "inside": Link(0.0, 1.0), "between": Link(0.0, 1.0)}
     with pytest.raises(DistError, match=rule):
         Network("wrong", **{**numbers, **arguments})
