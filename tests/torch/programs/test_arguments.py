@@ -158,3 +158,39 @@ def test_the_error_shows_wrong_example_inputs(given: Any, text: str) -> None:
 def test_the_error_says_what_to_pass_for_a_model_in_another_form(make: Any, text: str) -> None:
     with pytest.raises(SettingError, match=text):
         opwright_torch.to_program(make(nn.Linear(4, 3)), (torch.zeros(2, 4),))
+
+
+class Recurrent(nn.Module):
+    """All results of a recurrent layer."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__()
+        self.layer = getattr(nn, name)(4, 3, **options)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        out, states = self.layer(x)
+        return [out, *(states if isinstance(states, tuple) else [states])]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("LSTM", {"batch_first": True}),
+        ("LSTM", {"num_layers": 2, "bidirectional": True, "bias": False}),
+        ("LSTM", {"proj_size": 2}),
+        ("GRU", {"bidirectional": True}),
+        ("RNN", {"nonlinearity": "relu"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export")
+def test_sequences_of_recurrent_layers_may_have_any_length(
+    name: str, options: dict[str, Any]
+) -> None:
+    torch.manual_seed(0)
+    model = Recurrent(name, **options).eval()
+    dynamic = {"x": {0: "first", 1: "second"}}
+    program = opwright_torch.to_program(model, (torch.zeros(2, 5, 4),), dynamic)
+    for shape in ((2, 5, 4), (1, 7, 4), (3, 1, 4)):
+        x = torch.randn(shape)
+        for found, expected in zip(program(x), model(x), strict=True):
+            np.testing.assert_allclose(found, expected.detach(), atol=1e-6)

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
 from opwright.errors import SettingError
 from opwright_torch.capture import Captured, capture
+from opwright_torch.capture.recurrent import open_lengths
 from opwright_torch.programs.dimensions import Dimensions
 from opwright_torch.programs.examples import read_examples
 
@@ -46,7 +47,8 @@ def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable:
     if dynamic:
         _check_named(kwargs, parameters)
     dimensions = Dimensions(bound.arguments, dynamic)
-    with _config.patch(backed_size_oblivious=True), torch.set_grad_enabled(trainable):
+    sizes = _config.patch(backed_size_oblivious=True)
+    with sizes, open_lengths(), torch.set_grad_enabled(trainable):
         program = torch.export.export(
             model, args, kwargs, dynamic_shapes=dimensions.given, strict=False
         )
