@@ -1,8 +1,8 @@
-"""Runs CUDA kernels of opwright on the CPU, for tests on machines without a GPU.
+"""Runs opwright CUDA kernels on the CPU, for tests on machines without a GPU.
 
-The sources are identical: a C++ compiler compiles them with ``native/shim.h``, and an emulated
-driver launches them. The launcher of opwright-cuda, its argument packing and its graphs are used
-unchanged. ``native/shim.h`` lists the detectable errors.
+The kernel sources are unchanged. A C++ compiler compiles them with ``native/shim.h``, and an
+emulated driver launches them. The launcher of opwright-cuda, its argument packing and its graphs
+are also used unchanged. ``native/shim.h`` lists the detectable errors.
 
 >>> import opwright_cuda_emulator
 >>> driver = opwright_cuda_emulator.start()

@@ -1,4 +1,4 @@
-"""The emulated driver, and switching a process to it."""
+"""The emulated driver, and the function that switches a process to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EmulatedDriver:
         return counted
 
     def set(self, what: str, value: int) -> None:
-        """Set a number of the emulated driver.
+        """Set a parameter of the emulated driver.
 
         `what` is ``devices``, ``memory_bytes``, ``sticky`` (the error of a lost context) or
         ``cudnn_engines`` (the bit mask of offered engines).
@@ -46,10 +46,10 @@ def start(
     Parameters
     ----------
     folder : Path, optional
-        Folder of the driver and compiled kernels; by default ``OPWRIGHT_EMULATOR_DIR``, or a
+        The folder for the driver and compiled kernels; by default ``OPWRIGHT_EMULATOR_DIR`` or a
         temporary folder.
     flags : sequence of str
-        The flags of the compiler.
+        The compiler flags.
     environ : mapping, optional
         Additional environment variables to set, such as ``OPWRIGHT_EMULATOR_ORDER``.
     """

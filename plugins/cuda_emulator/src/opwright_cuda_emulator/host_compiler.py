@@ -1,4 +1,4 @@
-"""Compiles kernels and the emulated driver with the host's C++ compiler instead of NVRTC."""
+"""Compiles kernels and the emulated driver with the C++ compiler of the host instead of NVRTC."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ NATIVE: Final = Path(__file__).parent / "native"
 """The C++ sources of the emulated driver, and the shim for CUDA's built-ins."""
 
 FLAGS: Final = ("-std=c++17", "-fPIC", "-shared", "-w", "-fno-strict-aliasing")
-"""For kernels. No strict aliasing, as in CUDA, where vectors are read through other pointers."""
+"""The flags for kernels, without strict aliasing, since kernels read vectors by other pointers."""
 
 TRAPS: Final = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
-"""Stops a kernel at an access that is misaligned for its type, as a GPU does. A trap needs no
-library of a sanitizer. GCC and Clang know both flags."""
+"""Stops a kernel at an access that is misaligned for its type, as a GPU does. Traps do not need a
+sanitizer library. GCC and Clang support both flags."""
 
 
 class HostCompiler:
-    """Compiles sources for the CPU; each set of instances is compiled once.
+    """Compiles sources for the CPU; each set of template instances is compiled once.
 
     Parameters
     ----------
     folder : Path
         Folder for libraries; existing libraries are reused.
     flags : sequence of str
-        Compiler flags, such as ``-O1`` or ``-fsanitize=address,undefined``. A sanitizer checks only
-        the kernels.
+        The compiler flags, such as ``-O1`` or ``-fsanitize=address,undefined``. Sanitizers check
+        only the kernels.
     """
 
     def __init__(self, folder: Path, flags: Sequence[str] = ("-O1",)) -> None:
         compiler = shutil.which(os.environ.get("CXX", "c++"))
         if compiler is None:
             raise OpwrightError(
-                "opwright_cuda_emulator: a C++ compiler is needed, got none on "
+                "opwright_cuda_emulator: a C++ compiler must be installed, got none on "
                 "PATH; install g++ or set CXX"
             )
         self.compiler = compiler
@@ -54,7 +54,7 @@ class HostCompiler:
 
     @cached_property
     def version(self) -> str:
-        """The compiler's version string and the flags."""
+        """The version string of the compiler, and the flags."""
         return " ".join([self._name, *self.flags])
 
     @cached_property
@@ -63,10 +63,11 @@ class HostCompiler:
         return answer.stdout.decode().splitlines()[0]
 
     def build_driver(self) -> Path:
-        """Return the emulated driver, which is also the emulated cuBLASLt and cuDNN.
+        """Build the emulated driver, which also emulates cuBLASLt and cuDNN.
 
-        Sanitizers check only the kernels, because the driver's accesses for all threads of a block
-        would look like races. Most of the driver is therefore shared by all configurations.
+        Sanitizers check only the kernels, because the accesses that the driver makes for all
+        threads of a block would look like races. Most of the driver is therefore shared by all
+        configurations.
         """
         sanitizers = "".join(flag for flag in self.flags if flag.startswith("-fsanitize="))
         watching = [f"-D{name}" for what, name in _WATCHING.items() if what in sanitizers]
@@ -81,7 +82,7 @@ class HostCompiler:
         return target
 
     def _build_object(self, file: Path, headers: Sequence[str], flags: Sequence[str]) -> Path:
-        # The driver is optimized, because it runs the threads of every block.
+        # The driver is optimized, because it schedules the threads of every block.
         flags = ["-std=c++17", "-fPIC", "-O2", "-w", "-fvisibility=hidden", *flags]
         digest = digest_of(self._name, *flags, file.read_text(), *headers)[:16]
         target = self.folder / f"{file.stem}-{digest}.o"
@@ -91,7 +92,7 @@ class HostCompiler:
         return target
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
-        """Return the image of these instances; see `opwright_cuda.compile.compiler.Compiler`."""
+        """Compile these instances to an image; see `opwright_cuda.compile.compiler.Compiler`."""
         found = [self._ready.get((source.digest, expression)) for expression in expressions]
         first = found[0]
         if first is not None and all(e is not None and e[0] == first[0] for e in found):
@@ -101,11 +102,11 @@ class HostCompiler:
         return Image(os.fsencode(path) + b"\0", names)
 
     def beside(self) -> AbstractContextManager[Compiler]:
-        """Return itself, since each C++ compilation is a separate process."""
+        """Return this compiler, since each C++ compilation is a separate process."""
         return nullcontext(self)
 
     def build(self, source: Source, expressions: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
-        """Compile instances into one library; return it and the names of their entries."""
+        """Compile instances into one library; return the library and the entry names."""
         digest = digest_of(self.version, _SHIM_DIGEST, source.digest, *expressions)[:24]
         names = tuple(f"ow_entry_{i}" for i in range(len(expressions)))
         target = self.folder / f"{source.name}-{digest}.so"
@@ -127,10 +128,10 @@ class HostCompiler:
         return target, names
 
     def _include_shim(self, flags: Sequence[str]) -> list[str]:
-        """Return the options for a precompiled shim header of GCC.
+        """Return the options for a precompiled shim header for GCC.
 
         Parsing the shim takes half the compile time of a small kernel. Clang refuses a precompiled
-        header if a system header is newer, so it gets none and parses the shim.
+        header if a system header is newer, so it always parses the shim.
         """
         if "clang" in self._name:
             return []
@@ -141,13 +142,13 @@ class HostCompiler:
                 write_headers(made, [(name, (NATIVE / name).read_text()) for name in _SHIM])
                 header = made / "shim.h"
                 self._run([*flags, "-x", "c++-header", str(header)], made / "shim.h.gch", "shim.h")
-                with suppress(OSError):  # another process has finished first
+                with suppress(OSError):  # another process finished first
                     made.rename(target)
         return ["-include", str(target / "shim.h")]
 
     @contextmanager
     def _own_folder(self) -> Iterator[Path]:
-        """Yield a private folder, since several processes may compile the same sources."""
+        """Yield a private folder, since several processes can compile the same sources."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             yield Path(folder)
@@ -170,7 +171,7 @@ _SHIM_DIGEST: Final = digest_of(*[(NATIVE / name).read_text() for name in _SHIM]
 
 _WATCHED: Final = ("block.cc", "fibers.cc")
 _WATCHING: Final = {"address": "OPWRIGHT_WATCH_MEMORY", "thread": "OPWRIGHT_WATCH_THREADS"}
-"""Macros for those files of the driver, which switch fibers under a sanitizer."""
+"""Macros for the driver files that switch fibers, which depend on the sanitizer."""
 
 
 def _quoted(text: str) -> str:
@@ -178,7 +179,7 @@ def _quoted(text: str) -> str:
 
 
 def _host_options(source: Source) -> list[str]:
-    """Convert the NVRTC options of a source to options of the host's compiler."""
+    """Convert the NVRTC options of a source to options of the host compiler."""
     return ["-ffp-contract=off"] if "-fmad=false" in source.options else []
 
 

@@ -1,5 +1,5 @@
-// cuBLASLt on the CPU: the functions that native/blas/blas.cc of opwright-cuda uses, as simple
-// loops in double.
+// cuBLASLt on the CPU. The functions that native/blas/blas.cc of opwright-cuda uses are simple
+// loops in double precision.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -166,7 +166,7 @@ EMULATED cublasLtMatmulAlgoGetHeuristic(void*, void* description, void* a, void*
                     (wanted.transpose_b != 0 ? right.rows : right.columns) == out.columns &&
                     (wanted.transpose_b != 0 ? right.columns : right.rows) == k;
   if (!fits) return kInvalidValue;
-  // The time of an algorithm is a setting.
+  // The number of algorithms is a setting.
   *n = static_cast<int>(std::min<int64_t>(most, emulator::Setting("blas_algorithms", 1)));
   for (int i = 0; i < *n; ++i) {
     auto* result = static_cast<unsigned char*>(results) + i * kResultBytes;

@@ -14,7 +14,7 @@ namespace shim {
 namespace {
 
 constexpr size_t kDynamicAlignment = 16;       // as declared in kernel.h
-constexpr uint64_t kUndefined = ~uint64_t{0};  // NaN in every type
+constexpr uint64_t kUndefined = ~uint64_t{0};  // NaN in every float type
 
 Order TheOrder() {
   const char* text = std::getenv("OPWRIGHT_EMULATOR_ORDER");
@@ -69,13 +69,13 @@ const std::string& Block::Run(const Dim& block) {
   return error_;
 }
 
-// ---- As called from a kernel
-// ---------------------------------------------------------------------
+// ---- Called from a kernel
+// ------------------------------------------------------------------------
 
 void Block::Barrier(int line) {
   Lane& me = lane(current_thread->index);
-  // Two alternating tokens suffice, since no thread can reach the barrier after the next before all
-  // threads have left this barrier.
+  // Two alternating tokens suffice, since all threads leave this barrier before any thread can
+  // reach the barrier after the next.
   char* token = tokens_ + me.turn++ % 2;
   Release(token);
   Meet(Wait::kBlock, 0, line);
@@ -122,9 +122,9 @@ void* Block::Dynamic() {
   return dynamic_->array;
 }
 
-// CUDA guarantees only the alignment of the array's type for shared memory, so a larger alignment
-// is avoided on purpose. The array ends at the end of its allocation. Under AddressSanitizer it
-// also begins at the begin of its allocation, to detect negative indices.
+// CUDA guarantees shared memory only the alignment of the array type, so a larger alignment is
+// deliberately avoided. The array ends at the end of its allocation. Under AddressSanitizer it also
+// begins at the begin of its allocation, to detect negative indices.
 Block::Shared Block::NewShared(const void* key, size_t bytes, size_t alignment) {
   const size_t begin = kWatchesMemory ? 0 : alignment;
   void* memory = nullptr;
@@ -132,7 +132,7 @@ Block::Shared Block::NewShared(const void* key, size_t bytes, size_t alignment) 
     throw std::bad_alloc();
   }
   unsigned char* array = static_cast<unsigned char*>(memory) + begin;
-  std::memset(array, 0xff, bytes);  // NaN in every type
+  std::memset(array, 0xff, bytes);  // NaN in every float type
   return {key, std::unique_ptr<void, Free>(memory), array};
 }
 
@@ -178,7 +178,7 @@ bool Block::OpenWarp(int first) {
   bool has_opened = false;
   for (int i = 0; i < n; ++i) {
     const Lane& leader = lane(first + i);
-    // A lane that is not in its own mask does not synchronize with any lane.
+    // A lane outside its own mask does not synchronize with any lane.
     if (leader.wait != Wait::kWarp || !Has(leader.mask, i)) continue;
     bool is_whole = true;
     for (int k = 0; k < n && is_whole; ++k) {
@@ -212,7 +212,7 @@ void Block::OpenGroup(int first, int n, unsigned mask) {
   }
 }
 
-// No thread can continue: either all are done, or some are deadlocked.
+// No thread can continue. Either all threads are done, or some are deadlocked.
 void Block::ReportStuck() {
   int n_done = 0;
   const Lane* waiting = nullptr;
@@ -240,7 +240,7 @@ void Block::ReportStuck() {
 // ---- Running
 // -----------------------------------------------------------------------------------
 
-// A fiber runs one thread after another, since threads that never wait need no separate stack.
+// A fiber runs one thread after another, since threads that never wait do not need separate stacks.
 void Block::Enter() {
   TheFibers().Arrived();
   while (true) {
@@ -300,7 +300,7 @@ bool Block::RunWarp(int first) {
   return OpenWarp(first) || has_moved;
 }
 
-// Called by a fiber whose thread is done: the next unstarted thread continues on it.
+// Called by a fiber whose thread is done; the fiber continues with the next unstarted thread.
 bool Block::BeginNext(int fiber) {
   if (next_ == n_order_ || kWatchesThreads) return false;
   const int i = first_ + order_[static_cast<size_t>(next_)];

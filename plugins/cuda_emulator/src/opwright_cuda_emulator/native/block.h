@@ -1,4 +1,4 @@
-// One block of a kernel: its threads, barriers and shared memory.
+// One block of a kernel, with its threads, barriers and shared memory.
 #ifndef OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
 #define OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
 
@@ -22,11 +22,11 @@ enum class Order { kAscending, kDescending, kRandom };
 
 enum class Wait { kNothing, kBlock, kWarp, kDone };
 
-// The state of one thread: what it waits for, and its values in a warp exchange.
+// The state of one thread, including what it waits for and its values in a warp exchange.
 struct Lane {
   Wait wait = Wait::kNothing;
   int line = 0;
-  int fiber = -1;  // fiber on which it runs, once it has begun
+  int fiber = -1;  // the fiber on which it runs, once it has begun
   unsigned mask = 0;
   uint64_t value = 0;
   int from = 0;
@@ -43,9 +43,9 @@ class Block {
  public:
   Block(const KernelEntry& kernel, const LaunchShape& shape, void* const* params);
 
-  // Runs one block; returns an error.
+  // Runs one block; returns an error message or an empty string.
   const std::string& Run(const Dim& block);
-  // Whether the error is a misaligned access.
+  // Returns whether the error is a misaligned access.
   bool IsMisaligned() const { return is_misaligned_; }
 
   // The following functions are called from a kernel.
@@ -55,10 +55,10 @@ class Block {
   uint64_t Ballot(unsigned mask, bool vote, int line);
   void* SharedArray(const void* key, size_t bytes, size_t alignment);
   void* Dynamic();
-  // Handles a trap in the running thread; neither the thread nor the block continues.
+  // Handles a trap in the running thread; the thread and the block do not continue.
   void StopMisaligned();
 
-  // The block and the emulated thread that the current thread of the process runs.
+  // The block and emulated thread that the current thread of the process runs.
   static thread_local Block* current;
   static thread_local const Thread* current_thread;
 
@@ -68,7 +68,7 @@ class Block {
   };
   struct Shared {
     const void* key;
-    std::unique_ptr<void, Free> memory;  // a separate allocation, so overruns are detected
+    std::unique_ptr<void, Free> memory;  // a separate allocation, to detect overruns
     void* array;                         // points into `memory`
   };
 
@@ -93,8 +93,8 @@ class Block {
   const Order order_kind_;
   std::vector<Thread> threads_;
   std::vector<Lane> lanes_;
-  std::vector<int> warps_;          // in the order in which they run
-  std::array<int, kWarp> order_{};  // order in which a warp's threads run
+  std::vector<int> warps_;          // in execution order
+  std::array<int, kWarp> order_{};  // the order in which the threads of a warp run
   int first_ = 0;                   // first thread of the running warp
   int n_order_ = 0;
   int next_ = 0;  // index into `order_`

@@ -1,6 +1,6 @@
-// cuDNN's graph API on the CPU: the functions that native/cudnn/cudnn.cc of opwright-cuda uses.
-// Descriptors check types, order and sizes as strictly as cuDNN's; graphs are computed by simple
-// loops in double.
+// The cuDNN graph API on the CPU, with the functions that native/cudnn/cudnn.cc of opwright-cuda
+// uses. Descriptors check types, order and sizes as strictly as in cuDNN. Graphs are computed by
+// simple loops in double precision.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -52,12 +52,12 @@ size_t ElementBytes(int type) {
 
 struct Attribute {
   int number;
-  int type;          // type of its elements
-  int descriptor;    // type of the descriptor that has it
+  int type;          // element type
+  int descriptor;    // type of the descriptor that has the attribute
   bool is_optional;  // whether it may be omitted
 };
 
-// All attributes that the launcher sets, except attributes of convolutions.
+// All attributes that the launcher sets, except those of convolutions.
 constexpr Attribute kAttributes[] = {
     {0, 14, kPointwise, false},
     {1, 1, kPointwise, false},
@@ -89,7 +89,7 @@ constexpr Attribute kAttributes[] = {
     {1003, 6, kVariantPack, false},
 };
 
-// The three kinds of convolutions have six consecutive attributes each: two factors and four
+// Each of the three kinds of convolutions has six consecutive attributes: two factors and four
 // descriptors.
 constexpr int kConvolutionKinds[] = {kForward, kBackwardData, kBackwardFilter};
 constexpr int kFirstOfConvolutions = 700;
@@ -134,7 +134,7 @@ struct Engine {
   bool has_plan;
 };
 // The engines of the heuristics, best first; the last engine is for mode "fallback". The launcher
-// must reject the first three, the fourth, which has no plan, and the fifth, which needs a
+// must reject the first three, the fourth, which does not have a plan, and the fifth, which needs a
 // terabyte.
 constexpr int kTensorCores = 5;
 constexpr int kFallback = 7;

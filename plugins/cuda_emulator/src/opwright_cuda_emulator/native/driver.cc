@@ -1,6 +1,6 @@
-// A driver whose GPU is the CPU. Together with memory.cc, it exports the functions that
-// native/driver/driver.h of opwright-cuda loads. Work on a stream is executed when it is waited
-// for, so missing waits are detected.
+// A driver that uses the CPU as its GPU. Together with memory.cc, it exports the functions that
+// native/driver/driver.h of opwright-cuda loads. Work on a stream is executed only when it is
+// waited for, so missing waits are detected.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -35,8 +35,8 @@ constexpr int kCapturedEvent = 907;
 
 struct Event {
   Stream* stream = nullptr;
-  std::shared_ptr<float> time;       // time at which it was reached; negative before
-  std::shared_ptr<Capture> capture;  // null if it was not recorded in a graph
+  std::shared_ptr<float> time;       // time at which it was reached, or negative
+  std::shared_ptr<Capture> capture;  // null unless it was recorded in a graph
   size_t place = 0;                  // position in the graph
 };
 
@@ -73,7 +73,7 @@ int Drain(Stream* stream) {
 }
 
 Stream* StreamOf(void* handle) {
-  // The default stream: 0, or CUDA's handle of the legacy or the per-thread default stream.
+  // 0 and the CUDA handles of the legacy and per-thread default streams mean the default stream.
   return reinterpret_cast<uintptr_t>(handle) <= 2 ? &The().main : static_cast<Stream*>(handle);
 }
 
@@ -287,7 +287,8 @@ int WaitFor(const Event& event) {
 EMULATED cuEventSynchronize(void* event) { return WaitFor(*static_cast<Event*>(event)); }
 
 namespace {
-// A stream that waits for an event of a graph joins the graph, and the event's stream is joined.
+// A stream that waits for an event of a graph joins the graph, and the stream of the event is
+// joined.
 int JoinCapture(Stream* stream, const Event& event) {
   const std::shared_ptr<Capture>& capture = event.capture;
   if (capture->has_ended) return kCapturedEvent;
@@ -309,12 +310,12 @@ EMULATED cuStreamWaitEvent(void* handle, void* event, unsigned) {
   const Event& waited = *static_cast<Event*>(event);
   Stream* stream = StreamOf(handle);
   if (waited.capture != nullptr) return JoinCapture(stream, waited);
-  if (waited.time == nullptr) return 0;  // an event that was never recorded counts as complete
+  if (waited.time == nullptr) return 0;  // an unrecorded event counts as complete
   if (stream->capture != nullptr) {
     stream->capture->is_invalid = true;
     return kCaptureIsolation;
   }
-  // Captures the current state of the event, which may later be rerecorded or destroyed.
+  // Captures the current state of the event, which can later be rerecorded or destroyed.
   return Enqueue(handle, [waited] {
     WaitFor(waited);
     return std::string();

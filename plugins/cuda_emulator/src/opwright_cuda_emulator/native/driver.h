@@ -1,4 +1,4 @@
-// The emulated driver's streams, for its memory and the other emulated libraries.
+// The streams of the emulated driver, as used by its memory and the other emulated libraries.
 #ifndef OPWRIGHT_CUDA_EMULATOR_DRIVER_H_
 #define OPWRIGHT_CUDA_EMULATOR_DRIVER_H_
 
@@ -20,8 +20,8 @@ namespace emulator {
 constexpr int kMisalignedAddress = 716;
 constexpr int kLaunchFailed = 719;
 
-// The outcome of work. The text is empty or an error; after an error, all driver calls return
-// `result`.
+// The outcome of work. The text is empty or an error message. After an error, all driver calls
+// return `result`.
 struct Outcome {
   Outcome(std::string what, int with = kLaunchFailed) : text(std::move(what)), result(with) {}
   std::string text;
@@ -32,28 +32,28 @@ using Work = std::function<Outcome()>;
 
 struct Stream;
 
-// A graph capture: the work of one stream, and of streams that joined by waiting for its events. At
-// the end the original stream must have waited for each of them.
+// A graph capture, with the work of one stream and of streams that joined by waiting for its
+// events. At the end, the original stream must have waited for each of these streams.
 struct Capture {
   Stream* origin;
   std::vector<Work> recorded;
-  std::map<Stream*, size_t> apart;  // the last work of an unjoined stream
+  std::map<Stream*, size_t> apart;  // the last work of each unjoined stream
   bool is_invalid = false;
   bool has_ended = false;
 };
 
 struct Stream {
   std::deque<Work> work;
-  std::shared_ptr<Capture> capture;  // null while nothing is recorded
+  std::shared_ptr<Capture> capture;  // null unless a graph is recorded
 };
 
-// Returns the index of the current context's device, or a negative number without a context.
+// Returns the device index of the current context, or a negative number without a context.
 int CurrentDevice();
 int Enqueue(void* stream, Work work);
 void Count(const char* what, int64_t change);
-// Advances the clock of events. Nothing else takes time.
+// Advances the clock that events read; it does not advance otherwise.
 void Advance(float milliseconds);
-// Returns the value that `emulator_set` has set, or `otherwise`.
+// Returns the value set by `emulator_set`, or `otherwise`.
 int64_t Setting(const char* what, int64_t otherwise);
 
 }  // namespace emulator

@@ -4,7 +4,7 @@ namespace shim {
 
 #if defined(__x86_64__)
 
-// Saves the callee-saved registers, switches the stack, restores the registers saved there.
+// Saves the callee-saved registers, switches the stack, and restores the registers saved there.
 asm(R"(
 .text
 .type shim_switch, @function

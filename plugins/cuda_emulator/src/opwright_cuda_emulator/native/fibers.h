@@ -1,4 +1,4 @@
-// Fibers: cooperatively scheduled stacks.
+// Fibers, which are cooperatively scheduled stacks.
 #ifndef OPWRIGHT_CUDA_EMULATOR_FIBERS_H_
 #define OPWRIGHT_CUDA_EMULATOR_FIBERS_H_
 
@@ -17,7 +17,7 @@
 namespace shim {
 
 constexpr size_t kStackBytes = 128 * 1024;
-constexpr size_t kGuardBytes = 4096;  // guard page below a stack, against overflow
+constexpr size_t kGuardBytes = 4096;  // guard page below a stack, to detect overflow
 
 #if defined(__x86_64__)
 
@@ -58,8 +58,8 @@ inline void MakeContext(Context* context, char* stack, void (*entry)()) {
 #endif
 
 // The fibers of one thread of the process, which are reused between blocks. Idle fibers wait for
-// more work, so starting costs nothing. Since ThreadSanitizer treats fibers as threads, each
-// fiber then runs only one thread per block.
+// more work, so starting a thread is free. Under ThreadSanitizer, which treats fibers as threads,
+// each fiber runs only one thread per block.
 class Fibers {
  public:
   Fibers() = default;
@@ -67,23 +67,23 @@ class Fibers {
   Fibers& operator=(const Fibers&) = delete;
   ~Fibers();
 
-  // Returns an idle fiber; a new fiber starts with `entry`. Returns -1 if there is no memory for
+  // Returns an idle fiber or a new fiber, which starts with `entry`; -1 if there is no memory for
   // its stack.
   int Take(void (*entry)());
-  // Runs a fiber until it leaves.
+  // Runs a fiber until it calls Leave.
   void Resume(int fiber);
   // Called first by a new fiber.
   void Arrived() { EndSwitch(nullptr, &main_stack_); }
   // Called by a fiber that waits or is idle.
   void Leave(int fiber);
   void LeaveIdle(int fiber);
-  // Called when a block begins; fibers that were idle at the end of the last block can be reused.
+  // Called when a block begins; allows reuse of fibers that were idle at the end of the last block.
   void BeginBlock();
   // Discards the work of busy fibers, which are restarted.
   void GiveUp();
 
  private:
-  std::deque<Context> contexts_;  // must not move, since contexts may point into themselves
+  std::deque<Context> contexts_;  // must not move, since contexts can point into themselves
   std::vector<char*> stacks_;
   std::vector<Strand> strands_;
   std::vector<int> idle_;

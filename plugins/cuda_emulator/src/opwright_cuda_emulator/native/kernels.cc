@@ -1,4 +1,4 @@
-// The emulated driver's kernels, which are entries of libraries built by the host's compiler.
+// The kernels of the emulated driver, which are entries of libraries built by the host compiler.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -55,7 +55,7 @@ EMULATED cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsign
       block_x * block_y * block_z > 1024 || grid_y > 65535 || grid_z > 65535) {
     return kInvalidValue;
   }
-  // The parameters are copied now, as in the real driver.
+  // The parameters are copied at launch, as in the real driver.
   std::vector<std::vector<uint64_t>> kept;
   for (size_t i = 0; i < kernel->n_params; ++i) {
     kept.emplace_back((kernel->sizes[i] + 7) / 8);
@@ -83,8 +83,8 @@ EMULATED cuKernelGetParamInfo(void* function, size_t index, size_t* offset, size
   return 0;
 }
 
-// Runs the blocks [first, last) of a launch now, and returns an error, for tests of sizes too large
-// to run fully.
+// Runs the blocks [first, last) of a launch immediately and returns an error, for tests of sizes
+// that are too large to run completely.
 extern "C" __attribute__((visibility("default"))) const char* emulator_run(
     const shim::KernelEntry* kernel, const shim::LaunchShape* shape, void* const* params,
     uint64_t first, uint64_t last) {

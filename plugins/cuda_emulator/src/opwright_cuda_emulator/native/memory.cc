@@ -1,4 +1,4 @@
-// The emulated driver's memory: device memory is host memory with a known GPU.
+// The memory of the emulated driver; device memory is host memory that is registered for a GPU.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -124,7 +124,7 @@ EMULATED cuPointerGetAttribute(void* value, int attribute, uint64_t address) {
 
 EMULATED cuMemcpyHtoDAsync_v2(uint64_t destination, const void* source, size_t bytes,
                               void* stream) {
-  // Pageable memory is read before the call returns; pinned memory must exist until it is read.
+  // Pageable memory is read before the call returns; pinned memory must exist until the copy runs.
   std::vector<char> kept(static_cast<const char*>(source),
                          static_cast<const char*>(source) + bytes);
   return Enqueue(stream, [destination, kept = std::move(kept)] {

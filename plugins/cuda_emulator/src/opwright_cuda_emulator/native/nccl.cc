@@ -1,6 +1,6 @@
-// NCCL on the CPU: the functions that opwright-nccl uses. Processes communicate through shared
-// memory, and data moves when the emulated stream reaches the call. It is as strict as NCCL with
-// NCCL_CHECK_POINTERS about arguments, shared GPUs, and aborted communicators; if processes call
+// NCCL on the CPU, with the functions that opwright-nccl uses. Processes communicate through shared
+// memory, and data moves when the emulated stream reaches the call. Arguments, shared GPUs and
+// aborted communicators are checked as by NCCL with NCCL_CHECK_POINTERS. If processes call
 // different collectives, which NCCL does not detect, the communicator reports an error.
 #include <fcntl.h>
 #include <sched.h>
@@ -93,7 +93,7 @@ std::string GpuName() {
   return (visible == nullptr ? "" : std::string(visible) + "/") + std::to_string(CurrentDevice());
 }
 
-// A communicator, which exists until the last graph with its work is destroyed.
+// A communicator; it exists until the last graph that contains its work is destroyed.
 struct Communicator {
   int rank = 0;
   int size = 0;
@@ -114,7 +114,7 @@ struct Communicator {
     return true;
   }
 
-  // Waits for all processes; returns false if the communicator was aborted meanwhile.
+  // Waits for all processes; returns false if the communicator is aborted meanwhile.
   bool Meet() {
     members[rank].n_barriers.store(++n_barriers);
     for (int i = 0; i < size; ++i) {
@@ -169,8 +169,8 @@ void Reduce(const Communicator& comm, const Call& call, size_t bytes, char* to) 
   if (call.type == 8) JoinSlots<double>(comm, operation, bytes, to);
 }
 
-// Exchanges the bytes of all processes, slot by slot: give(at, n) fills this process's slot,
-// take(at, n) reads all of them.
+// Exchanges the bytes of all processes in chunks; give(at, n) fills the slot of this process, and
+// take(at, n) reads all slots.
 template <typename Give, typename Take>
 void InSlots(Communicator* comm, size_t bytes, const Give& give, const Take& take) {
   for (size_t at = 0; at < bytes; at += kSlotBytes) {
@@ -217,7 +217,7 @@ void Move(Communicator* comm, const Call& call, const char* sent, char* received
 }
 
 std::string Run(const Shared& comm, const Call& call, const char* sent, char* received) {
-  if (comm->is_aborted.load()) return "";  // NCCL's kernels end as well
+  if (comm->is_aborted.load()) return "";  // as NCCL kernels do
   comm->members[comm->rank].call = call;
   if (!comm->Meet()) return "";
   for (int i = 1; i < comm->size; ++i) {
@@ -349,7 +349,7 @@ EMULATED ncclCommGetAsyncError(void* comm, int* error) {
   *error = FindDuplicate(asked);
   return kSuccess;
 }
-// Does not hold the driver's lock, since another thread may be waiting in a collective.
+// Does not hold the driver lock, since another thread can be waiting in a collective.
 EMULATED ncclCommAbort(void* comm) {
   if (comm == nullptr) return Fail(kInvalidArgument, "comm argument is NULL");
   Of(comm)->is_aborted.store(true);

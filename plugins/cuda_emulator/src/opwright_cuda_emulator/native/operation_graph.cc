@@ -9,7 +9,7 @@ namespace emulator {
 namespace {
 
 constexpr uintptr_t kAlignment = 16;
-constexpr int kCudaTypes[] = {kFloat, kDouble, kHalf};  // by cudnnDataType
+constexpr int kCudaTypes[] = {kFloat, kDouble, kHalf};  // indexed by cudnnDataType
 
 int TypeOf(const Tensor& tensor) { return tensor.type == 9 ? kBFloat16 : kCudaTypes[tensor.type]; }
 
@@ -37,7 +37,7 @@ void ForEach(const Tensor& tensor, const Function& function) {
   }
 }
 
-// Rounds to 10 bits of fraction, as in tensor cores.
+// Rounds to 10 fraction bits, as tensor cores do.
 double ToTf32(double value) {
   const auto single = static_cast<float>(value);
   uint32_t bits;
@@ -50,8 +50,8 @@ double ToTf32(double value) {
 
 using Values = std::vector<double>;
 
-// Visits the products of all sums; `function` receives the offsets of x, weight and result, where
-// -1 for x stands for padding.
+// Visits the products of all sums. `function` gets the offsets of x, weight and result; -1 for x
+// means padding.
 template <typename Function>
 void Convolve(const Operation& operation, const Function& function) {
   const auto& x = operation.x.extents;
@@ -123,7 +123,7 @@ class Computation {
  private:
   static size_t Size(const Tensor& tensor) { return static_cast<size_t>(CountOf(tensor)); }
 
-  // The addend broadcasts along extents of 1.
+  // The addend broadcasts along dimensions of extent 1.
   void Add(const Operation& operation) {
     Values out = Load(operation.x);
     const Values added = Load(operation.weight);
@@ -205,7 +205,7 @@ std::string GraphCall::FindMisuse() const {
 }
 
 std::string GraphCall::Run() const {
-  // Contents of the shared workspace would be overwritten on a GPU as well.
+  // On a GPU, the contents of the shared workspace would also be overwritten.
   if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
   Computation computation(*this);
   for (const Operation& operation : graph->operations) computation.Compute(operation);

@@ -1,4 +1,4 @@
-// The computations of the emulated cuDNN, without its descriptors.
+// The computations of the emulated cuDNN, independent of its descriptors.
 #ifndef OPWRIGHT_CUDA_EMULATOR_OPERATION_GRAPH_H_
 #define OPWRIGHT_CUDA_EMULATOR_OPERATION_GRAPH_H_
 
@@ -41,7 +41,7 @@ struct OperationGraph {
 
 struct GraphCall {
   std::shared_ptr<const OperationGraph> graph;
-  std::map<int64_t, char*> pointers;  // by the names of the tensors
+  std::map<int64_t, char*> pointers;  // by tensor name
   char* workspace = nullptr;
   size_t workspace_bytes = 0;
   bool rounds_to_tf32 = false;  // whether float32 factors are rounded to TF32

@@ -1,7 +1,7 @@
 // Runs a kernel block by block, with the threads of a block as fibers. A waiting thread yields to
-// the next thread, and a barrier opens when all threads have arrived. Three orders of threads
-// (OPWRIGHT_EMULATOR_ORDER: ascending, descending, random) reveal order dependences. Under
-// ThreadSanitizer, every fiber counts as a thread.
+// the next thread, and a barrier opens when all threads have arrived. Three thread orders
+// (OPWRIGHT_EMULATOR_ORDER: ascending, descending, random) reveal dependences on the order.
+// ThreadSanitizer treats every fiber as a thread.
 #include "runtime.h"
 
 #include <string>

@@ -48,8 +48,8 @@ struct Fault {
 };
 
 Fault RunKernel(const KernelEntry& kernel, const LaunchShape& shape, void* const* params);
-// Runs only the blocks [first, last) of a grid, in the order of x, y, z, for grids that are too
-// large to run completely.
+// Runs only the blocks [first, last) of a grid, in the order x, y, z, for grids that are too large
+// to run completely.
 Fault RunBlocks(const KernelEntry& kernel, const LaunchShape& shape, void* const* params,
                 uint64_t first, uint64_t last);
 const RuntimeTable& TheTable();

@@ -1,5 +1,5 @@
-// Annotations for the compiler's sanitizers, which need to know that fibers have separate stacks,
-// and that some waits order memory on a GPU. They are empty without sanitizers.
+// Annotations for sanitizers, which must be told that fibers have separate stacks and that some
+// waits order memory on a GPU. Without sanitizers, they are empty.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 #define OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 
@@ -36,7 +36,7 @@ struct Stack {
 
 constexpr bool kWatchesMemory = true;
 
-// Called before a switch; `kept` stores the state of the stack that is left, or is null if this
+// Called before a switch. `kept` stores the state of the stack that is left; it is null if this
 // stack is abandoned.
 inline void BeginSwitch(void** kept, const Stack& to) {
   __sanitizer_start_switch_fiber(kept, to.memory, to.bytes);
@@ -68,7 +68,7 @@ inline void Clean(const void*, size_t) {}
 
 constexpr bool kWatchesThreads = true;
 
-// ThreadSanitizer's view of a fiber: a thread, ordered only by tokens.
+// A fiber as ThreadSanitizer sees it: a thread that is ordered only by tokens.
 using Strand = void*;
 inline Strand ThisStrand() { return __tsan_get_current_fiber(); }
 inline Strand NewStrand() { return __tsan_create_fiber(0); }

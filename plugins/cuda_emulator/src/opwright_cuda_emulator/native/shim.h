@@ -1,8 +1,8 @@
-// Replaces CUDA's built-ins so that a kernel runs on the CPU, block by block, with the threads of
-// a block as fibers (runtime.cc). Detected errors are uninitialized reads of shared memory (NaN), a
-// barrier that not all threads reach, misaligned accesses, and with the compiler's sanitizers
-// accesses out of bounds and overflows. Errors that depend on real parallelism between blocks or on
-// time are not detected.
+// Replaces the CUDA built-ins, so a kernel runs on the CPU, block by block, with the threads of a
+// block as fibers (runtime.cc). Detected errors are uninitialized reads of shared memory (NaN),
+// barriers that some threads do not reach, misaligned accesses and, with sanitizers, out-of-bounds
+// accesses and overflows. Errors that depend on timing or on real parallelism between blocks are
+// not detected.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 #define OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 
@@ -44,7 +44,7 @@ inline const RuntimeTable*& TheRuntime() {
 }
 inline const RuntimeTable& Runtime() { return *TheRuntime(); }
 
-// Every lane of `mask` provides a value and receives the value of lane `from`, or its own value if
+// Every lane of `mask` provides a value and gets the value of lane `from`, or its own value if
 // `from` is not in its group.
 template <typename T>
 T Exchange(unsigned mask, T value, int from, int line) {
@@ -85,7 +85,8 @@ inline unsigned Ballot(unsigned mask, bool vote, int line) {
   return static_cast<unsigned>(Runtime().ballot(mask, vote, line));
 }
 
-// The parameters of a kernel in the form for cuLaunchKernel, and the call of one thread.
+// Converts the parameters of a kernel from the form of cuLaunchKernel, and calls the kernel for one
+// thread.
 template <auto kernel>
 struct Entry;
 template <typename... P, void (*kernel)(P...)>
@@ -133,9 +134,8 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 
-// These are atomic even if the emulator runs a block's threads as real threads. A reference is
-// bound to each address so that the compiler checks its alignment, which it does not do for atomic
-// accesses.
+// These are also atomic for threads of a block that are real threads. A reference is bound to each
+// address to make the compiler check its alignment, which it does not do for atomic accesses.
 template <typename T>
 OW_INLINE_ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
   T& place = *address;
@@ -186,7 +186,7 @@ OW_INLINE_ int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<uns
 OW_INLINE_ int __ffs(int x) { return __builtin_ffs(x); }
 OW_INLINE_ int __popc(unsigned x) { return __builtin_popcount(x); }
 
-// CUDA's names in the global namespace.
+// Names that CUDA declares in the global namespace.
 using std::fabs;
 using std::fma;
 using std::isinf;

@@ -10,7 +10,7 @@ namespace shim {
 
 namespace {
 
-// x86 processors raise the first signal for a trap, ARM processors the second.
+// A trap raises the first signal on x86 processors, and the second on ARM processors.
 constexpr int kSignals[] = {SIGILL, SIGTRAP};
 
 struct Handlers {
@@ -20,15 +20,15 @@ struct Handlers {
 };
 
 Handlers& The() {
-  static auto* handlers = new Handlers;  // never freed: may be used while statics are destroyed
+  static auto* handlers = new Handlers;  // never freed, since destructors of statics can use it
   return *handlers;
 }
 
-// Runs on the stack of the fiber that made the access and does not return; the fiber is abandoned.
-// This is as safe as a call, since the signal is synchronous.
+// Runs on the stack of the fiber that made the access. It does not return, and the fiber is
+// abandoned. This is as safe as a call, since the signal is synchronous.
 void Stop(int signal, siginfo_t*, void*) {
   if (Block::current_thread != nullptr) Block::current->StopMisaligned();
-  // The trap is not from a kernel, so the instruction traps again with the previous handler.
+  // The trap does not come from a kernel, so the instruction is retried with the previous handler.
   sigaction(signal, &The().others[signal == SIGILL ? 0 : 1], nullptr);
 }
 
@@ -39,7 +39,7 @@ Traps::Traps() {
   if (The().n_users++ != 0) return;
   struct sigaction stop = {};
   stop.sa_sigaction = Stop;
-  stop.sa_flags = SA_SIGINFO | SA_NODEFER;  // the signal stays unblocked after leaving the fiber
+  stop.sa_flags = SA_SIGINFO | SA_NODEFER;  // not blocked, since Stop does not return
   for (int i = 0; i < 2; ++i) sigaction(kSignals[i], &stop, &The().others[i]);
 }
 
