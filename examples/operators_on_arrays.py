@@ -1,4 +1,4 @@
-"""Operators on arrays: they run immediately, check their arguments, and describe themselves."""
+"""Call operators on arrays; they run immediately, check their arguments, and have descriptions."""
 
 import numpy as np
 

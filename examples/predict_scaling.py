@@ -18,7 +18,7 @@ PEERS = simulation.Network(
 )
 
 Layer = tuple[int, int]
-"""Operations for an image, and the number of parameters."""
+"""Operations per image, and the number of parameters."""
 
 
 def convolution(inputs: int, outputs: int, kernel: int, size: int) -> Layer:
@@ -56,7 +56,7 @@ def resnet101() -> list[Layer]:
 
 
 def predict(network: list[Layer], images_per_s: float) -> float:
-    """Return the efficiency on 512 GPUs of a network with a given speed on one GPU."""
+    """Return the efficiency of a network on 512 GPUs, given its speed on one GPU."""
     operations = sum(flops for flops, _ in network)
     step_s = BATCH / images_per_s
     layers = [(step_s * flops / operations, FLOAT_BYTES * size) for flops, size in network]
@@ -66,9 +66,9 @@ def predict(network: list[Layer], images_per_s: float) -> float:
 
 
 if __name__ == "__main__":
-    # Images per second on one P100, from TensorFlow's benchmarks of 2017: 154 for VGG-16;
-    # ResNet-101 is interpolated between 219 for ResNet-50 and 91.8 for ResNet-152 by its number of
-    # operations.
+    # Images per second on one P100, from the TensorFlow benchmarks of 2017: 154 for VGG-16. The
+    # value for ResNet-101 is interpolated by operation count between 219 for ResNet-50 and 91.8 for
+    # ResNet-152.
     for name, network, images_per_s, measured in (
         ("ResNet-101", resnet101(), 129, 0.90),
         ("VGG-16", vgg16(), 154, 0.68),

@@ -1,7 +1,7 @@
 """Train a small convolutional network on handwritten digits, images of 8 x 8 pixels.
 
-``python train_convolution.py`` prints the program, the loss after each epoch, and the number of
-correctly classified held-out images.
+``python train_convolution.py`` prints the program, the loss after each epoch, and the accuracy on
+held-out images.
 """
 
 import opwright as ow

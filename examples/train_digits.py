@@ -25,7 +25,7 @@ def build() -> tuple[nn.Model, ow.Variable]:
 
 
 def train(folder: Path) -> None:
-    """Train, print the accuracy on unseen images, and save."""
+    """Train, print the accuracy on held-out images, and save."""
     model, prob = build()
     loss = model.mean(input=model.cross_entropy(input=prob, label="label"))
     model.backward(loss)
@@ -53,7 +53,7 @@ def train(folder: Path) -> None:
 
 
 def predict(folder: Path) -> None:
-    """Load the model saved by another process, and compare with its predictions."""
+    """Load the model that another process saved, and compare the predictions."""
     model, prob = build()
     model.load_parameter(folder)
     _, test = nn.datasets.digits.load(seed=1)

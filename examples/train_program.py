@@ -1,4 +1,4 @@
-"""Train on handwritten digits: a program with layers, an optimizer, and one compiled step."""
+"""Train on handwritten digits with a program of layers, an optimizer, and one compiled step."""
 
 import opwright as ow
 import opwright_nn as nn

@@ -47,10 +47,10 @@ history = nn.train(model, train, epochs, batch_size=BATCH, validation=test)
 
 
 def write(prompt: str, length: int) -> str:
-    """Sample characters after a prompt, each from the probabilities that the network computes.
+    """Continue a prompt with characters sampled from the probabilities that the network computes.
 
-    The network's input always has CONTEXT numbers, so it is compiled once. The text is
-    followed by padding, which causal attention ignores.
+    The input always has CONTEXT numbers, so the network is compiled once. The text is followed by
+    padding, which causal attention ignores.
     """
     rng = np.random.default_rng(1)
     written = vocabulary.encode([prompt])[0].tolist()

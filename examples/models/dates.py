@@ -46,7 +46,7 @@ history = nn.train(model, train, epochs, batch_size=64, validation=test)
 
 
 def translate(source: np.ndarray, n_letters: np.ndarray) -> list[str]:
-    """Return ISO dates; each character is predicted from the previous ones."""
+    """Return ISO dates; each character is predicted from the previous characters."""
     written = np.full((len(source), 11), digits.number(">"))
     for i in range(10):
         rows = model.predict(scores, source=source, n_letters=n_letters, before=written[:, :10])

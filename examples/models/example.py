@@ -1,4 +1,4 @@
-"""Shared by the scripts in this folder: their arguments, and the check of their score."""
+"""Functions that the scripts in this folder share, for their arguments and their score."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import opwright_nn as nn
 def read_arguments(
     doc: str | None, *, picture: str | None = None, **inputs: str
 ) -> argparse.Namespace:
-    """Return the arguments ``short`` and ``plot``, and the script's additional arguments.
+    """Return the arguments ``short`` and ``plot``, and additional arguments of the script.
 
     Parameters
     ----------
     doc : str or None
-        The script's ``__doc__``, for ``--help``.
+        The ``__doc__`` of the script, for ``--help``.
     picture : str, optional
-        The picture of ``--picture FILE``.
+        What ``--picture FILE`` draws.
     **inputs : str
-        Other data that can be read: ``file="a text of your own"`` makes ``--file PATH``.
+        Other data that can be read; ``file="a text of your own"`` adds the argument ``--file
+        PATH``.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -43,20 +44,20 @@ def finish(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> None:
-    """Draw the curve with ``--plot``, print the score, and exit with 1 if it is not reached.
+    """Draw the curve with ``--plot``, print the score, and exit with 1 if it is insufficient.
 
     Parameters
     ----------
     arguments : argparse.Namespace
-        From `read_arguments`.
+        The result of `read_arguments`.
     history : nn.History
-        The curve.
+        The curve to draw.
     name : str
-        The score.
+        The name of the score.
     value : float, optional
-        Its value; without one, the last of the column `name` of the history.
+        The value of the score; by default the last value of the history column `name`.
     at_least, at_most : float
-        The score that is wanted: one of the two.
+        The required score; exactly one of them must be given.
     """
     if arguments.plot:
         history.plot(arguments.plot)

@@ -8,7 +8,7 @@ LENGTH = 128
 
 
 class Recordings:
-    """Noisy tones, created on access; high tones are class 1."""
+    """Noisy tones that are generated on access; high tones are class 1."""
 
     def __init__(self, n, seed):
         self.n = n

@@ -1,8 +1,8 @@
 """Train on handwritten digits, and write the inputs of serve.c and serve.rs.
 
-``write_bundle.py FOLDER`` writes two files: ``digits.owb`` is the bundle, ``rows.txt`` has five
-images that the network has not seen, one per line. The script prints the expected output of the
-programs: the class and its probability.
+``write_bundle.py FOLDER`` writes two files. ``digits.owb`` is the bundle, and ``rows.txt`` contains
+five held-out images, one per line. The script prints the expected output of the programs, which is
+the class of each image and its probability.
 """
 
 from __future__ import annotations

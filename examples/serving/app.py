@@ -1,4 +1,4 @@
-"""The ASGI application: predictions, health, and draining before a process exits."""
+"""The ASGI application, with predictions, health checks, and draining before the process exits."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ class Service:
     model : Model
     batcher : Batcher
     is_draining : bool
-        Set when the process is to end: `/ready` reports it, and every answer closes its connection.
+        Set when the process will exit. `/ready` then reports it, and every response closes its
+        connection.
     counts : Counter
-        Answers by status.
+        The number of responses by status.
     """
 
     def __init__(self, path: str, limits: Limits | None = None) -> None:
@@ -43,10 +44,10 @@ class Service:
         self.counts: Counter[int] = Counter()
 
     def _fit_limits(self) -> Limits:
-        """A bundle has plans for a range of batches."""
+        """Fit the limits to a bundle, which has plans for a range of batch sizes."""
         least, most = getattr(self.model.version.loaded, "batch", None) or (1, None)
         if least > 1:
-            raise ValueError(f"the bundle must support batches from 1 on, got a minimum of {least}")
+            raise ValueError(f"the bundle must support batches of 1, got a minimum of {least}")
         if most is None:
             return self.limits
         return self.limits._replace(max_batch=min(self.limits.max_batch, most))
@@ -68,7 +69,7 @@ class Service:
         await self.batcher.close()
 
     async def reload(self) -> None:
-        """Replace the model; if that fails, log it and keep serving the current one."""
+        """Replace the model; if that fails, log the error and keep serving the current model."""
         try:
             version = await run_in_threadpool(self.model.reload)
         except Exception:
@@ -89,10 +90,10 @@ class Service:
         except RequestError as error:
             status, content = error.status, {"error": str(error)}
         except ClientDisconnect:
-            status = 499  # the client has gone
+            status = 499  # the client has disconnected
         except Exception:
             log.exception("a prediction failed")
-            status, content = 500, {"error": "the prediction failed; the server's log says why"}
+            status, content = 500, {"error": "the prediction failed; see the log of the server"}
         self.counts[status] += 1
         headers = {"retry-after": "1"} if status == 503 else {}
         if self.is_draining:
@@ -104,7 +105,7 @@ class Service:
         arrays = version.read(_parse(await _read_body(request, self.limits.max_body_bytes)))
         rows, most = len(next(iter(arrays.values()))), self.batcher.limits.max_batch
         if version.is_batched and rows > most:
-            raise RequestError(422, f"a request has at most {most} rows, got {rows}")
+            raise RequestError(422, f"a request must have at most {most} rows, got {rows}")
         try:
             results = await self.batcher.compute(arrays, version)
         except FeedError as error:
@@ -116,7 +117,7 @@ class Service:
         return {"version": version.number, "results": values}
 
     async def describe(self, _: Request) -> Response:
-        """Return the model's inputs and outputs, and counts of answers so far."""
+        """Return the inputs and outputs of the model, and the counts of responses so far."""
         version = self.model.version
         content = {
             "path": self.model.path,
@@ -129,16 +130,16 @@ class Service:
         return JSONResponse(content)
 
     async def live(self, _: Request) -> Response:
-        """Whether the process accepts requests."""
+        """Return whether the process accepts requests."""
         return JSONResponse({"live": True})
 
     async def ready(self, _: Request) -> Response:
-        """Whether a balancer should send requests."""
+        """Return whether a load balancer should send requests."""
         return JSONResponse({"ready": not self.is_draining}, 503 if self.is_draining else 200)
 
 
 async def _read_body(request: Request, most: int) -> bytes:
-    """Return the body; stop reading as soon as it is too long."""
+    """Return the body of a request; stop reading as soon as it is too long."""
     parts, length = [], 0
     async for part in request.stream():
         length += len(part)

@@ -1,4 +1,4 @@
-"""Batching: computes the rows of concurrent requests together, with limits on waiting."""
+"""Computes the rows of concurrent requests in batches, with limits on waiting."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Array = npt.NDArray[Any]
 
 
 class Limits(NamedTuple):
-    """Bounds of the server.
+    """The limits of the server.
 
     Attributes
     ----------
     max_batch : int
-        Rows of one call of the model. A request with more is refused.
+        The maximum number of rows per call of the model. A request with more rows is refused.
     max_wait_s : float
-        How long a request waits for others to share its call.
+        The maximum seconds that a request waits for other requests to share its call.
     max_queue : int
-        Requests that may wait; further ones are refused at once.
+        The maximum number of waiting requests; further requests are refused immediately.
     timeout_s : float
-        After which a request is given up.
+        The seconds after which a request is dropped.
     max_body_bytes : int
-        The size of a request.
+        The maximum size of a request body.
     """
 
     max_batch: int = 64
@@ -50,7 +50,7 @@ class _Job(NamedTuple):
 
     @property
     def signature(self) -> tuple[Any, ...]:
-        """Jobs with the same key can be computed in one call."""
+        """A key; jobs with the same key can be computed in one call."""
         if not self.version.is_batched:
             return (id(self),)
         shapes = [(name, array.shape[1:]) for name, array in self.arrays.items()]
@@ -58,9 +58,9 @@ class _Job(NamedTuple):
 
 
 class Batcher:
-    """Computes jobs in batches, one batch at a time, in a thread next to the event loop.
+    """Computes jobs in batches, one batch at a time, in a thread beside the event loop.
 
-    While a batch is computed, the next one is collected. Call `start` and `close` in the event
+    While a batch is computed, the next batch is collected. Call `start` and `close` in the event
     loop.
     """
 
@@ -76,7 +76,7 @@ class Batcher:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Finish waiting requests, then end."""
+        """Finish waiting requests, then stop."""
         await self._queue.join()
         if self._task is not None:
             self._task.cancel()
@@ -88,13 +88,14 @@ class Batcher:
         Raises
         ------
         RequestError
-            Too many requests wait already, or the results are late: waiting requests are dropped.
+            If too many requests are already waiting, or the results are late; the request is then
+            dropped.
         """
         job = _Job(arrays, version, asyncio.get_running_loop().create_future())
         try:
             self._queue.put_nowait(job)
         except asyncio.QueueFull:
-            reason = f"{self.limits.max_queue} requests wait already"
+            reason = f"{self.limits.max_queue} requests are already waiting"
             raise RequestError(503, reason) from None
         try:
             async with asyncio.timeout(self.limits.timeout_s):
@@ -112,7 +113,7 @@ class Batcher:
                 self._queue.task_done()
 
     async def _gather(self, first: _Job) -> tuple[list[_Job], _Job | None]:
-        """Return the jobs of the next call, and the first one of the call after it."""
+        """Return the jobs of the next call, and the first job of the call after it."""
         batch, rows = [first], first.rows
         deadline = asyncio.get_running_loop().time() + self.limits.max_wait_s
         while rows < self.limits.max_batch:
@@ -132,15 +133,15 @@ class Batcher:
         return batch, None
 
     async def _compute(self, batch: list[_Job]) -> None:
-        waiting = [job for job in batch if not job.answer.done()]  # others timed out, or have ended
+        waiting = [job for job in batch if not job.answer.done()]  # others timed out or ended
         if not waiting:
             return
         loop = asyncio.get_running_loop()
         self.batches += 1
         try:
             results = await loop.run_in_executor(self._thread, _compute_together, waiting)
-        except Exception as error:  # noqa: BLE001 - it is the answer of these requests
-            if len(waiting) > 1:  # one request may be at fault: the rest get their results
+        except Exception as error:  # noqa: BLE001 - becomes the response of these requests
+            if len(waiting) > 1:  # retried separately, since one request can be at fault
                 for job in waiting:
                     await self._compute([job])
             elif not waiting[0].answer.done():

@@ -1,10 +1,10 @@
-"""Tests under load that reloading the model and replacing the process loses no request.
+"""Tests under load that reloading the model and replacing the process does not lose requests.
 
 ``python load_test.py --requests 100000 --reloads 20`` trains a small model, opens a socket that the
 server processes inherit, and sends requests on connections that are kept alive. It sends SIGHUP
 repeatedly, and halfway through starts a second process and sends SIGTERM to the first. Each request
-is sent once; if the response is missing, has a status other than 200 or wrong values, the request
-counts as lost. The exit code is 1 if a request was lost.
+is sent once. If the response is missing, or has a status other than 200 or wrong values, the
+request counts as lost. The exit code is 1 if a request was lost.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ class Load:
             self.cases.append((head.encode() + body, loaded(x)[0]))
 
     async def client(self) -> None:
-        """Send requests one after the other on a connection, which is reopened if the server closes
-        it.
-        """
+        """Send requests one after the other over a connection, and reopen it if it is closed."""
         connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         while self.left:
             self.left -= 1
@@ -112,7 +110,7 @@ def start_server(folder: Path, listener: socket.socket) -> subprocess.Popen[byte
 
 
 async def run(folder: Path, arguments: argparse.Namespace) -> Load:
-    """Return the load after all requests; ends the server."""
+    """Return the load after all requests, and stop the server."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     load = Load(folder, listener.getsockname()[1], arguments.requests)
     server = start_server(folder, listener)
@@ -136,7 +134,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Load:
 
 
 async def wait_for(load: Load, count: int) -> None:
-    """Return when this many requests are done."""
+    """Wait until this many requests are done."""
     while load.done < count and load.left:
         await asyncio.sleep(0.005)
 

@@ -1,4 +1,4 @@
-"""The served model, a folder or a bundle, which checks requests and can be replaced at run time."""
+"""The served model, a folder or bundle, which checks requests and can be replaced at run time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 class RequestError(Exception):
-    """The error of a request: an HTTP status and the reason."""
+    """An error in a request, with an HTTP status and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -28,10 +28,10 @@ class Version(NamedTuple):
     Attributes
     ----------
     number : int
-        1 at the start, one more with each reload.
+        1 at the start, incremented by each reload.
     loaded : LoadedProgram
     is_batched : bool
-        Whether the first axis of all inputs and results is the batch, so that the rows of several
+        Whether the first axis of all inputs and results is the batch, so the rows of several
         requests can be computed together.
     """
 
@@ -40,7 +40,7 @@ class Version(NamedTuple):
     is_batched: bool
 
     def read(self, fields: object) -> dict[str, Array]:
-        """Convert a request, a dict of nested lists, to arrays; RequestError unless they fit."""
+        """Convert a request, a dict of nested lists, to arrays; RequestError if they do not fit."""
         names = [spec.name for spec in self.loaded.feeds]
         if not isinstance(fields, dict) or sorted(fields) != sorted(names):
             got = sorted(fields) if isinstance(fields, dict) else type(fields).__name__
@@ -87,7 +87,7 @@ class Model:
     Parameters
     ----------
     path : str
-        A folder of `model.export`, or a bundle.
+        A folder written by `model.export`, or a bundle.
     """
 
     def __init__(self, path: str) -> None:
@@ -96,10 +96,10 @@ class Model:
         self.version = self._load(1)
 
     def reload(self) -> Version:
-        """Reload the path; if that fails, raise, and continue with the current version."""
+        """Reload the path; if that fails, raise an error and continue with the current version."""
         with self._lock:
             version = self._load(self.version.number + 1)
-            self.version = version  # immediately: readers of the old one finish with it
+            self.version = version  # immediately, since requests that use the old version keep it
             return version
 
     def _load(self, number: int) -> Version:
@@ -115,9 +115,9 @@ def _has_batch(spec: Any) -> bool:
 
 
 def _warm(version: Version) -> None:
-    """Compute one row of zeros so that the first request does not wait for a plan."""
+    """Compute one row of zeros, so the first request does not wait for a plan."""
     if any(spec.shape is None or None in spec.shape[1:] for spec in version.loaded.feeds):
-        return  # sizes known only in requests
+        return  # sizes that are known only in requests
     zeros = {
         spec.name: np.zeros([dim or 1 for dim in spec.shape or ()], spec.dtype)
         for spec in version.loaded.feeds

@@ -21,10 +21,10 @@ log = logging.getLogger("serving")
 
 
 class Server(uvicorn.Server):
-    """Shuts down in steps: no new connections, responses that close theirs, uvicorn's shutdown.
+    """A server that stops accepting connections, lets responses close theirs, and then exits.
 
     uvicorn alone closes idle connections immediately, which would lose a request in transit. Here
-    the response has ``connection: close``, after which no client sends another request.
+    each response has ``connection: close``, after which clients do not send further requests.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service, drain_s: float) -> None:
@@ -53,7 +53,7 @@ class Server(uvicorn.Server):
             return
         self._service.is_draining = True
         for server in self.servers:
-            server.close()  # other processes may accept connections to the same socket
+            server.close()  # other processes can accept connections to the same socket
         self._begin(self._drain())
 
     async def _drain(self) -> None:
@@ -96,13 +96,13 @@ def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add, defaults = parser.add_argument, Limits()
     add("model", help="a folder of model.export, or a bundle")
-    add("--host", default="127.0.0.1", help="(default: this machine alone)")
+    add("--host", default="127.0.0.1", help="(default: only this machine)")
     add("--port", type=int, default=8000)
-    add("--fd", type=int, help="a listening socket that the process has inherited")
+    add("--fd", type=int, help="a listening socket that the process inherits")
     add("--threads", type=int, help="threads of a call (default: one for each processor)")
-    add("--max-batch", type=int, default=defaults.max_batch, help="rows of a call")
-    add("--max-wait-ms", type=float, default=defaults.max_wait_s * 1e3, help="for a fuller batch")
-    add("--max-queue", type=int, default=defaults.max_queue, help="requests that wait")
+    add("--max-batch", type=int, default=defaults.max_batch, help="rows per call")
+    add("--max-wait-ms", type=float, default=defaults.max_wait_s * 1e3, help="to fill a batch")
+    add("--max-queue", type=int, default=defaults.max_queue, help="waiting requests")
     add("--timeout-s", type=float, default=defaults.timeout_s, help="of a request")
     add("--max-body-bytes", type=int, default=defaults.max_body_bytes)
     add("--max-connections", type=int, default=4096)

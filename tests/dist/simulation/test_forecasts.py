@@ -88,9 +88,9 @@ def test_layers_are_sent_in_buckets_from_the_last_to_the_first():
 
 
 def test_layers_must_be_given_as_nonnegative_numbers():
-    with pytest.raises(DistError, match="layers must be pairs of seconds and bytes"):
+    with pytest.raises(DistError, match="layers must be pairs of non-negative seconds and bytes"):
         step_of_layers([])
-    with pytest.raises(DistError, match="none negative"):
+    with pytest.raises(DistError, match="non-negative"):
         step_of_layers([(0.1, -1)])
 
 

@@ -226,7 +226,7 @@ def test_rehearsing_a_sharded_program_raises(two: dist.Engine) -> None:
     from opwright_simulation import rehearse
 
     main, _ = build(True)
-    with pytest.raises(dist.DistError, match=r"must not be divided.*whole_program\(program\)"):
+    with pytest.raises(dist.DistError, match=r"must not be sharded.*whole_program\(program\)"):
         rehearse(main, {})
 
 

@@ -1,4 +1,4 @@
-"""Shared fixtures: running an operator on both devices, and a process with a different OpenCL."""
+"""Fixtures that run an operator on both devices, or a process with a different OpenCL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def device() -> OpenClDevice:
 
 @pytest.fixture
 def run_on() -> Callable[..., list[np.ndarray]]:
-    """Return a function that runs one operator on arrays on a device."""
+    """Return a function that runs one operator on a device."""
 
     def run(
         device: str, op_type: str, arrays: Arrays, outputs: Sequence[str] = ("out",), **attrs: Any

@@ -39,7 +39,7 @@ def test_each_device_of_a_machine_has_a_number(in_process):
     environment = {"POCL_DEVICES": "basic basic"}  # many PoCL releases then report two devices
     listing = "from opwright_opencl import platforms; print(len(platforms.list_devices()))"
     if int(in_process(listing, **environment)) < 2:
-        pytest.skip("a second device must be there, or a PoCL that makes two of one")
+        pytest.skip("a second device is required, or a PoCL that reports two")
     got = in_process(f"{ADD}\nprint(add('opencl'), add('opencl:1'))", **environment)
     assert got == "opencl [2. 2. 2.] opencl:1 [2. 2. 2.]\n"
 
@@ -93,5 +93,5 @@ def test_buffers_are_released(device):
     np.testing.assert_array_equal(call(x=np.ones(5, np.float32))[0], 2)
     assert len(device._buffers) > before
     del call, network
-    ow.ops.add(1.0, 1.0)  # any call frees waiting objects
+    ow.ops.add(1.0, 1.0)  # any call frees objects that are no longer used
     assert len(device._buffers) == before

@@ -1,4 +1,4 @@
-"""Tests with simulated drivers that do not work, instead of this machine's drivers."""
+"""Tests with simulated, broken drivers instead of the drivers of the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Device old failed to build the program"""
 
 @pytest.fixture(scope="session", autouse=True)
 def device():
-    """Allow these tests to run without a working device, too."""
+    """Allow these tests to run even without a working device."""
 
 
 class Error(Exception):
@@ -28,7 +28,7 @@ class Error(Exception):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Return a function that simulates devices, each with its driver's responses."""
+    """Return a function that simulates devices, each with the responses of its driver."""
 
     def give(**logs):
         class Program:
@@ -82,7 +82,7 @@ def refuse():
 
 
 def test_the_error_without_platforms_names_the_package_to_install(monkeypatch):
-    """Loaders differ: one reports an error, another returns an empty list."""
+    """Some loaders report an error, and others return an empty list."""
     for get_platforms, reason in ((refuse, "PLATFORM_NOT_FOUND_KHR"), (list, "an empty list")):
         opencl = SimpleNamespace(Error=Error, get_platforms=get_platforms)
         monkeypatch.setattr(platforms, "load_pyopencl", lambda opencl=opencl: opencl)
@@ -92,7 +92,7 @@ def test_the_error_without_platforms_names_the_package_to_install(monkeypatch):
 
 
 def test_the_error_names_a_platform_without_devices(monkeypatch):
-    """The platform's own call may return an empty list, or raise an error."""
+    """Platforms can return an empty list or raise an error."""
     for get_devices in (list, refuse):
         platform = SimpleNamespace(name="Portable", get_devices=get_devices)
         opencl = SimpleNamespace(Error=Error, get_platforms=lambda platform=platform: [platform])

@@ -1,4 +1,4 @@
-"""Compares kernels with the host kernels, for sizes and orders that are difficult for a device."""
+"""Compares kernels with host kernels, for sizes and axis orders that are hard for a device."""
 
 from __future__ import annotations
 

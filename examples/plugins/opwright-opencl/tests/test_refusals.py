@@ -1,4 +1,4 @@
-"""Tests that kernels give a reason when they refuse, and that invalid ids change nothing."""
+"""Tests that refusals have a reason, and that invalid ids do not change parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ ROWS = np.full((2, 4), 0.25, np.float32)
     [
         ("cross_entropy", {"x": ROWS, "label": ROWS}, {"soft_label": True}, "distributions as"),
         ("fc", {"x": ROWS, "weight": ROWS.T}, {"activation": "softmax"}, ""),
-        ("sum", {"x": np.ones((2, 3, 4), np.float32)}, {"axis": [0, 2]}, "do not lie side by side"),
+        (
+            "sum",
+            {"x": np.ones((2, 3, 4), np.float32)},
+            {"axis": [0, 2]},
+            "reduced axes must be adjacent",
+        ),
         (
             "add",
             {"x": np.ones((2, 1, 2, 1, 2), np.float32), "y": np.ones((2, 1, 2, 1), np.float32)},
@@ -27,12 +32,12 @@ ROWS = np.full((2, 4), 0.25, np.float32)
             "matmul",
             {"x": np.ones((2, 1, 3, 3), np.float32), "y": np.ones((2, 3, 3), np.float32)},
             {},
-            "broadcast in part",
+            "must broadcast completely or not at all",
         ),
     ],
 )
 def test_a_refusal_gives_a_reason(run_on, op_type, arrays, attrs, reason):
-    if not reason:  # the layer is then decomposed, and every part has a kernel
+    if not reason:  # the layer is decomposed into operators with kernels
         np.testing.assert_allclose(run_on("opencl", op_type, arrays, **attrs)[0].sum(1), 1)
         return
     with pytest.raises(KernelNotFoundError, match=f"(?s)every kernel refused.*{reason}"):

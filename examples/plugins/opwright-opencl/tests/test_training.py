@@ -1,4 +1,4 @@
-"""Tests that training on digits gives the host's losses, with and without fallback to the host."""
+"""Tests that training on digits gives the losses of the host, with and without a fallback."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The operator ``cosine.similarity`` for opwright: compiled for the CPU, and for CUDA."""
+"""The operator ``cosine.similarity`` for opwright, compiled for the CPU and for CUDA."""

@@ -1,4 +1,4 @@
-"""The device ``opencl``: numbered buffers, one in-order queue, one program for each dtype."""
+"""The device ``opencl``, with numbered buffers, an in-order queue, and a program per dtype."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ OPENCL = 4  # DLPack's kDLOpenCL
 SOURCES = ("formulas", "elementwise", "reduction", "softmax", "matmul")
 CTYPES = {"float32": "float", "float64": "double"}
 LARGEST_GROUP = 256
-"""More work-items per work-group are not faster, and some devices refuse them."""
+"""The maximum work-group size; larger groups are not faster, and some devices refuse them."""
 
 ROWS, WIDTH = 4, 4
-"""Rows and columns of a product that one item makes."""
+"""The rows and columns of a product that one work-item computes."""
 
 
 class DeviceArray(NamedTuple):
-    """A kernel's argument on this device: an OpenCL buffer of at least this shape, contiguous."""
+    """A kernel argument on this device: a contiguous OpenCL buffer of at least this shape."""
 
     buffer: cl.Buffer
     shape: tuple[int, ...]
@@ -44,7 +44,7 @@ class OpenClDevice:
     Parameters
     ----------
     device : pyopencl.Device
-        Where work is done.
+        The device that runs the work.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class OpenClDevice:
         Name of the hardware.
     queue : pyopencl.CommandQueue
     has_double : bool
-        Whether it computes in float64.
+        Whether the device supports float64.
     largest_group : int
-        Items in a work-group, a power of two.
+        The number of work-items in a work-group, a power of two.
     tile : int
-        Rows and columns of a product that one work-group makes, 0 if none would fit.
+        The rows and columns of a product that one work-group computes; 0 if no tile fits.
     """
 
     name = "opencl"
@@ -91,7 +91,7 @@ class OpenClDevice:
         Raises
         ------
         MemoryError
-            If it is larger than the device allows, or more than it has left.
+            If the buffer is larger than the device allows, or than its free memory.
         """
         buffer = self.make_buffer(size)
         with self._lock:
@@ -101,7 +101,7 @@ class OpenClDevice:
         return handle
 
     def free(self, handle: int, /) -> None:
-        """Release a buffer; OpenCL keeps its memory until work that was enqueued is done."""
+        """Release a buffer; OpenCL keeps its memory until all enqueued work is done."""
         with self._lock:
             self._used_bytes -= self._buffers.pop(handle).size
 
@@ -129,7 +129,7 @@ class OpenClDevice:
     # -- the interface of kernels ---------------------------------------------------------------
 
     def check_process(self) -> None:
-        """Raise KernelError in a forked child, in which the driver's threads do not exist."""
+        """Raise KernelError in a forked child, in which the driver threads do not exist."""
         if os.getpid() != self._process:
             raise KernelError(
                 "opencl: a device must be used in the process that opened it, got a child of fork; "
@@ -144,7 +144,7 @@ class OpenClDevice:
                 f"{self.label} gives at most {self._largest_bytes} bytes at once, "
                 f"got a request for {size_bytes}"
             )
-        # Drivers allocate more memory than exists, and fail or swap when it is written.
+        # Drivers allocate more memory than exists, and then fail or swap when it is written.
         if self._used_bytes + size_bytes > self._memory_bytes:
             raise MemoryError(
                 f"{self.label} has {self._memory_bytes} bytes, {self._used_bytes} of them in use, "
@@ -160,7 +160,7 @@ class OpenClDevice:
     def make_kernel(self, name: str, dtype: str) -> cl.Kernel:
         """Return a kernel of the program for elements of `dtype`, which is built at first use.
 
-        It is a new object each time, since setting its arguments and enqueueing it are two calls.
+        Each call returns a new object, since setting arguments and enqueueing are separate calls.
         """
         with self._lock:
             program = self._programs.get(dtype)
@@ -200,7 +200,7 @@ class OpenClDevices:
         Raises
         ------
         DeviceNotFoundError
-            If there is none, or a requirement of OpenCL is missing.
+            If there is no such device, or a requirement of OpenCL is missing.
         """
         with self._lock:
             device = self._opened.get(number)
@@ -210,7 +210,7 @@ class OpenClDevices:
 
 
 DEVICES = OpenClDevices()
-"""The table of opened devices of the process, which the plugin names."""
+"""The opened devices of the process, to which the plugin refers."""
 
 
 def _host(address: int, size: int) -> ctypes.Array[ctypes.c_uint8]:

@@ -1,4 +1,4 @@
-"""Finds the working OpenCL devices in the order of their numbers, or the missing requirement."""
+"""Finds the working OpenCL devices in numbered order, or the missing requirement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def load_pyopencl() -> ModuleType:
     Raises
     ------
     DeviceNotFoundError
-        If it cannot be imported, with the command that helps.
+        If it cannot be imported; the message contains the command that installs it.
     """
     try:
         import pyopencl
@@ -34,7 +34,7 @@ def load_pyopencl() -> ModuleType:
 
 
 def list_devices() -> list[cl.Device]:
-    """Return all devices of all platforms: GPUs first, CPUs last, otherwise in OpenCL's order.
+    """Return all devices of all platforms, with GPUs first and CPUs last.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def list_devices() -> list[cl.Device]:
     cl = load_pyopencl()
     try:
         platforms, reason = cl.get_platforms(), "an empty list"
-    except cl.Error as error:  # most loaders call it an error that there is none
+    except cl.Error as error:  # most loaders report the absence of platforms as an error
         platforms, reason = [], str(error)
     if not platforms:
         raise DeviceNotFoundError(
@@ -67,7 +67,7 @@ def get_device(number: int) -> cl.Device:
     Raises
     ------
     DeviceNotFoundError
-        If there is none; lists the existing ones, and the failing ones.
+        If there is no such device; the message lists the working and the failing devices.
     """
     working: list[cl.Device] = []
     faults: list[str] = []
@@ -95,7 +95,7 @@ def get_device(number: int) -> cl.Device:
 def find_fault(device: cl.Device) -> str | None:
     """Return the reason why a driver cannot build an empty kernel, or None if it can.
 
-    An installed driver that is older than the processor may list it, but generate no code for it.
+    A driver that is older than the processor can list it, but may be unable to compile for it.
     """
     opencl = load_pyopencl()
     try:
@@ -110,6 +110,6 @@ def _devices_of(platform: cl.Platform) -> list[cl.Device]:
     opencl = load_pyopencl()
     try:
         devices: list[cl.Device] = platform.get_devices()
-    except opencl.Error:  # also raised for "not found"; other platforms may have devices
+    except opencl.Error:  # also raised for "not found"; other platforms can have devices
         return []
     return devices

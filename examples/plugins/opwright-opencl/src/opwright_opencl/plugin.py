@@ -1,4 +1,4 @@
-"""The table of the plugin: one device, and its kernels. It only names objects."""
+"""The table of the plugin, which names one device and its kernels without importing them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERNELS: dict[str, str] = {
     "matmul": "matmul fc",
     "sgd": "sgd",
 }
-"""Operator types by module; the kernel's name is the type in capitals."""
+"""Operator types by module; the name of a kernel is the type in capitals."""
 
 MOVES = "assign reshape reshape_like flatten squeeze unsqueeze"
 """Operators that copy bytes, of any dtype."""
@@ -28,7 +28,7 @@ REUSE = {
     "add subtract multiply divide": ["out=x", "out=y"],
     MOVES: ["out=x"],
 }
-"""Outputs that may share the memory of an input."""
+"""Operators whose output can share the memory of an input."""
 
 
 @plugin.hookimpl

@@ -54,7 +54,7 @@ def merge_broadcast(shape: Shape, *operands: Shape) -> tuple[Shape, list[Shape]]
 
 
 def _strides(operand: Shape, rank: int) -> list[int]:
-    """Return a stride for each of `rank` axes, 0 along broadcast ones."""
+    """Return a stride for each of `rank` axes, 0 along broadcast axes."""
     strides, step = [], 1
     for dim in reversed(operand):
         strides.append(0 if dim == 1 else step)
@@ -91,12 +91,12 @@ def lines_over(shape: Shape, axes: Sequence[int]) -> Lines | None:
 
 def lines_along(shape: Shape, axis: int) -> Lines:
     """Return the lines along one axis."""
-    if not shape:  # a number is one line of one element
+    if not shape:  # a scalar is one line of one element
         return Lines(1, 1, 1)
     axis %= len(shape)
     return Lines(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
 
 
 def vector(values: Sequence[int], dtype: type[np.generic]) -> np.ndarray:
-    """Return numbers as an argument of an OpenCL C vector type."""
+    """Return numbers as an argument with an OpenCL C vector type."""
     return np.array(values, dtype)

@@ -1,4 +1,4 @@
-"""The work of an operator: determined in ``prepare``, bound to memory, and enqueued by each run."""
+"""The work of an operator, which is planned in ``prepare``, bound to memory, and then enqueued."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 NO_FAULT = 0xFFFFFFFF
-"""The value of the fault of `Labels` if every class id is valid."""
+"""The fault value of `Labels` if every class id is valid."""
 
 
 SMALL_GROUP = 32
-"""Items of a work-group with little to do; GPUs run at least as many concurrently."""
+"""The size of work-groups with little work; GPUs run at least this many items concurrently."""
 
 
 class Slot(NamedTuple):
-    """An argument: the buffer of an operator's slot, NULL if it is absent or empty."""
+    """An argument: the buffer of an operator slot, NULL if it is absent or empty."""
 
     number: int
 
@@ -45,7 +45,7 @@ class Fault:
 
 
 class Launch(NamedTuple):
-    """One kernel, its arguments in order, and the number of work-items."""
+    """One kernel with its arguments in order and the number of work-items."""
 
     name: str
     items: tuple[int, ...]
@@ -54,7 +54,7 @@ class Launch(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """The class ids that a launch checks: slot, dtype, number of classes, the error's beginning."""
+    """The class ids that a launch checks: slot, dtype, number of classes, prefix of the error."""
 
     slot: Slot
     dtype: str
@@ -63,7 +63,7 @@ class Labels(NamedTuple):
 
 
 class Work:
-    """The launches of one operator's kernel; ``prepare`` returns it.
+    """The launches of the kernel of one operator; ``prepare`` returns it.
 
     Parameters
     ----------
@@ -99,20 +99,20 @@ class Work:
         return number
 
     def launch_each(self, name: str, count: int, *arguments: object) -> None:
-        """Launch one work-item for each of `count` elements; `count` is the first argument."""
+        """Add a launch of one work-item per element; `count` is the first argument."""
         group = self.device.largest_group
         self.launch(name, (-(-count // group),), (group,), np.uint64(count), *arguments)
 
     def launch(
         self, name: str, groups: tuple[int, ...], group: tuple[int, ...], *arguments: object
     ) -> None:
-        """Launch work-groups of this shape, if there are any."""
+        """Add a launch of work-groups of this shape, if there are any."""
         if 0 not in groups:
             items = tuple(n * size for n, size in zip(groups, group, strict=True))
             self._launches.append(Launch(name, items, group, arguments))
 
     def move(self, source: str, target: str, meta: Meta) -> None:
-        """Copy the bytes of one slot to another; do nothing if they share memory."""
+        """Add a copy from one slot to another, which does nothing if they share memory."""
         size_bytes = count_of(meta) * item_size(meta.dtype)
         if size_bytes:
             self._moves.append((self.slot(source), self.slot(target), size_bytes))
@@ -120,7 +120,7 @@ class Work:
     # -- While a plan runs ----------------------------------------------------------------------
 
     def bind(self, *slots: Any) -> Callable[[], None]:
-        """Return a function that enqueues everything on this memory."""
+        """Return a function that enqueues all launches on this memory."""
         return _Bound(self.device, self._dtype, slots).fill(
             self._moves, self._launches, self.labels
         )
@@ -129,9 +129,8 @@ class Work:
 class _Bound:
     """The launches of one operator in one instance of a plan.
 
-    Its OpenCL kernels store their arguments, so a run need not set them; one instance never
-    runs in two threads concurrently. The instance keeps all memory alive, since an OpenCL kernel
-    does not.
+    Its OpenCL kernels store their arguments, so runs do not set them, and an instance never runs in
+    two threads concurrently. The instance keeps all memory alive, since an OpenCL kernel does not.
     """
 
     def __init__(self, device: OpenClDevice, dtype: str, slots: tuple[Any, ...]) -> None:
@@ -147,7 +146,7 @@ class _Bound:
     def fill(
         self, moves: list[tuple[Slot, Slot, int]], launches: list[Launch], labels: Labels | None
     ) -> Callable[[], None]:
-        """Create everything, and return a function that enqueues it."""
+        """Create all kernels, and return a function that enqueues them."""
         for source, target, size_bytes in moves:
             here, there = self._buffer(source), self._buffer(target)
             if here is not None and there is not None and here is not there:
@@ -160,7 +159,7 @@ class _Bound:
         return self.run
 
     def run(self) -> None:
-        """Enqueue it; wait only to check class ids."""
+        """Enqueue the launches; wait only to check class ids."""
         self._device.check_process()
         cl, queue = self._device.opencl, self._device.queue
         for target, source, size_bytes in self._moves:
@@ -171,7 +170,7 @@ class _Bound:
             self._check_labels(self._labels, self._fault)
 
     def _buffer(self, slot: Slot) -> cl.Buffer | None:
-        """Return the memory of a slot; an array without elements is a NumPy array."""
+        """Return the memory of a slot; for an empty array it is a NumPy array."""
         array = self._slots[slot.number]
         return array.buffer if isinstance(array, DeviceArray) else None
 
@@ -210,12 +209,12 @@ class _Bound:
 
 
 class Kernel:
-    """A kernel for a hook: `write` fills a `Work` from the context of ``prepare``.
+    """A kernel to register; `write` fills a `Work` from the context of ``prepare``.
 
     Parameters
     ----------
     write : callable
-        Is called with a PrepareContext and a Work; calls ``ctx.refuse(reason)`` for unsupported
+        A function of a PrepareContext and a Work that calls ``ctx.refuse(reason)`` for unsupported
         arguments.
     """
 
@@ -240,5 +239,5 @@ def count_of(meta: Meta) -> int:
 
 
 def group_for(count: int, largest: int) -> int:
-    """Return the work-group size for `count` elements, one of two, as drivers compile for each."""
+    """Return one of two work-group sizes for `count` elements; drivers compile for each size."""
     return min(SMALL_GROUP, largest) if count <= SMALL_GROUP else largest

@@ -28,7 +28,7 @@ _HOUR_S: Final = 3600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0, 1 for an error, 2 for wrong usage."""
+    """Run the command line; return 0, or 1 for an error, or 2 for wrong usage."""
     args = _make_parser().parse_args(arguments)
     try:
         report = _simulate(args)

@@ -22,7 +22,7 @@ def draw_efficiency(forecasts: Sequence[Forecast], path: str | Path) -> None:
     ----------
     forecasts : sequence of Forecast
     path : str or Path
-        Ends in ``.png`` or ``.svg``, or another format of matplotlib.
+        The file; its suffix is ``.png``, ``.svg`` or another format of matplotlib.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def draw_timelines(timelines: Mapping[str, Timeline], path: str | Path) -> None:
     timelines : mapping of str to Timeline
         Timelines by label.
     path : str or Path
-        Ends in ``.png`` or ``.svg``, or another format of matplotlib.
+        The file; its suffix is ``.png``, ``.svg`` or another format of matplotlib.
 
     Raises
     ------
@@ -92,4 +92,4 @@ def _load_figure() -> Any:
             f"opwright-simulation: matplotlib must be installed to draw, got {error}; run: "
             "pip install matplotlib"
         ) from None
-    return Figure  # without pyplot, which has windows and global state
+    return Figure  # pyplot is avoided, since it has windows and global state

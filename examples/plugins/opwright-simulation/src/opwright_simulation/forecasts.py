@@ -1,4 +1,4 @@
-"""Predicts training with many processes: step time, losses of efficiency and the bottleneck."""
+"""Predicts the step time, efficiency losses and bottleneck of training with many processes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from opwright_simulation.timeline import Timeline, play
 _TO_THE_RIGHT: Final = {1, 2, 3, 4, 5, 6}
 _TITLE: Final = ("network", "ranks", "step", "waiting", "stragglers", "failures", "efficiency")
 _NOTHING_LIMITS: Final = 0.02
-"""Losses below this fraction of time do not need a remedy."""
+"""Losses below this fraction of the time do not need a remedy."""
 
 REMEDIES: Final = {
-    "bandwidth": "send less: larger batches on each rank, parameters in 16 bits, large embeddings "
-    "divided by rows; or faster links",
-    "latency": "larger buckets (option dist.bucket_bytes), a network with levels",
-    "stragglers": "equal work on all ranks: equal batches, pinned processes, fewer ranks a machine",
-    "failures": "checkpoints at the interval in the table, written during training",
+    "bandwidth": "send less (larger batches on each rank, 16-bit parameters, large embeddings "
+    "partitioned by rows), or use faster links",
+    "latency": "use larger buckets (option dist.bucket_bytes) or a hierarchical network",
+    "stragglers": "balance the work of all ranks: equal batches, pinned processes, fewer ranks per "
+    "machine",
+    "failures": "write checkpoints at the interval in the table, while training continues",
     "nothing": "more ranks",
 }
 """Remedies for each bottleneck."""
@@ -38,13 +39,13 @@ class Reliability(NamedTuple):
     Attributes
     ----------
     rank_mtbf_s : float
-        Mean time between failures of one process with its device, in seconds; infinity: never.
+        Mean seconds between failures of one process with its device; infinity for never.
     checkpoint_s : float
         Seconds that a checkpoint interrupts training.
     restart_s : float
         Seconds from a failure to the restart from the last checkpoint.
     interval_s : float or None
-        Seconds between checkpoints; None: the optimum.
+        Seconds between checkpoints; None for the optimum.
     """
 
     rank_mtbf_s: float = math.inf
@@ -53,14 +54,14 @@ class Reliability(NamedTuple):
     interval_s: float | None = None
 
     def best_interval_s(self, ranks: int) -> float:
-        """Return the optimal interval: sqrt(2 C M) of Young, CACM 17, 1974."""
+        """Return the optimal interval, sqrt(2 C M) of Young, CACM 17, 1974."""
         return math.sqrt(2 * self.checkpoint_s * self.rank_mtbf_s / ranks)
 
     def useful_share(self, ranks: int) -> float:
         """Return the fraction of time that is not spent on checkpoints, restarts and repeated work.
 
-        Failures are independent; J. T. Daly, A higher order estimate of the
-        optimum checkpoint interval, FGCS 22, 2006, equation 13.
+        Failures are assumed independent; see J. T. Daly, A higher order estimate of the optimum
+        checkpoint interval, FGCS 22, 2006, equation 13.
         """
         if math.isinf(self.rank_mtbf_s):
             if self.interval_s is None:
@@ -69,7 +70,7 @@ class Reliability(NamedTuple):
         mtbf_s = self.rank_mtbf_s / ranks
         interval_s = self.interval_s or self.best_interval_s(ranks) or mtbf_s * 1e-6
         exponent = (interval_s + self.checkpoint_s) / mtbf_s
-        if self.restart_s / mtbf_s + exponent > 700:  # exp would overflow: nothing gets done
+        if self.restart_s / mtbf_s + exponent > 700:  # exp would overflow, and there is no progress
             return 0.0
         return interval_s / (mtbf_s * math.exp(self.restart_s / mtbf_s) * math.expm1(exponent))
 
@@ -83,17 +84,17 @@ class Forecast:
     network : Network
     ranks : int
     alone_s : float
-        Seconds of a step of one process alone.
+        Seconds of a step of a single process.
     timeline : Timeline
         The step of the slowest process.
     straggling_s : float
-        Seconds that the slowest process computes longer than the mean.
+        Extra seconds that the slowest process computes, compared with the mean.
     useful_share : float
         As in `Reliability.useful_share`.
     interval_s : float or None
         Seconds between checkpoints; None without failures and a given interval.
     examples : int
-        Examples of a step of one process; 0 if unknown.
+        Examples per step of one process; 0 if unknown.
     """
 
     network: Network
@@ -117,7 +118,7 @@ class Forecast:
 
     @property
     def examples_per_s(self) -> float:
-        """Examples per second of all processes, including failures."""
+        """Examples per second of all processes, taking failures into account."""
         return self.examples * self.ranks * self.useful_share / self.step_s
 
     @property
@@ -136,7 +137,7 @@ class Forecast:
 
     @property
     def limit(self) -> str:
-        """The bottleneck: a key of `REMEDIES`, ``"nothing"`` below 2 %."""
+        """The bottleneck, a key of `REMEDIES`, or ``"nothing"`` if all losses are below 2 %."""
         losses = self.losses
         worst = max(losses, key=lambda name: losses[name])
         return worst if losses[worst] >= _NOTHING_LIMITS else "nothing"
@@ -245,7 +246,7 @@ def _check(
     ranks: Sequence[int], networks: Sequence[Network], spread: float, reliability: Reliability
 ) -> None:
     if not ranks or not networks:
-        raise DistError("simulate: ranks and networks must not be empty; name one of each at least")
+        raise DistError("simulate: ranks and networks must not be empty; pass at least one of each")
     if min(ranks) < 1:
         raise DistError(f"simulate: ranks must be at least 1, got {min(ranks)}")
     if not 0 <= spread < 1:

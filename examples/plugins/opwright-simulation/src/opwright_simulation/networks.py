@@ -42,7 +42,7 @@ class Cost(NamedTuple):
     latency_s : float
         The part that does not depend on the number of bytes.
     transfer_s : float
-        The part that grows with it.
+        The part that grows with the number of bytes.
     algorithm : str
         ``"ring"``, ``"tree"``, ``"hierarchical"`` or ``"none"``.
     """
@@ -53,7 +53,7 @@ class Cost(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Both parts together."""
+        """The sum of both parts."""
         return self.latency_s + self.transfer_s
 
 
@@ -69,16 +69,16 @@ class Network:
     name : str
         For tables.
     ranks_per_node : int
-        Processes of one machine, at least 1.
+        The number of processes per machine, at least 1.
     inside : Link
-        Between two processes of a machine.
+        The link between two processes of a machine.
     between : Link
-        From one machine to the network, shared by its processes.
+        The link of a machine to the network, which its processes share.
     overlap : float
-        The fraction of a collective, in [0, 1], that overlaps with computation: 1 if a device or
+        The fraction of a collective, in [0, 1], that can overlap with computation: 1 if a device or
         network adapter does the work, 0 if the process does.
     cores_per_node : int or None
-        With fewer cores than processes, processes take turns; None: enough cores.
+        If there are fewer cores than processes, processes take turns; None means enough cores.
     comment : str
         The source of the numbers.
 
@@ -127,7 +127,7 @@ class Network:
         Parameters
         ----------
         collective : str
-            Without ``dist.``: ``"all_reduce"`` and so on.
+            The name without ``dist.``, such as ``"all_reduce"``.
         size_bytes : int
             The size of the whole tensor: the input of all_reduce, broadcast, reduce_scatter and
             all_to_all, the output of all_gather; for exchange_rows the maximum rows of one process.
@@ -165,7 +165,7 @@ class Network:
         return Cost(best.latency_s * crowding, best.transfer_s * crowding, best.algorithm)
 
     def _slowest(self, ranks: int) -> Link:
-        """Return the slowest link of a ring through all machines."""
+        """Return the slowest link in a ring through all machines."""
         if self.nodes(ranks) == 1:
             return self.inside
         return Link(
@@ -188,7 +188,7 @@ class Network:
         return Cost(passes * latency_s, passes * (bytes_s + filling_s), "tree")
 
     def _hierarchical(self, passes: int, size_bytes: int, nodes: int) -> Cost:
-        """First within each machine, then between machines, each process with its own part."""
+        """Return the cost of reducing within each machine, and then between machines by parts."""
         local, inside, between = self.ranks_per_node, self.inside, self.between
         outer_turns = min(math.ceil(math.log2(nodes)), nodes - 1)
         latency_s = (local - 1) * inside.latency_s + outer_turns * between.latency_s
@@ -206,7 +206,7 @@ _PASSES: Final[Mapping[str, int]] = {
     "broadcast": 1,
     "barrier": 1,
 }
-"""Number of times that every byte crosses the network."""
+"""The number of times that every byte crosses the network."""
 
 _BY_TREE: Final = frozenset({"all_reduce", "broadcast", "barrier"})
 _BY_LEVELS: Final = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
@@ -219,22 +219,22 @@ NETWORKS: Final[Mapping[str, Network]] = {
             ranks_per_node=8,
             inside=Link(3e-6, 360e9),
             between=Link(6e-6, 340e9),
-            comment="eight H100 on NVLink 4 (450 GB/s, 0.8 of it reached), an adapter of 400 "
-            "Gbit/s for each",
+            comment="eight H100 on NVLink 4 (450 GB/s, at 0.8 efficiency), a 400 Gbit/s adapter "
+            "for each",
         ),
         Network(
             "infiniband",
             ranks_per_node=8,
             inside=Link(5e-6, 20e9),
             between=Link(5e-6, 22.5e9),
-            comment="eight devices on PCIe 4, one adapter of 200 Gbit/s, 0.9 of it reached",
+            comment="eight devices on PCIe 4, one 200 Gbit/s adapter at 0.9 efficiency",
         ),
         Network(
             "ethernet",
             ranks_per_node=8,
             inside=Link(5e-6, 20e9),
             between=Link(30e-6, 2.5e9),
-            comment="eight devices on PCIe 4, one adapter of 25 Gbit/s, 0.8 of it reached",
+            comment="eight devices on PCIe 4, one 25 Gbit/s adapter at 0.8 efficiency",
         ),
     )
 }
@@ -261,14 +261,14 @@ def fit_link(sizes_bytes: list[int], seconds: list[float], ranks: int) -> Link:
     Parameters
     ----------
     sizes_bytes, seconds : list
-        Two or more sizes, and the time of an all_reduce of each.
+        Two or more sizes, and the time of an all_reduce of each size.
     ranks : int
         Number of processes, at least 2, each with its own core.
 
     Returns
     -------
     Link
-        The link of the ring; latency and bandwidth by least squares of relative errors.
+        The link of the ring, whose latency and bandwidth minimize the squared relative errors.
 
     Raises
     ------
@@ -277,8 +277,9 @@ def fit_link(sizes_bytes: list[int], seconds: list[float], ranks: int) -> Link:
     """
     if len(set(sizes_bytes)) < 2 or len(sizes_bytes) != len(seconds) or ranks < 2:
         raise DistError(
-            "fit_link: two or more sizes, a time for each, and two or more processes are needed, "
-            f"got {len(sizes_bytes)} sizes, {len(seconds)} times and {ranks} processes"
+            "fit_link: there must be two or more sizes, a time for each, and two or more "
+            f"processes, got {len(sizes_bytes)} sizes, {len(seconds)} times and {ranks} "
+            "processes"
         )
     rows = [(1 / t, size / t) for size, t in zip(sizes_bytes, seconds, strict=True)]
     aa = sum(a * a for a, _ in rows)
@@ -290,8 +291,8 @@ def fit_link(sizes_bytes: list[int], seconds: list[float], ranks: int) -> Link:
     per_byte_s = (b * aa - a * ab) / determinant
     if per_byte_s <= 0:
         raise DistError(
-            f"fit_link: times must increase with sizes, got {seconds} for {sizes_bytes}; measure "
-            "larger ones"
+            f"fit_link: times must increase with sizes, got {seconds} for {sizes_bytes}; "
+            "measure larger sizes"
         )
     turns = 2 * (ranks - 1)
     return Link(max(start_s, 0.0) / turns, turns / ranks / per_byte_s)

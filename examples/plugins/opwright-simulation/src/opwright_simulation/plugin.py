@@ -8,7 +8,7 @@ from opwright_dist.names import COLLECTIVES, PLAN_OPS
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Register the kernels of a rehearsal, for every device."""
+    """Register the kernels of a rehearsal for every device."""
     for name in (*COLLECTIVES, *PLAN_OPS):
         registry.add(
             f"dist.{name}",

@@ -1,4 +1,4 @@
-"""Runs the plan of one process among many alone, and records computation and communication."""
+"""Runs the plan of one of many processes alone, and records computation and communication."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEPENDS_ON_RANKS: Final = frozenset(
 
 
 class Rehearsal(Engine):
-    """An engine that simulates the first of many processes, without connections."""
+    """An engine that simulates the first of many processes without connecting them."""
 
     name = LIBRARY
 
@@ -34,12 +34,12 @@ class Rehearsal(Engine):
 
     @classmethod
     def was_launched(cls) -> bool:
-        """It has no launcher."""
+        """Return False, since there is no launcher."""
         return False
 
     @property
     def rank(self) -> int:
-        """Rank of this process: 0."""
+        """The rank of this process, 0."""
         return 0
 
     @property
@@ -51,11 +51,11 @@ class Rehearsal(Engine):
         """Do nothing, because no processes are connected."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
-        """Return equal data for all processes."""
+        """Return the data of this process for all processes."""
         return [data] * self._size
 
     def set_deadline(self, seconds: float) -> None:
-        """Nothing ever waits."""
+        """Do nothing, since collectives never wait."""
 
     def describe(self) -> str:
         """Describe the simulated processes."""
@@ -63,11 +63,11 @@ class Rehearsal(Engine):
 
 
 class Rehearsed:
-    """Writes zeros, for ``dist.part`` the first of equal parts; refuses outside rehearsals."""
+    """Writes zeros, or for ``dist.part`` the first of equal parts; refuses outside rehearsals."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Refuse outside of a rehearsal."""
+        """Refuse outside a rehearsal."""
         if not isinstance(current_world().engine, Rehearsal):
             ctx.lack("a rehearsal of many processes, as in `opwright-simulate`")
         if ctx.op_type == "dist.part":
@@ -94,10 +94,10 @@ def rehearse(
     runs: int = 30,
     examples: int | None = None,
 ) -> Callable[[int], Step]:
-    """Measure the training step of one process of many on this machine, without other processes.
+    """Measure the training step of one of many processes on this machine, without the others.
 
-    The plan is the same in each process, including buckets. Its collectives send nothing; their
-    starts and waits are recorded. opwright-kit must be installed.
+    The plan is the same as in a run with many processes, including buckets. Its collectives do not
+    send data, but their starts and waits are recorded. opwright-kit must be installed.
 
     Parameters
     ----------
@@ -106,9 +106,9 @@ def rehearse(
     feeds : mapping of str to array
         The batch of one process.
     fetches : sequence of str or Variable
-        The fetches of a step.
+        What a step fetches.
     scope : Scope, optional
-        Holds parameters and states; they are not changed. Default: the default scope.
+        The scope with parameters and states, which are not modified; by default the default scope.
     device : str
     runs : int
         Number of measurements; medians are used.
@@ -118,14 +118,14 @@ def rehearse(
     Returns
     -------
     callable
-        From a number of processes, at least 2, to the `Step` for `simulate`. Programs with shapes
-        independent of that number are measured once.
+        A function that maps a number of processes, at least 2, to the `Step` for `simulate`.
+        Programs whose shapes do not depend on this number are measured only once.
 
     Raises
     ------
     DistError
-        If the program has no collective, or its optimizer states are sharded for the number of
-        processes that built it.
+        If the program has no collectives, or its optimizer states are sharded for the processes
+        that built it.
     MissingRequirementError
         If opwright-kit is not installed.
     FeedError
@@ -134,8 +134,8 @@ def rehearse(
     types = {op.type.removeprefix(_PREFIX) for op in program.global_block().ops}
     if types & set(SHARD_OPS):
         raise DistError(
-            "rehearse: the states of the optimizer must not be divided, got a program for "
-            "shard_optimizer=True; give it opwright_dist.whole_program(program)"
+            "rehearse: optimizer states must not be sharded, got a program for "
+            "shard_optimizer=True; pass opwright_dist.whole_program(program)"
         )
     if not types & set(COLLECTIVES):
         raise DistError(
@@ -157,7 +157,7 @@ def rehearse(
 
     if types & _DEPENDS_ON_RANKS:
         return measure
-    return lambda ranks: measure(2)  # buckets are the same for any number
+    return lambda ranks: measure(2)  # buckets do not depend on the number of processes
 
 
 @contextmanager
@@ -176,12 +176,12 @@ def _events(rows: Sequence[Any]) -> Iterator[Event]:
     """Yield the computation and communication in the rows of an opwright-kit profile."""
     keys: dict[str, int] = {}
     buckets = {
-        row.inputs[-1][0]: _size_of(row.outputs)  # by the handle written by the start
+        row.inputs[-1][0]: _size_of(row.outputs)  # identified by the handle that the start writes
         for row in rows
         if row.op_type == "dist.all_reduce_wait"
     }
     for row in rows:
-        if row.depth:  # a part of its operator's time
+        if row.depth:  # included in the time of its operator
             continue
         name = row.op_type.removeprefix(_PREFIX) if row.op_type.startswith(_PREFIX) else ""
         if name == "all_reduce_start":
@@ -198,9 +198,9 @@ def _events(rows: Sequence[Any]) -> Iterator[Event]:
 
 
 def _sent(name: str, row: Any) -> int:
-    """Return the bytes of the undivided tensor; for exchanged rows, the maximum.
+    """Return the bytes of the unpartitioned tensor; for exchanged rows, the maximum.
 
-    One side of such an exchange has room for the rows of all processes.
+    Either x or out of such an exchange has memory for the rows of all processes.
     """
     given, got = _size_of(row.inputs[:1]), _size_of(row.outputs)
     if name == "exchange_rows":

@@ -1,4 +1,4 @@
-"""Training steps for simulation: computation and communication events."""
+"""Training steps as sequences of computation and communication events."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from opwright_dist.names import DEFAULT_BUCKET_BYTES
 
 
 class Compute(NamedTuple):
-    """The process computes.
+    """A computation of the process.
 
     Attributes
     ----------
     seconds : float
-        Duration, alone on a core or device.
+        The duration on an otherwise idle core or device.
     label : str
-        For pictures.
+        The label in plots.
     """
 
     seconds: float
@@ -30,9 +30,9 @@ class Start(NamedTuple):
     Attributes
     ----------
     key : int
-        Unique in a step; shared with its `Wait`.
+        A key that is unique in a step and shared with its `Wait`.
     collective : str
-        Without ``dist.``.
+        The name without ``dist.``.
     size_bytes : int
         As in `Network.cost`.
     """
@@ -57,9 +57,9 @@ class Step(NamedTuple):
     Attributes
     ----------
     events : tuple of Compute, Start or Wait
-        In order.
+        The events in order.
     examples : int
-        Number of examples per process and step, for rates; 0 if unknown.
+        The number of examples per process and step, for rates; 0 if unknown.
     """
 
     events: tuple[Event, ...]
@@ -77,7 +77,7 @@ class Step(NamedTuple):
 
 
 _BACKWARD_SHARE: Final = 2 / 3
-"""Fraction of a layer's arithmetic in the gradients of its inputs and weights."""
+"""The fraction of the arithmetic of a layer in the gradients of its inputs and weights."""
 
 
 def step_of_layers(
@@ -87,19 +87,19 @@ def step_of_layers(
     bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     examples: int = 0,
 ) -> Step:
-    """Return the step of a network from estimates for its layers.
+    """Return the step of a network, given estimates for its layers.
 
-    A third of each layer's time is the forward pass. The backward pass runs from the last layer to
-    the first, and completed gradients are sent in buckets. All updates are at the end.
+    The forward pass takes a third of the time of each layer. The backward pass runs from the last
+    layer to the first, and completed gradients are sent in buckets. All updates are at the end.
 
     Parameters
     ----------
     layers : sequence of (float, int)
-        From input to output: seconds of a layer, forward and backward, and bytes of its parameters.
+        The layers from input to output: seconds of forward and backward, and bytes of parameters.
     update_s : float
-        Seconds of the optimizer.
+        Seconds of the optimizer update.
     bucket_bytes : int
-        Maximum bytes of a bucket; a larger gradient is sent whole.
+        Maximum bytes of a bucket; a larger gradient is sent in one piece.
     examples : int
         As in `Step`.
 
@@ -110,7 +110,7 @@ def step_of_layers(
     """
     if not layers or min(map(min, layers)) < 0 or update_s < 0 or bucket_bytes < 1:
         raise DistError(
-            "step_of_layers: layers must be pairs of seconds and bytes, none negative, got "
+            "step_of_layers: layers must be pairs of non-negative seconds and bytes, got "
             f"{list(layers)!r}, update_s={update_s}, bucket_bytes={bucket_bytes}"
         )
     total_s = sum(seconds for seconds, _ in layers)

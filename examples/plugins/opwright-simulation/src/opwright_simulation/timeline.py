@@ -1,4 +1,4 @@
-"""Simulates a step: computation, sequential collectives, and waits."""
+"""Simulates a step with computation, sequential collectives, and waits."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Timeline(NamedTuple):
     step_s : float
         Duration of the step.
     wait_s : float
-        The part of it, in seconds, in which the process waits for the network or works for it.
+        The seconds of the step in which the process waits for the network or does its work.
     latency_s, transfer_s : float
-        Totals of all collectives, hidden by computation or not.
+        The totals of all collectives, including time that overlaps with computation.
     """
 
     spans: tuple[Span, ...]
@@ -61,14 +61,14 @@ def play(
     ----------
     step : Step
     cost : callable
-        From a `Start` to its `Cost`.
+        A function that returns the `Cost` of a `Start`.
     overlap : float
         The fraction of each collective that does not occupy the process, in [0, 1].
     slowdown : float
-        Factor of the computation time.
+        A factor for the computation time.
     """
     spans: list[Span] = []
-    ends: dict[int, tuple[float, float]] = {}  # time of arrival, and remaining work
+    ends: dict[int, tuple[float, float]] = {}  # arrival time and remaining work
     now = free = wait_s = latency_s = transfer_s = 0.0
     for event in step.events:
         if isinstance(event, Compute):
@@ -95,7 +95,7 @@ def play(
 
 
 def collect_timelines(profile: Any, group: str = "world") -> dict[str, Timeline]:
-    """Return the timelines of a measured step on all processes of a group, which all call it.
+    """Return the timelines of a measured step on all processes of a group; all must call it.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def collect_timelines(profile: Any, group: str = "world") -> dict[str, Timeline]
     Returns
     -------
     dict of str to Timeline
-        ``"rank 0"`` and so on. Collectives are in the lane ``"wait"``: their time includes waiting
-        for all processes and the data.
+        Timelines by ``"rank 0"`` and so on. Collectives are in the lane ``"wait"``, since their
+        time includes waiting for all processes and the data.
 
     Raises
     ------

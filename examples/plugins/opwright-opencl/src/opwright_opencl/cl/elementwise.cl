@@ -27,7 +27,7 @@ GRADIENT(relu_grad, out <= 0 ? (T)0 : out_grad)
 GRADIENT(sigmoid_grad, out_grad * (1 - out) * out)
 GRADIENT(tanh_grad, out_grad * (1 - out * out))
 
-// Two forms of each: for operands of equal shape, and for broadcast operands.
+// Each operator has two forms, for operands of equal shape and for broadcast operands.
 #define BINARY(NAME, FORMULA)                                                              \
   __kernel void NAME(const ulong n, __global const T* xs, __global const T* ys,            \
                      __global T* outs) {                                                   \
@@ -62,7 +62,7 @@ __kernel void fill(const ulong n, __global T* outs, const T value) {
   if (i < n) outs[i] = value;
 }
 
-// x broadcast to a larger shape, with each element divided.
+// Broadcasts x to a larger shape and divides each element.
 __kernel void spread(const ulong n, __global const T* xs, __global T* outs, const uint4 shape,
                      const uint4 x_strides, const T divisor) {
   const size_t i = get_global_id(0);

@@ -4,7 +4,7 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-// NaN is not below 0 and passes, as in NumPy's maximum.
+// NaN is not below 0, so it is returned, as by NumPy's maximum.
 T relu_of(const T x) { return x <= 0 ? (T)0 : x; }
 
 // For very negative x, exp(-x) is infinite and the quotient is 0, which is correct.
@@ -23,8 +23,8 @@ uint place_of(uint index, const uint4 shape, const uint4 strides) {
   return place + index % shape.y * strides.y + index / shape.y * strides.x;
 }
 
-// The sum, or the maximum, of one value from each work-item of a work-group whose size is a power
-// of two, in a fixed order; every work-item gets the result. `scratch` has one T for each.
+// The sum or maximum of one value from each work-item, in a fixed order; every work-item gets the
+// result. The size of the work-group must be a power of two. `scratch` has one T per work-item.
 T sum_of_group(const T value, __local T* scratch) {
   const size_t me = get_local_id(0);
   scratch[me] = value;
@@ -34,7 +34,7 @@ T sum_of_group(const T value, __local T* scratch) {
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   const T sum = scratch[0];
-  barrier(CLK_LOCAL_MEM_FENCE);  // before the memory is overwritten
+  barrier(CLK_LOCAL_MEM_FENCE);  // wait before the memory is overwritten
   return sum;
 }
 

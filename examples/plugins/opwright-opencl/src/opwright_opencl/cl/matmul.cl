@@ -1,14 +1,14 @@
 // out = activation(x @ y + bias) for stacks of matrices. A work-group computes TILE by TILE
-// elements, each of its work-items ROWS by WIDTH of them. It advances along the depth in tiles that
-// it copies to local memory, so that an element is read from global memory once for TILE products.
-// Sums are in registers, so ROWS + WIDTH reads of local memory suffice for ROWS * WIDTH products.
-// Drivers for CPUs compile the vectors to SIMD instructions.
+// elements, and each work-item computes ROWS by WIDTH of these. It advances along the depth in
+// tiles that it copies to local memory, so an element is read from global memory once for TILE
+// products. Sums are in registers, so ROWS + WIDTH reads of local memory suffice for ROWS * WIDTH
+// products. Drivers for CPUs compile the vectors to SIMD instructions.
 #define PASTE(A, B) A##B
 #define VECTOR_NAME(T, N) PASTE(T, N)
 #define VECTOR VECTOR_NAME(T, WIDTH)
 #define LOAD VECTOR_NAME(vload, WIDTH)
 #define STORE VECTOR_NAME(vstore, WIDTH)
-#define PITCH (TILE + WIDTH)  // columns of a tile are then in different banks
+#define PITCH (TILE + WIDTH)  // puts columns of a tile into different banks
 
 // A tile of a matrix whose elements are at row * row_stride + column * column_stride, with zeros
 // beyond its ends. Adjacent work-items read adjacent addresses, for both layouts of the matrix.
@@ -36,7 +36,7 @@ T activate(const T x, const int activation) {
   }
 }
 
-// `bias` may be null. The strides are those of stack, row and column.
+// `bias` can be null. Each matrix has strides for stack, row and column.
 __kernel void matmul(const ulong rows, const ulong columns, const ulong depth,
                      __global const T* xs, const ulong4 x_strides, __global const T* ys,
                      const ulong4 y_strides, __global const T* bias, __global T* outs,

@@ -1,6 +1,6 @@
-// Sums over the middle axis of [outer, length, inner]. A work-group has `columns` adjacent
-// positions of inner, so that its work-items read adjacent elements, and advances along a part of
-// the length by local_size / columns at a time; a second launch adds the `parts` results of a sum.
+// Sums over the middle axis of [outer, length, inner]. A work-group handles `columns` adjacent
+// positions of inner, so its work-items read adjacent elements, and advances along a part of the
+// length by local_size / columns at a time. A second launch adds the `parts` results of each sum.
 __kernel void sum_lines(__global const T* xs, __global T* outs, const ulong length,
                         const ulong inner, const ulong columns, const ulong parts,
                         const ulong chunk, const T divisor, __local T* scratch) {

@@ -1,5 +1,5 @@
-// Softmax and its losses: one work-group for each line. Element k of line l is at (l / inner *
-// length + k) * inner + l % inner; there are as many class ids as lines.
+// Softmax and its losses, with one work-group for each line. Element k of line l is at (l / inner *
+// length + k) * inner + l % inner; there is one class id per line.
 #define FIRST_OF(LINE, LENGTH, INNER) ((LINE) / (INNER) * (LENGTH) * (INNER) + (LINE) % (INNER))
 
 T largest_of_line(__global const T* line, const ulong length, const ulong inner,
@@ -11,8 +11,8 @@ T largest_of_line(__global const T* line, const ulong length, const ulong inner,
   return largest_of_group(largest, scratch);
 }
 
-// The sum of exp(x - maximum), whose terms are written to `powers` unless it is null. fmax ignores
-// NaN, but this sum does not, so a line with NaN has a sum of NaN.
+// Returns the sum of exp(x - maximum), and writes its terms to `powers` unless that is null. fmax
+// ignores NaN, but this sum does not, so a line with NaN has a sum of NaN.
 T total_of_line(__global const T* line, __global T* powers, const ulong length,
                 const ulong inner, const T largest, __local T* scratch) {
   T total = 0;
@@ -49,7 +49,7 @@ __kernel void softmax_grad(__global const T* outs, __global const T* out_grads,
   }
 }
 
-// `fault` stores the first line with an invalid class id, which the host reads. `softmax` may be
+// `fault` stores the first line with an invalid class id, which the host reads. `softmax` can be
 // null.
 #define SOFTMAX_LOSS(NAME, ID)                                                                  \
   __kernel void NAME(__global const T* logits, __global const ID* labels, __global T* outs,     \

@@ -1,1 +1,1 @@
-"""Kernels: the launches of each operator, determined in ``prepare`` without pyopencl."""
+"""The launches of each operator, which ``prepare`` determines without pyopencl."""

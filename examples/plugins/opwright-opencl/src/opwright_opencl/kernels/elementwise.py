@@ -1,4 +1,4 @@
-"""Element-wise kernels, with one work-item for each output element."""
+"""Elementwise kernels, with one work-item for each output element."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright_opencl.shapes import MAX_DIMENSIONS, merge_broadcast, vector
 from opwright_opencl.work import Kernel, Work, count_of, first_output
 
 MAX_COUNT = 0xFFFFFFFF
-"""Elements that ``place_of`` in ``formulas.cl`` counts."""
+"""The maximum number of elements that ``place_of`` in ``formulas.cl`` can index."""
 
 
 def _unary(name: str) -> Kernel:

@@ -16,11 +16,11 @@ from opwright_opencl.work import NO_FAULT, Fault, Kernel, Labels, Local, Work, c
 
 
 def _check_labels(ctx: PrepareContext, work: Work, lines: Lines) -> str:
-    """Register the class ids to be checked; return the kernel-name suffix for their dtype."""
+    """Register the class ids to check; return the kernel name suffix for their dtype."""
     if ctx.attrs["soft_label"]:
-        ctx.refuse("distributions as labels; class ids are served")
+        ctx.refuse("labels must be class ids, got distributions")
     if lines.n_lines >= NO_FAULT:
-        ctx.refuse(f"{lines.n_lines} class ids; fewer than {NO_FAULT} are served")
+        ctx.refuse(f"there must be fewer than {NO_FAULT} class ids, got {lines.n_lines}")
     dtype = ctx.inputs["label"][0].dtype
     who = ctx.op_type.removesuffix("_grad")
     work.labels = Labels(work.slot("label"), dtype, lines.length, who)
@@ -40,11 +40,11 @@ def _cross_entropy(ctx: PrepareContext, work: Work) -> None:
 
 def _cross_entropy_grad(ctx: PrepareContext, work: Work) -> None:
     if ctx.outputs["label_grad"]:
-        ctx.refuse("the gradient of labels")
+        ctx.refuse("the gradient of labels is unsupported")
     x = ctx.inputs["x"][0]
     lines = lines_along(x.shape, -1)
     if lines.length == 0:
-        ctx.refuse("class ids of 0 classes, which no work item would look at")
+        ctx.refuse("there must be a class, since no work-item checks ids of 0 classes")
     name = f"cross_entropy_grad_{_check_labels(ctx, work, lines)}"
     slots = _slots(work, "x", "label", "out_grad", "x_grad")
     epsilon = work.number(ctx.attrs["epsilon"])

@@ -1,4 +1,4 @@
-"""Matrix products in tiles, followed by a bias and an activation for fc."""
+"""Tiled matrix products, followed by a bias and an activation for fc."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from opwright_opencl.shapes import vector
 from opwright_opencl.work import Kernel, Work
 
 ACTIVATIONS = {"": 0, "relu": 1, "sigmoid": 2, "tanh": 3}
-"""As ``activate`` in ``matmul.cl`` numbers them."""
+"""The numbers of activations for ``activate`` in ``matmul.cl``."""
 
 
 class Matrix(NamedTuple):
-    """An operand as a stack of matrices for the product, with strides in elements."""
+    """An operand of the product as a stack of matrices, with strides in elements."""
 
     stacks: int
     rows: int
@@ -27,7 +27,7 @@ class Matrix(NamedTuple):
 
 
 def as_matrix(shape: Shape, is_turned: bool, is_right: bool) -> Matrix:
-    """Return an operand of the product; a vector is a row on the left, a column on the right."""
+    """Return an operand as a stack; a vector is a row on the left and a column on the right."""
     if len(shape) == 1:
         shape = (shape[0], 1) if is_right else (1, shape[0])
     *stack, rows, columns = shape
@@ -56,7 +56,7 @@ def _multiply(
 
 def _check_tile(ctx: PrepareContext, work: Work) -> None:
     if not work.device.tile:
-        ctx.refuse(f"{work.device.label} has too small work-groups, or too little local memory")
+        ctx.refuse(f"the work-groups or the local memory of {work.device.label} are too small")
 
 
 def _matmul(ctx: PrepareContext, work: Work) -> None:
@@ -68,12 +68,15 @@ def _matmul(ctx: PrepareContext, work: Work) -> None:
     if 0 in (*stacks[0], *stacks[1]):
         return
     if x.stacks > 1 < y.stacks and not _are_alike(*stacks):
-        ctx.refuse(f"stacks {list(stacks[0])} and {list(stacks[1])} that broadcast in part")
+        ctx.refuse(
+            f"stacks must broadcast completely or not at all, got {list(stacks[0])} and "
+            f"{list(stacks[1])}"
+        )
     _multiply(work, x, y, ("x", "y"), None, 0)
 
 
 def _are_alike(first: Shape, second: Shape) -> bool:
-    """Return whether two stack shapes differ only in leading ones."""
+    """Return whether two stack shapes differ only in leading dimensions of 1."""
     longer, shorter = sorted((first, second), key=len, reverse=True)
     added = len(longer) - len(shorter)
     return longer[added:] == shorter and all(dim == 1 for dim in longer[:added])
@@ -83,7 +86,7 @@ def _fc(ctx: PrepareContext, work: Work) -> None:
     _check_tile(ctx, work)
     activation = ctx.attrs["activation"]
     if activation not in ACTIVATIONS:
-        ctx.refuse(f"{activation} behind the product; it is an operator of its own here")
+        ctx.refuse(f"the activation must be a separate operator, got {activation}")
     shape, kept = ctx.inputs["x"][0].shape, ctx.attrs["num_flatten_dims"]
     flat = (math.prod(shape[:kept]), math.prod(shape[kept:]))
     x = as_matrix(flat, False, is_right=False)

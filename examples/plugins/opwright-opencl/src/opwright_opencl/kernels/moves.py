@@ -1,4 +1,4 @@
-"""Operators that copy the bytes of a buffer unchanged, on the device."""
+"""Operators that copy the bytes of a buffer on the device."""
 
 from __future__ import annotations
 

@@ -11,17 +11,17 @@ from opwright_opencl.shapes import Lines, lines_over
 from opwright_opencl.work import Kernel, Local, Scratch, Slot, Work, group_for
 
 COLUMNS = 32
-"""Adjacent sums that a work-group computes together: a whole line of memory."""
+"""The number of adjacent sums that a work-group computes together, a whole memory line."""
 
 PART = 2048
-"""Elements that a work-group sums before another work-group helps."""
+"""The number of elements above which several work-groups share a sum."""
 
 
 def _sum(ctx: PrepareContext, work: Work, axes: Sequence[int], is_mean: bool) -> None:
     shape = ctx.inputs["x"][0].shape
     lines = lines_over(shape, axes)
     if lines is None:
-        ctx.refuse(f"the axes {list(axes)} of {list(shape)} do not lie side by side")
+        ctx.refuse(f"reduced axes must be adjacent, got {list(axes)} of {list(shape)}")
     divisor = float(lines.length) if is_mean else 1.0
     x, out = work.slot("x"), work.slot("out")
     parts = _parts(lines, work)
@@ -34,7 +34,7 @@ def _sum(ctx: PrepareContext, work: Work, axes: Sequence[int], is_mean: bool) ->
 
 
 def _parts(lines: Lines, work: Work) -> int:
-    """Return the number of parts of each sum, several if there are few long sums."""
+    """Return the number of parts of each sum, which is above 1 for a few long sums."""
     groups = max(1, lines.outer * -(-lines.inner // COLUMNS))
     wanted = -(-4 * work.device.compute_units // groups)
     return max(1, min(wanted, lines.length // PART))
@@ -71,7 +71,7 @@ def _sum_like(ctx: PrepareContext, work: Work) -> None:
     axes = [*range(added), *stretched]
     if axes:
         _sum(ctx, work, axes, False)
-    else:  # nothing was repeated
+    else:  # no axis was broadcast
         work.move("x", "out", ctx.inputs["x"][0])
 
 

@@ -1,4 +1,4 @@
-"""Softmax and its gradient: one work-group for each line."""
+"""Softmax and its gradient, with one work-group for each line."""
 
 from __future__ import annotations
 
