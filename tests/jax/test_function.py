@@ -143,3 +143,34 @@ def test_errors_name_wrong_arguments(loaded: Any) -> None:
         forward(parameters, X, X)
     with pytest.raises(SettingError, match="program must be a LoadedProgram, or a Program with"):
         function(loaded.program)
+
+
+def test_inputs_may_be_given_by_name(loaded: Any) -> None:
+    forward, parameters = jax.jit(function(loaded, "x")), loaded.parameters()
+    np.testing.assert_array_equal(forward(parameters, x=X)[0], forward(parameters, X)[0])
+    with pytest.raises(FeedError, match="inputs are 'x', got 0 by position and 'y' by name"):
+        forward(parameters, y=X)
+
+
+def make_random(is_given: bool) -> tuple[ow.Program, list[Any], Any]:
+    """Return a program that drops elements, its feeds, and its result."""
+    main = ow.Program()
+    with ow.program_guard(main):
+        block = main.global_block()
+        x = block.create_var("x", [2, 8], is_data=True)
+        step = block.create_var("step", [1], "int64", is_data=True)
+        named = {"step": step} if is_given else {}
+        out = ow.ops.dropout(x, probability=0.5, training=True, **named)
+    return main, [x, step], out
+
+
+def test_a_random_program_is_given_its_step() -> None:
+    run, ones = function(*make_random(is_given=True)), np.ones((2, 8), np.float32)
+    first, again, second = (run({}, ones, np.array([step])) for step in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != second).any()
+
+
+def test_a_random_program_without_a_given_step_is_refused() -> None:
+    with pytest.raises(ProgramError, match=r"must be given their step, got one .*step=variable"):
+        function(*make_random(is_given=False))

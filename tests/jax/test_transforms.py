@@ -26,6 +26,7 @@ from opwright.errors import (
     GradientError,
     KernelNotFoundError,
     ShapeError,
+    SlotError,
 )
 from opwright.runtime import MissingOperatorError
 from opwright_jax import ops, primitive
@@ -275,3 +276,11 @@ def test_vmap_of_a_convolution_and_of_its_weight_gradient_matches_a_loop() -> No
         given = weights if axes[1] == 0 else weights[0]
         expected = np.stack([f(row, w) for row, w in zip(x, rows, strict=True)])
         np.testing.assert_allclose(jax.vmap(f, axes)(x, given), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["dropout", "uniform"])
+def test_a_random_operator_requires_its_step(name: str) -> None:
+    given = (X,) if name == "dropout" else ()
+    attrs: dict[str, Any] = {"training": True} if name == "dropout" else {"shape": [2]}
+    with pytest.raises(SlotError, match=f"{name}: input 'step' is required inside JAX.*pass step="):
+        jax.jit(lambda: getattr(ops, name)(*given, **attrs))()

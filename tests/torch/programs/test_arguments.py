@@ -183,6 +183,7 @@ class Recurrent(nn.Module):
     ],
 )
 @pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export")
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 def test_sequences_of_recurrent_layers_may_have_any_length(
     name: str, options: dict[str, Any]
 ) -> None:

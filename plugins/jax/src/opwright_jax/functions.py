@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from opwright.errors import AttributeTypeError, GradientError
+from opwright.errors import AttributeTypeError, GradientError, SlotError
 from opwright.op import OpDefinition, dtype_to_numpy
 from opwright.runtime import EagerSource, MissingOperatorError, expected_dtype, make_function
+from opwright.vocabulary import STEP_SLOT
 from opwright_jax.calls import Call, What, label, write_attrs
 from opwright_jax.dtypes import NARROW, is_wide, meta_of
 from opwright_jax.gradients import MAX_FUNCTIONS, differentiable
@@ -31,6 +32,13 @@ class JaxSource(EagerSource):
         proto = self._proto
         n = len(proto.inputs)
         given = [self._as_list(s, v) for s, v in zip(proto.inputs, args[:n], strict=True)]
+        named = {slot.name: value for slot, value in zip(proto.inputs, args)}
+        if self._definition.random and named[STEP_SLOT] is None:
+            raise SlotError(
+                f"{proto.type}: input {STEP_SLOT!r} is required inside JAX, where no runs are "
+                f"counted, got none; pass {STEP_SLOT}=jnp.array([i]), equal steps draw equal "
+                "numbers"
+            )
         for attr, value in zip(proto.attrs, args[n:], strict=True):
             if isinstance(value, jax.Array):
                 raise AttributeTypeError(

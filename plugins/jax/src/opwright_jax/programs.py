@@ -14,6 +14,7 @@ from opwright import LoadedProgram
 from opwright.errors import DtypeError, FeedError, ProgramError, SettingError, ShapeError
 from opwright.op import dtype_to_numpy, format_shape, shapes_match
 from opwright.plugin import suggest_arguments
+from opwright.vocabulary import STEP
 from opwright_jax.calls import Whole
 from opwright_jax.dtypes import is_wide, meta_of, narrow
 from opwright_jax.functions import compile_what
@@ -33,25 +34,27 @@ def function(program: Any, feed: Any = None, fetch: Any = None) -> Callable[...,
         The result of `opwright.load`, `opwright_torch.to_program` or `opwright_onnx.load`, which
         predicts; or a Program, which is run unchanged. Later changes of it do not count.
     feed : sequence, optional
-        For each input the name of a variable, or a container of names, nested as the input will be.
+        For each input a variable or its name, or a container of these, nested as the input will be.
         By default one for each feed of a `LoadedProgram`, in order.
-    fetch : pytree of str, optional
-        The names of the results, in the containers to return. By default a tuple of the
+    fetch : pytree of Variable or str, optional
+        The results or their names, in the containers to return. By default a tuple of the
         fetches of a `LoadedProgram`.
 
     Returns
     -------
     callable
-        ``f(parameters, *inputs)``. `parameters` is a dict of each persistable variable that the
-        results depend on by its name, as ``loaded.parameters()`` returns it; nested dicts represent
-        names with dots, ``{"fc": {"weight": w}}`` for ``"fc.weight"``.
+        ``f(parameters, *inputs)``; inputs may also be passed by the names in `feed`. `parameters`
+        is a dict of each persistable variable that the results depend on by its name, as
+        ``loaded.parameters()`` returns it; nested dicts represent names with dots, ``{"fc":
+        {"weight": w}}`` for ``"fc.weight"``.
 
     Raises
     ------
     SettingError
         Without `feed` and `fetch` for a Program.
     ProgramError
-        For a program that writes persistable variables, as updates and running statistics are.
+        For a program that writes persistable variables, as updates and running statistics are, or
+        with a random operator that is not given its step.
     VariableNotFoundError
         For a name that is not a variable of the program.
     FeedError, DtypeError, ShapeError
@@ -66,18 +69,19 @@ def function(program: Any, feed: Any = None, fetch: Any = None) -> Callable[...,
             f"function: program must be a LoadedProgram, or a Program with feed and fetch, got "
             f"{type(program).__name__} with feed={feed!r} and fetch={fetch!r}; name the variables"
         )
-    return _Function(program, list(feed), fetch)
+    feeds = [feed] if isinstance(feed, (str, ow.Variable)) else list(feed)
+    return _Function(program, feeds, fetch)
 
 
 class _Function:
     """Calls a program with parameters and inputs."""
 
     def __init__(self, program: ow.Program, feed: Sequence[Any], fetch: Any) -> None:
-        names, self._fetch_tree = jax.tree_util.tree_flatten(fetch)
-        self._results = tuple(map(str, names))
-        self._feed = list(feed)
+        results, self._fetch_tree = jax.tree_util.tree_flatten(fetch)
+        self._results = tuple(map(_name, results))
+        self._feed = jax.tree.map(_name, list(feed))
         self._feed_trees = [jax.tree_util.tree_structure(item) for item in self._feed]
-        self._feeds = tuple(str(name) for name in jax.tree_util.tree_leaves(self._feed))
+        self._feeds = tuple(jax.tree_util.tree_leaves(self._feed))
         block = program.global_block()
         for name in (*self._results, *self._feeds):
             block.get_var(name, "function")
@@ -100,6 +104,12 @@ class _Function:
                 f"function: a program must change nothing that it is given, got {state[0]!r}; give "
                 "program.clone(for_inference=True), or update parameters in JAX"
             )
+        if STEP in read:
+            raise ProgramError(
+                f"function: random operators must be given their step, got one that reads {STEP!r},"
+                " since runs are not counted in JAX; append it with step=variable, a feed of int64 "
+                "[1], or give program.clone(for_inference=True)"
+            )
         missing = [n for n in read if n not in self._feeds and n not in self._parameters]
         if missing:
             raise FeedError(
@@ -110,9 +120,10 @@ class _Function:
     def __repr__(self) -> str:
         return f"<opwright program {', '.join(self._feeds)} -> {', '.join(self._results)}>"
 
-    def __call__(self, parameters: Mapping[str, Any], *inputs: Any) -> Any:
+    def __call__(self, parameters: Mapping[str, Any], *inputs: Any, **others: Any) -> Any:
         """Compute the results; see `function`."""
-        named = self._name_parameters(parameters) | self._name_inputs(inputs)
+        given = self._place(inputs, others) if others else inputs
+        named = self._name_parameters(parameters) | self._name_inputs(given)
         known = [name for name in (*self._parameters, *self._feeds) if name in self._variables]
         arguments = tuple(dict.fromkeys(known))
         values = [self._convert(name, named[name]) for name in arguments]
@@ -135,6 +146,16 @@ class _Function:
                 f"{', '.join(map(repr, self._parameters)) or 'none'}"
             )
         return named
+
+    def _place(self, inputs: Sequence[Any], others: Mapping[str, Any]) -> list[Any]:
+        """Return inputs in the order of `feed`, of which some are given by name."""
+        rest = [str(item) for item in self._feed][len(inputs) :]
+        if sorted(rest) != sorted(others):
+            raise FeedError(
+                f"function: inputs are {', '.join(map(repr, self._feed))}, got {len(inputs)} by "
+                f"position and {', '.join(map(repr, others))} by name"
+            )
+        return [*inputs, *(others[name] for name in rest)]
 
     def _name_inputs(self, inputs: Sequence[Any]) -> dict[str, Any]:
         if len(inputs) != len(self._feed):
@@ -173,6 +194,11 @@ class _Function:
                 f"{format_shape(meta.shape)}"
             )
         return array
+
+
+def _name(variable: Any) -> str:
+    """Return the name of a variable, which may be given by its name."""
+    return variable.name if isinstance(variable, ow.Variable) else str(variable)
 
 
 def _flatten(parameters: Any, prefix: str) -> list[tuple[str, Any]]:
