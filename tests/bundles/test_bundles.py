@@ -110,7 +110,7 @@ def test_the_error_names_wrong_tensors_before_anything_runs(tmp_path: Path) -> N
         ([x.astype("float64")], [out], r"got float64\(3, 20\)"),
         ([x], [out[:2]], r"with n=3, got float32\(2, 7\)"),
         ([x], [], "must be given 1 inputs and 1 outputs, got 1 and 0"),
-        ([x], [x.reshape(-1)[:21].reshape(3, 7)], "must have memory of its own"),
+        ([x], [x.reshape(-1)[:21].reshape(3, 7)], "must have its own memory"),
     ):
         with pytest.raises(RunError, match=rule):
             model.run(inputs, outputs)
@@ -125,7 +125,7 @@ def test_the_error_names_wrong_tensors_before_anything_runs(tmp_path: Path) -> N
         ("ndim", -1, r"the rank of a tensor must be in \[0, 64\], got -1"),
         ("shape", None, "the shape of a tensor must not be NULL"),
         ("data", None, "must have memory, got NULL"),
-        ("byte_offset", 2, "must start at a multiple of its item's size"),
+        ("byte_offset", 2, "must start at a multiple of the item size"),
     ],
 )
 def test_an_invalid_tensor_is_refused_before_it_is_read(
@@ -193,7 +193,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     network.bundle(path, shapes, (1, 2))
     data = path.read_bytes()
     for damaged, flags, rule in (
-        (data[:-1], 0, "cut off or damaged"),
+        (data[:-1], 0, "truncated or damaged"),
         (data[:100] + b"?" + data[101:], 0, "its descriptor must have the SHA-256"),
         (data[:-64] + b"?" + data[-63:], CHECK, "must have the SHA-256 of the descriptor"),
         (data[:8] + b"\x07" + data[9:], 0, "must have format 1, got 7"),
@@ -203,7 +203,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(RunError, match=rule):
             Library().open(path, flags=flags)
     path.write_bytes(data[:-1])
-    with pytest.raises(FormatError, match="cut off or damaged"):
+    with pytest.raises(FormatError, match="truncated or damaged"):
         ow.load(path)
 
 

@@ -46,7 +46,7 @@ for device in ("shelf", "shelf:1", "shelf:2"):
 PRINTED = """\
 shelf [ 0. -2.] 1
 shelf:1 [ 0. -2.] 1
-shelf:2: the number of a device must be in [0, 2), got 2; take one of those that are there
+shelf:2: the number of a device must be in [0, 2), got 2; choose an existing device
 """
 
 

@@ -124,7 +124,7 @@ def test_a_program_that_writes_a_parameter_is_refused() -> None:
     main, startup = ow.Program(), ow.Program()
     with ow.program_guard(main, startup):
         out = layers.batch_norm(layers.data("x", [None, 8]))
-    with pytest.raises(ProgramError, match="a program must change nothing that it is given, got"):
+    with pytest.raises(ProgramError, match="a program must not change its arguments, got"):
         function(main, ["x"], out.name)
 
 

@@ -81,7 +81,7 @@ MISTAKES = {
     "known: 'x', 'y'",
     "same as itself": "test.op: SameDtypeAs of 'y' must name an input or a dtype attribute, "
     "got 'y'; known: 'x', 'y'",
-    "same as twice": "test.op: SameDtypeAs of 'y' must be said once, got 'x' and 'x'",
+    "same as twice": "test.op: SameDtypeAs of 'y' must be given once, got 'x' and 'x'",
     "shape only output": "test.op: AsShapeOnly is for inputs, got output 'y'",
     "intermediate input": "test.op: AsIntermediate is for outputs, got input 'y'",
     "aliases": "test.op: Aliases of 'y' must name an input, got 'z'; known: 'x'",

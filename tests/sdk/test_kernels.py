@@ -69,7 +69,7 @@ def test_an_attribute_of_a_later_version_is_ignored(features):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("count", None, "attribute 'count' must be there, got none"),
+        ("count", None, "attribute 'count' must be given, got none"),
         ("count", 1.0, "attribute 'count' must be int, got float"),
         ("rate", 1, "attribute 'rate' must be float, got int"),
         ("sizes", [1.5], "attribute 'sizes' must be list[int], got list[float]"),

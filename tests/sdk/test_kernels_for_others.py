@@ -44,7 +44,7 @@ def test_a_kernel_that_does_not_read_attributes_accepts_all_values(others):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("factor", None, "attribute 'factor' must be there, got none"),
+        ("factor", None, "attribute 'factor' must be given, got none"),
         ("factor", 1, "attribute 'factor' must be float, got int"),
         (
             "sizes",

@@ -2,7 +2,7 @@
  * The C interface between opwright and compiled plugins: operators, kernels and devices as tables.
  *
  * This header is normative. It needs C11 or C++17, <stddef.h>, <stdint.h> and DLPack's header, and
- * a plugin that includes it links nothing of opwright.
+ * a plugin that includes it does not link opwright.
  *
  * How this interface changes
  * --------------------------
@@ -20,14 +20,14 @@
  *
  * Rules for every call
  * --------------------
- * - No exception and no longjmp leaves a function. It returns OW_OK or another OW_ status; if it
+ * - Exceptions and longjmp must not leave a function. It returns OW_OK or another OW_ status; if it
  *   fails, it writes a NUL-terminated message, possibly empty, of at most message_bytes.
  * - Strings are UTF-8 and end with NUL. Objects that a table points to live as long as the library.
  * - No code of a library runs before its entry function: no static constructor with effects.
  *
  * Threads
  * -------
- * - run uses at most ow_call.n_threads threads, from ow_host.parallel: others would compete.
+ * - run uses at most ow_call.n_threads threads, from ow_host.parallel, since others would compete.
  *   opwright chooses one count for all kernels of a plan, from the sum of their estimates. In
  *   deterministic plans it is a fixed count, independent of the host's number of threads.
  * - A process made by fork() runs with one thread, since thread libraries do not survive it.
@@ -124,7 +124,7 @@ typedef struct ow_kernel ow_kernel;
 /*
  * Arguments, in every frame: one flat array of tensors, inputs before outputs, slots in the order
  * of the OpProto. The tensors of slot s are args[slot_begin[s]] to args[slot_begin[s + 1] - 1]:
- * none for an absent optional slot, one for a plain one, the whole list for a duplicable one.
+ * none for an absent optional slot, one for a plain slot, the whole list for a duplicable slot.
  *
  * Guarantees: `shape` and `strides` are never NULL, also for rank 0; strides count elements and are
  * compact row-major unless the kernel has OW_KERNEL_STRIDED; `data` is NULL for a tensor without
@@ -177,8 +177,8 @@ typedef struct ow_prepare {
 
 /*
  * The call frame of bind, pack and run; it is also the runtime's own step. Between bind and unbind
- * one frame at one address serves every run of one instance of a plan, so its pointers may be kept;
- * args[i]->data and stream may differ from run to run and are read again in each.
+ * one frame at one address is used for every run of an instance of a plan, so its pointers may be
+ * kept; args[i]->data and stream may differ from run to run and are read again in each.
  */
 typedef struct ow_call {
   uint64_t size;

@@ -9,7 +9,7 @@
  *   if (ow_session_new(model, &session, &error)) { puts(text); return 1; }
  *   if (ow_run(session, inputs, 1, outputs, 1, &error)) { puts(text); return 1; }
  *
- * This header is normative. It needs C11 or C++17 and DLPack's header, and changes as abi.h does:
+ * This header is normative. It needs C11 or C++17 and DLPack's header, and changes like abi.h:
  * structs begin with `size`, the sizeof that the caller knew; fields and functions are only added.
  *
  * What a bundle may do
@@ -17,20 +17,20 @@
  * A bundle is code. Its numbers and sizes are checked before they are used, its descriptor has a
  * checksum, and so has each of its tensors, which OW_OPEN_CHECK compares. Checksums detect damage
  * but not attacks: an attacker who can write the file can write its checksums, too. Kernels trust
- * the attributes in it, so a bundle from a stranger may crash the process or worse. Sign your
- * files. A bundle names plugin libraries by file name, never by path, and these are code as well.
- * They are searched in the folders of the options, in the folders of the environment variable
+ * the attributes in it, so an untrusted bundle may crash the process or worse. Sign your files. A
+ * bundle names plugin libraries by file name, never by path, and these are code as well. They are
+ * searched in the folders of the options, in the folders of the environment variable
  * OPWRIGHT_LIBRARIES (separated by ":"), next to the bundle, and next to this library, in that
  * order. The file is mapped: it may be replaced, renamed and removed while it is open, but not
  * overwritten or truncated.
  *
  * Threads
  * -------
- * A model is immutable and serves all threads, with one copy of its weights, also of their packed
- * forms. A session holds the state that runs write, and serves one run at a time; further sessions
- * need only the memory of their runs. Kernels share the thread pool of the process. Its size is
- * set by ow_set_threads, else OPWRIGHT_NUM_THREADS, else the number of available processors.
- * A process made by fork() runs the models of its parent with one thread.
+ * A model is immutable and shared by all threads, with one copy of its weights and their packed
+ * forms. A session holds the state that runs write, and supports one run at a time; further
+ * sessions need only the memory of their runs. Kernels share the thread pool of the process. Its
+ * size is set by ow_set_threads, otherwise OPWRIGHT_NUM_THREADS, otherwise the number of available
+ * processors. A process made by fork() runs the models of its parent with one thread.
  *
  * Every function that fails returns an OW_ status other than OW_OK and writes a message that ends
  * with NUL, shortened to fit, to the error's buffer. `error` may be NULL.
@@ -99,7 +99,7 @@ OW_RUN uint32_t ow_version(void);
 /* Open a bundle; it has one owner. `options` may be NULL. */
 OW_RUN int32_t ow_open(const char* path, const ow_open_options* options, ow_model** model,
                        const ow_error* error);
-/* The same for a file in memory, which must stay unchanged as long as the model; if it is aligned
+/* Open a file in memory, which must stay unchanged as long as the model; if it is aligned
    to 64 bytes, weights are not copied. */
 OW_RUN int32_t ow_open_memory(const void* data, uint64_t bytes, const ow_open_options* options,
                               ow_model** model, const ow_error* error);
@@ -138,7 +138,7 @@ OW_RUN int32_t ow_warm(ow_session* session, int64_t batch, const ow_error* error
    written, and state has the writes of the operators before the failed one. */
 OW_RUN int32_t ow_run(ow_session* session, const DLTensor* const* inputs, uint64_t n_inputs,
                       const DLTensor* const* outputs, uint64_t n_outputs, const ow_error* error);
-/* The same with new tensors, which the caller frees by their deleters. */
+/* Compute the outputs as new tensors, which the caller frees with their deleters. */
 OW_RUN int32_t ow_run_managed(ow_session* session, const DLTensor* const* inputs, uint64_t n_inputs,
                               DLManagedTensorVersioned** outputs, uint64_t n_outputs,
                               const ow_error* error);

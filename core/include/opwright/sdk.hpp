@@ -1,7 +1,7 @@
 // The C++ interface over opwright's C interface: operators, kernels and devices as classes, tables
 // filled by macros.
 //
-// Header only, C++17, links nothing of opwright:
+// Header-only C++17, which does not link opwright:
 //
 //   g++ -std=c++17 -O2 -fPIC -shared -fvisibility=hidden -I"$(python -c 'import opwright;
 //       print(opwright.get_include())')" my_plugin.cc -o my_plugin.so

@@ -34,10 +34,11 @@ inline int32_t CatchAtBorder(char* message, uint64_t message_bytes) noexcept {
     WriteMessage(message, message_bytes, "out of memory");
     return OW_OUT_OF_MEMORY;
   } catch (const std::exception& error) {
-    WriteMessage(message, message_bytes, "threw an exception, which no plugin may: ", error.what());
+    WriteMessage(message, message_bytes,
+                 "threw an exception, which plugins must not do: ", error.what());
   } catch (...) {
     WriteMessage(message, message_bytes,
-                 "threw an exception, which no plugin may: no std::exception");
+                 "threw an exception, which plugins must not do: not a std::exception");
   }
   return OW_ERROR;
 }

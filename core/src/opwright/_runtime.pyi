@@ -1,8 +1,8 @@
 """The C++ runtime: tensors, scopes, prepared kernels, plans and the callables that run them.
 
-Everywhere below, a *dtype code* is DLPack's type as one int, ``code | bits << 8 | lanes << 16``
-(`opwright.op.dtype_to_code`), a *shape* is a tuple of ints, and the kinds and roles are the int
-constants of this module. Errors are classes of `opwright.errors`.
+In all of this module, a *dtype code* is a DLPack type as one int, ``code | bits << 8 | lanes <<
+16`` (`opwright.op.dtype_to_code`), a *shape* is a tuple of ints, and the kinds and roles are the
+int constants of this module. Errors are classes of `opwright.errors`.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ ABI_VERSION: Final[tuple[int, int]]
 
 @final
 class Device:
-    """A place where tensors live and kernels run. Two are equal only if they are one object."""
+    """A device that holds tensors and runs kernels. Devices are compared by identity."""
 
     @property
     def name(self) -> str: ...
     def name_beside(self, other: Device) -> str:
-        """Return its name, with its provider if `other` is a different device of this name."""
+        """Return the name, with the provider if `other` is a different device of the same name."""
     @property
     def dlpack_code(self) -> int: ...
     @property
@@ -100,18 +100,18 @@ class Device:
     def holds(self, array: object) -> bool:
         """Return whether an array declares this device; False for the host and ndarrays.
 
-        An array without DLPack that has the attribute of the device's arrays counts as on any
-        device of this type.
+        An array without DLPack that has the attribute defined by the device's arrays counts as on
+        any device of this type.
         """
 
 def host_device() -> Device:
-    """Return the one host device, named "cpu"."""
+    """Return the host device, named "cpu"."""
 
 def free_retired() -> None:
-    """Free unused objects that wait for a call into their plugin.
+    """Free unused objects that need a call into their plugin.
 
-    Every call that runs a plan, allocates, copies or waits does so first. Within a plugin, such as
-    inside a kernel in Python, nothing happens.
+    Every call that runs a plan, allocates, copies or waits does this first. Within a plugin, such
+    as inside a Python kernel, this has no effect.
     """
 
 def find_python_device(source: object, number: int) -> Device | None:
@@ -122,12 +122,12 @@ def make_python_device(
 ) -> Device:
     """Wrap a device written in Python, an `opwright.device.PythonDevice`.
 
-    `source` is the provider, None for the class itself: if its device with this number is open
-    already, that device is returned.
+    `source` is the provider, or None for the class itself. If its device with this number is
+    already open, that device is returned.
     """
 
 class _Exchange(Protocol):
-    """The exchange interfaces of tensors and variables; no such class exists at run time."""
+    """The exchange interfaces of tensors and variables. This class does not exist at run time."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
     def __dlpack__(
@@ -144,8 +144,8 @@ class _Exchange(Protocol):
 class Tensor(_Exchange):
     """A typed array on a device, without copy semantics; immutable metadata.
 
-    On a device whose arrays have an `interface` it also has the attribute of that name, through
-    which other libraries get its address. They keep the tensor alive; all work on it is complete.
+    On a device whose arrays have an `interface`, it also has the attribute of that name, from which
+    other libraries get its address. They keep the tensor alive, and all work on it is complete.
     """
 
     @staticmethod
@@ -155,8 +155,9 @@ class Tensor(_Exchange):
     def from_array(array: object, device: Device, who: str = "Tensor.from_array") -> Tensor:
         """Return an array on this device as a tensor, without a copy.
 
-        The tensor keeps the array; the array's library orders our stream after its own work.
-        FeedError, beginning with `who`, if it is not contiguous or is on another device.
+        The tensor keeps the array alive; the library of the array orders the device's stream after
+        its own work. Raises FeedError, with `who` as prefix, if it is not contiguous or is on
+        another device.
         """
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -174,7 +175,7 @@ class Tensor(_Exchange):
 
 @final
 class ScopeVariable(_Exchange):
-    """A named place of a scope; empty until it is set."""
+    """A named variable of a scope, which is empty until it is set."""
 
     @property
     def name(self) -> str: ...
@@ -199,23 +200,23 @@ class ScopeVariable(_Exchange):
     def set(self, array: ArrayLike, device: Device | None = None) -> None:
         """Copy an array in, keeping its dtype.
 
-        With the same shape, dtype and device it is written in place, unless it borrows read-only
-        memory; otherwise the tensor is
-        replaced and the scope's `structure_version` rises. `device` None: its current device,
-        or the host if it is empty. An array of another library on that device is copied
-        within the device; a Tensor or a variable from elsewhere is copied through the host, and
-        another library's array from elsewhere raises FeedError.
+        With the same shape, dtype and device, the variable is written in place, unless it borrows
+        read-only memory; otherwise the tensor is replaced and the `structure_version` of the scope
+        is incremented. `device` None: its current device, or the host if it is empty. An array of
+        another library on that device is copied within the device; a Tensor or a variable from
+        elsewhere is copied through the host, and another library's array from elsewhere raises
+        FeedError.
         """
     def borrow(self, array: object) -> None:
-        """Borrow the memory of an array without copying it; the scope's `structure_version` rises.
+        """Borrow the memory of an array without a copy; increments the scope's `structure_version`.
 
-        Writes to the variable are writes to the array, and vice versa; after a write to the array
+        Writes to the variable are writes to the array, and vice versa. After a write to the array,
         call `touch`. The array, of NumPy or with ``__dlpack__`` on the host, stays alive until the
         variable is set to another shape or dtype, borrows again or is erased, and no plan uses its
-        memory any more. Its library must not move its memory meanwhile. A read-only array may
-        be borrowed; a plan that writes the variable then fails before its first step.
+        memory any more. Its library must not move its memory meanwhile. A read-only array may be
+        borrowed; a plan that writes the variable then fails before its first step.
 
-        FeedError for an array that is not contiguous, aligned and of native byte order.
+        Raises FeedError for an array that is not contiguous, aligned and of native byte order.
         """
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return a copy on the host; VariableNotFoundError when not set."""
@@ -224,22 +225,23 @@ class ScopeVariable(_Exchange):
 
 @final
 class Scope:
-    """Maps names to variables, and has a parent; safe to use from several threads."""
+    """Maps names to variables, and can have a parent; thread-safe."""
 
     def __init__(self, parent: Scope | None = None) -> None: ...
     @property
     def parent(self) -> Scope | None: ...
     @property
     def structure_version(self) -> int:
-        """A counter for the whole tree, raised when a variable is created, replaced or erased."""
+        """A counter of the whole tree, incremented if a variable is created, replaced or erased."""
     def var(self, name: str) -> ScopeVariable:
-        """Return this scope's own variable, created empty if it does not exist."""
+        """Return the variable in this scope itself; it is created empty if it does not exist."""
     def find_var(self, name: str) -> ScopeVariable | None:
-        """Look here, then in the parents."""
+        """Search this scope, then its parents."""
     def set_all(self, arrays: Mapping[str, ArrayLike]) -> None:
         """Copy arrays into this scope's own variables, on their current devices or the host.
 
-        All memory is reserved before any variable changes, so OutOfMemoryError changes none.
+        All memory is allocated before variables change, so an OutOfMemoryError leaves them
+        unchanged.
         """
     def new_scope(self) -> Scope: ...
     def names(self) -> list[str]:
@@ -250,16 +252,16 @@ class Scope:
 def find_lent(array: object) -> np.ndarray[Any, Any] | None:
     """Return an ndarray, with any strides, that views another library's array and keeps it alive.
 
-    None if its library lends nothing without ``__dlpack__`` (see `EagerOperator`), or if the
-    array requires a gradient outside a `detach_guard`.
+    Returns None if the library exports arrays only through ``__dlpack__`` (see `EagerOperator`), or
+    if the array requires a gradient outside a `detach_guard`.
     """
 
 @final
 class detach_guard:  # noqa: N801 - as the other guards
     """While it is entered, arrays that require a gradient are read as their ``detach()``.
 
-    This affects only the thread that entered it. Their library does not track the gradient
-    through opwright; without it such arrays are refused. It is reusable and reentrant.
+    This affects only the thread that entered it. Their library does not track the gradient through
+    opwright, so outside the guard such arrays are refused. It is reusable and reentrant.
     """
 
     def __init__(self) -> None: ...
@@ -276,12 +278,12 @@ def read_message(
     bool (b), float (g), double (d), string (s), bytes (y), fixed32 (f) and message (m); whether it
     is repeated, which gives a list; and for messages their schema, nested at most 100 deep.
 
-    ValueError for bytes that end within a field, a field of another type, a repeated occurrence of
-    a single field, a number that is too large, and text that is not UTF-8.
+    Raises ValueError for bytes that end within a field, a field of a different type, a repeated
+    single field, a number that is too large, and strings that are not UTF-8.
     """
 
 def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
-    """Return an array with ``__dlpack__`` on the host as an ndarray that keeps it, without a copy.
+    """Return a host array with ``__dlpack__`` as an ndarray that keeps it alive, without a copy.
 
     Messages of FeedError and DtypeError begin with `who` or ``dtype:``; errors of its library are
     not changed.
@@ -290,7 +292,7 @@ def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
 def give_like(result: Any, like: object) -> Any:
     """Return an ndarray, or a tuple of them, as arrays of the library of `like`, without a copy.
 
-    None if that library has no C exchange API of DLPack.
+    Returns None if that library lacks the DLPack C exchange API.
     """
 
 @final
@@ -298,4 +300,4 @@ class Resizer:
     """Represents a dynamic output in a Python kernel; invalid after the call."""
 
     def resize(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-        """Set the shape of the output and return the array to write. The last call counts."""
+        """Set the shape of the output and return the array to write. The last call is used."""

@@ -1,4 +1,4 @@
-"""The callables of users: compiled networks, and the functions of operators. Part of `_runtime`."""
+"""The callables for users: compiled networks and operator functions. Part of `_runtime`."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from opwright.run.compiled import PreparedRun
 
 @final
 class CompiledNetwork:
-    """``f(*feeds, **feeds) -> list`` of fresh arrays, or of Tensors with `fetch_device`.
+    """``f(*feeds, **feeds) -> list`` of new arrays, or of Tensors with `fetch_device`.
 
-    Each feed is read once: directly if it is a NumPy array, an array that its library lends
-    without ``__dlpack__``, or an array on `device`; otherwise by
-    ``source.read_feed(i, value)``, which returns a
-    ready array, an exact ndarray that is C-contiguous, aligned and of native byte order, or a
-    Tensor on `device`. If no plan is cached for such feeds, or the plan does not fit the scope,
-    ``source(feeds)`` gets all of them in the order of `feed_names` and returns a `Plan`, or an
-    object that has one as ``plan``. If the names are wrong, ``source.refuse_names(n_positional,
-    names)`` raises. The call returns after the memory of other libraries has been read.
+    Each feed is read once: directly if it is a NumPy array, an array that its library exports
+    without ``__dlpack__``, or an array on `device`; otherwise by ``source.read_feed(i, value)``,
+    which returns a ready array, an exact ndarray that is C-contiguous, aligned and of native byte
+    order, or a Tensor on `device`. If no plan is cached for such feeds, or the plan does not fit
+    the scope, ``source(feeds)`` gets all of them in the order of `feed_names` and returns a `Plan`,
+    or an object that has one as ``plan``. If the names are invalid,
+    ``source.refuse_names(n_positional, names)`` raises an error. The call returns after the memory
+    of other libraries has been read.
 
-    All feeds may be given in one dict. Two keywords are not feeds, unless a feed has that name;
-    with a dict they never are:
+    All feeds may be given in one dict. Two keywords are not feeds unless a feed has that name, and
+    never if feeds are given in a dict:
 
-    - ``out=[array, None]``: for each fetch an array to write it into, which is returned, or None.
+    - ``out=[array, None]``: for each fetch, an array to write it into, which is returned, or None.
       Accepted are NumPy arrays, arrays with ``__dlpack__`` on the host, and with `fetch_device`
-      arrays on the device. Dtype and shape are the fetch's. A contiguous array is written by
-      the kernel itself; a result is copied into any other array at the end. FeedError, before the
-      first step, for an array that is read-only or overlaps a feed, a variable or another array;
-      after an operator whose output shape depends on values shapes are checked once they are known.
-    - ``fetch_as=importer``: converts each result that is not in `out`. A type with DLPack's
-    exchange API, such as ``torch.Tensor``, is an importer. It replaces the attribute `fetch_as`.
+      arrays on the device. Dtype and shape must be those of the fetch. A contiguous array is
+      written by the kernel itself; results are copied into other arrays at the end. FeedError,
+      before the first step, for an array that is read-only or overlaps a feed, a variable or
+      another array; after an operator whose output shape depends on values, shapes are checked once
+      they are known.
+    - ``fetch_as=importer``: converts each result that is not in `out`. A type with the DLPack
+      exchange API, such as ``torch.Tensor``, can be an importer. This overrides the attribute
+      `fetch_as`.
 
-    Results are in new memory, which belongs to the caller, except for those in `out`.
+    Results are in new memory that belongs to the caller, except for results in `out`.
 
     `writes` are the names of feeds that plans write in place, `detach` is the argument of
     ``Network.compile``.
@@ -82,7 +84,7 @@ class CompiledNetwork:
 
 @final
 class Watch:
-    """Whether the arguments of a call are those of an earlier call, unchanged since.
+    """Checks whether the arguments of a call are the unchanged objects of an earlier call.
 
     Parameters
     ----------
@@ -98,11 +100,11 @@ class Watch:
         self, arguments: tuple[Any, ...], positions: Sequence[int], attribute: str
     ) -> None: ...
     def is_same(self, arguments: tuple[Any, ...]) -> bool:
-        """Whether each watched argument is the same object, and its attribute is unchanged."""
+        """Return whether each watched argument is the same object with an unchanged attribute."""
 
 @final
 class Namespace(ModuleType):
-    """A module that looks a name up in its ``__table__`` first: (variable, key, dict).
+    """A module that first looks up names in its ``__table__``: (variable, key, dict).
 
     The entries of the dict are used while the ContextVar contains the object `key` itself; other
     names are looked up as in any module.
@@ -110,7 +112,7 @@ class Namespace(ModuleType):
 
 @final
 class EagerFunction:
-    """The callable of users: ``f(*inputs, **inputs_and_attributes)``.
+    """The callable for users: ``f(*inputs, **inputs_and_attributes)``.
 
     Purely positional calls are completed from `defaults` and passed to `call`, with every parameter
     by position; all others are passed to `bind` unchanged.
@@ -127,18 +129,18 @@ class EagerFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class EagerOperator:
-    """One operator on arrays: ``f(*inputs, *attributes)``, everything by position.
+    """One operator on arrays: ``f(*inputs, *attributes)``, with all arguments by position.
 
-    Each input is read once: arrays of NumPy, and those of other libraries that lend them without
-    ``__dlpack__``, through DLPack's C exchange API or the buffer protocol (lists or tuples of them
-    where `duplicable` has the input's bit, None for an absent input). For all other
-    inputs ``slow(*args)`` is called, which makes them ready and continues with `call_ready`.
+    Each input is read once: NumPy arrays, and arrays that other libraries export without
+    ``__dlpack__``, through the DLPack C exchange API or the buffer protocol (lists or tuples of
+    these where `duplicable` has the bit of the input, None for an absent input). For all other
+    inputs, ``slow(*args)`` is called, which makes them ready and continues with `call_ready`.
 
     If no plan is cached for dtypes, shapes and attributes, ``lower(arrays, counts, attributes)``
-    returns one, for the arrays of all inputs and the number of them for each input. Attributes
-    match by identity, or by equality of their values and nested types; floats match bitwise. A
-    call with attributes other than None, bool, int, float, str and tuples or lists of these is
-    lowered each time.
+    returns a plan, for the arrays of all inputs and their number for each input. Attributes match
+    by identity, or by equality of their values and nested types; floats match bitwise. A call with
+    attributes other than None, bool, int, float, str and tuples or lists of these is lowered each
+    time.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The part of `opwright._runtime` that prepares kernels, and opens compiled plugins. For type
 checkers.
 
-There is no such module at run time; ``_runtime.pyi`` re-exports these names.
+This module does not exist at run time; ``_runtime.pyi`` re-exports its names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class UnsupportedError(RefusedError):
 
 @final
 class Prepared:
-    """A kernel made ready for attributes and metas; immutable, shared by plans and threads."""
+    """A kernel prepared for attributes and metas; immutable, and shared by plans and threads."""
 
     @property
     def workspace_bytes(self) -> int: ...
@@ -45,17 +45,15 @@ class Prepared:
     def estimate_ns(self) -> int: ...
     @property
     def held_bytes(self) -> int:
-        """Its approximate size, as reported by the kernel: generated code, tables."""
+        """The approximate size that the kernel reports, such as of generated code and tables."""
     @property
     def needs_gil(self) -> bool: ...
     @property
     def capturable(self) -> bool:
-        """Whether it may be recorded: True unless prepare vetoed it (Python kernels: as
-        registered).
-        """
+        """False if prepare has prevented recording; for Python kernels, as registered."""
     @property
     def n_threads(self) -> int:
-        """The thread count that it was prepared for."""
+        """The number of threads for which it was prepared."""
     @property
     def packs(self) -> tuple[int, ...]:
         """The arguments that this kernel packs. In `PlanBuilder.kernel` each must be a persistable
@@ -75,24 +73,25 @@ def prepare_python(
     capturable: bool = False,
     op_type: str = "",
 ) -> Prepared:
-    """Make a Python kernel ready.
+    """Prepare a Python kernel.
 
-    Slots are numbered inputs first, then outputs. `positional` lists the slots given by position,
-    `keywords` those given by name, `constants` are passed to every call as keywords. An absent slot
-    is given as None, a slot in `duplicable` as a tuple of arrays (empty when absent), a DYNAMIC
-    output as a `Resizer`. Inputs are read-only arrays, outputs are written in place; all are valid
-    during the call. A kernel that returns a new array fails, as it did not write to its output.
+    Slots are numbered inputs first, then outputs. `positional` lists the slots passed by position,
+    `keywords` the slots passed by name, and `constants` are passed to every call as keywords. An
+    absent slot is passed as None, a slot in `duplicable` as a tuple of arrays (empty if absent),
+    and a DYNAMIC output as a `Resizer`. Inputs are read-only arrays, outputs are written in place;
+    all are valid during the call. A kernel that returns a new array fails, since it has not written
+    to its output.
 
     With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
     again whenever an array moves to other memory; its result is then called without arguments in
-    each run. `packs` maps a flat argument index to a function of the array: the kernel gets its
-    result instead of the array. `n_threads` is the count for which it was prepared, `op_type` the
-    operator type in messages.
+    each run. `packs` maps flat argument indices to functions of the array, whose results the kernel
+    gets instead of the array. `n_threads` is the number of threads for which it was prepared, and
+    `op_type` the operator type in messages.
     """
 
 @final
 class Library:
-    """A compiled plugin: an open shared library whose tables have been checked.
+    """A compiled plugin, which is an open shared library whose tables have been checked.
 
     It stays open as long as this object, or any kernel that was prepared with it as `keep_alive`,
     exists. A file is opened only once, even if several paths lead to it.
@@ -117,14 +116,12 @@ class Library:
         """The version of the header that the library was built with."""
     @property
     def ops(self) -> tuple[tuple[str, bytes, str | None, tuple[str, ...], str | None, bool], ...]:
-        """(type, OpProto, type of the gradient, the inputs that it needs, why there is none,
-        hidden).
-        """
+        """(type, OpProto, gradient type, inputs that it needs, reason for no gradient, hidden)."""
     @property
     def kernels(self) -> tuple[tuple[Any, ...], ...]:
         """(address, operator type, device, dtype codes, library, priority, flags, may_reuse).
 
-        No dtype codes: every dtype. The flags are the KERNEL_ constants.
+        Without dtype codes, every dtype is supported. The flags are the KERNEL_ constants.
         """
     def kernels_of(self, op_type: str, device: str, library: str) -> list[tuple[Any, ...]]:
         """Return the rows of `kernels` with this type, device and library name."""
@@ -133,9 +130,9 @@ class Library:
         """Names of the devices."""
     @property
     def dlpack_codes(self) -> tuple[int, ...]:
-        """DLPack's DLDeviceType of each of the devices."""
+        """The DLDeviceType of each device."""
     def open_device(self, index: int, device_id: int = 0, origin: str = "") -> Device:
-        """Return one of the devices, opened if it is not open; `origin` names its provider.
+        """Return a device, which is opened if necessary; `origin` names its provider.
 
         Raises
         ------
@@ -151,7 +148,8 @@ class Library:
     ) -> list[list[_Meta | None]]:
         """Return the metas of all outputs, slot by slot; unknown dimensions are -1.
 
-        None: the library did not set it; dtype code 0: the OpProto determines the dtype.
+        None means that the library did not set it; with dtype code 0, the OpProto determines the
+        dtype.
 
         Raises
         ------
@@ -174,8 +172,8 @@ def prepare_native(
     """Call prepare of the `ow_kernel` at this address.
 
     `attrs` are (name, AttrType value, plain Python value); `inputs` and `outputs` hold the metas of
-    each slot in OpProto order, an absent slot as (). `keep_alive` (the library) lives as long as
-    the result. `deterministic`: `n_threads` is a count that is the same on every machine.
+    each slot in OpProto order, an absent slot as (). `keep_alive` (the library) is kept as long as
+    the result exists. With `deterministic`, `n_threads` is the same on every machine.
 
     Raises
     ------
@@ -191,7 +189,7 @@ def limit_threads(n_threads: int) -> None:
 def use_openmp(library: str) -> bool:
     """Run jobs of the calling thread on the OpenMP threads of a loaded library, from now on.
 
-    A program that calls the library and plans alternately then has one thread pool. `library`
-    is the path of a loaded library that is linked with OpenMP; anything else changes nothing, and
-    returns False.
+    A program that calls the library and plans alternately then has one thread pool. `library` is
+    the path of a loaded library that is linked with OpenMP; for any other value, this has no effect
+    and returns False.
     """

@@ -1,6 +1,6 @@
 """The part of `opwright._runtime` that creates, runs and measures plans. For type checkers.
 
-There is no such module at run time; ``_runtime.pyi`` re-exports these names.
+This module does not exist at run time; ``_runtime.pyi`` re-exports its names.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ straight into the parent's memory."""
 class PlanBuilder:
     """Collects the values and steps of one plan. Ids are ints counted from 0.
 
-    With `checks`, kernels of the host fail that leave an element of an output unwritten
-    (CHECK_ALL), or change the shape or another field of an argument (CHECK_TENSORS).
-    With ITEM_ALIGNED, values may be anywhere in the arena, as feeds may.
+    With `checks`, host kernels fail if they leave an element of an output unwritten (CHECK_ALL), or
+    change the shape or another field of an argument (CHECK_TENSORS). With ITEM_ALIGNED, values may
+    be anywhere in the arena, like feeds.
     """
 
     arena_bytes: int
@@ -38,13 +38,13 @@ class PlanBuilder:
         strides: Sequence[int] | None = None,
     ) -> int:
         """Add a value. `index`: byte offset in the arena (or the number of the buffer) for ARENA,
-        the external for EXTERNAL, unused for NONE and DYNAMIC. DYNAMIC values have at least one
-        dim of -1, all others none. `strides` count elements (None: compact row-major).
+        the external for EXTERNAL, unused for NONE and DYNAMIC. Only DYNAMIC values have dims of -1,
+        at least one. `strides` count elements (None: compact row-major).
         """
     def external(self, role: int, name: str, *, create: bool = False) -> int:
-        """Add an external: memory that the plan does not own. The first value on it fixes its meta.
-        A PERSISTABLE with `create` is created, or replaced, in the run's own scope if it is missing
-        or has a different meta; it is initialized to zero.
+        """Add an external: memory that the plan does not own. The first value in it determines its
+        meta. A PERSISTABLE with `create` is created or replaced, and initialized to zero, in the
+        scope of the run if it is missing or has a different meta.
         """
     def arena(self, size_bytes: int, device: Device | None = None) -> None:
         """Set the arena's size on a device (None: the plan's, like `arena_bytes`)."""
@@ -65,15 +65,14 @@ class PlanBuilder:
         """Add a kernel step. `args` are values, `slot_begin` has one entry more than there are
         slots, `n_inputs` counts the *slots* that are inputs. The workspace is in the arena of
         `device` (on a device without offsets: `workspace_offset` is the number of a buffer).
-        `estimate_ns` 0 uses the kernel's own.
+        With `estimate_ns` 0, the estimate of the kernel is used.
         """
     def copy(self, src: int, dst: int, op_index: int = -1) -> None:
         """Add a copy between values of equal size, within a device or between two.
         A copy to the host waits until the data has arrived.
         """
     def end_constants(self) -> None:
-        """Declare that the kernels so far read only persistables that the plan never writes, and
-        each other's outputs.
+        """Declare that kernels so far read only unwritten persistables and each other's outputs.
 
         They run only when one of these has changed; their outputs may be packed.
         """
@@ -113,15 +112,16 @@ class PlanBuilder:
         `condition` is a value *of the body* read after each iteration (-1: none, then the body runs
         exactly `max_iterations` times); `initial` a value of this plan read before the first one
         (-1: true). `carried` are (value of this plan, external of the body that reads it, value of
-        the body that is its next content): it is the start before the loop, the result after it.
-        Without a limit `max_iterations` is -1; a loop that reaches its limit while the condition
-        holds fails.
+        the body with its next content). The value of this plan contains the start before the loop,
+        and the result after it. Without a limit, `max_iterations` is -1. A loop that reaches its
+        limit while the condition holds fails.
 
         `sequences` and `stacks` are (value of this plan, external of the body that is one element
         of it, bytes before the first one): arrays with `max_iterations` elements along axis 0 from
         there on, of which each iteration reads or writes one, in order or in `reverse`; the value
         of a stack that is not read is -1. `turns` is a value of this plan with the number of
-        iterations to run, `turns_taken` a value that receives it.
+        iterations to run, and `turns_taken` a value that receives the number of iterations that
+        ran.
         """
     def continuation(
         self,
@@ -137,14 +137,14 @@ class PlanBuilder:
     def writes(self, names: Sequence[str]) -> None:
         """Name the persistables that the plan writes; each run increments their version."""
     def fetch(self, value: int) -> None:
-        """Add a fetched value; a value on a FETCH external is written straight into the result."""
+        """Add a fetched value; a value on a FETCH external is written directly to the result."""
     def build(self, describe: object, kernel_bytes: int = 0) -> Plan:
-        """Check everything and make the plan; the builder is empty afterwards.
+        """Check and build the plan; the builder is empty afterwards.
 
         For a step that failed, ``describe.fail(op_index, message, cause)`` creates the exception:
-        `message` is the kernel's own or the runtime's, `cause` the exception of a Python kernel or
-        None. ``describe.fail_bind`` does so if a kernel could not be bound, before any step has
-        run. `describe` must not hold the plan.
+        `message` is the message of the kernel or the runtime, and `cause` the exception of a Python
+        kernel or None. ``describe.fail_bind`` does so if a kernel could not be bound, before any
+        step has run. `describe` must not reference the plan.
         """
 
 @final
@@ -155,13 +155,13 @@ class Plan:
     def name(self) -> str: ...
     @property
     def n_steps(self) -> int:
-        """The number of steps of this plan, including structural ones."""
+        """The number of steps of this plan, including structural steps."""
     @property
     def python_steps(self) -> int:
-        """The number of kernel steps that run Python, including those of children."""
+        """The number of kernel steps that run Python, including steps of children."""
     @property
     def arena_bytes(self) -> int:
-        """Bytes of one instance: arenas and buffers on all devices, including those of children."""
+        """The bytes of one instance: arenas and buffers on all devices, including children."""
     @property
     def held_bytes(self) -> int:
         """The approximate bytes of the plan and its kernels, without the memory of its runs."""
@@ -170,10 +170,10 @@ class Plan:
         """The number of instances that exist now, idle or running."""
     @property
     def graphs(self) -> int:
-        """How often an instance has recorded its steps as a graph of the device."""
+        """The number of times that an instance has recorded its steps as a device graph."""
     @property
     def capture_refusal(self) -> str:
-        """Why the steps are launched one by one; empty if the device replays them as a graph."""
+        """Why the steps are launched individually; empty if the device replays them as a graph."""
     @property
     def feed_names(self) -> list[str]: ...
     @property
@@ -187,8 +187,8 @@ class Plan:
         ``int32_t run(const void* plan, void* const* feeds, void* const* results, char* message,
         uint64_t message_bytes)`` runs it, from any thread and without the GIL: feeds
         and results are the memory of arrays as the plan was made for, in the order of `feed_names`
-        and of the fetches. 0: done. The caller keeps the plan. ProgramError for a plan with
-        variables, written feeds or unknown shapes, or on a device with streams, such as CUDA.
+        and of the fetches. 0: done. The caller must keep the plan alive. ProgramError for a plan
+        with variables, written feeds or unknown shapes, or on a device with streams, such as CUDA.
         """
     def time_steps(
         self,
@@ -198,8 +198,8 @@ class Plan:
         n_warmup: int,
         fetch_device: bool = False,
     ) -> tuple[list[int], list[int], Any]:
-        """Run it unchanged `n_warmup` + `n` times, alternating with as many runs with a clock
-        around each step.
+        """Run it unchanged `n_warmup` + `n` times, alternating with as many runs in which each step
+        is timed.
 
         `feeds` are ready arrays, in the order of `feed_names`. Both kinds of runs write to `scope`.
         All devices are idle at each clock reading, and nothing is replayed as a graph in
@@ -221,7 +221,7 @@ class Epoch:
     def advance(self) -> None: ...
 
 def describe_processor() -> str:
-    """Return the processor's name and features, which affect the choice of kernels."""
+    """Return the name and features of the processor, which affect the choice of kernels."""
 
 def advance_epochs() -> None:
     """Advance every epoch of the process."""
@@ -231,7 +231,7 @@ class Plans:
     """The plans of one owner, in the table of the process.
 
     The table keeps the most recently used plans, at most 4,096 and 48 MiB in total, and besides
-    these the last plan of each owner. With `keeps_last` the memory of that plan is kept too. A
+    these the last plan of each owner. With `keeps_last`, the memory of that plan is kept, too. A
     plan is found only in the epoch in which its lowering began.
     """
 
@@ -241,7 +241,7 @@ class Plans:
     def add(self, key: Any, epoch: Epoch, made_at: int, lowered: Any, /) -> Any:
         """Keep a lowered plan, an object with ``plan``, while the epoch is `made_at`."""
     def clear(self) -> None:
-        """Forget the plans; running ones continue."""
+        """Drop the plans; running plans continue."""
     @property
     def last(self) -> Any:
         """The lowered plan that was used last, or None."""
@@ -251,7 +251,7 @@ def describe_plans() -> list[tuple[str, int, int, int]]:
     """Return owner, number of plans, their bytes, and the bytes of their idle instances."""
 
 def release_plans(all: bool) -> None:
-    """Drop all plans except the last one of each owner; with `all`, drop these too."""
+    """Drop all plans except the last plan of each owner; with `all`, drop these, too."""
 
 def packed_bytes() -> int:
     """Return the bytes of the packed copies of variables, which plans share."""
@@ -266,8 +266,8 @@ def free_kept_host() -> int:
 class Bundle:
     """An open bundle: the plans and weights of a file, and its open libraries.
 
-    FormatError for a damaged or foreign file; PluginError for a library that is missing, of another
-    version, or cannot be opened. With `check` the checksums of weights are compared.
+    Raises FormatError for a damaged or foreign file, and PluginError for a library that is missing,
+    of another version, or cannot be opened. With `check` the checksums of weights are compared.
     """
 
     def __init__(
@@ -285,4 +285,4 @@ class Bundle:
         """Return a scope with copies of the variables that runs write, and the weights."""
 
     def plan_for(self, arrays: tuple[Any, ...], n_threads: int) -> Plan:
-        """Return the plan for arrays, in the order of the inputs; FeedError if none fits."""
+        """Return the plan for arrays, in the order of the inputs; FeedError if no plan fits."""

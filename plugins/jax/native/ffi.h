@@ -3,8 +3,8 @@
  * later.
  *
  * The structs have the layout of ``xla/ffi/api/c_api.h`` of jaxlib up to the last field that is
- * read here: a test compares them with the header of the installed jaxlib. So one library serves
- * every jaxlib with major version 0 of the interface, and building it needs none.
+ * read here; a test compares them with the header of the installed jaxlib. So one library serves
+ * every jaxlib with major version 0 of the interface, and can be built without jaxlib.
  */
 #ifndef OPWRIGHT_JAX_FFI_H_
 #define OPWRIGHT_JAX_FFI_H_

@@ -6,7 +6,8 @@
 #include "ffi.h"
 #include "plans.h"
 
-/* Adds the plan of a call, or returns another status than 0 with a message. Python's. */
+/* A Python function that adds the plan of a call; on failure, returns a nonzero status and a
+ * message. */
 typedef int32_t (*resolve_fn)(const char* text, uint64_t length, uint64_t high, uint64_t low,
                               char* message, uint64_t message_bytes);
 
@@ -27,14 +28,14 @@ static ffi_error* fail(const ffi_frame* frame, int32_t code, const char* message
   return frame->api->error_create(&args);
 }
 
-/* Reports the version of the interface that we were built for: any with this layout. */
+/* Reports an interface version with the layout that this library was built for. */
 static int answer_metadata(const ffi_frame* frame) {
   for (ffi_extension* at = frame->extensions; at != NULL; at = at->next) {
     if (at->type != FFI_EXTENSION_METADATA) continue;
     ffi_metadata* metadata = ((ffi_metadata_extension*)at)->metadata;
     const ffi_version* version = frame->api == NULL ? NULL : &frame->api->version;
     metadata->version.major = FFI_MAJOR;
-    /* jaxlib 0.6 does not report its version: it is the oldest one that we support. */
+    /* jaxlib 0.6, the oldest supported version, does not report its version. */
     metadata->version.minor =
         version != NULL && version->major == FFI_MAJOR ? version->minor : FFI_OLDEST_MINOR;
     metadata->traits = 0;
@@ -43,7 +44,7 @@ static int answer_metadata(const ffi_frame* frame) {
   return 0;
 }
 
-/* The attributes: call, its text; high and low, the digest of it. */
+/* The attributes: `call` is the text of the call, `high` and `low` are its digest. */
 typedef struct call_attrs {
   const ffi_span* text;
   plan_key key;
@@ -96,7 +97,7 @@ EXPORTED ffi_error* opwright_jax_instantiate(ffi_frame* frame) {
   return NULL;
 }
 
-/* Bytes of an element, of the types that opwright has; 0 for others. */
+/* Returns the element size in bytes of a dtype that opwright supports, otherwise 0. */
 static uint64_t item_bytes(int32_t dtype) {
   static const uint8_t bytes[] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 0, 0, 8, 2};
   return dtype >= 0 && dtype < (int32_t)sizeof(bytes) ? bytes[dtype] : 0;
@@ -137,7 +138,7 @@ static ffi_error* run_slot(const ffi_frame* frame, const plan_slot* slot) {
     }
   } else {
     error = fail(frame, FFI_INVALID_ARGUMENT,
-                 "opwright: the arrays of the custom call are not those its text describes");
+                 "opwright: the arrays of the custom call do not match its text");
   }
   if (data != few) free(data);
   return error;
@@ -161,7 +162,7 @@ EXPORTED ffi_error* opwright_jax_execute(ffi_frame* frame) {
   return error;
 }
 
-/* Does nothing: the cost of a custom call by itself. */
+/* Does nothing; used to measure the cost of a custom call alone. */
 EXPORTED ffi_error* opwright_jax_execute_nothing(ffi_frame* frame) {
   (void)answer_metadata(frame);
   return NULL;

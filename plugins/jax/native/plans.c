@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key is in one of kWays slots from its place on. */
+/* A key is stored in one of the kWays slots that begin at its position. */
 enum { kSlots = 4096, kWays = 8 };
 
 static plan_slot slots[kSlots + kWays];
@@ -23,7 +23,7 @@ plan_slot* plan_enter(plan_key key) {
     if (!is_of(slot, key)) continue;
     atomic_fetch_add(&slot->users, 1);
     if (is_of(slot, key)) {
-      /* A count that other threads also read and write may be lost: it orders, no more. */
+      /* Concurrent increments may be lost, since the count only orders uses. */
       const uint64_t now = atomic_load_explicit(&n_runs, memory_order_relaxed) + 1;
       atomic_store_explicit(&n_runs, now, memory_order_relaxed);
       atomic_store_explicit(&slot->used, now, memory_order_relaxed);
@@ -41,7 +41,7 @@ static void set_key(plan_slot* slot, plan_key key) {
   atomic_store(&slot->low, key.low);
 }
 
-/* Whether a slot could be detached from its key: no thread is in it, and none enters any more. */
+/* Detaches a slot from its key unless a thread uses it; returns whether it succeeded. */
 static int take(plan_slot* slot) {
   const plan_key key = {atomic_load(&slot->high), atomic_load(&slot->low)};
   set_key(slot, (plan_key){0, 0});
@@ -50,7 +50,7 @@ static int take(plan_slot* slot) {
   return 0;
 }
 
-/* The slot to fill, empty from now on: an unused one, or the least recently used one. */
+/* Empties and returns the slot to fill: an unused slot, or the least recently used slot. */
 static plan_slot* find_room(plan_key key) {
   plan_slot* first = first_of(key);
   for (int tries = 0; tries < kWays; ++tries) {
@@ -89,8 +89,8 @@ static void fill(plan_slot* slot, const plan_slot* content, plan_key key) {
 }
 
 /*
- * Adds a plan, whose number Python has chosen. Returns the number of a plan that is not used any
- * more: an evicted one, or this one if its key has a plan, or no slot or memory is free; else -1.
+ * Adds a plan, whose number Python has chosen. Returns the number of a plan that is unused from now
+ * on: an evicted plan, or this plan if its key has a plan or no slot or memory is free; or -1.
  * `bytes` has the size of each argument, then of each result; `order` the argument that each feed
  * of the plan is.
  */

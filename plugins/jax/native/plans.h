@@ -1,4 +1,4 @@
-/* The plans that custom calls run, by key: looked up without a lock, bounded in number. */
+/* The plans that custom calls run, by key; lookups are lock-free, and their number is bounded. */
 #ifndef OPWRIGHT_JAX_PLANS_H_
 #define OPWRIGHT_JAX_PLANS_H_
 
@@ -7,7 +7,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* The function of opwright's `Plan.direct_entry`. */
+/* The type of the function `Plan.direct_entry` of opwright. */
 typedef int32_t (*plan_run)(const void* plan, void* const* feeds, void* const* results,
                             char* message, uint64_t message_bytes);
 

@@ -249,7 +249,7 @@ def test_every_difference_from_the_lock_is_listed_with_a_remedy(scales):
         network.compile(feed=["x"], fetch=["x1"], lock=lock)
     scale, command = "toy.scale[cpu, float32]", "pip install opwright-toy==0.9"
     assert [line for line in str(caught.value).splitlines() if "plugin" not in line] == [
-        "lock: kernels and passes must be the locked ones, got 5 that differ",
+        "lock: kernels and passes must match the lock, got 5 that differ",
         "  device: locked cuda, found cpu",
         f"  {scale}: locked picky of opwright-toy 0.9, found picky of opwright-toy 1.0",
         f"  {scale}: locked absent of opwright-absent 2.0, found none",

@@ -116,7 +116,7 @@ def test_names_that_are_equal_but_not_identical_match_in_any_order():
     [
         (f32(1, 2, 3), r"x: plan 'plan' was made for float32\(4,\), got float32\(3,\)"),
         (np.zeros(4, "int8"), r"got int8\(4,\)"),
-        ([1.0], "x: a feed is a C-contiguous"),
+        ([1.0], "x: a feed must be a C-contiguous"),
     ],
 )
 def test_a_plan_lowered_for_different_feeds_does_not_run(array, message):
@@ -130,7 +130,7 @@ def test_a_plan_that_captures_values_cannot_run_alone():
     make = PlanMaker("child")
     make.python(lambda out: None, [], [make.captured("c")])
     plan = make.build()
-    with pytest.raises(ProgramError, match="plan 'child': a plan that captures values runs inside"):
+    with pytest.raises(ProgramError, match="plan 'child': a plan that captures values must run"):
         plan.run()
     with pytest.raises(ProgramError, match="captures"):
         compiled(plan)()

@@ -265,12 +265,12 @@ def test_memory_of_the_wrong_kind_of_device_is_refused():
         builder.build(None)
     make = PlanMaker("p", rt.make_python_device(Handles()))
     make.feed("x")
-    with pytest.raises(ProgramError, match="behind feeds on a device a step says they are read"):
+    with pytest.raises(ProgramError, match="a step must mark that feeds on a device are read"):
         make.build()
     make = PlanMaker("p", rt.make_python_device(Handles()))
     external = make.builder.external(rt.FETCH, "out")
     make.builder.fetch(make.builder.value(F32, (4,), rt.EXTERNAL, external))
-    with pytest.raises(ProgramError, match="fetch buffers lie on the host, got 'out'"):
+    with pytest.raises(ProgramError, match="fetch buffers must be on the host, got 'out'"):
         make.build()
 
 
@@ -279,5 +279,5 @@ def test_a_direct_copy_between_two_devices_is_refused():
     other = rt.make_python_device(Addresses())
     a = make.builder.value(F32, (4,), rt.ARENA, 0)
     b = make.builder.value(F32, (4,), rt.ARENA, 0, device=other)
-    with pytest.raises(ProgramError, match="goes over the host, got flat and flat"):
+    with pytest.raises(ProgramError, match="must go through the host, got flat and flat"):
         make.builder.copy(a, b)

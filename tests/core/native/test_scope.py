@@ -85,7 +85,7 @@ def test_the_error_for_reading_an_empty_or_erasing_an_unknown_variable_names_it(
     scope = rt.Scope()
     with pytest.raises(VariableNotFoundError, match="w: the variable must be set"):
         scope.var("w").numpy()
-    with pytest.raises(VariableNotFoundError, match="nothing: erase needs"):
+    with pytest.raises(VariableNotFoundError, match="nothing: erase must name"):
         scope.erase("nothing")
 
 

@@ -129,10 +129,10 @@ def test_an_array_is_kept_until_the_variable_releases_it():
 @pytest.mark.parametrize(
     ("array", "reason"),
     [
-        (np.ones((3, 2), np.float32).T, "w: borrow takes .* got another numpy.ndarray; pass it"),
-        (X.astype(">f4"), "w: borrow takes an array that is .* native byte order"),
+        (np.ones((3, 2), np.float32).T, "w: borrow requires .* got another numpy.ndarray; pass it"),
+        (X.astype(">f4"), "w: borrow requires a .* array of native byte order"),
         ([1.0], "w: must be an array whose memory can be used in place, got list"),
-        (Lent(np.ones(6, np.float32)[::2]), "w: borrow takes an array that is contiguous"),
+        (Lent(np.ones(6, np.float32)[::2]), "w: borrow requires a contiguous"),
     ],
 )
 def test_an_array_without_the_layout_of_a_variable_is_refused(array, reason):

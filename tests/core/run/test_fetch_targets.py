@@ -112,7 +112,7 @@ FIXED.flags.writeable = False
         ([X, None], r"^out\[0\]: a written array .* overlaps the array of feed 'x'; pass another"),
         (
             [np.lib.stride_tricks.as_strided(np.zeros(1, "f"), (4,), (0,)), None],
-            r"^out\[0\]: each element must have memory of its own, .* whose strides overlap; pass",
+            r"^out\[0\]: each element must have its own memory, .* whose strides overlap; pass",
         ),
         ([[0, 0, 0, 0], None], r"^out\[0\]: must be an array whose memory .* got list; pass"),
     ],
@@ -147,7 +147,7 @@ def test_fetch_targets_after_a_dynamic_shape_are_written_and_checked():
     out = np.zeros(4, np.float32)
     assert call(X, out=[out])[0] is out
     np.testing.assert_array_equal(out, -X)
-    with pytest.raises(OpwrightError, match=r"out\[0\]: must be .* float32\(1,\), got float32"):
+    with pytest.raises(OpwrightError, match=r"out\[0\]: must match .* float32\(1,\), got float32"):
         call(0 * X, out=[out])
     with pytest.raises(FeedError, match=r"out\[0\]: .* overlaps the array of feed 'x'"):
         call(X, out=[X])

@@ -163,7 +163,7 @@ def test_an_operator_refuses_a_tensor_or_variable_on_another_device(kind):
         array = ow.Scope().var("w")
         array.set(X, device=get_device("toy", first))
     text = (
-        r"add: x: must be on toy of opwright-blocks 1\.0 \(.*\), got one on toy of "
+        r"add: x: must be on toy of opwright-blocks 1\.0 \(.*\), got a tensor on toy of "
         r"opwright-toy 1\.0 \(.*\); copy it to the host"
     )
     with context_guard(second), pytest.raises(FeedError, match=text):

@@ -293,4 +293,4 @@ def test_the_message_of_an_entry_function_is_in_every_report(acme, compiler, tab
         with pytest.warns(RuntimeWarning), pytest.raises(KernelNotFoundError) as caught:
             ow.ops.acme.scale(X)
         text = str(caught.value)
-    assert "must hand over its table, got status 5: acme: needs AVX2 (acme 1.0)" in text
+    assert "must return its table, got status 5: acme: needs AVX2 (acme 1.0)" in text

@@ -53,5 +53,5 @@ def test_without_sharing_graphs_are_not_recorded_and_the_placement_states_the_re
     for _ in range(3):
         call(x=X)
     assert unshared_tape.count("captured") == 0
-    reason = "device tape gives every value memory of its own, for a checker"
+    reason = "device tape gives every value separate memory, for a memory checker"
     assert network.placement().graph_refusal == reason

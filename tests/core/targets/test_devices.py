@@ -98,11 +98,11 @@ def test_two_threads_run_two_scopes(tape):
         ("endless", KernelError, "device tape could not give the memory, .* bytes .\ufffd"),
         ("askew", PluginError, "tape of opwright-acme 1.0 .*: memory must be aligned to 256 bytes"),
         ("open", KernelError, "tape: opening the device failed .*: the tape is torn in open"),
-        ("open throws", KernelError, "threw an exception, which no plugin may: the tape is torn"),
+        ("open throws", KernelError, "exception, which plugins must not do: the tape is torn"),
         ("stream_create", KernelError, "tape: making the device's stream failed with status 1"),
         ("allocate", OutOfMemoryError, "device tape could not give the memory, got a need of"),
         ("copy", KernelError, "the tape is torn in copy"),
-        ("copy throws", KernelError, "threw an exception, which no plugin may: the tape is torn"),
+        ("copy throws", KernelError, "exception, which plugins must not do: the tape is torn"),
         ("synchronize", KernelError, "the tape is torn in synchronize"),
         ("launch", KernelError, r"add\[tape\]: operator 0 failed .* got the tape is full"),
     ],
@@ -143,7 +143,7 @@ def test_doctor_checks_that_the_library_has_the_device(acme, compiler):
 @pytest.mark.parametrize(
     ("fault", "text"),
     [
-        ("device.name = nullptr", r"devices\[0\]: name must be a text"),
+        ("device.name = nullptr", r"devices\[0\]: name must be a string"),
         ("device.size = 8", r"devices\[0\].size must be in"),
         ("device.copy = nullptr", "tape: a device needs count, .* got NULL"),
         ("device.alignment = 48", "tape: alignment must be a power of two of 64 to 10"),

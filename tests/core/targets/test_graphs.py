@@ -87,9 +87,9 @@ def test_the_placement_reports_a_device_without_graphs():
     ("fault", "reason"),
     [
         ("begin_capture", "the tape is torn in begin_capture"),
-        ("begin_capture throws", "which no plugin may: the tape is torn"),
+        ("begin_capture throws", "which plugins must not do: the tape is torn"),
         ("end_capture", "the tape is torn in end_capture"),
-        ("end_capture throws", "which no plugin may: the tape is torn"),
+        ("end_capture throws", "which plugins must not do: the tape is torn"),
         ("stream_create", "the tape is torn in stream_create"),
         ("captured launch", "the tape is full"),
     ],

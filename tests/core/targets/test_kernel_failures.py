@@ -50,7 +50,7 @@ def test_prepare_can_run_out_of_memory(acme, plain_library):
 @pytest.mark.parametrize("where", ["prepare", "bind", "run"])
 def test_an_exception_of_a_plugin_becomes_a_kernel_error(acme, compiler, where):
     acme.use(compiler.build("throwing.cc"))
-    text = f"acme.scale.*threw an exception, which no plugin may: {where} threw"
+    text = f"acme.scale.*threw an exception, which plugins must not do: {where} threw"
     for _ in range(2):
         with pytest.raises(KernelError, match=text):
             ow.ops.acme.scale(X, fault=f"throw_{where}")

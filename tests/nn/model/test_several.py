@@ -150,7 +150,7 @@ def test_the_repr_of_a_model_and_a_network_describes_it():
     )
     operators = len(model.network.ops)
     assert repr(model.network) == f"Network({operators} operators, block 0)"
-    assert repr(ow.Network()) == "Network(0 operators, operators of its own)"
+    assert repr(ow.Network()) == "Network(0 operators, separate operators)"
 
 
 def test_models_that_share_a_scope_must_agree_on_a_parameter_shape():

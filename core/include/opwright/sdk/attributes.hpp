@@ -91,7 +91,7 @@ class AttributeReader {
     }
   }
 
-  // Reads a list. Fails as Get does.
+  // Reads a list. Fails like Get.
   template <typename T>
   OPWRIGHT_COLD Status GetArray(const std::string& name, std::vector<T>* array) const {
     const ow_attr* attr = nullptr;
@@ -128,7 +128,7 @@ class AttributeReader {
   OPWRIGHT_COLD Status FindTyped(const std::string& name, int32_t type,
                                  const ow_attr** attr) const {
     *attr = Find(name);
-    OPWRIGHT_ENFORCE(*attr != nullptr, "attribute '", name, "' must be there, got none");
+    OPWRIGHT_ENFORCE(*attr != nullptr, "attribute '", name, "' must be given, got none");
     OPWRIGHT_ENFORCE((*attr)->type == type, "attribute '", name, "' must be ",
                      detail::AttrTypeName(type), ", got ", detail::AttrTypeName((*attr)->type));
     return Status::Ok();
@@ -195,7 +195,7 @@ OPWRIGHT_COLD Status ReadFields(const AttributeReader& reader, const char* names
 
 }  // namespace detail
 
-// For an operator without attributes, or a kernel that reads none.
+// For an operator without attributes, or a kernel that does not read attributes.
 struct NoAttrs {
   static Status Read(const AttributeReader& /*reader*/) { return Status::Ok(); }
 };
@@ -210,8 +210,8 @@ struct NoAttrs {
 //     OPWRIGHT_ATTRIBUTES(min, max);
 //   };
 //
-// A kernel of another package's operator needs no more: the operator's description has comments,
-// ranges and defaults. An attribute that may be absent is read into a std::optional.
+// This suffices for a kernel of another package's operator, whose description has comments, ranges
+// and defaults. An attribute that may be absent is read into a std::optional.
 #define OPWRIGHT_ATTRIBUTES(...)                                              \
   ::opwright::Status Read(const ::opwright::AttributeReader& reader) {        \
     return ::opwright::detail::ReadFields(reader, #__VA_ARGS__, __VA_ARGS__); \

@@ -1,4 +1,4 @@
-// From a device class to the functions of an ow_device.
+// Creates the functions of an ow_device from a device class.
 //
 //   class Shelf : public opwright::Device {
 //    public:
@@ -18,13 +18,13 @@
 //   };
 //   OPWRIGHT_REGISTER_DEVICE(shelf, "shelf", Shelf);
 //
-// A device that enqueues its work derives from StreamDevice, one that also records it as graphs
-// from GraphDevice; the compiler requires their further functions. The functions are public and
-// are not overloaded. Several threads may call them at once.
+// A device that enqueues its work derives from StreamDevice, and a device that also records it as
+// graphs from GraphDevice; the compiler requires their additional functions. The functions are
+// public and are not overloaded. Several threads may call them at once.
 //
 // A function fails by its Status or by an exception: std::bad_alloc is reported as out of memory,
-// any other one as an error with its text. Failures in Free and in destructors are logged; the
-// destructor of a stream, event or graph that throws must be noexcept(false).
+// any other exception as an error with its message. Failures in Free and in destructors are logged;
+// the destructor of a stream, event or graph that throws must be noexcept(false).
 #ifndef OPWRIGHT_SDK_DEVICE_HPP_
 #define OPWRIGHT_SDK_DEVICE_HPP_
 
@@ -97,7 +97,7 @@ class StreamDevice : public DeviceBase {
   using Stream = StreamT;
   using Event = EventT;
 
-  // These enqueue a copy. The source on the host may be reused as soon as CopyFromHost returns.
+  // Enqueue a copy. The source on the host may be reused as soon as CopyFromHost returns.
   virtual Status CopyFromHost(Stream& stream, void* destination, const void* source,
                               uint64_t bytes) = 0;
   virtual Status CopyToHost(Stream& stream, void* destination, const void* source,
@@ -112,7 +112,7 @@ class StreamDevice : public DeviceBase {
   virtual Status CreateEvent(std::unique_ptr<Event>* event) = 0;
   // Records the event after the work that is enqueued now.
   virtual Status RecordEvent(Event& event, Stream& stream) = 0;
-  // Lets work that is enqueued later wait for the event; the host does not wait.
+  // Makes work that is enqueued later wait for the event; the host does not wait.
   virtual Status WaitEvent(Event& event, Stream& stream) = 0;
   // Waits for the work before the event.
   virtual Status SynchronizeEvent(Event& event) = 0;

@@ -1,4 +1,4 @@
-// The functions of an ow_device that call a device class: no exception leaves them.
+// The functions of an ow_device, which call a device class and catch all exceptions.
 #ifndef OPWRIGHT_SDK_DEVICE_BRIDGE_HPP_
 #define OPWRIGHT_SDK_DEVICE_BRIDGE_HPP_
 
@@ -35,7 +35,7 @@ int32_t AtBorder(const ow_error* error, const Function& function) noexcept {
   return AtBorder(error->message, error->message_bytes, function);
 }
 
-// The base of a device class; void if it has none of them.
+// The base of a device class, or void if it does not derive from one.
 template <typename Stream, typename Event>
 StreamDevice<Stream, Event>* StreamBase(const StreamDevice<Stream, Event>*);
 void StreamBase(const DeviceBase*);

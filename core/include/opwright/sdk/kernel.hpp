@@ -1,4 +1,4 @@
-// From a kernel class to the functions of an ow_kernel.
+// Creates the functions of an ow_kernel from a kernel class.
 //
 //   template <typename T>
 //   struct Kernel {
@@ -40,7 +40,7 @@ struct KernelOptions {
   bool strided = false;       // accepts any strides; otherwise tensors are compact row-major
   bool by_threads = false;    // the last bits may depend on n_threads()
   bool blocks = false;        // may wait for another process; then Run calls ctx.Poll()
-  // Pairs of an output and an input slot: the output may reuse memory of an input that dies here.
+  // Pairs of an output and an input slot: the output may reuse memory of an input not used later.
   std::vector<std::pair<std::string, std::string>> may_reuse;
 };
 
@@ -109,7 +109,7 @@ inline uint64_t& HeldBytes() noexcept {
   return bytes;
 }
 
-// The functions of a kernel class; NULL for missing ones.
+// The functions of a kernel class; NULL for missing functions.
 struct KernelFunctions {
   void (*configure)(KernelOptions& options);
   int32_t (*prepare)(ow_prepare* prepare);
@@ -126,7 +126,7 @@ OPWRIGHT_COLD inline int32_t PrepareAtBorder(ow_prepare* prepare, Status (*make)
   const int32_t code =
       AtBorder(prepare->message, prepare->message_bytes, [prepare, make] { return make(prepare); });
   if (code == OW_OK && OW_HAS(prepare, held_bytes)) prepare->held_bytes = HeldBytes();
-  // A host of 1.0 treats every other status as a failure, and tries no other kernel.
+  // A host of 1.0 treats every other status as a failure, and does not try another kernel.
   const bool is_old = prepare->host->abi_minor < 1;
   return code == OW_UNSUPPORTED && is_old ? OW_REFUSED : code;
 }

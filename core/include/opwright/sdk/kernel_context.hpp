@@ -39,7 +39,7 @@ class InputTensor {
   const T* data() const {
     return Pointer<T>();
   }
-  // The same for a kernel of several dtypes; on a device, its handle.
+  // The elements, for a kernel of several dtypes; on a device, the handle.
   const void* raw() const { return Bytes(); }
 
  protected:
@@ -154,7 +154,7 @@ class PrepareContext {
     return Meta(args_[args_.OutputIndex(slot, index)]);
   }
 
-  // Whether nothing reads the output, which only a gradient would need: it need not be written.
+  // Whether the output, which only a gradient would need, is unread and need not be written.
   bool unread(uint32_t slot, uint32_t index = 0) const {
     return (prepare_->arg_flags[args_.OutputIndex(slot, index)] & OW_ARG_UNREAD) != 0;
   }
@@ -163,7 +163,7 @@ class PrepareContext {
   void SetWorkspace(uint64_t bytes) { prepare_->workspace_bytes = bytes; }
   // The estimated duration of one run with n_threads() threads.
   void SetEstimate(uint64_t nanoseconds) { prepare_->estimate_ns = nanoseconds; }
-  // Prevents capture of this one, though the kernel is registered as capturable.
+  // Prevents capture here, although the kernel is registered as capturable.
   void ForbidCapture() { prepare_->out_flags |= OW_PREPARED_NOT_CAPTURABLE; }
 
   // Whether the input is a persistable that the plan does not write, which allows Pack.

@@ -110,7 +110,7 @@ class SlotMaker {
 
   SlotMaker& SetText(const char* method, std::string* text, const std::string& value) {
     if (!text->empty()) {
-      Fail(method, " of '", slot_->name, "' must be said once, got '", *text, "' and '", value,
+      Fail(method, " of '", slot_->name, "' must be given once, got '", *text, "' and '", value,
            "'");
     }
     *text = value;

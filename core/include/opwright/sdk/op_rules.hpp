@@ -1,5 +1,5 @@
-// The rules of operator descriptions. Core checks them again; here a mistake is reported when the
-// library is loaded by the tests of its author.
+// The rules of operator descriptions. The core checks them again; here, a mistake is reported as
+// soon as the author's tests load the library.
 #ifndef OPWRIGHT_SDK_OP_RULES_HPP_
 #define OPWRIGHT_SDK_OP_RULES_HPP_
 
@@ -82,7 +82,7 @@ inline bool IsPythonKeyword(const std::string& name) {
 
 // Whether one value of an attribute, or one element of a list, is within its bounds.
 inline bool InRange(const AttrDescription& attr, const AttrValue& value) {
-  // nan is in no range: every comparison with it is false.
+  // nan is outside every range, since every comparison with it is false.
   if (const double* number = std::get_if<double>(&value); number != nullptr) {
     const double low = attr.min ? std::get<double>(*attr.min) : 0;
     const double high = attr.max ? std::get<double>(*attr.max) : 0;

@@ -55,7 +55,7 @@ class PluginTables {
     ops_.push_back(MakeRow(kept, &InferBridge<OpT>));
   }
 
-  // One row for each of Dtypes, since each is another instance of the template.
+  // One row for each dtype, since each is a different instance of the template.
   template <typename OpT, template <typename> class Kernel, typename... Dtypes>
   void AddKernels(const std::string& op_type, const char* device) {
     static_assert(sizeof...(Dtypes) > 0, "a kernel is registered for one dtype or more");
@@ -121,8 +121,8 @@ class PluginTables {
     return row;
   }
 
-  // A kernel class with the dtype, or the set of dtypes, that it is registered for. Never static:
-  // g++ would unite two of one name in two libraries.
+  // A kernel class with the dtype, or the set of dtypes, that it is registered for. Never static,
+  // since g++ would merge two of one name in two libraries.
   struct TypedKernel {
     KernelFunctions functions;
     DLDataType dtype;
@@ -206,7 +206,7 @@ struct Registration {
   void (*fill)(PluginTables* tables);
 };
 
-// The section's ends, as the linker names them. Weak: there is none in a plugin without entries.
+// The section's ends, as the linker names them. Weak, as plugins without entries lack the section.
 extern "C" OPWRIGHT_LOCAL __attribute__((weak))
 const Registration* const __start_opwright_registrations[];
 extern "C" OPWRIGHT_LOCAL __attribute__((weak))

@@ -14,7 +14,7 @@
 
 namespace opwright {
 
-// True unless both are known and differ: batch is -1 while a program is built.
+// True unless both are known and differ; the batch is -1 while a program is built.
 constexpr bool DimsAgree(int64_t a, int64_t b) { return a == b || a == -1 || b == -1; }
 
 namespace detail {

@@ -14,9 +14,8 @@
 
 #include "opwright/abi.h"
 
-// Symbols with state are hidden: two plugins may both have a `Cosine`, and g++ would unite the
-// function-local statics of equal names in one process, even between private
-// libraries.
+// Symbols with state are hidden: two plugins may both have a `Cosine`, and g++ would merge the
+// function-local statics of equal names in one process, even between private libraries.
 #define OPWRIGHT_LOCAL __attribute__((visibility("hidden")))
 
 // Code that runs once for each plan, or after a failure: compiled for size, and never inlined,
@@ -158,7 +157,7 @@ OPWRIGHT_COLD inline int32_t ReportFailure(const Status& failure, char* message,
   return failure.code();
 }
 
-// The same for the exception that is being handled.
+// As above, for the exception that is being handled.
 OPWRIGHT_COLD inline int32_t ReportException(char* message, uint64_t message_bytes) noexcept {
   try {
     throw;

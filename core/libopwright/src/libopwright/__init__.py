@@ -13,8 +13,8 @@ def get_prefix() -> str:
     Returns
     -------
     str
-        An absolute path. ``lib/pkgconfig`` below it is for ``PKG_CONFIG_PATH``, the folder itself
-        for ``CMAKE_PREFIX_PATH``. ``python -m libopwright`` prints it.
+        An absolute path. Its ``lib/pkgconfig`` is for ``PKG_CONFIG_PATH``; the folder itself is for
+        ``CMAKE_PREFIX_PATH``. ``python -m libopwright`` prints it.
     """
     from pathlib import Path
 

@@ -47,10 +47,10 @@ py::object MakeCapsule(const std::shared_ptr<const Tensor>& tensor) {
     if (tensor->storage->is_read_only()) made->managed.flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   } else if (tensor->storage->is_read_only()) {
     throw py::buffer_error(
-        "__dlpack__: the memory is read-only, which DLPack before 1.0 cannot say");
+        "__dlpack__: the memory is read-only, which DLPack before 1.0 cannot express");
   } else if (PaddingOf(tensor->dtype) != 0) {
     throw py::buffer_error("__dlpack__: " + std::string(DtypeName(tensor->dtype)) +
-                           " has a byte for each element, which DLPack before 1.0 cannot say");
+                           " has a byte for each element, which DLPack before 1.0 cannot express");
   }
   PyObject* capsule = PyCapsule_New(&made->managed, kCapsuleName<Managed>, DestroyCapsule<Managed>);
   if (capsule == nullptr) throw py::error_already_set();
@@ -80,7 +80,7 @@ std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
 // DLPack code.
 void CheckAddresses(const Device& from, const Device& to, const char* who) {
   if (from.addressable() && to.addressable()) return;
-  Throw(ErrorKind::kFeed, who, ": must be on ", NameBeside(to, from), ", got one on ",
+  Throw(ErrorKind::kFeed, who, ": must be on ", NameBeside(to, from), ", got a tensor on ",
         NameBeside(from, to), "; copy it to the host");
 }
 
@@ -98,7 +98,7 @@ std::shared_ptr<const Tensor> Import(Managed* managed, const std::shared_ptr<Dev
   Shape shape(given.shape, given.shape + given.ndim);
   if (!IsCompact(given) || (given.byte_offset != 0 && !device->addressable())) {
     Throw(ErrorKind::kFeed, who, ": an array on a device must be contiguous, got one of shape ",
-          ShapeText(shape), " with other strides; make it contiguous, as by copy()");
+          ShapeText(shape), " with other strides; make it contiguous, such as with copy()");
   }
   DtypeFromCode(DtypeToCode(given.dtype));  // throws for an unknown dtype
   return Borrow(device, given.dtype, std::move(shape),
@@ -179,7 +179,7 @@ py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::objec
                     const py::object& max_version, const py::object& dl_device,
                     const py::object& copy) {
   if (!dl_device.is_none() && !dl_device.equal(DlpackDevice(*tensor))) {
-    throw py::buffer_error("__dlpack__: the tensor is on another device than the one asked for");
+    throw py::buffer_error("__dlpack__: the tensor is not on the requested device");
   }
   std::shared_ptr<const Tensor> exported = tensor;
   if (!copy.is_none() && copy.cast<bool>()) {

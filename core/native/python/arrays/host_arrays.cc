@@ -260,8 +260,8 @@ py::object Import(Managed* managed, const char* who) {
   }
   if (!HasMemory(tensor)) {
     Throw(ErrorKind::kFeed, who,
-          ": must be an array with values, got one without memory; call the "
-          "operator outside of what traces it");
+          ": must be an array with values, got an array without memory; call the "
+          "operator outside of tracing");
   }
   CheckDtype(tensor.dtype, who);
   if (tensor.ndim > NPY_MAXDIMS) {

@@ -32,7 +32,7 @@ py::object ToArray(const TensorHandle& self, const py::object& dtype, const py::
 
 void BindDevice(py::module_& module) {
   py::class_<Device, std::shared_ptr<Device>>(module, "Device", py::is_final(),
-                                              "A place where tensors live and kernels run.")
+                                              "A device that holds tensors and runs kernels.")
       .def_property_readonly("name", &Device::name)
       .def("name_beside", &NameBeside, py::arg("other"))
       .def_property_readonly(
@@ -55,7 +55,7 @@ void BindDevice(py::module_& module) {
       .def("holds", [](const std::shared_ptr<Device>& self,
                        const py::object& array) { return IsOnDevice(array, self); })
       .def("__repr__", [](const Device& self) { return "Device('" + self.name() + "')"; });
-  module.def("host_device", [] { return HostDevice(); }, "Return the one host device.");
+  module.def("host_device", [] { return HostDevice(); }, "Return the host device.");
   module.def(
       "find_python_device",
       [](const py::object& source, int32_t number) {

@@ -85,7 +85,7 @@ std::shared_ptr<Prepared> PreparePython(
 
 void BindPrepared(py::module_& module) {
   py::class_<Prepared, std::shared_ptr<Prepared>>(module, "Prepared", py::is_final(),
-                                                  "A kernel made ready.")
+                                                  "A prepared kernel.")
       .def_readonly("workspace_bytes", &Prepared::workspace_bytes)
       .def_readonly("estimate_ns", &Prepared::estimate_ns)
       .def_readonly("held_bytes", &Prepared::held_bytes)
@@ -101,14 +101,14 @@ void BindPrepared(py::module_& module) {
              py::arg("keywords") = py::tuple(), py::arg("constants") = py::none(), py::kw_only(),
              py::arg("duplicable") = py::tuple(), py::arg("bind") = false,
              py::arg("packs") = py::none(), py::arg("n_threads") = 1, py::arg("capturable") = false,
-             py::arg("op_type") = "", "Make a Python kernel ready.");
+             py::arg("op_type") = "", "Prepare a Python kernel.");
   module.def("prepare_native", &PrepareFromAddress, py::arg("kernel_address"), py::arg("attrs"),
              py::arg("inputs"), py::arg("outputs"), py::arg("n_threads") = 1, py::kw_only(),
              py::arg("arg_flags") = py::none(), py::arg("device") = py::none(),
              py::arg("keep_alive") = py::none(), py::arg("deterministic") = false,
              "Call prepare of the ow_kernel at this address.");
   module.def("limit_threads", &LimitThreads, py::arg("n_threads"),
-             "Let jobs of kernels run on this many threads at most.");
+             "Limit the number of threads of kernel jobs.");
   module.def("use_openmp", &UseOpenMp, py::arg("library"),
              "Run jobs of the calling thread on the OpenMP threads of a loaded library.");
 }

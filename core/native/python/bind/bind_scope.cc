@@ -101,7 +101,7 @@ void BorrowArray(ScopeVariable* self, const py::object& object) {
   PyArrayObject* array = AsArray(borrowed.ptr());
   if (!IsReady(borrowed.ptr())) {
     Throw(ErrorKind::kFeed, self->name(),
-          ": borrow takes an array that is contiguous, aligned and of native byte order, got "
+          ": borrow requires a contiguous, aligned array of native byte order, got "
           "another ",
           Py_TYPE(object.ptr())->tp_name, "; pass it to set, which copies");
   }
@@ -135,7 +135,7 @@ auto IfSet(Get get) {
 
 void BindScopeVariable(py::module_& module) {
   py::class_<ScopeVariable, std::shared_ptr<ScopeVariable>>(module, "ScopeVariable", py::is_final(),
-                                                            "A named place of a scope.")
+                                                            "A named variable of a scope.")
       .def_property_readonly("name", &ScopeVariable::name)
       .def_property_readonly("is_set",
                              [](const ScopeVariable& self) { return self.tensor() != nullptr; })
@@ -178,7 +178,7 @@ void BindScopeVariable(py::module_& module) {
 void BindScope(py::module_& module) {
   BindScopeVariable(module);
   py::class_<Scope, std::shared_ptr<Scope>>(module, "Scope", py::is_final(),
-                                            "Names to variables, with a parent.")
+                                            "Variables by name, with a parent scope.")
       .def(py::init<std::shared_ptr<Scope>>(), py::arg("parent") = py::none())
       .def_property_readonly("parent", &Scope::parent)
       .def_property_readonly("structure_version", &Scope::structure_version)
@@ -193,7 +193,7 @@ void BindScope(py::module_& module) {
           [](Scope& self, const std::string& name) {
             if (self.Erase(name)) return;
             Throw(ErrorKind::kVariableNotFound, name,
-                  ": erase needs a variable of this very scope, got none of this name");
+                  ": erase must name a variable of this scope itself, got an unknown name");
           },
           py::arg("name"));
 }

@@ -81,8 +81,8 @@ py::tuple TimeSteps(const PlanHandle& self, const py::sequence& feeds,
   std::vector<PyObject*> arrays;
   for (const py::handle feed : feeds) held.push_back(py::reinterpret_borrow<py::object>(feed));
   if (held.size() != plan.feeds.size()) {
-    Throw(ErrorKind::kFeed, "plan '", plan.name, "': one array a feed is needed, got ", held.size(),
-          " for ", plan.feeds.size());
+    Throw(ErrorKind::kFeed, "plan '", plan.name, "': must be given one array per feed, got ",
+          held.size(), " for ", plan.feeds.size());
   }
   for (size_t i = 0; i < held.size(); ++i) {
     CheckFeed(plan, i, held[i].ptr());

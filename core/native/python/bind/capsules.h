@@ -1,4 +1,4 @@
-// Creates and reads DLPack's capsules of arrays of other libraries.
+// Creates and reads DLPack capsules for arrays of other libraries.
 #ifndef OPWRIGHT_PYTHON_CAPSULES_H_
 #define OPWRIGHT_PYTHON_CAPSULES_H_
 
@@ -65,7 +65,7 @@ void CheckReadable(const Managed& managed, const char* who) {
           static_cast<int>(managed.dl_tensor.dtype.bits), " bits that are packed; unpack them");
   }
   if constexpr (kIsVersioned<Managed>) {
-    Throw(ErrorKind::kFeed, who, ": DLPack ", DLPACK_MAJOR_VERSION, " is spoken here, got ",
+    Throw(ErrorKind::kFeed, who, ": DLPack ", DLPACK_MAJOR_VERSION, " is supported here, got ",
           managed.version.major, "; update one of the two libraries");
   }
 }
@@ -88,7 +88,7 @@ auto TakeCapsule(const py::object& capsule, const char* who, Take take) {
   if (PyCapsule_IsValid(capsule.ptr(), kCapsuleName<DLManagedTensor>)) {
     return take(TakeFrom<DLManagedTensor>(capsule));
   }
-  Throw(ErrorKind::kFeed, who, ": __dlpack__ must return a fresh capsule, got another ",
+  Throw(ErrorKind::kFeed, who, ": __dlpack__ must return a new capsule, got another ",
         Py_TYPE(capsule.ptr())->tp_name);
 }
 

@@ -106,13 +106,13 @@ std::nullptr_t SetPythonError() noexcept {
 void BindErrors(py::module_& module) {
   refused_error = PyErr_NewExceptionWithDoc(
       "opwright._runtime.RefusedError",
-      "A native kernel's prepare refused; the text is its reason.", nullptr, nullptr);
+      "The prepare of a native kernel refused; the message is the reason.", nullptr, nullptr);
   if (refused_error == nullptr) throw py::error_already_set();
   module.add_object("RefusedError", py::reinterpret_borrow<py::object>(refused_error));
   unsupported_error = PyErr_NewExceptionWithDoc(
       "opwright._runtime.UnsupportedError",
-      "A native kernel's prepare refused for what this machine lacks; the text says what.",
-      refused_error, nullptr);
+      "The prepare of a native kernel refused because this machine lacks a feature.", refused_error,
+      nullptr);
   if (unsupported_error == nullptr) throw py::error_already_set();
   module.add_object("UnsupportedError", py::reinterpret_borrow<py::object>(unsupported_error));
   py::register_exception_translator([](std::exception_ptr pointer) {

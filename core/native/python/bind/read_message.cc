@@ -135,7 +135,7 @@ void ReadField(Bytes& bytes, uint32_t wire, const Field& field, const py::dict& 
 }
 
 py::dict ReadFields(Bytes bytes, const py::dict& schema) {
-  if (bytes.depth > kMaxDepth) throw py::value_error("messages are within each other too deeply");
+  if (bytes.depth > kMaxDepth) throw py::value_error("messages are nested too deeply");
   py::dict message;
   while (bytes.left() > 0) {
     const uint64_t tag = bytes.Varint();

@@ -30,7 +30,7 @@ FunctionObject* FunctionOf(PyObject* object) { return reinterpret_cast<FunctionO
 PyObject* CallFunction(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
   const FunctionObject* self = FunctionOf(callable);
   if (self->call == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "eager function: the garbage collector has taken it apart");
+    PyErr_SetString(PyExc_RuntimeError, "eager function: the garbage collector has cleared it");
     return nullptr;
   }
   const Py_ssize_t n_args = PyVectorcall_NARGS(nargsf);

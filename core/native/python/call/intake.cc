@@ -147,7 +147,7 @@ void CheckFeed(const Plan& plan, size_t i, PyObject* value) {
       tensor == nullptr ? device.is_host() && IsReady(value) : tensor->device().get() == &device;
   if (!fits && device.is_host()) {
     Throw(ErrorKind::kFeed, external.name,
-          ": a feed is a C-contiguous, aligned ndarray of native byte order, got another ",
+          ": a feed must be a C-contiguous, aligned ndarray of native byte order, got another ",
           Py_TYPE(value)->tp_name);
   }
   if (!fits) {
@@ -164,7 +164,7 @@ void CheckRunnable(const Plan& plan) {
   for (const External& external : plan.externals) {
     if (external.role != Role::kCaptured) continue;
     Throw(ErrorKind::kProgram, "plan '", plan.name,
-          "': a plan that captures values runs inside "
+          "': a plan that captures values must run inside "
           "another one, got '",
           external.name, "'; call it from there");
   }

@@ -111,26 +111,26 @@ PyMethodDef network_methods[] = {
     {"plan_for", AsMethod(PlanFor), METH_VARARGS | METH_KEYWORDS,
      "plan_for(feeds=None, scope=None): the plan, and its feeds."},
     {"profile", AsMethod(Profile), METH_VARARGS | METH_KEYWORDS,
-     "profile(feeds=None, n=None): what each step takes."},
+     "profile(feeds=None, n=None): the time of each step."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef network_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(NetworkObject, vectorcall), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(NetworkObject, weak_references), READONLY, nullptr},
     {"fetch_device", T_BOOL, offsetof(NetworkObject, fetch_device), 0,
-     "Return Tensors where the values live instead of arrays."},
+     "Return Tensors on the device of the values instead of arrays."},
     {"detach", T_BOOL, offsetof(NetworkObject, detach), 0,
      "Read feeds that require a gradient as their detach()."},
     {"fetch_as", T_OBJECT, offsetof(NetworkObject, fetch_as), 0,
-     "What makes a result of each array, unless a call gives another."},
+     "Converts each result, unless a call gives another converter."},
     {"writes", T_OBJECT, offsetof(NetworkObject, writes), 0,
      "The names of feeds that the plans write."},
     {"source", T_OBJECT_EX, offsetof(NetworkObject, source), READONLY,
-     "What lowers the plan for feeds, as it was given."},
+     "The source object that lowers plans."},
     {"plans", T_OBJECT_EX, offsetof(NetworkObject, plans), READONLY, "The plans that are kept."},
     {"scope", T_OBJECT_EX, offsetof(NetworkObject, scope), READONLY, "The scope of every call."},
     {"feed_names", T_OBJECT_EX, offsetof(NetworkObject, feed_names), READONLY,
-     "The names that a call gives its feeds by."},
+     "The argument names of feeds in a call."},
     {nullptr, 0, 0, 0, nullptr}};
 
 PyType_Slot network_slots[] = {

@@ -80,7 +80,7 @@ void ReadFeed(NetworkObject* self, Py_ssize_t i, PyObject* value, Intake* intake
   if (!py::hasattr(source, "read_feed")) {
     Throw(ErrorKind::kFeed,
           py::str(py::handle(PyTuple_GET_ITEM(self->feed_names, i))).cast<std::string>(),
-          ": a feed is a C-contiguous, aligned ndarray of native byte order, got another ",
+          ": a feed must be a C-contiguous, aligned ndarray of native byte order, got another ",
           Py_TYPE(value)->tp_name);
   }
   py::object ready = source.attr("read_feed")(i, py::handle(value));
@@ -292,7 +292,7 @@ bool FitsScope(NetworkObject* self, const PlanEntry& entry) {
 
 PyObject* SourceOf(NetworkObject* self) {
   if (self->source == nullptr) {
-    Throw(ErrorKind::kProgram, "compiled network: the garbage collector has taken it apart");
+    Throw(ErrorKind::kProgram, "compiled network: the garbage collector has cleared it");
   }
   return self->source;
 }

@@ -153,7 +153,7 @@ py::object FreezeAll(PyObject* const* attributes, size_t n) {
 // compared.
 EntryPtr Lower(OperatorObject* self, PyObject* const* args, size_t n_args, const Intake& intake) {
   if (self->lower == nullptr) {
-    Throw(ErrorKind::kProgram, "eager operator: the garbage collector has taken it apart");
+    Throw(ErrorKind::kProgram, "eager operator: the garbage collector has cleared it");
   }
   auto entry = EntryPtr::Make();
   entry->epoch = *self->epoch;
@@ -251,7 +251,7 @@ __attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* con
     }
   }
   if (self->slow == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "eager operator: the garbage collector has taken it apart");
+    PyErr_SetString(PyExc_RuntimeError, "eager operator: the garbage collector has cleared it");
     return nullptr;
   }
   return PyObject_Vectorcall(self->slow, args, n_args, names);

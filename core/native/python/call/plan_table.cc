@@ -194,7 +194,7 @@ PyObject* FindPlans(PyObject* object, PyObject* key) {
 // add(key, epoch, made_at, lowered)
 PyObject* AddPlans(PyObject* object, PyObject* const* args, Py_ssize_t n) {
   if (n != 4) {
-    PyErr_SetString(PyExc_TypeError, "add takes a key, an epoch, its number and a lowered plan");
+    PyErr_SetString(PyExc_TypeError, "add requires a key, an epoch, its number and a lowered plan");
     return nullptr;
   }
   try {
@@ -254,11 +254,11 @@ PyMethodDef plans_methods[] = {
     {"find", FindPlans, METH_O, "The lowered plan of a key, if it is current, or None."},
     {"add", AsMethod(AddPlans), METH_FASTCALL,
      "add(key, epoch, made_at, lowered): keep a plan, and return it."},
-    {"clear", ClearPlans, METH_NOARGS, "Forget the plans; those that run go on."},
+    {"clear", ClearPlans, METH_NOARGS, "Drop the plans; running plans continue."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef plans_properties[] = {
-    {"last", LastPlan, nullptr, "The lowered plan that was used last, or None.", nullptr},
+    {"last", LastPlan, nullptr, "The last used lowered plan, or None.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot plans_slots[] = {
@@ -292,8 +292,8 @@ PyObject* NewPlans(std::string label, bool keeps_last) {
 PlanSet& PlansOf(PyObject* plans) { return *Of(plans)->set; }
 
 void BindPlanTable(py::module_& module) {
-  py::class_<Epoch, std::shared_ptr<Epoch>>(module, "Epoch", py::is_final(),
-                                            "A number that rises when plans may be outdated.")
+  py::class_<Epoch, std::shared_ptr<Epoch>>(
+      module, "Epoch", py::is_final(), "A counter that is incremented when plans may be outdated.")
       .def(py::init<>())
       .def_property_readonly("now", &Epoch::now)
       .def("advance", &Epoch::Raise);

@@ -81,7 +81,7 @@ class Watch {
 
 void BindWatch(py::module_& module) {
   py::class_<Watch>(module, "Watch", py::is_final(),
-                    "Whether arguments of a call are the objects of an earlier one, unchanged.")
+                    "Whether call arguments are the same, unchanged objects as in an earlier call.")
       .def(py::init<const py::tuple&, const py::sequence&, py::str>(), py::arg("arguments"),
            py::arg("positions"), py::arg("attribute"))
       .def("is_same", &Watch::IsSame, py::arg("arguments"));

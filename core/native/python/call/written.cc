@@ -79,8 +79,7 @@ Span CheckOut(const Plan& plan, Instance* instance, size_t fetch, PyObject* out)
     span.begin = PyArray_DATA(AsArray(out));
     span.bytes = static_cast<uint64_t>(PyArray_NBYTES(AsArray(out)));
   } else if (PyArray_Check(out) && !IsInjective(AsArray(out))) {
-    Throw(ErrorKind::kFeed, span.Name(),
-          ": each element must have memory of its own, got an array ",
+    Throw(ErrorKind::kFeed, span.Name(), ": each element must have its own memory, got an array ",
           "whose strides overlap; pass a copy of it");
   }
   if (plan.has_continuation) return span;  // the last plan of the chain has the fetches
@@ -88,7 +87,7 @@ Span CheckOut(const Plan& plan, Instance* instance, size_t fetch, PyObject* out)
   const Value& info = plan.values[value];
   const std::shared_ptr<Device>& device = plan.devices[info.device].device;
   if (!FitsMeta(out, info, instance->dims(value))) {
-    Throw(ErrorKind::kFeed, span.Name(), ": must be as the fetch is, ",
+    Throw(ErrorKind::kFeed, span.Name(), ": must match the fetch, ",
           DescribeMisfit(out, info, instance->dims(value)), "; pass such an array");
   }
   if (tensor != nullptr && tensor->device() != device) {

@@ -185,7 +185,7 @@ bool Binding::CheckResult(PyObject* result) const noexcept {
     if (result == reinterpret_cast<PyObject*>(view.array)) return true;
   }
   PyErr_SetString(PyExc_TypeError,
-                  "a kernel writes into its outputs, got a new array as its result; "
+                  "a kernel must write into its outputs, got a new array as its result; "
                   "write out[...] = result");
   return false;
 }
@@ -282,7 +282,7 @@ int32_t BindPython(const ow_call* call, void** bound) {
   const auto* kernel = static_cast<const PythonKernel*>(call->prepared);
   auto binding = std::make_unique<Binding>(*kernel, *call);
   if (!binding->Build()) {
-    WriteMessage(call->message, call->message_bytes, "the arguments could not be made");
+    WriteMessage(call->message, call->message_bytes, "the arguments could not be created");
     return OW_ERROR;
   }
   *bound = binding.release();

@@ -94,7 +94,7 @@ void Bundle::Read(const uint8_t* data, uint64_t bytes, const std::shared_ptr<voi
   Mutex();
   Header header;
   if (bytes < sizeof(header) || std::memcmp(data, kMagic, sizeof(kMagic)) != 0) {
-    Fail("must be a bundle of opwright, got ", bytes, " bytes that do not begin as one");
+    Fail("must be a bundle of opwright, got ", bytes, " bytes that do not begin like a bundle");
   }
   std::memcpy(&header, data, sizeof(header));
   if (header.version != kVersion || header.header_bytes != sizeof(header)) {
@@ -103,8 +103,8 @@ void Bundle::Read(const uint8_t* data, uint64_t bytes, const std::shared_ptr<voi
   }
   if (header.file_bytes != bytes || header.descriptor_bytes > bytes - sizeof(header) ||
       header.descriptor_bytes > kMostDescriptor) {
-    Fail("must have ", header.file_bytes, " bytes, as it says itself, got ", bytes,
-         "; it is cut off or damaged: copy it again");
+    Fail("must have ", header.file_bytes, " bytes according to its header, got ", bytes,
+         "; it is truncated or damaged: copy it again");
   }
   // The descriptor is copied, since bytes that have been checked must not change with the file.
   descriptor_.assign(data + sizeof(header), data + sizeof(header) + header.descriptor_bytes);
@@ -117,7 +117,7 @@ void Bundle::Read(const uint8_t* data, uint64_t bytes, const std::shared_ptr<voi
   ReadHead(&tokens, data, bytes, owner);
   ReadKernels(&tokens);
   ReadVariants(&tokens);
-  if (tokens.left() != 0) tokens.Fail("must end here, got ", tokens.left(), " bytes more");
+  if (tokens.left() != 0) tokens.Fail("must end here, got ", tokens.left(), " more bytes");
 }
 
 void Bundle::ReadHead(Tokens* tokens, const uint8_t* data, uint64_t bytes,
@@ -152,7 +152,7 @@ std::vector<Port> Bundle::ReadPorts(Tokens* tokens, size_t n_ports) {
     const auto ndim = tokens->Int<size_t>(0, kMaxRank, "a rank");
     for (size_t d = 0; d < ndim; ++d) {
       const Affine dim = tokens->ReadAffine();
-      if (dim.step < 0) tokens->Fail("dims must not fall with the batch, got ", dim.step);
+      if (dim.step < 0) tokens->Fail("dims must not decrease with the batch, got ", dim.step);
       port.dims.push_back(dim);
     }
     ports.push_back(std::move(port));
@@ -177,7 +177,7 @@ void Bundle::ReadTensor(Tokens* tokens, const uint8_t* data, uint64_t bytes,
   const bool is_inside = offset % kTensorAlignment == 0 && begin <= bytes &&
                          offset <= bytes - begin && size <= bytes - begin - offset;
   if (!is_inside || digest.size() != sizeof(Digest)) {
-    tokens->Fail("the elements of '", name, "' must be in the file behind its descriptor, got ",
+    tokens->Fail("the elements of '", name, "' must be in the file after its descriptor, got ",
                  size, " bytes at ", offset);
   }
   if (options_.check_tensors) {
@@ -205,7 +205,7 @@ void Bundle::ReadTensor(Tokens* tokens, const uint8_t* data, uint64_t bytes,
   FillRowMajorStrides(shape.data(), static_cast<int32_t>(ndim), tensor->strides.data());
   tensor->shape = std::move(shape);
   const std::shared_ptr<ScopeVariable> variable = scope_->Var(name);
-  if (variable->tensor()) tokens->Fail("a variable must come once, got '", name, "' again");
+  if (variable->tensor()) tokens->Fail("a variable must occur once, got '", name, "' again");
   variable->Replace(std::move(tensor));
 }
 

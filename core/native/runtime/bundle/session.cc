@@ -40,7 +40,7 @@ void CheckMemory(const std::string& who, const Port& port, const DLTensor& tenso
   if (has_elements && tensor.data == nullptr) broken = "must have memory, got NULL";
   const auto address = reinterpret_cast<uintptr_t>(BeginOf(tensor));
   if (has_elements && address % static_cast<uintptr_t>(ItemSize(tensor.dtype)) != 0) {
-    broken = "must start at a multiple of its item's size";
+    broken = "must start at a multiple of the item size";
   }
   if (broken != nullptr) Throw(ErrorKind::kFeed, who, ": ", port.Text(), " ", broken);
 }
@@ -131,7 +131,7 @@ void Session::CheckOutputs(const Tensors& inputs, const Tensors& outputs, int64_
     if (std::any_of(inputs.begin(), inputs.end(), overlaps) ||
         std::any_of(outputs.begin(), end, overlaps)) {
       Throw(ErrorKind::kFeed, who, ": ", port.Text(),
-            " must have memory of its own, got some of "
+            " must have its own memory, got some of "
             "an input or of another output");
     }
   }

@@ -54,7 +54,8 @@ int64_t Tokens::Int() {
 }
 
 void Tokens::Spend(size_t text_bytes) {
-  if (text_bytes > text_bytes_left_) Fail("its texts must have 64 MiB together, got more");
+  if (text_bytes > text_bytes_left_)
+    Fail("its strings must have at most 64 MiB in total, got more");
   text_bytes_left_ -= text_bytes;
 }
 
@@ -62,11 +63,11 @@ std::string Tokens::Text() {
   const uint8_t tag = Byte();
   const uint64_t number = Varint();
   if (tag == kSameText) {
-    if (number >= texts_.size()) Fail("a text must have come before, got number ", number);
+    if (number >= texts_.size()) Fail("a repeated string must occur earlier, got number ", number);
     Spend(texts_[number].size());
     return texts_[number];
   }
-  if (tag != kText) Fail("expected a text, got a token of kind ", int{tag});
+  if (tag != kText) Fail("expected a string, got a token of kind ", int{tag});
   const uint8_t* bytes = Take(number);
   Spend(number);
   return texts_.emplace_back(reinterpret_cast<const char*>(bytes), number);

@@ -51,7 +51,7 @@ Device::Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_al
   }
   if (id < 0 || id >= n) {
     Throw(ErrorKind::kKernel, name_, ": the number of a device must be in [0, ", n, "), got ", id,
-          n == 0 ? "; there is none on this machine" : "; take one of those that are there");
+          n == 0 ? "; there is none on this machine" : "; choose an existing device");
   }
   Check(Call(error, [&] { return table_->open(table_, id, &state_, error); }), buffer, name_,
         "opening the device");
@@ -90,7 +90,7 @@ void* Device::Allocate(uint64_t bytes, const std::string& what) {
     if (!promised || address % table_->alignment == 0) return handle;
     Free(handle);
     Throw(ErrorKind::kPlugin, name_, Origin(), ": memory must be aligned to ", table_->alignment,
-          " bytes, as the device says, got the address ", address);
+          " bytes, as the device declares, got the address ", address);
   }
   const std::string reason = buffer.text[0] ? std::string(" (") + buffer.text + ")" : "";
   const bool failed = status != OW_OK && status != OW_OUT_OF_MEMORY;

@@ -22,8 +22,7 @@ void* AllocateHost(uint64_t bytes, uint64_t alignment = kHostAlignment) noexcept
 // Frees a block; null is allowed.
 void FreeHost(void* block) noexcept;
 
-// KeptHostBytes returns the bytes of kept blocks; the next function returns the blocks to the
-// system.
+// KeptHostBytes returns the bytes of kept blocks; FreeKeptHost returns the blocks to the system.
 uint64_t KeptHostBytes() noexcept;
 uint64_t FreeKeptHost() noexcept;
 

@@ -23,7 +23,7 @@ thread_local ErrorLog* kept_errors = nullptr;
 std::atomic<int32_t> most_threads{Team::kMostThreads};
 std::atomic<bool> is_limited{false};
 std::mutex log_mutex;
-LogFunction log_function = nullptr;  // guarded, like the next variable
+LogFunction log_function = nullptr;  // guarded, like log_user
 void* log_user = nullptr;
 
 int32_t Resize(const ow_call* call, uint32_t arg, int32_t ndim, const int64_t* shape) {

@@ -84,7 +84,7 @@ std::shared_ptr<Library> Library::Open(const std::string& path) {
   for (const auto& [id, other] : libraries.by_file) {
     if (other->handle_ == library->handle_) {
       Throw(ErrorKind::kPlugin, path,
-            ": a library must stay as it is once it was opened, got another file in its place; "
+            ": a library must not be replaced once it is open, got another file in its place; "
             "start a new process");
     }
   }
@@ -103,8 +103,8 @@ void Library::OpenHandle() {
   const char* text = dlerror();
   std::string reason = text == nullptr ? "no reason" : text;
   if (reason.rfind(name + ": ", 0) == 0) reason.erase(0, name.size() + 2);
-  Throw(ErrorKind::kPlugin, path_, ": the system's loader must be able to open a library, got \"",
-        reason, "\"; install what it needs");
+  Throw(ErrorKind::kPlugin, path_, ": a library must be loadable by the system, got \"", reason,
+        "\"; install what it needs");
 }
 
 ow_plugin_entry_fn Library::FindEntry() const {
@@ -135,7 +135,7 @@ void Library::TakeTable() {
     // A lack of memory is temporary and must not exclude the plugin.
     const bool lacks_memory = status == OW_OUT_OF_MEMORY;
     Throw(lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kPlugin, path_, ": ", OW_PLUGIN_ENTRY,
-          " must hand over its table, got status ", status, reason.empty() ? "" : ": ", reason);
+          " must return its table, got status ", status, reason.empty() ? "" : ": ", reason);
   }
   try {
     CheckPluginTable(plugin);

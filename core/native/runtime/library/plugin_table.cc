@@ -59,7 +59,7 @@ const char* FindTextFault(const char* text, uint64_t max_bytes) {
 void CheckText(const std::string& who, const char* what, const char* text, uint64_t max_bytes) {
   const char* fault = FindTextFault(text, max_bytes);
   if (fault == nullptr) return;
-  Fail(who, ": ", what, " must be a text of 1 to ", max_bytes, " bytes, got ", fault,
+  Fail(who, ": ", what, " must be a string of 1 to ", max_bytes, " bytes, got ", fault,
        "; fill it in");
 }
 

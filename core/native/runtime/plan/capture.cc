@@ -85,8 +85,8 @@ StepRange FindCapturable(const Plan& plan, std::string* refusal) {
     return {};
   }
   if (!device.shares_memory()) {
-    *refusal =
-        Concat("device ", device.name(), " gives every value memory of its own, for a checker");
+    *refusal = Concat("device ", device.name(),
+                      " gives every value separate memory, for a memory checker");
     return {};
   }
   const auto is_inside = [&plan](const PlanStep& step) { return IsInside(plan, step); };

@@ -110,7 +110,7 @@ class Outputs {
       const Marked marked = FindMarked(tensor);
       if (marked.count == 0) continue;
       return Concat("every element of an output must be written, got ", marked.count, " of ",
-                    Numel(tensor), " of output ", arg - begin_, " left as they were, the first at ",
+                    Numel(tensor), " of output ", arg - begin_, " left unwritten, the first at ",
                     marked.first, "; write them too");
     }
     return "";
@@ -192,7 +192,7 @@ std::string ShownTensors::Restore() const {
       const bool is_output = arg >= first_output;
       const bool is_shape = now.ndim == before.ndim && now.shape == before.shape &&
                             !std::equal(dims, dims + before.ndim, now.shape);
-      found = Concat("a kernel must leave the tensors of its arguments as they are, got another ",
+      found = Concat("a kernel must not change the tensors of its arguments, got another ",
                      is_shape ? Concat("shape, ", ShapeText(now.shape, now.ndim), " for ",
                                        ShapeText(dims, before.ndim), ", in ")
                               : "field in ",

@@ -102,7 +102,7 @@ class Instance {
   // Sets the shape and memory of a dynamic value; throws.
   void Resize(uint32_t value, int32_t ndim, const int64_t* shape);
   // For plans with feeds on the device: MarkFeedsRead records the point after which feeds are not
-  // read; the next function, called after a run, waits for it, or for everything if the run ended
+  // read; WaitForFeeds, called after a run, waits for it, or for everything if the run ended
   // earlier.
   int32_t MarkFeedsRead() noexcept;
   int32_t WaitForFeeds(const ow_error* error) noexcept { return feeds_read_->Wait(error); }

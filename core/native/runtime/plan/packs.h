@@ -60,7 +60,7 @@ class PackStore {
   size_t next_sweep_ = 1024;  // guarded; number of known copies at which to remove freed ones
 };
 
-// Returns the alignment of a packed copy; the next function returns its size with padding.
+// The alignment of a packed copy, and its size with padding.
 uint64_t PackAlignment(const ow_pack& wish);
 uint64_t PackRoom(const ow_pack& wish);
 

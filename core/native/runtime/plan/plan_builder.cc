@@ -19,7 +19,7 @@ PlanBuilder::PlanBuilder(const std::shared_ptr<Device>& device, const std::strin
 }
 
 Plan& PlanBuilder::plan() {
-  if (!plan_) Throw(ErrorKind::kProgram, "plan: the builder was built already; make a new one");
+  if (!plan_) Throw(ErrorKind::kProgram, "plan: the plan was already built; make a new builder");
   return *plan_;
 }
 
@@ -56,7 +56,7 @@ uint32_t PlanBuilder::AddValue(DLDataType dtype, const Shape& shape, ValueKind k
   const auto id = static_cast<uint32_t>(plan.values.size());
   const bool unknown = std::any_of(shape.begin(), shape.end(), [](int64_t d) { return d < 0; });
   if (unknown != (kind == ValueKind::kDynamic)) {
-    Fail("dynamic values, and only they, have unknown dims, got ", ShapeText(shape));
+    Fail("exactly the dynamic values must have unknown dims, got ", ShapeText(shape));
   }
   plan.dims.insert(plan.dims.end(), shape.begin(), shape.end());
   if (kind == ValueKind::kDynamic) {
@@ -139,7 +139,7 @@ void PlanBuilder::SetBuffers(std::vector<uint64_t> sizes, const std::shared_ptr<
 
 PlanStep& PlanBuilder::AddStep(StepKind kind, ow_run_fn run, int32_t op_index,
                                std::shared_ptr<StepDetail> detail) {
-  if (plan().has_continuation) Fail("a continuation ends the plan, got a step behind it");
+  if (plan().has_continuation) Fail("a continuation must end the plan, got a later step");
   PlanStep& step = plan().steps.emplace_back();
   step.kind = kind;
   step.run = run;
@@ -213,11 +213,11 @@ bool PlanBuilder::IsConstant(const Value& value) const {
 
 void PlanBuilder::EndConstants() {
   Plan& plan = this->plan();
-  if (plan.n_constant != 0) Fail("the constants end once, got a second end");
+  if (plan.n_constant != 0) Fail("the end of the constants must be marked once, got a second mark");
   std::set<std::pair<uint32_t, int64_t>> made;
   std::set<uint32_t> sources;
   for (const PlanStep& step : plan.steps) {
-    if (step.kind != StepKind::kKernel) Fail("only kernels make constants, got another step");
+    if (step.kind != StepKind::kKernel) Fail("only kernels compute constants, got another step");
     const uint32_t* args = plan.args.data() + step.args_begin;
     const uint32_t* slots = plan.slot_begin.data() + step.slots_begin;
     const uint32_t first_output = slots[step.n_inputs];
@@ -231,7 +231,8 @@ void PlanBuilder::EndConstants() {
       const std::pair<uint32_t, int64_t> place{value.device, value.index};
       const bool is_own = value.kind == ValueKind::kArena;
       if (!is_own || (i < first_output && made.count(place) == 0)) {
-        Fail("operator ", step.op_index, " makes a constant of constants, got argument ", i);
+        Fail("operator ", step.op_index, " must compute a constant from constants, got argument ",
+             i);
       }
       made.insert(place);
     }
@@ -255,8 +256,8 @@ void PlanBuilder::AddCopy(uint32_t source, uint32_t destination, int32_t op_inde
          " and ", to.bytes, " bytes");
   }
   if (from.device != to.device && !from_device.is_host() && !to_device.is_host()) {
-    Fail("a copy between two devices goes over the host, got ", NameBeside(from_device, to_device),
-         " and ", NameBeside(to_device, from_device));
+    Fail("a copy between two devices must go through the host, got ",
+         NameBeside(from_device, to_device), " and ", NameBeside(to_device, from_device));
   }
   auto detail = std::make_shared<CopyDetail>();
   detail->source = source;
@@ -275,7 +276,7 @@ void PlanBuilder::AddSync(const std::shared_ptr<Device>& device) {
 }
 
 void PlanBuilder::AddFeedsRead() {
-  if (plan().has_device_feeds) Fail("the feeds are read once, got a second step that says so");
+  if (plan().has_device_feeds) Fail("the end of feed reads must be marked once, got a second mark");
   const bool needs_gil = plan().devices[0].device->needs_gil();
   AddStep(StepKind::kFeedsRead, RunFeedsRead, -1, nullptr).needs_gil = needs_gil;
   plan().has_device_feeds = true;

@@ -157,13 +157,13 @@ void PlanBuilder::CheckExternals() const {
       const Value& first = plan().values[external.values[0]];
       const Device& device = *plan().devices[first.device].device;
       if (!device.is_host() && external.role == Role::kFetch) {
-        broken = "fetch buffers lie on the host";
+        broken = "fetch buffers must be on the host";
       }
       if (!device.is_host() && external.role == Role::kFeed) {
-        if (first.device != 0) broken = "feeds lie on the host or the plan's own device";
-        if (!plan().has_device_feeds) broken = "behind feeds on a device a step says they are read";
+        if (first.device != 0) broken = "feeds must be on the host or the plan's device";
+        if (!plan().has_device_feeds) broken = "a step must mark that feeds on a device are read";
       }
-      if (!first.compact) broken = "the first value of an external is compact";
+      if (!first.compact) broken = "the first value of an external must be compact";
       for (const uint32_t value : external.values) {
         const Value& other = plan().values[value];
         if (other.device != first.device || other.bytes > first.bytes) {
@@ -205,7 +205,7 @@ void PlanBuilder::ListFetchExternals() {
   }
   for (size_t i = 0; i < is_fetched.size(); ++i) {
     if (plan().externals[i].role == Role::kFetch && !is_fetched[i]) {
-      Fail("a fetch buffer is fetched, got '", plan().externals[i].name, "', which is not");
+      Fail("a fetch buffer must be fetched, got '", plan().externals[i].name, "', which is not");
     }
   }
 }
@@ -223,7 +223,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe,
     if (external >= 0) continue;
     const auto feed = std::find(plan.feeds.begin(), plan.feeds.end(), fed);
     if (feed == plan.feeds.end()) {
-      Fail("writes names '", name, "', which is no persistable and no feed of the plan");
+      Fail("writes names '", name, "', which is neither a persistable nor a feed of the plan");
     }
     plan.written_feeds.push_back(static_cast<uint32_t>(feed - plan.feeds.begin()));
   }
@@ -236,7 +236,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe,
       const Value& value = plan.values[plan.args[step.args_begin + pack.arg]];
       const auto external = static_cast<uint32_t>(value.index);
       if (std::find(plan.writes.begin(), plan.writes.end(), external) != plan.writes.end()) {
-        Fail("a packed variable is not written, got '", plan.externals[external].name, "'");
+        Fail("a packed variable must not be written, got '", plan.externals[external].name, "'");
       }
     }
     plan.needs_gil = plan.needs_gil || step.needs_gil;
@@ -246,7 +246,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe,
   plan.is_brief = is_shared && plan.estimate_ns < kBriefNs;
   ListFetchExternals();
   if (plan.has_continuation && !plan.fetches.empty()) {
-    Fail("fetches belong to the last plan of a chain, got some before a continuation");
+    Fail("only the last plan of a chain can have fetches, got some before a continuation");
   }
   InsertSpans(&plan);
   plan.holds_bound = HoldsBound();

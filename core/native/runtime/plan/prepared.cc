@@ -25,7 +25,7 @@ namespace {
 
 void CheckNumbers(const ow_prepare& frame, const ow_kernel& kernel) {
   if (frame.workspace_bytes > kMaxBytes) {
-    Throw(ErrorKind::kKernel, kernel.op_type, ": prepare may ask for at most ", kMaxBytes,
+    Throw(ErrorKind::kKernel, kernel.op_type, ": prepare may request at most ", kMaxBytes,
           " bytes of workspace, got ", frame.workspace_bytes);
   }
 }
@@ -38,7 +38,7 @@ void CheckPack(const ow_pack& wish, const ow_kernel& kernel, const PrepareReques
   for (const ow_pack& other : prepared.packs) twice = twice || other.arg == wish.arg;
   if (!packable || twice || kernel.pack == nullptr) {
     Throw(ErrorKind::kKernel, kernel.op_type,
-          ": prepare may ask once to pack each packable argument of a kernel with pack, got "
+          ": prepare may request a pack once per packable argument of a kernel with pack, got "
           "argument ",
           wish.arg, twice ? " twice" : "");
   }

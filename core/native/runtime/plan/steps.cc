@@ -55,7 +55,7 @@ void CheckCaptured(Instance* instance, const ContinueDetail::Known& known) {
   for (const External& external : next.externals) n_captured += external.role == Role::kCaptured;
   if (n_captured != known.bindings.size()) {
     Throw(ErrorKind::kProgram, next.name,
-          ": every captured value must be bound by the plan before, "
+          ": every captured value must be bound by the previous plan, "
           "got ",
           known.bindings.size(), " of ", n_captured);
   }

@@ -168,7 +168,7 @@ def make_lock_error(
 ) -> LockError:
     """Return the error that lists each difference once, and the remedies."""
     listed = list(dict.fromkeys(differences))
-    lines = [f"lock: kernels and passes must be the locked ones, got {len(listed)} that differ"]
+    lines = [f"lock: kernels and passes must match the lock, got {len(listed)} that differ"]
     lines += [f"  {line}" for line in listed]
     lines += [f"  {line}" for line in context.report.lines()]
     if missing:

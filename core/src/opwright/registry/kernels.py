@@ -103,8 +103,9 @@ class KernelRegistry:
     ) -> tuple[KernelEntry, ...]:
         """Return the suitable kernels, best first; if one refuses, the next is tried.
 
-        `pins` maps an operator type to a library, whose kernels only are returned. For ``"*"``,
-        kernels of the library come first, for every operator that is not pinned itself.
+        `pins` maps operator types to libraries; only kernels of the pinned library are returned.
+        For ``"*"``, kernels of the library come first, for every operator that is not pinned
+        itself.
 
         The order is by priority. At equal priority, an exact device comes before ``"*"``, then an
         exact dtype before ``"*"``, and then the library name decides.

@@ -141,8 +141,8 @@ def _make_unread(value: Meta | np.ndarray[Any, Any], spec: FeedSpec) -> np.ndarr
         return np.empty(value.shape, dtype_to_numpy(canonical_dtype(value.dtype)))
     except (ValueError, MemoryError) as error:
         raise FeedError(
-            f"{spec.label}: must have a shape that an array of this machine can have, got "
-            f"{shown_shape(value.shape)}; give sizes of at least 0, and smaller ones"
+            f"{spec.label}: must have a shape that NumPy can allocate, got "
+            f"{shown_shape(value.shape)}; give smaller, non-negative sizes"
         ) from error
 
 

@@ -78,7 +78,7 @@ class Network:
             self.add_op(op)
 
     def __repr__(self) -> str:
-        source = "operators of its own" if self._block is None else f"block {self._block.idx}"
+        source = "separate operators" if self._block is None else f"block {self._block.idx}"
         return f"Network({len(self.ops)} operators, {source})"
 
     @property

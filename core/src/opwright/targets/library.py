@@ -43,7 +43,7 @@ class NativeDevice(NamedTuple):
         helper = self.helpers.get(name)
         if helper is None:
             raise PluginError(
-                f"{name}: no kernel of this name serves the device in {self.library.path}"
+                f"{name}: no kernel of this name is for the device in {self.library.path}"
                 f"{hint(name, self.helpers, 'kernels there')}"
             )
         return helper
@@ -100,7 +100,7 @@ class NativeLibrary:
         return OpDefinition(proto, infer_shape, gradient)
 
     def find_kernel(self, key: KernelKey) -> NativeKernel:
-        """Return the kernel with the dtype of a key, or else the kernel for every dtype.
+        """Return the kernel with the dtype of a key, otherwise the kernel for every dtype.
 
         Raises PluginError if the library has neither.
         """

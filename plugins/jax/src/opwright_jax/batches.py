@@ -16,14 +16,14 @@ from opwright_jax.dtypes import meta_of
 from opwright_jax.pieces import Compiled, compile_piece, make_piece
 
 TOPIC = "batches"
-"""The topic of annexes that describe how a batch of examples in a new axis 0 is computed at once.
+"""The topic of annexes that describe how to compute a batch of examples in a new axis 0 at once.
 
 Subjects that begin with ``broadcast.`` name dicts of operators whose inputs broadcast, with the
-number of trailing axes of each input that are not broadcast: 0 for element-wise ones. Those that
-begin with ``axes.`` name dicts of operators that work along some axes of their first input, with
-the attribute that names these. Those that begin with ``folded.`` name dicts of operators that
-compute each element of axis 0 separately, such as images, with the input slots that have this axis:
-examples become elements of it.
+number of trailing axes of each input that are not broadcast, 0 for element-wise operators. Subjects
+that begin with ``axes.`` name dicts of operators that work along some axes of their first input,
+with the attribute that names these axes. Subjects that begin with ``folded.`` name dicts of
+operators that compute each element of axis 0, such as an image, separately, with the input slots
+that have this axis; examples become elements of it.
 """
 
 
@@ -38,9 +38,9 @@ class Batched(NamedTuple):
 def find_batched(
     what: What, values: Sequence[Any], is_batched: Sequence[bool], n: int
 ) -> Batched | None:
-    """Return one computation of `n` examples in axis 0 of some values; None if there is none.
+    """Return one computation of `n` examples in axis 0 of some values, or None if there is none.
 
-    It is used only if it has the results of each example, for all shapes.
+    It is used only if it returns the results of each example, for all shapes.
     """
     shapes = [v.shape[1:] if b else v.shape for v, b in zip(values, is_batched, strict=True)]
     call = innermost(what)
@@ -67,8 +67,8 @@ class _Given(NamedTuple):
     def align(self, values: Sequence[Any], rank: int | None, every: bool) -> list[Any]:
         """Return values with the batch in axis 0, and of one rank so that they broadcast.
 
-        If `rank` is None, values keep their ranks. If `every` one gets the batch, inputs shared by
-        examples are repeated: in a gradient, each example has its own.
+        If `rank` is None, values keep their ranks. With `every`, inputs that examples share are
+        repeated, since in a gradient each example has its own.
         """
         aligned = []
         for value, shape, is_batched in zip(values, self.shapes, self.is_batched, strict=True):
@@ -107,7 +107,7 @@ def _move(given: _Given, name: str) -> Batched | None:
 def _fold(given: _Given, slots: Sequence[str]) -> Batched | None:
     """Return one computation of all examples as elements of one axis.
 
-    If examples share an input, each example has its own gradient of it, which has no such axis;
+    If examples share an input, each example has its own gradient for it, without this axis;
     `_check` detects this.
     """
     proto, counts = ow.op_proto(given.call.type), given.call.counts

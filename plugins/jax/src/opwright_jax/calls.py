@@ -1,4 +1,4 @@
-"""Computations without their arrays: the parts and keys of programs."""
+"""Computations without their arrays, which are the parts and keys of programs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class Whole(NamedTuple):
 class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
-    It returns the results of `of`, then the values that its gradients read besides the arguments:
-    the gradients of the arguments `wanted` by the results `given`.
+    It returns the results of `of`, then the values, besides the arguments, that the gradients read.
+    These gradients are of the arguments `wanted`, with respect to which the results `given` are
+    differentiated.
     """
 
     of: What
@@ -62,7 +63,7 @@ def innermost(what: What) -> Call | Whole:
 
 
 def label(what: What) -> str:
-    """Return how errors name a computation."""
+    """Return the name of a computation for error messages."""
     if isinstance(what, Vjp):
         return f"gradient of {label(what.of)}"
     if isinstance(what, Forward):

@@ -1,4 +1,4 @@
-"""The rule ``jax`` of ``opwright check``: operators compute the same inside JAX."""
+"""The rule ``jax`` of ``opwright check``, by which operators give the same results inside JAX."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, st
     Returns
     -------
     str
-        Why no use could be checked; empty if one was.
+        Why no use could be checked; empty if a use was checked.
     """
     reason = "no use could be called"
     for use in uses:
@@ -82,7 +82,7 @@ def _find_in_batches(use: Any) -> str | None:
 
 
 def _find_difference(what: str, found: Any, expected: Any) -> str | None:
-    """Return how arrays differ; without 64-bit types JAX uses 32 bits."""
+    """Describe how arrays differ; without 64-bit types, JAX uses 32 bits."""
     for i, (result, array) in enumerate(zip(found, expected, strict=True)):
         given, dtype = np.asarray(result), jnp.result_type(array)
         narrow = dtype if jax.config.jax_enable_x64 else NARROW.get(str(dtype), str(dtype))

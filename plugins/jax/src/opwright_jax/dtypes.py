@@ -1,4 +1,4 @@
-"""Converts dtypes and shapes of JAX to opwright's."""
+"""Converts between dtypes and shapes of JAX and opwright."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def meta_of(who: str, value: Any) -> Meta:
         return Meta(tuple(value.shape), canonical_dtype(value.dtype))
     except (DtypeError, TypeError, ValueError) as error:
         raise DtypeError(
-            f"{who}: arrays must be of a dtype that opwright has, got {value.dtype}; cast it"
+            f"{who}: arrays must have a dtype of opwright, got {value.dtype}; cast it"
         ) from error
 
 
@@ -39,10 +39,10 @@ def metas_of(who: str, values: Sequence[Any]) -> tuple[Meta, ...]:
 
 
 def narrow(dtype: str) -> Any:
-    """Return JAX's dtype for a dtype of opwright, without 64-bit types."""
+    """Return the JAX dtype for a dtype of opwright, without 64-bit types."""
     return to_jax(NARROW.get(dtype, dtype))
 
 
 def to_jax(dtype: str) -> Any:
-    """Return JAX's dtype for a dtype of opwright."""
+    """Return the JAX dtype for a dtype of opwright."""
     return np.dtype(dtype_to_numpy(dtype))

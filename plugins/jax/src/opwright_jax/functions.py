@@ -1,4 +1,4 @@
-"""`opwright_jax.ops.NAME`: a call of an operator with arrays of JAX."""
+"""`opwright_jax.ops.NAME`, which calls an operator with JAX arrays."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from opwright_jax.gradients import MAX_FUNCTIONS, differentiable
 
 
 class JaxSource(EagerSource):
-    """The computation called by the function of one operator, for one choice of outputs."""
+    """The computation that an operator function calls, for one choice of outputs."""
 
     @property
     def call(self) -> Callable[..., Any]:
-        """Every call is JAX's, which traces it or runs it."""
+        """All calls go through JAX, which traces or runs them."""
         return self.slow
 
     def slow(self, *args: Any) -> Any:
@@ -42,8 +42,8 @@ class JaxSource(EagerSource):
         for attr, value in zip(proto.attrs, args[n:], strict=True):
             if isinstance(value, jax.Array):
                 raise AttributeTypeError(
-                    f"{proto.type}: attribute {attr.name!r} must be a value of Python, got an "
-                    "array of JAX; pass a number, or make it a static argument of jax.jit"
+                    f"{proto.type}: attribute {attr.name!r} must be a Python value, got a JAX "
+                    "array; pass a number, or make it a static argument of jax.jit"
                 )
         attrs = self._attributes(args[n:])
         counts = tuple(
@@ -92,10 +92,10 @@ def _is_strong(value: Any) -> bool:
 
 @lru_cache(maxsize=MAX_FUNCTIONS)
 def compile_what(what: What) -> Callable[..., list[Any]]:
-    """Return a compiled function of a computation's arrays; within a `jax.jit` it is a part."""
+    """Return a compiled function of a computation's arrays, which may be part of a `jax.jit`."""
     run = jax.jit(differentiable(what), inline=True)
     refusal = (
-        f"{label(what)}: an operator of opwright has only reverse mode, got a forward-mode "
+        f"{label(what)}: operators of opwright support only reverse mode, got a forward-mode "
         "derivative (jvp, jacfwd); use jax.grad, jax.vjp or jax.jacrev"
     )
 
@@ -115,8 +115,8 @@ def make_jax_function(definition: OpDefinition, context: Any) -> Callable[..., A
     """Return ``opwright_jax.ops.NAME``."""
     if definition.proto.has_blocks:
         raise MissingOperatorError(
-            f"{definition.op_type}: an operator on arrays must have no blocks, got one that runs "
-            "blocks of a program; use jax.lax.cond, while_loop or scan"
+            f"{definition.op_type}: an operator on arrays must not have blocks, got one that "
+            "runs blocks of a program; use jax.lax.cond, while_loop or scan"
         )
     function = make_function(definition, context, JaxSource)
     function.__module__ = "opwright_jax.ops"

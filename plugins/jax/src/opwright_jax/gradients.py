@@ -1,4 +1,4 @@
-"""Gradients of computations for JAX: each is again a computation, with its own gradients."""
+"""Gradients of computations for JAX, which are computations with gradients themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_FUNCTIONS: Final = 4096
 
 
 class Kept(NamedTuple):
-    """The source of a computation's gradients, without arrays."""
+    """The source of the gradients of a computation, without arrays."""
 
     what: What
     metas: Metas
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 
 class Residual(NamedTuple):
-    """The values that a forward run saves for the gradients: arguments, and other values."""
+    """The values that a forward run saves for the gradients: arguments and other values."""
 
     kept: Kept | None
     values: tuple[Any, ...]
@@ -93,9 +93,10 @@ def _run_forward(what: What, *primals: Any) -> tuple[list[Any], Residual]:
 def _run_again(
     vjp: Vjp, primals: Sequence[Any], values: tuple[Any, ...]
 ) -> tuple[list[Any], Residual]:
-    """As `_run_forward`, for gradients that recompute their saved values.
+    """Like `_run_forward`, for gradients that recompute their saved values.
 
-    Saved outputs may lack a gradient; computed from the arguments, gradients are differentiable.
+    Saved outputs may lack a gradient, but gradients recomputed from the arguments are
+    differentiable.
     """
     begin = len(primals) - len(vjp.saved) - len(vjp.given)
     end = begin + len(vjp.saved)
@@ -112,7 +113,7 @@ def _choose(
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the results that may have a gradient, and the inputs of the gradients.
 
-    GradientError if no result has one.
+    Raises GradientError if no result has a gradient.
     """
     piece = make_piece(what, metas)
     block = piece.block
@@ -136,7 +137,7 @@ def _has_gradient(what: What, metas: Metas, result: int, wanted: tuple[int, ...]
 
 
 def _give_gradients(residual: Residual, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients of all arguments, None if there is none."""
+    """Return the gradients of all arguments, with None for arguments without a gradient."""
     kept, values = residual.kept, residual.values
     begin, count = (0, 0) if kept is None else kept.left_out
     none = (None,) * (len(values) + count)

@@ -1,20 +1,22 @@
 """Every discovered operator on arrays of JAX, like `opwright.ops` for NumPy.
 
 ``opwright_jax.ops.softmax(x, axis=-1)`` has the arguments, dtype rules and errors of
-``opwright.ops.softmax``, and a third party's ``acme.swish`` is ``opwright_jax.ops.acme.swish``. It
-is called inside of `jax.jit`, `jax.grad`, `jax.vmap`, `jax.lax.scan`, `jax.shard_map` or outside.
+``opwright.ops.softmax``, and the third-party operator ``acme.swish`` is
+``opwright_jax.ops.acme.swish``. It can be called inside `jax.jit`, `jax.grad`, `jax.vmap`,
+`jax.lax.scan` and `jax.shard_map`, or outside.
 
-- **gradients** follow our rules, also second gradients; an operator without a rule raises
-  GradientError if its gradient is requested. Forward mode (`jax.jvp`) is refused.
+- **gradients**, including second gradients, follow the rules of opwright; an operator without a
+  rule raises GradientError if its gradient is requested. Forward mode (`jax.jvp`) is refused.
 - **vmap** computes the whole batch at once for operators known to work on each example separately,
   and one example after the other for all other operators.
-- **dtypes** are JAX's: without ``jax_enable_x64`` a result of 64 bits is returned in 32, and
-  arguments may have 32 where an operator accepts only 64. Numbers and weakly typed arrays get the
-  dtype of the arrays in the call.
+- **dtypes** are those of JAX: without ``jax_enable_x64``, 64-bit results are returned in 32 bits,
+  and arguments may have 32 bits where an operator accepts only 64. Numbers and weakly typed arrays
+  get the dtype of the arrays in the call.
 - **random operators** take their ``step``; equal steps draw equal numbers.
 - attributes are Python values, which `jax.jit` must not trace.
 
-Operators with blocks (`cond`, `while_loop`, `scan`) are for programs, and are not here.
+Operators with blocks (`cond`, `while_loop`, `scan`) are only for programs and are not available
+here.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from opwright_jax.calls import Call, Forward, Vjp, What, Whole, label, read_attr
 from opwright_jax.dtypes import NARROW
 
 MAX_PIECES: Final = 1024
-"""The number of cached programs; the least recently used one is dropped first."""
+"""Maximum number of cached programs; the least recently used program is dropped first."""
 
 Metas = tuple[Meta, ...]
 
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
 
     program: ow.Program
     arguments: tuple[str, ...]
-    results: tuple[str | None, ...]  # None: it depends on nothing
+    results: tuple[str | None, ...]  # None if it does not depend on arguments
 
     @property
     def block(self) -> ow.Block:
@@ -50,7 +50,7 @@ class Compiled(NamedTuple):
 def compile_piece(what: What, metas: Metas) -> Compiled:
     """Return the custom call of a computation for arguments of these metas.
 
-    ShapeError if the shape of a result is not known before it is computed.
+    Raises ShapeError if the shape of a result is unknown before it is computed.
     """
     piece = make_piece(what, metas)
     places = {name: i for i, name in enumerate(piece.arguments)}
@@ -89,7 +89,7 @@ def _write(program: ow.Program, feeds: list[Any], fetches: list[Any]) -> str:
 
 
 def read_program(message: bytes) -> ow.Program:
-    """Return the Program of serialized bytes."""
+    """Return the Program in serialized bytes."""
     return ow.Program.from_proto(type(ow.Program().to_proto()).FromString(message))
 
 
@@ -120,7 +120,7 @@ def _make_call(call: Call, metas: Metas) -> Piece:
     written = {slot.aliases for slot in proto.outputs}
     for slot, count in zip(proto.inputs, call.counts, strict=True):
         listed = [_widen(block, next(items), slot.dtypes) for _ in range(max(count, 0))]
-        if slot.name in written:  # JAX arrays are immutable: the operator writes a copy
+        if slot.name in written:  # JAX arrays are immutable, so the operator writes a copy
             listed = [block.var(_append_unary(block, "assign", v.name)) for v in listed]
         if count >= 0:
             inputs[slot.name] = listed if slot.duplicable else listed[0]
@@ -167,7 +167,7 @@ def _append_unary(block: ow.Block, op_type: str, name: str, **attrs: Any) -> str
 
 
 def _narrow(block: ow.Block, names: Sequence[str], is_wide: bool) -> tuple[str, ...]:
-    """Return results in JAX's dtypes: without 64-bit types, in 32 bits."""
+    """Return results in JAX dtypes, which have 32 bits without 64-bit types."""
     narrow = []
     for name in names:
         dtype = None if is_wide else NARROW.get(block.var(name).dtype)
@@ -176,7 +176,7 @@ def _narrow(block: ow.Block, names: Sequence[str], is_wide: bool) -> tuple[str, 
 
 
 class Gradients(NamedTuple):
-    """A computation with its gradients, in one program."""
+    """A computation and its gradients in one program."""
 
     base: Piece
     seeds: tuple[str, ...]  # the gradients of the results that are given

@@ -1,4 +1,4 @@
-"""Plans that the custom calls of XLA run: made when a program of XLA is loaded, and kept."""
+"""Plans that XLA custom calls run; they are created when an XLA program is loaded, and kept."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _RESOLVE = ctypes.CFUNCTYPE(
 )
 _numbers = count()
 _kept: dict[int, Any] = {}
-"""Plans by number, as long as the library has them; it limits their number."""
+"""Plans by number, as long as the library keeps them; it limits how many."""
 
 
 @lru_cache(maxsize=1)
 def open_library() -> Any:
     """Return the library of the handler, which looks up plans with functions of this module."""
-    folders = sys.modules[__name__.partition(".")[0]].__path__  # an editable package has two
+    folders = sys.modules[__name__.partition(".")[0]].__path__  # editable packages have two
     library = ctypes.CDLL(
         next(str(p) for p in (Path(f, "handler.so") for f in folders) if p.exists())
     )
@@ -60,7 +60,7 @@ def open_library() -> Any:
 
 
 def register() -> None:
-    """Register the custom call with XLA, for the CPU; once in a process."""
+    """Register the custom call with XLA for the CPU, once per process."""
     library = open_library()
     stages = {
         stage: jax.ffi.pycapsule(getattr(library, f"opwright_jax_{stage}"))
@@ -100,9 +100,9 @@ def _add(text: str, high: int, low: int) -> None:
 
 
 def make_plan(text: str) -> tuple[Any, Any, Any, Any]:
-    """Make the plan of a string; return feeds and fetches with metas, the plan and the feed order.
+    """Create the plan of a string; return metas of feeds and fetches, the plan and the feed order.
 
-    FormatError for a string that opwright-jax has not written.
+    Raises FormatError for a string that opwright-jax has not written.
     """
     try:
         fields = json.loads(text)
@@ -113,7 +113,7 @@ def make_plan(text: str) -> tuple[Any, Any, Any, Any]:
         raise
     except Exception as error:
         raise FormatError(
-            f"opwright_jax: a custom call must have a text that opwright-jax has written, got "
+            f"opwright_jax: a custom call must have a string that opwright-jax has written, got "
             f"{text[:60]!r}: {error}"
         ) from error
     names, results = [name for name, _ in feeds], [name for name, _ in fetches]

@@ -28,9 +28,9 @@ primitive.multiple_results = True
 
 
 def compute(what: What, values: Sequence[Any]) -> list[Any]:
-    """Return the results of a computation of arrays, without a gradient in JAX.
+    """Return the results of a computation on arrays, without a gradient in JAX.
 
-    A result that depends on nothing is None.
+    A result that does not depend on arguments is None.
     """
     compiled = compile_piece(what, metas_of(label(what), values))
     fetched = primitive.bind(*values, what=what) if compiled.fetches else []
@@ -57,7 +57,7 @@ def _infer(*avals: Any, what: What) -> Any:
 
 
 def _make_aval(shape: Any, dtype: Any, avals: Sequence[Any]) -> Any:
-    """Return an abstract array, which varies along the axes of a `shard_map` like the arguments."""
+    """Return an abstract array that varies along the axes of a `shard_map` like the arguments."""
     aval = jax.core.ShapedArray(shape, dtype)
     axes = frozenset[Any]().union(*map(_varying_axes, avals))
     if not axes:
@@ -97,13 +97,13 @@ def _check_platforms(ctx: Any, what: What) -> None:
 
 
 def _warn_of_gathering(ctx: Any, what: What) -> None:
-    """Warn once if XLA itself divides a program among devices."""
+    """Warn once if XLA itself partitions a program among devices."""
     axes = ctx.module_context.axis_context
     n = getattr(axes, "num_devices", None) or 1
     if not hasattr(axes, "mesh") and n > 1 and next(_n_gatherings) == 0:
         warnings.warn(
-            f"{label(what)}: inside of a jit over {n} devices arrays are gathered on each of them "
-            "for operators of opwright; shard_map computes on the shards",
+            f"{label(what)}: inside a jit over {n} devices, arrays are gathered on each of "
+            "them for operators of opwright; shard_map computes on the shards",
             stacklevel=2,
         )
 

@@ -1,4 +1,4 @@
-"""`function`: a whole program of opwright as a function of JAX."""
+"""`function`, which converts a complete program of opwright to a JAX function."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from opwright_jax.functions import compile_what
 
 @suggest_arguments
 def function(program: Any, feed: Any = None, fetch: Any = None) -> Callable[..., Any]:
-    """Return a function ``f(parameters, *inputs)`` of JAX that runs a program as one custom call.
+    """Return a JAX function ``f(parameters, *inputs)`` that runs a program as one custom call.
 
-    It is called inside of `jax.jit`, `jax.grad`, `jax.vmap`, `jax.lax.scan` or outside. A plan is
-    made for each combination of shapes; it runs without the GIL. The function changes nothing:
-    parameters are arguments, and `jax.grad` reaches them.
+    It can be called inside `jax.jit`, `jax.grad`, `jax.vmap` and `jax.lax.scan`, or outside. A plan
+    is created for each combination of shapes, and runs without the GIL. The function is pure:
+    parameters are arguments, which `jax.grad` can differentiate.
 
     Parameters
     ----------
     program : LoadedProgram or Program
         The result of `opwright.load`, `opwright_torch.to_program` or `opwright_onnx.load`, which
-        predicts; or a Program, which is run unchanged. Later changes of it do not count.
+        predicts; or a Program, which is run unchanged. Later changes of the program have no effect.
     feed : sequence, optional
-        For each input a variable or its name, or a container of these, nested as the input will be.
-        By default one for each feed of a `LoadedProgram`, in order.
+        For each input, a variable or its name, or a container of these that is nested like the
+        input. By default an input for each feed of a `LoadedProgram`, in order.
     fetch : pytree of Variable or str, optional
-        The results or their names, in the containers to return. By default a tuple of the
+        The results or their names, nested like the returned containers. By default, a tuple of the
         fetches of a `LoadedProgram`.
 
     Returns
     -------
     callable
         ``f(parameters, *inputs)``; inputs may also be passed by the names in `feed`. `parameters`
-        is a dict of each persistable variable that the results depend on by its name, as
-        ``loaded.parameters()`` returns it; nested dicts represent names with dots, ``{"fc":
+        is a dict by name of all persistable variables on which the results depend, as returned by
+        ``loaded.parameters()``. Nested dicts represent names with dots, such as ``{"fc":
         {"weight": w}}`` for ``"fc.weight"``.
 
     Raises
@@ -53,12 +53,12 @@ def function(program: Any, feed: Any = None, fetch: Any = None) -> Callable[...,
     SettingError
         Without `feed` and `fetch` for a Program.
     ProgramError
-        For a program that writes persistable variables, as updates and running statistics are, or
-        with a random operator that is not given its step.
+        For a program that writes persistable variables, such as parameters or running statistics,
+        or with a random operator that is not given its step.
     VariableNotFoundError
         For a name that is not a variable of the program.
     FeedError, DtypeError, ShapeError
-        The call raises them for arguments that do not fit the program.
+        By the call, for arguments that do not fit the program.
     """
     if isinstance(program, LoadedProgram):
         feed = [spec.name for spec in program.feeds] if feed is None else feed
@@ -101,7 +101,7 @@ class _Function:
         state = sorted(written.intersection((*self._feeds, *self._parameters)))
         if state:
             raise ProgramError(
-                f"function: a program must change nothing that it is given, got {state[0]!r}; give "
+                f"function: a program must not change its arguments, got {state[0]!r}; give "
                 "program.clone(for_inference=True), or update parameters in JAX"
             )
         if STEP in read:

@@ -1,6 +1,7 @@
-"""The table of opwright-jax's objects; it only names them.
+"""The table of the objects of opwright-jax, which it only names.
 
-It is apart from `opwright_jax`, which imports JAX to register its custom call: discovery must not.
+It is separate from `opwright_jax`, which imports JAX to register its custom call, because discovery
+must not import JAX.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ __all__ = ["opwright_annexes"]
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name a rule of the kit."""
+    """Name the rule for the kit."""
     registry.add("rule", "jax", "opwright_jax.checking:check_operator")
 
 

@@ -31,7 +31,7 @@ class Size(int):
 
 
 class About(int):
-    """An estimate, which may differ between batches."""
+    """An estimate, which need not be exact."""
 
 
 class Recorder:

@@ -83,7 +83,7 @@ def _verify(entries: Sequence[PassEntry], graph: Graph) -> None:
 def _find_unserved(graph: Graph) -> str | None:
     """Describe the fault of an operator that a pass created after kernel selection, or None."""
     faults = (
-        f"{op.type} has no kernel, for graph.has_kernel was not asked"
+        f"{op.type} has no kernel, since graph.has_kernel was not called"
         for op in graph.ops
         if op.entry is None and not op.is_copy and not op.children
     )

@@ -38,7 +38,7 @@ class Finder:
         names["__dir__"] = self.list
 
     def find(self, name: str) -> Callable[..., Any] | ModuleType:
-        """Return the function of an operator or the namespace of a plugin; else AttributeError."""
+        """Return an operator function or the namespace of a plugin, or raise AttributeError."""
         if name.startswith("__"):
             raise AttributeError(f"module {self._names['__name__']!r} has no attribute {name!r}")
         context = current_context()
