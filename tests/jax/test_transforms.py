@@ -234,7 +234,7 @@ def test_arrays_that_do_not_match_the_call_string_raise() -> None:
         shown = jax.ffi.ffi_call(TARGET, jax.ShapeDtypeStruct(x.shape, x.dtype))
         return shown(x, call=compiled.text, high=np.int64(high), low=np.int64(low))
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="arrays of the custom call are not those"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="arrays of the custom call do not match"):
         jax.jit(run)(X)
 
 
