@@ -22,7 +22,7 @@ _STEP: Final = 46
 _TOP: Final = 84
 _MARGIN: Final = 16
 _LEAST_END: Final = 1.1
-"""The axis reaches beyond the best peer, even if everything is quicker."""
+"""The minimum length of the axis, which extends beyond the best peer."""
 
 _STYLE: Final = """\
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }
@@ -45,16 +45,17 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An opwright result compared with the best peer's result.
+    """An opwright result, compared with the result of the best peer.
 
     Attributes
     ----------
     title : str
         The measured workloads.
     share : float
-        Its time divided by the best peer's: below 1 it is faster. For a rate, the inverse.
+        The time divided by the time of the best peer; below 1, opwright is faster. For a rate, the
+        inverse.
     note : str
-        The figures themselves.
+        The absolute figures.
     """
 
     title: str
@@ -101,7 +102,7 @@ def draw_chart(result: dict[str, Any]) -> str:
     """
     bars = read_bars(result)
     if not bars:
-        raise ValueError("chart: nothing was compared with a peer; name workloads that have one")
+        raise ValueError("chart: a workload must have a peer, got none; name workloads with peers")
     end = max(_LEAST_END, *(bar.share for bar in bars))
     unit = (WIDTH - 2 * _MARGIN - _NOTE_WIDTH) / end
     bottom = _TOP + _STEP * len(bars)

@@ -1,9 +1,9 @@
-"""The cost and savings of divided layers: step time and memory per process, by number of processes.
+"""Measures partitioned layers: step time and memory per process, by number of processes.
 
-Processor time is measured for one process, because other work disturbs it less.
+Times are processor times of one process, because other work disturbs these less.
 
-One process has the undivided layers; two and four processes divide them, each with one thread and
-its part of the same batch. Rounds alternate; the quickest step counts.
+One process has the complete layers; two and four processes partition them, each with one thread and
+its part of the same batch. Rounds alternate, and the fastest step counts.
 
     python benchmarks/divided_layers.py
 """
@@ -32,7 +32,7 @@ WIDTH, HIDDEN, BATCH = 1024, 4096, 256
 
 
 def table() -> tuple[list[ow.Variable], ow.Variable]:
-    """A table of a million rows, with some thousands of look-ups per step for the whole batch."""
+    """A table with a million rows, and some thousands of lookups per step for the whole batch."""
     ids = nn.layers.data("ids", [None], "int64")
     embedding = nn.layers.embedding if dist.size() == 1 else dist.layers.embedding
     vectors = embedding(ids, [ROWS, COLUMNS], sparse=True, name="e")
@@ -43,7 +43,7 @@ def table() -> tuple[list[ow.Variable], ow.Variable]:
 
 
 def products() -> tuple[list[ow.Variable], ow.Variable]:
-    """Two layers, one sharded by column and one by row, whose batch all processes share."""
+    """Two layers, one split by columns and one by rows, on a batch that all processes share."""
     x = nn.layers.data("x", [None, WIDTH])
     if dist.size() == 1:
         out = nn.layers.fc(nn.layers.fc(x, HIDDEN, activation="relu"), WIDTH)

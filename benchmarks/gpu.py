@@ -1,7 +1,7 @@
-"""Shared code of GPU workloads: flags of both frameworks, device data, PyTorch's variants.
+"""Code that GPU workloads share: flags of both frameworks, device data, PyTorch variants.
 
-``OPWRIGHT_BENCH_DRY=1`` runs the scripts without a GPU: with small sizes, opwright in the emulator,
-PyTorch on the CPU. The figures are then meaningless.
+``OPWRIGHT_BENCH_DRY=1`` runs the scripts without a GPU, with small sizes, opwright in the emulator,
+and PyTorch on the CPU. The figures are then meaningless.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def choose(real: Any, dry: Any) -> Any:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Allow only one process to use the GPU, since others would disturb the timing of engines."""
+    """Use the GPU exclusively, since other processes would disturb the timing of engines."""
     with (Path(tempfile.gettempdir()) / "opwright-bench-gpu.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-# -- Ours --------------------------------------------------------------------------------------
+# -- opwright ----------------------------------------------------------------------------------
 
 
 def open_opwright() -> None:
-    """Make sure that device "cuda" can be used."""
+    """Check that the device "cuda" can be used."""
     from opwright.errors import OpwrightError
     from opwright_cuda import native
 
@@ -68,12 +68,12 @@ def convolve_by(library: str) -> None:
 
 
 class OurProgram:
-    """A program whose inputs and results stay on the GPU, so a call copies nothing.
+    """A program whose inputs and results stay on the GPU, so calls do not copy data.
 
     Parameters
     ----------
     block : Block
-        Its variables are made persistable if arrays are kept for them.
+        The operators; variables with an array in `inputs` or `results` become persistable.
     scope : Scope
         Holds the parameters.
     inputs : mapping of str to array
@@ -83,9 +83,9 @@ class OurProgram:
     tf32 : bool
         Whether float32 may be rounded to TF32.
     tunes : bool
-        Whether cuDNN's engines are tried out, as PyTorch does here.
+        Whether cuDNN engines are benchmarked, as PyTorch does here.
     varies : bool
-        Whether cuDNN may sum in another order in each run, as it may for PyTorch.
+        Whether cuDNN can use a different summation order in each run, as for PyTorch.
     passes : sequence of str, optional
         As for `Network.compile`.
     """
@@ -115,12 +115,12 @@ class OurProgram:
         )
 
     def read(self) -> np.ndarray[Any, Any]:
-        """Wait, and return the first result."""
+        """Wait and return the first result."""
         found: np.ndarray[Any, Any] = self._scope.find_var(self._result).numpy()
         return found
 
     def wait(self) -> None:
-        """Wait until all calls are done; later reads come after them on the device's stream."""
+        """Wait until all calls are done, by a read that follows them on the device stream."""
         self._mark.numpy()
 
     def step(self) -> float:
@@ -130,7 +130,7 @@ class OurProgram:
 
 
 def put_on_gpu(array: np.ndarray[Any, Any]) -> Any:
-    """Return an opwright tensor on the GPU."""
+    """Copy an array to the GPU as an opwright tensor."""
     import opwright as ow
 
     network = ow.Network([ow.Operator("assign", x="x", out="out")])
@@ -146,7 +146,7 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
         losses = [program.step() for _ in range(n_steps)]
     refusal = program.network.placement().graph_refusal
     if refusal:
-        raise RuntimeError(f"the step is not a graph: {refusal}")
+        raise RuntimeError(f"the step could not be captured as a graph: {refusal}")
     return Timed(program.call, values=losses, wait=program.wait)
 
 
@@ -156,8 +156,8 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
 def open_torch(tf32: bool = False, deterministic: bool = False) -> tuple[Any, str]:
     """Return PyTorch with the same flags as opwright, and its device.
 
-    16-bit products are accumulated in float32. cuDNN benchmarks its algorithms; unless
-    `deterministic`, also those whose results vary from run to run.
+    16-bit products are accumulated in float32. cuDNN benchmarks its algorithms, including
+    nondeterministic algorithms unless `deterministic`.
     """
     import torch
 
@@ -170,7 +170,7 @@ def open_torch(tf32: bool = False, deterministic: bool = False) -> tuple[Any, st
     if DRY:
         return torch, "cpu"
     if not torch.cuda.is_available():
-        raise NotAvailableError("PyTorch sees no GPU")
+        raise NotAvailableError("PyTorch does not find a GPU")
     return torch, "cuda"
 
 
@@ -183,7 +183,7 @@ def wait_for_torch() -> None:
 
 
 HOWS = ("eager", "compile", "reduce-overhead", "graph")
-"""As written; torch.compile; with its own graphs; forward, backward, update as one CUDA graph."""
+"""Eager; torch.compile; torch.compile with CUDA graphs; the whole step as one CUDA graph."""
 
 
 def time_torch(
@@ -202,7 +202,7 @@ def time_torch(
     parameters : sequence of Tensor
         The updated parameters.
     optimizer : Optimizer
-        The optimizer of these; for a graph, one that can be recorded, with states of 0 at first.
+        Their optimizer; for a graph, it must be capturable, and its states must be initially 0.
     loss_of : callable
         Computes the loss of data on the device.
     n_steps : int
@@ -224,7 +224,7 @@ def time_torch(
         optimizer.step()
         return loss
 
-    # Compiling takes much longer than benchmarking engines.
+    # Compilation takes much longer than benchmarking of engines.
     with nullcontext() if "compile" in how or "reduce" in how else alone():
         call = record(step, parameters, optimizer) if how == "graph" else step
         losses = [call().item() for _ in range(n_steps)]
@@ -232,7 +232,7 @@ def time_torch(
 
 
 def record(step: Callable[[], Any], parameters: Sequence[Any], optimizer: Any) -> Callable[[], Any]:
-    """Return a step as a replayed graph; parameters and states are unchanged by recording."""
+    """Return a step that replays a graph; recording it does not change parameters and states."""
     import torch
 
     if DRY:

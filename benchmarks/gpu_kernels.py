@@ -1,8 +1,8 @@
 """Shows the kernels that a GPU runs in the calls of a workload, using PyTorch's profiler.
 
 ``gpu_kernels.py mlp-train-64 opwright`` profiles one implementation of a workload of
-``benchmarks/cuda``, even if its calls replay a graph; it prints a line for each kernel, in order of
-decreasing time, and the time between the kernels.
+``benchmarks/cuda``, even if its calls replay a graph. It prints a line for each kernel, in order of
+decreasing time, and the time between kernels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def prepare(workload: str, implementation: str) -> Timed:
 
 
 def record(timed: Timed) -> list[Any]:
-    """Return the kernels that ran on the GPU in some calls, ordered by start time."""
+    """Return the GPU kernels of some calls, ordered by start time."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 

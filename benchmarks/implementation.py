@@ -1,6 +1,6 @@
-"""Runs one implementation: prepares once, then times a round for each line on stdin.
+"""Runs one implementation, which prepares once and then times a round for each line on stdin.
 
-The first round also warms up, so implementations may prepare concurrently.
+The first round also warms up, so implementations can prepare concurrently.
 
 ``implementation.py FILE WORKLOAD IMPLEMENTATION`` reads and prints one JSON object per line. First
 it prints the results of the implementation, or the reason why it cannot run. Then it reads
@@ -22,8 +22,8 @@ from typing import Any, TextIO
 
 from workload import NotAvailableError, Timed, Workload, load_workloads
 
-# Long enough that the cost of the clock and of this loop is negligible, short enough for many
-# repeats; longer if the wait for a device at the end must be negligible, too.
+# Long enough to make the cost of the clock and of this loop negligible, and short enough for many
+# repeats; longer if the wait for a device at the end must also be negligible.
 REPEAT_NS = 2_000_000
 WAITING_REPEAT_NS = 20_000_000
 MIN_REPEATS, MAX_REPEATS = 5, 200
@@ -80,10 +80,10 @@ def first_line(error: Exception) -> str:
 
 
 def schedule(policy: int) -> None:
-    """Set one scheduling policy for all threads of this process."""
+    """Set the scheduling policy of all threads of this process."""
     priority = os.sched_param(1 if policy == os.SCHED_RR else 0)
     for thread in Path("/proc/self/task").iterdir():
-        with suppress(ProcessLookupError):  # it has ended
+        with suppress(ProcessLookupError):  # the thread has exited
             os.sched_setscheduler(int(thread.name), policy, priority)
 
 
@@ -121,7 +121,7 @@ def serve(workload: Workload, implementation: str, commands: TextIO, answers: Te
 def main() -> None:
     """Run the implementation named on the command line."""
     path, name, implementation = sys.argv[1:]
-    # Output of libraries must not be mixed with the replies.
+    # Library output must not be mixed with the replies.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     workload = next(one for one in load_workloads(Path(path)) if one.name == name)

@@ -2,9 +2,8 @@
 
 ``python benchmarks/misses.py BEFORE AFTER`` compares the interpreters of two development
 environments and prints the processor time of a cache miss, without the call itself, in
-microseconds. The
-figure of a process is the first quartile of its misses, which a busy machine disturbs less than the
-median; the result is the median over the processes.
+microseconds. The figure of a process is the first quartile of its misses, which a busy machine
+disturbs less than the median. The result is the median over the processes.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ Feeds = Callable[[int], dict[str, np.ndarray]]
 
 
 def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
-    """Yield the ns of each miss of one compiled network that is fed ever-changing batch sizes."""
+    """Yield the ns of each miss of a compiled network, with a new batch size in each call."""
     import opwright as ow
     import opwright_nn as nn
     from opwright_nn import layers
@@ -95,7 +94,7 @@ def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
 
 
 def times_of_lowering(length: int) -> Iterator[int]:
-    """Yield the ns of lowering a chain of operators, each time for a new network."""
+    """Yield the ns of lowering a chain of operators, for a new network each time."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
@@ -110,7 +109,7 @@ def times_of_lowering(length: int) -> Iterator[int]:
 
 
 def times_of_eager_calls() -> Iterator[int]:
-    """Yield the ns of an operator's first call for each of many lengths."""
+    """Yield the ns of the first call of an operator for each of many lengths."""
     import opwright as ow
 
     for length in range(1, 5 * BATCHES):
@@ -144,7 +143,9 @@ CASES: dict[str, Callable[[], Iterator[int]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("python", nargs="*", help="two interpreters; none measures in this one")
+    parser.add_argument(
+        "python", nargs="*", help="two interpreters; with none, this one is measured"
+    )
     parser.add_argument("--case", action="append", choices=CASES, help="by default all")
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""A case of the single-operator benchmark: inputs and attributes for one size."""
+"""A case of the single-operator benchmark, with inputs and attributes for one size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS: Final = 100
 
 @dataclass(frozen=True)
 class Spec:
-    """An array of uniform random numbers in a range; integers for integer dtypes."""
+    """An array of uniform random numbers in a range, which are integers for integer dtypes."""
 
     shape: tuple[int, ...]
     low: float = 0.1
@@ -49,13 +49,13 @@ class Case:
     ----------
     op : str
     size : int
-        About how many elements it reads or writes.
+        The approximate number of elements that the operator reads or writes.
     layout : str
         Empty, or one word: ``broadcast``, ``rows``, ``columns``.
     inputs : mapping
     attrs : mapping
     graded : tuple of str
-        Inputs whose gradient is measured, too; none if the operator has none.
+        Inputs whose gradient is also measured; empty if the operator has no gradient.
     """
 
     op: str

@@ -1,8 +1,8 @@
-"""The cases of `operator_times.py`: inputs and attributes of each operator at three sizes.
+"""The cases of `operator_times.py`, with inputs and attributes of each operator at three sizes.
 
 A size is roughly the number of elements that are read or written. For matrix products, convolutions
-and other operators with more than a few operations per element, the largest size is the one that
-fits into the time limit.
+and other operators with more than a few operations per element, the largest size is limited by the
+measuring time.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from operator_case import COLUMNS, SIZES, Case, Spec
 
 _FFTS: Final = ("fft", "rfft", "hfft", "fft2", "fftn", "rfftn")
 REASONS: Final[dict[tuple[str, str], str]] = {
-    ("dropout", ""): "Outside training PyTorch returns its input itself; ours is a copy.",
-    ("gelu", ""): "Relative error 5e-7 in the tail from -5 to -2; PyTorch's reaches 0.17 there.",
+    ("dropout", ""): "In inference PyTorch returns its input itself; opwright copies it.",
+    (
+        "gelu",
+        "",
+    ): "The relative error in the tail from -5 to -2 is 5e-7; in PyTorch it reaches 0.17.",
     ("max", "int8"): "One run of loads out of the third cache; PyTorch unrolls it into several.",
     **dict.fromkeys(
         [(op, "") for op in ("reshape", "flatten", "squeeze", "unsqueeze", "unstack", "bit_cast")],
-        "PyTorch's is a view of its input, called eagerly ours is a copy; in a plan it is none.",
+        "PyTorch returns a view of its input. opwright copies it in an eager call, but "
+        "not in a plan.",
     ),
     **dict.fromkeys(
         [(op, "") for name in _FFTS for op in (name, f"i{name}")],
-        "PyTorch calls MKL; ours also moves 16 lines into lanes of vectors, and back.",
+        "PyTorch calls MKL; opwright also moves 16 lines into vector lanes and back.",
     ),
     **dict.fromkeys(
         [("cholesky", ""), ("cholesky", "stack")],
@@ -32,14 +36,14 @@ REASONS: Final[dict[tuple[str, str], str]] = {
     ),
     **dict.fromkeys(
         [(op, "stack") for op in ("det", "slogdet", "inverse", "solve")],
-        "LAPACK by NumPy, a call for each matrix of 8 rows; PyTorch calls MKL.",
+        "opwright calls LAPACK through NumPy, once per matrix of 8 rows; PyTorch calls MKL.",
     ),
     ("unique_consecutive", ""): "Two passes: where runs begin, in memory as long as x, then their "
     "elements, into memory of their number.",
-    ("interpolate", "nearest"): "Each row looks up the place of each column anew.",
+    ("interpolate", "nearest"): "opwright recomputes the position of each column for each row.",
     ("kron", ""): "Rows of 45 products, each begun anew in loops over 4 axes.",
 }
-"""By operator and layout: why a row may be slower than PyTorch's by more than a third."""
+"""Why a row can take more than 1.3 times as long as PyTorch, by operator and layout."""
 
 SMOOTH: Final = (
     *("exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "square", "reciprocal", "abs"),

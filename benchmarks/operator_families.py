@@ -1,4 +1,4 @@
-"""Cases for operators of special fields: algebra, signals, images, sequences, optimizers."""
+"""Cases for operators of special areas: algebra, signals, images, sequences, optimizers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMAGE: Final = {SIZES[0]: (1, 4, 16, 16), SIZES[1]: (2, 16, 56, 56), SIZES[2]: (
 
 
 def _plus_diagonal(matrices: Array) -> Array:
-    """Return symmetric, positive definite matrices."""
+    """Return symmetric positive definite matrices."""
     n = matrices.shape[-1]
     both = (matrices + matrices.swapaxes(-1, -2)) / (2 * n)
     return (both + 2 * np.eye(n)).astype(matrices.dtype)
@@ -36,7 +36,7 @@ def _steps(numbers: Array) -> Array:
 
 
 def _without_some(x: Array) -> Array:
-    """Replace every seventh number by NaN; return the array."""
+    """Replace every seventh element by NaN and return the array."""
     x.reshape(-1)[::7] = np.nan
     return x
 

@@ -1,4 +1,4 @@
-"""Runs opwright, PyTorch or NumPy when single operators are measured.
+"""Runs single operators in opwright, PyTorch or NumPy for `operator_times.py`.
 
 ``operator_implementation.py NAME`` reads and prints one JSON object per line. ``{"case": 7,
 "gradient":
@@ -28,10 +28,10 @@ from operator_cases import list_cases
 
 PEERS = Path(__file__).resolve().parents[1] / "tests" / "peers" / "server"
 REPEAT_S = 2e-4
-"""Shorter calls are timed together."""
+"""Seconds below which several calls are timed together."""
 
 SETTLE_S = 0.03
-"""How long the threads of the previous implementation may spin for more work."""
+"""Seconds for which threads of the previous implementation can spin while waiting for work."""
 
 Call = Callable[[], Any]
 Filled = Mapping[str, Any]
@@ -39,11 +39,11 @@ Filled = Mapping[str, Any]
 
 
 class LackingError(Exception):
-    """An implementation does not have the operator, or does not support this call of it."""
+    """Raised if an implementation lacks the operator or does not support this call of it."""
 
 
 def listed(result: Any) -> list[Any]:
-    """Return the outputs that exist as a list."""
+    """Return the existing outputs as a list."""
     if isinstance(result, (list, tuple)):
         return [one for part in result for one in listed(part)]
     return [] if result is None else [result]
@@ -89,7 +89,7 @@ def _compile_gradient(case: Case, inputs: dict[str, Any]) -> Call:
 
 
 def prepare_torch(case: Case, gradient: bool, filled: Filled) -> Call:
-    """Return PyTorch's eager function, followed by a backward pass if gradients are requested."""
+    """Return the eager PyTorch function, followed by a backward pass if gradients are requested."""
     import torch
     import torch_operators
 
@@ -105,8 +105,7 @@ def prepare_torch(case: Case, gradient: bool, filled: Filled) -> Call:
     bound = _bind(table, case, inputs, filled)
 
     def call() -> list[Any]:
-        # Contiguous, like opwright's result, because creating a view costs nothing until it is
-        # read.
+        # Made contiguous, like opwright's result, because creating a view is free until it is read.
         return [tensor.contiguous() for tensor in listed(bound())]
 
     if not gradient:
@@ -147,7 +146,7 @@ def _bind(table: Mapping[str, Any], case: Case, inputs: dict[str, Any], filled: 
 
 
 def find_sum(result: Any) -> float:
-    """Return the sum of the first output, which has numbers or bools."""
+    """Return the sum of the first output, which contains numbers or bools."""
     first = listed(result)[0]
     array = first.detach().numpy() if hasattr(first, "detach") else np.asarray(first)
     return float(np.sum(np.nan_to_num(array.astype(np.float64))))
@@ -156,7 +155,7 @@ def find_sum(result: Any) -> float:
 def time_call(call: Call, seconds: float) -> list[float]:
     """Return the seconds of a call, for each of some repeats.
 
-    With one thread they are processor time, which other processes on the machine do not increase.
+    With one thread they are processor times, which other processes on the machine do not increase.
     """
     is_alone = os.environ["OPWRIGHT_NUM_THREADS"] == "1"
     clock = time.process_time if is_alone else time.perf_counter
@@ -164,7 +163,7 @@ def time_call(call: Call, seconds: float) -> list[float]:
     if not is_alone:
         time.sleep(SETTLE_S)
     gc.disable()
-    call()  # memory that was unused during another implementation's round becomes resident again
+    call()  # makes memory resident again that was unused during the rounds of other implementations
     number, times = 1, []
     end = clock() + seconds
     while not times or clock() < end:
@@ -183,7 +182,7 @@ def time_call(call: Call, seconds: float) -> list[float]:
 def main() -> None:
     """Run the implementation named on the command line."""
     name = sys.argv[1]
-    # Output of libraries must not be mixed with the replies.
+    # Library output must not be mixed with the replies.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path.append(str(PEERS))
@@ -196,7 +195,7 @@ def main() -> None:
         elif "version" in request:
             answer = {"version": importlib.metadata.version(request["version"])}
         else:
-            call = None  # the memory of the last case is free again
+            call = None  # frees the memory of the last case
             try:
                 call = PREPARE[name](cases[request["case"]], request["gradient"], request)
                 answer = {"sum": find_sum(call())}

@@ -1,4 +1,4 @@
-"""Measure every operator and its gradient, also in PyTorch and NumPy, for the site.
+"""Measure every operator and its gradient in opwright, PyTorch and NumPy, for the site.
 
 ``make bench-operators`` measures all of `operator_cases` and writes ``build/operator_times.json``,
 from which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
@@ -6,9 +6,10 @@ ARGS="add exp --output some.json"`` measures only these. With ``--resume`` an in
 continues.
 
 Every implementation is a separate process with the same number of threads (NumPy has one, except
-for matrix products); every round times each of them, so a slow moment of the machine affects
-all. Operators are called eagerly: opwright's on NumPy arrays, PyTorch's on tensors. A gradient is
-measured together with its operator: in opwright as one compiled program, in PyTorch with autograd.
+for matrix products). Every round times each of them, so a slow moment of the machine affects all.
+Operators are called eagerly, in opwright on NumPy arrays and in PyTorch on tensors. A gradient is
+measured together with its operator, in opwright as one compiled program and in PyTorch with
+autograd.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ LIMIT: Final = 1.3
 """Rows with a higher ratio to PyTorch need a reason in `operator_cases.REASONS`."""
 
 TOLERANCE: Final = 1e-2
-"""The tolerance of the sums on which implementations must agree; only a different operator exceeds
+"""The tolerance of the sums on which implementations must agree; only different operators exceed
 it."""
 
 SHORT_WAIT: Final = {"OPENBLAS_THREAD_TIMEOUT": "20"}
-"""NumPy's threads wait 2²⁰ clock cycles for more work: with 2²⁶, as by default, they still take a
-processor from the implementation after theirs."""
+"""Makes NumPy's threads spin for 2²⁰ clock cycles while they wait for work. With 2²⁶, the default,
+they would still occupy a processor when the next implementation runs."""
 
 IMPLEMENTATIONS: Final = ("opwright", "torch", "numpy")
 UNLIKE: Final = {"dropout", "uniform", "normal", "masked_log_softmax"}
-"""Operators whose sums differ in PyTorch, since they are random or differ at masked positions."""
+"""Operators whose sums can differ from PyTorch: random ones, and ones with masked positions."""
 
 
 class Implementation:
@@ -64,7 +65,7 @@ class Implementation:
         )
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Return the answer to one request."""
+        """Send a request and return the answer."""
         self.send(**request)
         return self.receive()
 
@@ -75,7 +76,7 @@ class Implementation:
         self._process.stdin.flush()
 
     def receive(self) -> dict[str, Any]:
-        """Return the answer to a message."""
+        """Return the answer to the last request."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -87,14 +88,14 @@ class Implementation:
 def measure(
     case: Case, number: int, gradient: bool, implementations: Sequence[Implementation], args: Any
 ) -> dict[str, Any] | None:
-    """Return the times of a case by implementation; None if opwright or PyTorch lacks it."""
+    """Return the times of a case by implementation, or None if opwright or PyTorch lacks it."""
     proto = ow.current_context().ops.get(case.op).proto
     filled = {
         "attrs": proto.fill_attrs(dict(case.attrs)),
         "defaults": {attr.name: attr.default for attr in proto.attrs if attr.has_default},
     }
     sums: dict[str, float] = {}
-    for implementation in implementations:  # side by side; only timed runs alternate
+    for implementation in implementations:  # prepared concurrently; only timed runs alternate
         implementation.send(case=number, gradient=gradient, **filled)
     answers = {implementation.name: implementation.receive() for implementation in implementations}
     for name, answer in answers.items():
@@ -218,7 +219,9 @@ def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
             {**one, **passing} if key == "machine" else one for one in (result[key], value)
         )
         if before != now:
-            sys.exit(f"operator_times.py: {output} has another {key}: {result[key]}")
+            sys.exit(
+                f"operator_times.py: {output} must have the same {key} to resume, got {result[key]}"
+            )
     measured: dict[str, Any] = result["operators"]
     return measured
 

@@ -1,4 +1,4 @@
-"""Peers of several workloads: an ONNX model, an ONNX Runtime session, its packages."""
+"""Functions for peers: importing their packages, ONNX models, ONNX Runtime sessions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from workload import PEERS_VARIABLE, NotAvailableError
 
 
 def find_peers() -> None:
-    """Make the peers importable after our packages so that this process can get their arrays."""
+    """Make the peers importable after opwright's packages, so this process can use their arrays."""
     python = os.environ.get(PEERS_VARIABLE)
     if python is None:
-        raise NotAvailableError(f"{PEERS_VARIABLE} names no interpreter that has the peers")
+        raise NotAvailableError(f"{PEERS_VARIABLE} does not name an interpreter with the peers")
     command = [python, "-c", "import site; print(*site.getsitepackages(), sep='\\n')"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True)
     sys.path += printed.stdout.splitlines()

@@ -1,11 +1,11 @@
-"""Compare predictions of `opwright_simulation` for processes on this machine with measurements.
+"""Compare predictions of `opwright_simulation` with measurements for processes on this machine.
 
     python benchmarks/predicted_ranks.py
 
-A link is fitted to all-reduces of two processes. With it, the step of one process, measured while
-another process runs, is predicted for 2, 4 and 8 processes, which are then measured. All use one
-thread; if there are more processes than cores, they share cores. opwright-mpi and opwright-kit must
-be installed.
+A link is fitted to all-reduces of two processes. The step of one process is measured while another
+process runs. From both, the step is predicted for 2, 4 and 8 processes, and then measured. Each
+process has one thread; if there are more processes than cores, they share cores. opwright-mpi and
+opwright-kit must be installed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def measure_all_reduce(size_bytes):
 
 
 def run_rank(target):
-    """The code that each process runs; the first process writes the times."""
+    """Run the measurements in each process; the first process writes the times."""
     results = {"step_s": measure_step()}
     if dist.size() == 2:
         results["all_reduce_s"] = [measure_all_reduce(size) for size in SIZES]

@@ -1,8 +1,8 @@
-"""Starts several processes that run one step together, times it round by round, and stops them.
+"""Starts processes that run one step together, times the step round by round, and stops them.
 
-``ranks.py ENGINE STEP SOCKET`` runs one of them: it prepares the step, then reads numbers of calls
-from the socket, line by line, and makes them; waiting costs no processor time. Rank 0 times the
-calls.
+``ranks.py ENGINE STEP SOCKET`` runs one of them. It prepares the step, then reads numbers of calls
+from the socket, line by line, and makes these calls. Waiting does not use processor time. Rank 0
+times the calls.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from typing import Any
 
 OURS, GLOO = "opwright", "torch"
 PREPARE_TIMEOUT_S, ROUND_TIMEOUT_S = 120.0, 100.0
-# As in implementation.py: long enough that the cost of the clock is negligible, short enough for
-# many repeats.
+# As in implementation.py, long enough to make the cost of the clock negligible, and short enough
+# for many repeats.
 REPEAT_NS = 2_000_000
 LAUNCH = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
 ALONE = {"OPWRIGHT_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 class Ranks:
-    """Processes connected by one engine that have prepared a step; each has one thread.
+    """Processes with one thread each that an engine connects and that have prepared a step.
 
     Parameters
     ----------
     engine : str
         ``"opwright"`` or ``"torch"``.
     step : str
-        A key of the engine's steps in ``networks.distributed``.
+        The name of a step of the engine in ``networks.distributed``.
     n : int
         Number of processes.
     environment : dict of str to str
-        Additional variables of these processes.
+        Additional environment variables of these processes.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Ranks:
 
     def time_round(self, seconds: float) -> list[float]:
         """Return the ns of a call on rank 0, for each of many repeats."""
-        while True:  # the first round also finds out the number of calls of a repeat
+        while True:  # the first round also determines the number of calls per repeat
             (call_ns,) = self._ask(1)
             number = max(1, round(REPEAT_NS / call_ns))
             if number <= 2 * self._number:
@@ -133,7 +133,7 @@ class Ranks:
 
 
 def serve(step: Callable[[], Any], stream: Any, is_first: bool) -> None:
-    """Run the request in each line."""
+    """Make the number of calls given in each line."""
     for line in stream:
         command = json.loads(line)
         times = []
@@ -148,7 +148,7 @@ def serve(step: Callable[[], Any], stream: Any, is_first: bool) -> None:
 
 
 def main() -> None:
-    """Run as one of the processes."""
+    """Run one of the processes."""
     from networks import distributed
 
     engine, name, path = sys.argv[1:]

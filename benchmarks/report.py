@@ -1,4 +1,4 @@
-"""Results of runs: a table for people, JSON for programs, Markdown for the documentation."""
+"""Formats results as a table for people, JSON for programs, and Markdown for the documentation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def format_figure(value: float) -> str:
 
 
 def find_best(workload: Workload, results: list[Result], prefix: str = "") -> Result | None:
-    """Return the best peer whose name starts with `prefix`, or opwright's with exactly that name.
+    """Return the best peer with this name prefix, or the opwright implementation of this name.
 
     Without a prefix, copies are ignored.
     """
@@ -54,7 +54,7 @@ def describe_goal(workload: Workload, goal: Goal) -> str:
 
 
 def check_goal(workload: Workload, results: list[Result], ours: Result, goal: Goal) -> bool | None:
-    """Return whether the goal is reached, None if it was not measured."""
+    """Return whether the goal is reached, or None if it was not measured."""
     if ours.median is None or ours.problem:
         return None
     limit = goal.figure
@@ -67,7 +67,7 @@ def check_goal(workload: Workload, results: list[Result], ours: Result, goal: Go
 
 
 def check_goals(row: Row, ours: Result) -> list[tuple[str, bool | None]]:
-    """Return each goal of opwright, and whether it is reached."""
+    """Return each goal of an opwright implementation, and whether it is reached."""
     workload, results = row
     return [
         (describe_goal(workload, goal), check_goal(workload, results, ours, goal))
@@ -76,7 +76,7 @@ def check_goals(row: Row, ours: Result) -> list[tuple[str, bool | None]]:
 
 
 def find_tenth(workload: Workload, result: Result) -> float:
-    """Return the 10th percentile of times, which a tenth of the repeats reach."""
+    """Return the 10th percentile of times, or the 90th percentile of rates."""
     ordered = sorted(result.figures, reverse=workload.more_is_better)
     return ordered[len(ordered) // 10]
 
@@ -115,7 +115,7 @@ def format_row(row: Row) -> str:
 
 
 def find_gpu() -> str:
-    """Return the name and driver of the first NVIDIA GPU; empty if there is none."""
+    """Return the name and driver of the first NVIDIA GPU, or '' if there is none."""
     if shutil.which("nvidia-smi") is None:
         return ""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", "0"]
@@ -124,7 +124,7 @@ def find_gpu() -> str:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return the environment in which the figures were measured."""
+    """Describe the environment in which the figures were measured."""
     info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     names = [line.split(":")[1].strip() for line in info.splitlines() if "model name" in line]
     return {
@@ -192,7 +192,7 @@ def result_to_json(row: Row, result: Result) -> dict[str, Any]:
 
 
 def to_markdown(rows: list[Row], machine: dict[str, Any], versions: dict[str, str]) -> str:
-    """Return a table with a line for each opwright implementation, below the machine's name."""
+    """Return a description of the machine, and a table with a line per opwright implementation."""
     peers = ", ".join(f"{name} {version}" for name, version in versions.items())
     gpu = f"{machine['gpu']}, " if machine["gpu"] else ""
     lines = [

@@ -1,4 +1,4 @@
-"""Runs the implementations of a workload: each prepares once, then all are timed round by round."""
+"""Runs the implementations of a workload, which prepare once and are then timed round by round."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from workload import PEERS_VARIABLE, Workload, is_ours
 SCRIPT = Path(__file__).parent / "implementation.py"
 PREPARE_TIMEOUT_S = 600
 ROUND_TIMEOUT_S = 120
-# Disturbed repeats are dropped only if at least this many undisturbed repeats remain.
+# The minimum number of undisturbed repeats for which disturbed repeats are dropped.
 MIN_UNDISTURBED = 5
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run.
+    """The settings of a run.
 
     Attributes
     ----------
     ours, peers : str
-        The Python interpreters of opwright and of the peers.
+        The Python interpreters with opwright and with the peers.
     rounds : int
         The number of rounds.
     seconds : float
         The duration of a round.
     realtime : bool
-        Whether a round runs with real-time scheduling, so nothing else gets its processor.
+        Whether a round runs with real-time scheduling, so other work does not get its processors.
     """
 
     ours: str
@@ -56,15 +56,15 @@ class Result:
     problem : str
         Why there are no times; empty if there are.
     is_wrong : bool
-        Whether it failed or its results differ from the other implementations; this is reported.
+        Whether it failed, or its results differ from the other implementations.
     values : list of float
-        The values that it computed.
+        The values that the implementation computed.
     figures : list of float
-        One for each repeat, in the unit of the workload.
+        One figure for each repeat, in the unit of the workload.
     n_disturbed : int
-        During how many repeats another process came between.
+        The number of repeats during which the process was preempted.
     is_noisy : bool
-        Whether `figures` includes those, because too few others were left.
+        Whether `figures` includes these repeats, because too few others were left.
     """
 
     implementation: str
@@ -77,12 +77,12 @@ class Result:
 
     @property
     def median(self) -> float | None:
-        """The figure, or None."""
+        """The median figure, or None."""
         return statistics.median(self.figures) if self.figures else None
 
 
 class Process:
-    """The process of a running implementation, and its answers.
+    """The process of an implementation, and its answers.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Process:
     implementation : str
         Its name.
     peers : str
-        The peers' interpreter, for an opwright implementation that uses their arrays.
+        The interpreter with the peers, for an opwright implementation that uses their arrays.
     """
 
     def __init__(
@@ -115,14 +115,14 @@ class Process:
         )
 
     def prepare(self) -> None:
-        """Wait until rounds can be requested, or until the process has reported why not."""
+        """Wait until rounds can be requested, or the process has reported why they cannot."""
         answer = self._read(PREPARE_TIMEOUT_S)
         if answer:
             self.per, self.result.values = answer["per"], answer["values"]
 
     @property
     def is_running(self) -> bool:
-        """Whether rounds can be requested."""
+        """Return whether rounds can be requested."""
         return not self.result.problem
 
     def time_round(self, settings: Settings) -> None:
@@ -133,13 +133,13 @@ class Process:
             self._process.stdin.write(json.dumps(command) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # Reading reports how it ended.
+            pass  # Reading reports how the process exited.
         answer = self._read(ROUND_TIMEOUT_S)
         if answer:
             self.times += [(call_ns, disturbed) for call_ns, disturbed in answer["times"]]
 
     def close(self) -> None:
-        """End the process and wait for it."""
+        """Stop the process and wait until it exits."""
         if self._log.closed:
             return
         try:
@@ -153,7 +153,7 @@ class Process:
         self._log.close()
 
     def _read(self, timeout_s: float) -> dict[str, Any] | None:
-        """Return the next answer, or None and record why the implementation cannot continue."""
+        """Return the next answer; on failure, record the reason and return None."""
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], timeout_s)[0]:
             self._process.kill()
@@ -176,18 +176,18 @@ class Process:
 
 
 class Comparison:
-    """The implementations of a workload: they prepare concurrently, and are timed alternately.
+    """The implementations of a workload, which prepare concurrently and are timed alternately.
 
     Parameters
     ----------
     workload : Workload
         The workload to measure.
     file : Path
-        Where it is described.
+        The file that defines it.
     settings : Settings
-        How to run.
+        The settings of the run.
     names : list of str
-        The implementations.
+        The names of the implementations.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Comparison:
         self._processes: list[Process] = []
 
     def start(self, one_by_one: bool = False) -> None:
-        """Start preparing the implementations; with `one_by_one` wait for each before the next."""
+        """Start to prepare the implementations; with `one_by_one`, wait for each of them."""
         for name in self._names:
             python = self._settings.ours if is_ours(name) else self._settings.peers
             process = Process(python, self._file, self.workload, name, self._settings.peers)
@@ -206,7 +206,7 @@ class Comparison:
                 process.prepare()
 
     def wait(self) -> None:
-        """Wait until all implementations that were started together are ready."""
+        """Wait until all started implementations are ready."""
         for process in self._processes:
             process.prepare()
 
@@ -261,7 +261,7 @@ def in_batches(comparisons: list[Comparison], n: int) -> Iterator[list[Compariso
 
 
 def collect_figures(workload: Workload, process: Process) -> None:
-    """Convert times to figures, dropping disturbed times if enough undisturbed times remain."""
+    """Convert times to figures; drop disturbed times if enough undisturbed times remain."""
     result = process.result
     undisturbed = [call_ns for call_ns, disturbed in process.times if not disturbed]
     result.n_disturbed = len(process.times) - len(undisturbed)
@@ -271,14 +271,14 @@ def collect_figures(workload: Workload, process: Process) -> None:
 
 
 def compare_values(workload: Workload, results: list[Result]) -> None:
-    """Mark implementations whose values differ from the values of the first peer that has any."""
+    """Mark implementations whose values differ from those of the first peer with values."""
     with_values = [result for result in results if result.values]
     peers = [result for result in with_values if not is_ours(result.implementation)]
     for reference in (peers or with_values)[:1]:
         for result in with_values:
             apart = find_distance(result.values, reference.values)
             allowed = workload.tolerances.get(result.implementation, workload.tolerance)
-            # Written so that NaN counts as wrong.
+            # The comparison is written so that NaN counts as wrong.
             if not apart <= allowed:
                 result.is_wrong = True
                 result.problem = (

@@ -1,7 +1,7 @@
-"""Measure opwright and its peers, interleaved, each in a separate process; print a table.
+"""Measure opwright and its peers alternately, each in a separate process, and print a table.
 
-``run.py`` measures all workloads, ``run.py mlp-train-64 'bandwidth-*'`` only those named. The exit
-status is 1 if an implementation failed or its results differ from the other results.
+``run.py`` measures all workloads; ``run.py mlp-train-64 'bandwidth-*'`` measures only some. The
+exit status is 1 if an implementation failed or its results differ from other implementations.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--realtime",
         action="store_true",
-        help="real-time scheduling in each round, where other work runs; needs the right to it",
+        help="real-time scheduling in each round, for machines with other work; needs permission",
     )
     parser.add_argument(
         "--together",
@@ -129,7 +129,9 @@ def main() -> int:
         rows.append(row)
         print(format_row(row), flush=True)
     if any(found.is_noisy for _, results in rows for found in results):
-        print("~ other processes came between nearly all repeats: run again, or with --realtime")
+        print(
+            "~ nearly all repeats were preempted by other processes; run again, or with --realtime"
+        )
     result = to_json(rows, machine, versions)
     if args.json:
         text = json.dumps(result, indent=1, ensure_ascii=False)

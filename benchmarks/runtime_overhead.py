@@ -1,7 +1,7 @@
-"""Measures the runtime's costs of a step, a call, a Python kernel and an eager operator.
+"""Measures the runtime overhead of a step, a call, a Python kernel and an eager operator.
 
-Prints medians and minima in nanoseconds next to the goals of the design. It needs g++, to compile
-the kernels of tests/native/kernels.cc.
+Prints medians and minima in nanoseconds next to the design goals. It needs g++ to compile the
+kernels in tests/native/kernels.cc.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def compile_kernels(folder: str) -> ctypes.CDLL:
 
 
 class Maker:
-    """Plans on vectors of 8 floats."""
+    """Builds plans on vectors of 8 floats."""
 
     def __init__(self) -> None:
         self.builder = rt.PlanBuilder(rt.host_device(), "overhead")
@@ -57,7 +57,7 @@ class Maker:
         self.n_ops = 0
 
     def outside(self, role: int, name: str) -> int:
-        """Add a value in the caller's memory."""
+        """Add a value in memory of the caller."""
         return self.builder.value(F32, (8,), rt.EXTERNAL, self.builder.external(role, name))
 
     def feed(self, name: str) -> int:
@@ -153,7 +153,7 @@ def main() -> None:
         eager.insert((x, y), plan)
         rows.append(("eager add, 8 floats", measure(lambda: eager(x, y), 50_000), ""))
         function = ow.ops.add
-        behind = function.__wrapped__.__globals__["call"]  # the eager operator that it calls
+        behind = function.__wrapped__.__globals__["call"]  # the eager operator behind it
         behind.clear()
         behind.insert((x, y), plan)
         rows.append(("  … as a function", measure(lambda: function(x, y), 50_000), ""))

@@ -1,6 +1,6 @@
-"""Plain PyTorch functions, for operators whose peers in the tests first inspect values.
+"""Plain PyTorch functions for operators whose peers in the tests inspect values first.
 
-Such a check, or conversion of negative indices, would count as PyTorch's time.
+Such checks, and conversions of negative indices, would otherwise count as PyTorch's time.
 """
 
 from __future__ import annotations

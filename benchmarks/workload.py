@@ -1,4 +1,4 @@
-"""The parts of a benchmark: a workload with its implementations and goals."""
+"""The classes of a benchmark: a workload with its implementations and goals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 OURS = "opwright"
 PEERS_VARIABLE = "OPWRIGHT_BENCH_PEERS"
-"""The environment variable that names the peers' interpreter to our implementations."""
+"""The environment variable that names the peer interpreter to opwright implementations."""
 
-# For a unit of time smaller is better; for a share of bandwidth or peak larger is better.
-# Besides times, `Timed.measure` may return their ratio to another time, or bytes.
+# For units of time, smaller is better; for shares of bandwidth or peak performance, larger is
+# better. Instead of times, `Timed.measure` can return ratios to another time, or bytes.
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "MiB": 2.0**20}
 UNITS |= {"calm steps": 1.0, "small steps": 1.0, "steps of two": 1.0}
 UNITS |= {"steps of whole states": 1.0}
@@ -21,7 +21,7 @@ RATES = {"GB/s": 1.0, "GFLOP/s": 1.0}
 
 
 class NotAvailableError(Exception):
-    """An implementation cannot run here; the message names the missing requirement."""
+    """Raised if an implementation cannot run here; the message names the missing requirement."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Timed:
         The timed call.
     per : float
         The work of one call: operators of a chain, bytes, floating-point operations. The figure is
-        the time of a call by this number, or for a rate this number by the time.
+        the time of a call divided by this number, or for a rate, this number divided by the time.
     values : list of float
-        Its results before any timing; all implementations of a workload must agree.
+        The results before timing; all implementations of a workload must agree on them.
     measure : callable, optional
-        Instead of timing `call` here: returns the ns of each of some calls, in this process or a
-        separate one; for memory, bytes.
+        Replaces the timing of `call`. Returns the ns of each of some calls, in this process or a
+        separate process, or bytes for memory.
     wait : callable, optional
-        Waits until a device has finished the enqueued calls; timed once with many calls.
+        Waits until a device has finished the enqueued calls; timed once together with many calls.
     """
 
     call: Callable[[], Any] | None = None
@@ -53,17 +53,17 @@ class Timed:
 
 @dataclass(frozen=True)
 class Goal:
-    """Our goal.
+    """A goal of an opwright implementation.
 
     Attributes
     ----------
     figure : float, optional
-        In the unit of the workload.
+        A bound in the unit of the workload.
     ratio : float, optional
-        To the figure of `of`.
+        A bound relative to the figure of `of`.
     of : str
-        A name prefix; the best of the peers that match it counts: "torch" matches all variants
-        of PyTorch. The full name of one of our implementations: only that one. Empty: all peers.
+        A prefix of peer names, of which the best peer counts; "torch" matches all variants of
+        PyTorch. It can also be the full name of one opwright implementation. Empty for all peers.
     """
 
     figure: float | None = None
@@ -78,20 +78,21 @@ class Workload:
     Attributes
     ----------
     name : str
-        To choose it at the command line.
+        The name on the command line.
     title : str
         A description of the measurement.
     unit : str
         A key of `UNITS` or `RATES`.
     implementations : mapping of str to callable
-        Each makes a `Timed`, in a separate process; it may raise NotAvailableError. A name that
-        begins with "opwright" marks one of our implementations.
+        Each function returns a `Timed`, in a separate process, or raises NotAvailableError. Names
+        of opwright implementations begin with "opwright".
     goals : mapping of str to list of Goal
-        By the name of our implementation.
+        The goals by name of the opwright implementation.
     tolerance : float
-        How far `values` of two implementations may be apart, as a share of the largest value.
+        The maximum difference of `values` between two implementations, relative to the largest
+        value.
     tolerances : mapping of str to float
-        Other tolerances, by implementation.
+        Different tolerances, by implementation.
     """
 
     name: str
@@ -103,19 +104,19 @@ class Workload:
     tolerances: Mapping[str, float] = field(default_factory=dict)
 
     def figure(self, call_ns: float, per: float) -> float:
-        """Convert the time of a call, in ns, to a figure in the workload's unit."""
+        """Convert the time of a call in ns to a figure in the unit of the workload."""
         if self.unit in RATES:
             return per / call_ns
         return call_ns / per / UNITS[self.unit]
 
     @property
     def more_is_better(self) -> bool:
-        """Whether the figure is a rate."""
+        """Return whether the figure is a rate, for which larger is better."""
         return self.unit in RATES
 
 
 def is_ours(implementation: str) -> bool:
-    """Return whether the implementation is opwright, in any variant."""
+    """Return whether the implementation is a variant of opwright."""
     return implementation.startswith(OURS)
 
 
@@ -123,7 +124,7 @@ def load_workloads(file: Path) -> list[Workload]:
     """Return the list `WORKLOADS` of a file."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file}: no Python file")
+        raise ImportError(f"{file}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     workloads: list[Workload] = module.WORKLOADS

@@ -1,6 +1,6 @@
 """Memory-bound operators on float32 arrays of a gigabyte, compared with a copy on the device.
 
-Counted are the bytes that an operator must read and write, each once.
+Bandwidth counts each byte that an operator must read or write once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gpu import OurProgram, choose, open_opwright, open_torch, wait_for_torch
 from workload import Goal, Timed, Workload
 
 ROWS, WIDTH = choose((65536, 4096), (64, 128))
-IMAGES = choose((256, 256, 64, 64), (4, 8, 16, 16))  # as many elements
+IMAGES = choose((256, 256, 64, 64), (4, 8, 16, 16))  # as many elements as [ROWS, WIDTH]
 SIZE_BYTES = 4 * ROWS * WIDTH
 
-# The arrays of a gigabyte that an operator reads and writes.
+# The number of one-gigabyte arrays that each operator reads and writes.
 TRAFFIC = {
     "add": 3,
-    "batch_norm": 3,  # images are read again when their statistics are known
+    "batch_norm": 3,  # images are read twice, the second time after their statistics are known
     **dict.fromkeys(("copy", "relu", "exp", "gelu", "softmax", "layer_norm"), 2),
     **dict.fromkeys(("sum", "cross_entropy"), 1),
 }
@@ -78,7 +78,7 @@ def opwright(operator: str) -> Timed:
 
 
 def batch_norm(images: np.ndarray) -> Timed:
-    """Batch normalization in training, of images with channels first."""
+    """Batch normalization in training, on images with channels first."""
     import opwright as ow
 
     channels = images.shape[1]
@@ -111,7 +111,7 @@ def time_program(
         program.call,
         per=TRAFFIC[operator] * SIZE_BYTES,
         values=pick(program.read()),
-        # A result of a gigabyte is not read repeatedly.
+        # Avoid reading a result of a gigabyte repeatedly.
         wait=program.wait,
     )
 
@@ -149,7 +149,7 @@ def torch(operator: str) -> Timed:
 
 
 def copy() -> Timed:
-    """A copy of a gigabyte within the device, made by the driver."""
+    """A copy of a gigabyte on the device, by the driver."""
     torch, device = open_torch()
     x = torch.from_numpy(make_array(1)).to(device)
     out = torch.empty_like(x)

@@ -1,7 +1,7 @@
 """Products of two 8192×8192 matrices, bfloat16 and float32, compared with PyTorch, without TF32.
 
-The numbers are random, since products of zeros use less power and run faster. PyTorch must not
-round the partial sums of bfloat16 products, as opwright does not either.
+The elements are random, since products of zeros use less power and run faster. PyTorch must not
+round the partial sums of bfloat16 products, since opwright does not round them either.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One training step of 784-200-200-10 with sigmoid, SGD, float32; batch 64 and 1,024.
 
-Images, labels, parameters and the loss are on the GPU for all implementations, and no step reads
-the loss. The exception is "Model", whose user fills in arrays on the device and gets each loss.
+For all implementations, images, labels, parameters and the loss are on the GPU, and steps do not
+read the loss. The exception is "Model", for which the caller fills in device arrays and gets each
+loss.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def opwright_step(batch: int) -> Timed:
 
 
 def opwright_model(batch: int) -> Timed:
-    """A user's loop: fill, fill, run, with arrays on the device."""
+    """The loop of a user, fill, fill, run, with arrays on the device."""
     open_opwright()
     model, _ = make_opwright_model(batch, "cuda")
     images, labels = make_batch(batch)

@@ -85,7 +85,7 @@ def torch(
     narrow = getattr(torch, dtype)
 
     def loss_of() -> Any:
-        # A graph must not use autocast's cache of casts.
+        # A graph must not use the autocast cache.
         with torch.autocast(device, narrow, enabled=dtype != "float32", cache_enabled=False):
             return F.cross_entropy(module(x), y)
 
@@ -112,8 +112,8 @@ WORKLOADS = [
             "opwright": [Goal(ratio=1.0, of="torch deterministic")],
             "opwright, varying": [Goal(ratio=1.0, of="torch")],
         },
-        # Batch normalization amplifies rounding; with the two values per channel that remain of the
-        # small images, PyTorch's own two layouts differ by 0.07.
+        # Batch normalization amplifies rounding. With the two values per channel that remain of the
+        # small images, even the two layouts of PyTorch differ by 0.07.
         tolerance=choose(1e-2, 0.2),
     ),
     Workload(

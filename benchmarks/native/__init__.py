@@ -1,4 +1,4 @@
-"""Small libraries and programs with which benchmarks compare, compiled at first use."""
+"""Small peer libraries and programs in C and C++, which are compiled at first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUILT = HERE.parents[1] / "build" / "benchmarks"
 
 
 def compile_library(source: str, *flags: str) -> ctypes.CDLL:
-    """Return the library ``native/<source>.cc``, compiled with g++ and cached under build/."""
+    """Compile ``native/<source>.cc`` with g++, cache the library under build/, and load it."""
     if shutil.which("g++") is None:
         raise NotAvailableError("no C++ compiler g++")
     code, library = HERE / f"{source}.cc", BUILT / f"{source}.so"
@@ -29,7 +29,7 @@ def compile_library(source: str, *flags: str) -> ctypes.CDLL:
 def compile_program(source: Path, *flags: str) -> Path:
     """Compile a C program with cc, cache it under build/ and return its path."""
     if shutil.which("cc") is None:
-        raise NotAvailableError("no C compiler cc")
+        raise NotAvailableError("the C compiler cc is not installed")
     program = BUILT / source.stem
     BUILT.mkdir(parents=True, exist_ok=True)
     command = ["cc", "-std=c11", "-D_ISOC11_SOURCE", "-O2", source, "-o", program, *flags]
@@ -38,7 +38,7 @@ def compile_program(source: Path, *flags: str) -> Path:
 
 
 def find_packaged(distribution: str, name: str) -> Path:
-    """Return the folder of the first file called `name` in a Python package's installation."""
+    """Return the folder of the first file called `name` in an installed Python package."""
     try:
         files = importlib.metadata.files(distribution) or []
     except importlib.metadata.PackageNotFoundError:
@@ -46,4 +46,4 @@ def find_packaged(distribution: str, name: str) -> Path:
     for file in files:
         if file.name == name:
             return Path(str(file.locate())).resolve().parent
-    raise NotAvailableError(f"the package {distribution} has no {name}")
+    raise NotAvailableError(f"the package {distribution} does not contain {name}")

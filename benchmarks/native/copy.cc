@@ -1,4 +1,4 @@
-// Copies large arrays with two threads, to measure the machine's memory bandwidth.
+// Copies large arrays with two threads, to measure the memory bandwidth of the machine.
 #include <emmintrin.h>
 #include <omp.h>
 
@@ -28,7 +28,8 @@ void copy_memcpy(char* to, const char* from, int64_t bytes) {
   InParts(to, from, bytes, [](char* t, const char* f, int64_t n) { std::memcpy(t, f, n); });
 }
 
-// Stores that bypass the cache: the lines of `to` are not read first. Both must be aligned to 16.
+// Uses stores that bypass the cache, so the lines of `to` are not read first. Both pointers must be
+// aligned to 16.
 void copy_streaming(char* to, const char* from, int64_t bytes) {
   InParts(to, from, bytes, [](char* t, const char* f, int64_t n) {
     auto* out = reinterpret_cast<__m128i*>(t);

@@ -1,5 +1,4 @@
-// A square float32 matrix product with oneDNN: one primitive, whose memory objects are created
-// once.
+// A square float32 matrix product with one oneDNN primitive, whose memory objects are created once.
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -22,7 +21,7 @@ std::unique_ptr<Gemm> gemm;
 
 extern "C" {
 
-// Returns 0, or 1 if oneDNN refused. The caller keeps ownership of the arrays.
+// Returns 0, or 1 if oneDNN refuses. The caller keeps ownership of the arrays.
 int prepare(int64_t n, float* a, float* b, float* c) try {
   using tag = dnnl::memory::format_tag;
   gemm = std::make_unique<Gemm>();

@@ -1,1 +1,1 @@
-"""The networks that implementations build: their parameters and inputs, created only with NumPy."""
+"""The parameters and inputs of the networks that implementations build, created with NumPy."""

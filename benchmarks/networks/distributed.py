@@ -11,7 +11,7 @@ import numpy as np
 
 from networks import lenet, mlp, wide
 
-BATCH = 64  # of each process
+BATCH = 64  # the batch of each process
 ELEMENTS = {"1kb": 256, "1mb": 1 << 18, "100mb": 25 * (1 << 20)}
 
 Step = Callable[[], Any]
@@ -38,7 +38,7 @@ def connect(engine: str) -> int:
 
 
 def make_elements(rank: int, n: int) -> np.ndarray:
-    """Return the array that a process contributes to a reduction."""
+    """Return the array that this process contributes to a reduction."""
     return np.random.default_rng(rank).random(n, dtype="float32")
 
 
@@ -67,7 +67,7 @@ def torch_reduction(n: int) -> Prepared:
     x = torch.from_numpy(make_elements(distributed.get_rank(), n))
     distributed.all_reduce(x)
     values = x[:4].tolist()
-    x.zero_()  # sums of sums would soon be infinite
+    x.zero_()  # repeated in-place sums would soon be infinite
     return partial(distributed.all_reduce, x), values
 
 

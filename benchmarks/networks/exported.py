@@ -1,6 +1,6 @@
-"""Writes PyTorch models, with its exporter, and models of ONNX's light zoo as ONNX files.
+"""Exports PyTorch models, and models of ONNX's light zoo, to ONNX files.
 
-``exported.py NAME FILE`` is run by an interpreter that has the peers: the processes of opwright
+An interpreter with the peers runs ``exported.py NAME FILE``, since the processes of opwright
 implementations must not import PyTorch. Weights are random, and the batch size is one.
 """
 
@@ -39,11 +39,11 @@ VISION = {
     "squeezenet1_1": 224,
     "vit_b_16": 224,
 }
-"""The size of an image for torchvision."""
+"""The image size for torchvision."""
 
 
 def write_zoo(name: str, path: Path) -> None:
-    """Write a light model, with its constant weights replaced by random ones."""
+    """Write a light model, with its constant weights replaced by random weights."""
     import onnx
     from onnx import numpy_helper
 
@@ -57,7 +57,7 @@ def write_zoo(name: str, path: Path) -> None:
         (output,) = node.output
         fan_in = max(1, int(np.prod(shape[1:])))
         array = rng.standard_normal(shape, dtype="float32") * np.float32((2 / fan_in) ** 0.5)
-        # The scale and variance of a normalization are vectors, and must not be negative.
+        # The scale and variance of a normalization are vectors and must not be negative.
         graph.initializer.append(
             numpy_helper.from_array(np.abs(array) if len(shape) == 1 else array, output)
         )
@@ -76,7 +76,7 @@ def make_vision(name: str) -> tuple[Any, tuple[Any, ...]]:
     import torch
     from torch.library import Library
 
-    schemas = Library("torchvision", "FRAGMENT")  # builds for CUDA lack them without CUDA
+    schemas = Library("torchvision", "FRAGMENT")  # CUDA builds lack these operators without CUDA
     for operator in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, operator):
             schemas.define(f"{operator}(Tensor boxes, Tensor scores, float threshold) -> Tensor")

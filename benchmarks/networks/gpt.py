@@ -42,7 +42,7 @@ def make_parameters() -> Iterator[np.ndarray]:
 
 
 def make_batch() -> tuple[np.ndarray, np.ndarray]:
-    """Return characters and their successors, int64 [32, 64]."""
+    """Return characters and the characters that follow them, int64 [32, 64]."""
     numbers = np.random.default_rng(32).integers(0, CHARACTERS, (BATCH, TIME + 1))
     return np.ascontiguousarray(numbers[:, :-1]), np.ascontiguousarray(numbers[:, 1:])
 

@@ -30,7 +30,7 @@ class Conv:
 
     @property
     def padding(self) -> int:
-        """Padding on each side, so only the stride changes the size."""
+        """The padding on each side, so only the stride changes the size."""
         return self.kernel // 2
 
 
@@ -62,7 +62,7 @@ class ImageNetwork:
         return convs + ([self.head] if self.head else [])
 
     def make_parameters(self) -> dict[str, np.ndarray]:
-        """Return by name: weight, scale, bias, mean, variance of convolutions; fc's weight, bias.
+        """Return weight, scale, bias, mean and variance of convolutions, and weight and bias of fc.
 
         ``<conv>.weight`` is [filters, channels / groups, kernel, kernel], the other four are
         [filters]; ``fc.weight`` is [channels, 1000]. Values are random float32, scaled so that

@@ -34,7 +34,7 @@ LSTM_SHAPE = (16, 1, 64)
 
 
 def make_lstm() -> bytes:
-    """Return an LSTM with one layer, as wide as its input, that returns its last state."""
+    """Return a one-layer LSTM, as wide as its input, that returns its last state."""
     from onnx import TensorProto, helper
 
     from peers import make_model

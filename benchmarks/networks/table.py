@@ -1,4 +1,4 @@
-"""A table of vectors with few look-ups per step, the same for all implementations."""
+"""A table of vectors with few lookups per step, the same for all implementations."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 SIZE = 64
 LOOKUPS = 4096
 BATCHES = 64
-"""Batches that are used alternately: of a large table, more rows than fit in caches."""
+"""The number of batches used in turn, which read more rows of a large table than fit in caches."""
 LEARNING_RATE = 0.1
 START = 0.5
-"""Every element of the table."""
+"""The initial value of every table element."""
 
 Step = Callable[[], float]
 
@@ -31,7 +31,7 @@ def make_label() -> np.ndarray:
 
 
 def make_opwright_step(rows: int, optimizer: str) -> Step:
-    """Return a step of "sgd" or "adam" on the sum of squared errors; it returns the loss."""
+    """Return a step with "sgd" or "adam" on the sum of squared errors, which returns the loss."""
     import opwright as ow
     import opwright_nn as nn
 

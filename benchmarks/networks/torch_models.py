@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 
 class Recipe(NamedTuple):
-    """A model, and its inputs and labels for a training step and for inference."""
+    """A model with its inputs and labels for a training step and for inference."""
 
     title: str
     make: Callable[[], Any]
-    batch: Callable[[bool], tuple[Any, Any]]  # whether it is for training
+    batch: Callable[[bool], tuple[Any, Any]]  # takes whether the batch is for training
 
 
 def make_mlp() -> Any:

@@ -1,9 +1,8 @@
-"""Element-wise operators and reductions on arrays of 64 MB, compared with the copy bandwidth.
+"""Elementwise operators and reductions on arrays of 64 MB, compared with the copy bandwidth.
 
-Counted are the bytes that an operator must read and write, each once. A store through the cache
-also reads its line first; that read is not counted, so avoiding it is visible as higher
-bandwidth. "copy" is the fastest of three ways to copy such an array: NumPy's, memcpy in two
-threads, and stores that
+Bandwidth counts each byte that an operator must read or write once. A store through the cache also
+reads its line first. This read is not counted, so avoiding it appears as higher bandwidth. "copy"
+is the fastest of three ways to copy such an array: NumPy's, memcpy in two threads, and stores that
 bypass the cache in two threads. All results are written to an existing array, since page faults in
 a new array of 64 MB would cost more than the copy.
 """
@@ -23,7 +22,7 @@ from workload import Goal, Timed, Workload
 ROWS, WIDTH = 16 * 1024, 1024
 SIZE_BYTES = 4 * ROWS * WIDTH
 
-# The arrays of 64 MB that an operator reads and writes.
+# The number of 64 MB arrays that each operator reads and writes.
 TRAFFIC = {
     "add": 3,
     **dict.fromkeys(("relu", "exp", "log", "sigmoid", "tanh", "silu", "gelu", "softplus"), 2),
@@ -45,7 +44,7 @@ def first_input(operator: str) -> np.ndarray:
 
 
 def timed(operator: str, call: Callable[[], Any], result: Callable[[], Any]) -> Timed:
-    """Return a call with a few values of its result."""
+    """Return a call, with a few values of its result."""
     call()
     values = np.asarray(result()).ravel()[:: 1024 * 1024 + 1].tolist()
     return Timed(call, per=TRAFFIC[operator] * SIZE_BYTES, values=values)

@@ -1,7 +1,7 @@
-"""Training steps while one busy process per core runs, in units of undisturbed steps.
+"""Training steps next to one busy process per core, relative to undisturbed steps.
 
-Each implementation times undisturbed and disturbed steps alternately, in one process, and returns
-the ratio of their means. Every implementation has its own busy processes.
+Each implementation times undisturbed and disturbed steps alternately in one process, and returns
+the ratio of their means. Every implementation starts its own busy processes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def time_steps(step: Step, seconds: float) -> list[float]:
 
 
 def measure(step: Step, figure: Callable[[list[float]], float]) -> list[float]:
-    """Return a figure of the disturbed steps in units of the mean undisturbed step."""
+    """Return a statistic of the disturbed steps, divided by the mean undisturbed step."""
     time_steps(step, CALM_S / 4)
     calm = time_steps(step, CALM_S)
     with busy_processes():
@@ -139,7 +139,7 @@ def implementation(make: Callable[[], Step], figure: Callable[[list[float]], flo
 
 
 def make_workload(name: str, title: str, makers: dict[str, Callable[[], Step]]) -> list[Workload]:
-    """Return the rows of one network: its mean step and its longest step."""
+    """Return the rows of one network, for its mean and longest step."""
     rows = {"mean": ("mean step", mean, Goal(figure=2.5)), "longest": ("longest step", max, None)}
     return [
         Workload(

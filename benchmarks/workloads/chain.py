@@ -11,7 +11,7 @@ X = np.linspace(-1, 1, 8, dtype="float32")
 
 
 def opwright() -> Timed:
-    """One plan of 1,000 steps, which no pass may fuse."""
+    """One plan of 1,000 steps, which passes must not fuse."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):

@@ -1,6 +1,6 @@
 """The time that the first plan of a GPU training step waits for NVRTC, measured without a GPU.
 
-The GPU is emulated, and it only runs a kernel that does nothing.
+The GPU is emulated and only runs a kernel that does nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EMULATOR = Path(__file__).parents[2] / "build" / "emulator"
 NOTHING = '#include "shim.h"\n__global__ void nothing() {}'
 
 Step = tuple[Any, Any, dict[str, Any], Any]
-"""Block, scope, feeds, loss."""
+"""A block, its scope, its feeds and the loss name."""
 
 
 def lenet_step() -> Step:

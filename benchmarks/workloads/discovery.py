@@ -1,7 +1,7 @@
 """Discovery of 400 distributions, 100 of which are plugins with 20 operators each.
 
-Each figure is for a new process in which the index of plugins already exists. The peer only
-searches for the entry points; it neither imports them nor has operators.
+Each figure is for a new process, with an existing plugin index. The peer only searches for entry
+points; it does not import them and has no operators.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ print(time.perf_counter_ns() - began)
 
 
 def install(folder: Path) -> None:
-    """Write the distributions as pip installs them."""
+    """Write the distributions as pip would install them."""
     for number in range(DISTRIBUTIONS):
         name = f"p{number}" if number < PLUGINS else f"thing{number}"
         package = f"opwright_{name}"
@@ -79,7 +79,7 @@ def install(folder: Path) -> None:
                 body = text.replace("NAME", name).replace("PACKAGE", package)
                 body = body.replace("OPERATORS", str(OPERATORS))
                 (folder / package / f"{module}.py").write_text(body)
-    for path in folder.rglob("*.py"):  # a file written at this moment enters no index
+    for path in folder.rglob("*.py"):  # files written very recently are not indexed
         status = path.stat()
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 10**9))
 
@@ -97,7 +97,7 @@ def time_process(timed: str, before: str) -> Timed:
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
         return float(done.stdout)
 
-    run()  # writes the index and byte code
+    run()  # writes the index and bytecode
     return Timed(measure=lambda: [run() for _ in range(RUNS_A_ROUND)])
 
 

@@ -1,4 +1,4 @@
-"""Two processes with one thread each: reductions in a plan, data-parallel training steps."""
+"""Reductions in a plan and data-parallel training steps, in processes with one thread each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compared(
     second: tuple[str, int],
     figure: Callable[[float, float], float],
 ) -> Timed:
-    """Return a figure of the medians of two alternating steps with given numbers of processes."""
+    """Compare the medians of two alternating steps with given numbers of processes."""
     one, two = start(engine, *first), start(engine, *second)
 
     def measure() -> list[float]:
@@ -50,14 +50,14 @@ def compared(
 
 
 def added_alone() -> Timed:
-    """Return by how much data_parallel lengthens a step in a single process."""
+    """Return the time that data_parallel adds to a step in a single process."""
     from networks.distributed import STEPS
 
     steps = [STEPS[OURS][name]()[0] for name in ("mlp-1-alone", "mlp-1")]
 
     def measure() -> list[float]:
         differences = []
-        for _ in range(PAIRS):  # alternately, or slow minutes of the machine count
+        for _ in range(PAIRS):  # alternately, so slow minutes of the machine do not count
             times = []
             for step in steps:
                 began = time.perf_counter_ns()
@@ -71,7 +71,7 @@ def added_alone() -> Timed:
 
 
 def added(first: float, second: float) -> float:
-    """Return by how much the second step is longer than the first."""
+    """Return the difference between the second and the first step."""
     return second - first
 
 

@@ -59,8 +59,7 @@ def onednn() -> Timed:
     if library.prepare(ctypes.c_int64(N), *pointers):
         raise RuntimeError("oneDNN refused the product")
 
-    # The arrays must exist as long as the primitive points to them, so the pointers keep them
-    # alive.
+    # The primitive points to the arrays, so the pointers keep them alive.
     def call(pointers: list[ctypes.c_void_p] = pointers) -> None:
         library.run()
 
@@ -68,13 +67,13 @@ def onednn() -> Timed:
 
 
 def numpy() -> Timed:
-    """numpy.matmul, by OpenBLAS."""
+    """numpy.matmul, which uses OpenBLAS."""
     a, b, c = make_matrices()
     return timed(lambda: np.matmul(a, b, out=c), lambda: c)
 
 
 def torch() -> Timed:
-    """torch.mm, by MKL."""
+    """torch.mm, which uses MKL."""
     import torch
 
     a, b, c = map(torch.from_numpy, make_matrices())

@@ -1,4 +1,4 @@
-"""Image networks: inference of one image of 224×224, in opwright also in bfloat16, and training."""
+"""Image networks: inference of one 224×224 image, in opwright also in bfloat16, and training."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def opwright_step(
         nn.optimizer.SGD(LEARNING_RATE).minimize(loss)
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
-    while initial:  # so that only the scope owns the arrays
+    while initial:  # leaves the arrays to the scope
         name, value = initial.popitem()
         scope.find_var(name).set(value)
     del value
@@ -135,7 +135,7 @@ def torch_step(
     batch: int = BATCH,
     size: int = SIZE,
 ) -> Timed:
-    """A module, autograd and torch.optim.SGD over all parameters at once."""
+    """A module with autograd, and torch.optim.SGD for all parameters at once."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 
@@ -188,7 +188,7 @@ def training(
     size: int = SIZE,
     mixed: bool = False,
 ) -> Workload:
-    """Return the row for a network's training step, on request also in mixed precision."""
+    """Return the row for the training step of a network, optionally also in mixed precision."""
     sizes = {"batch": batch, "size": size}
     step = partial(torch_step, network, **sizes)
     reduced = {"opwright bfloat16": partial(opwright_step, network, mixed=True, **sizes)}

@@ -30,7 +30,7 @@ def imports(timed: str, before: str = "") -> Timed:
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
         return float(done.stdout)
 
-    run()  # the first one may write byte code and the index of plugins
+    run()  # the first process can write bytecode and the plugin index
     return Timed(measure=lambda: [run() for _ in range(RUNS_A_ROUND)])
 
 

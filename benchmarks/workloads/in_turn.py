@@ -19,7 +19,7 @@ Call = Callable[[], Any]
 
 
 def median_times(calls: list[Call]) -> list[float]:
-    """Return the duration in seconds of each of some alternating calls."""
+    """Return the median duration in seconds of each of some alternating calls."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(WARM_UP + CALLS):
         for call, its_times in zip(calls, times, strict=True):
@@ -31,7 +31,7 @@ def median_times(calls: list[Call]) -> list[float]:
 
 
 def measure(calls: list[Call], which: int) -> list[float]:
-    """Return the time of one of two alternating calls, relative to its time alone."""
+    """Return the time of one of two alternating calls, relative to its time when run alone."""
     alone = median_times([calls[which]])[0]
     return [median_times(calls)[which] / alone]
 

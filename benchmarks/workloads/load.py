@@ -1,8 +1,8 @@
-"""The time from a saved network to its first result in a new process, without importing NumPy.
+"""The time from a saved network to its first result in a new process, excluding NumPy's import.
 
-All installed packages count. Importing the library, loading the file, and one call are timed.
-opwright finds its plans in the cache folder; in the variants named "first process" it finds only
-the index of plugins.
+All installed packages count. The time includes importing the library, loading the file, and one
+call. opwright finds its plans in the cache folder; in the variants named "first process", it finds
+only the plugin index.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def time_loading(
         ns, values = json.loads(done.stdout)
         return ns, values
 
-    _, values = run()  # the first one may write byte code, the index of plugins and plans
+    _, values = run()  # the first process can write bytecode, the plugin index and plans
     return Timed(measure=lambda: [run()[0] for _ in range(RUNS_A_ROUND)], values=values)
 
 

@@ -1,6 +1,6 @@
-"""Batches of small images that two worker processes decode, from the second epoch on.
+"""Batches of small images decoded by two worker processes, from the second epoch on.
 
-PyTorch's `DataLoader` has the same decoder, persistent workers, and the default number of
+PyTorch's `DataLoader` uses the same decoder, persistent workers, and the default number of
 prefetched batches.
 """
 
@@ -50,7 +50,7 @@ def make_torch() -> Loader:
         import torch
     except ImportError as error:
         raise NotAvailableError(str(error)) from error
-    torch.set_num_threads(1)  # threads of `mean` would compete with the workers
+    torch.set_num_threads(1)  # the threads of `mean` would compete with the workers
     options: dict[str, Any] = {"persistent_workers": True}
     return torch.utils.data.DataLoader(
         Images(write_images()), BATCH, num_workers=WORKERS, **options

@@ -1,4 +1,4 @@
-"""The time to lower a network (shapes, selection, memory, steps); `prepare` is separate."""
+"""The time to lower a network (shapes, selection, memory, steps), excluding `prepare`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def opwright(length: int) -> Timed:
         call(x=feed)
         first_s = time.perf_counter() - began
         runs_s = []
-        for _ in range(3):  # an interrupted call would count as little lowering
+        for _ in range(3):  # an interrupted call would make lowering appear short
             began = time.perf_counter()
             call(x=feed)
             runs_s.append(time.perf_counter() - began)

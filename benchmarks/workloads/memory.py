@@ -1,4 +1,4 @@
-"""Peak memory of training steps: resident memory beyond what the imports use."""
+"""Peak resident memory of training steps, excluding the memory of imports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS = 3
 
 
 def read_status(key: str) -> int:
-    """Return a size of this process in bytes: ``VmRSS`` now, ``VmHWM`` at most."""
+    """Return a size of this process in bytes: ``VmRSS`` is current, ``VmHWM`` is the peak."""
     found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     if found is None:
         raise RuntimeError(f"/proc/self/status: must have {key}, got none")
@@ -24,11 +24,11 @@ def read_status(key: str) -> int:
 
 
 def peak(prepare: Callable[[], Timed], modules: str) -> Timed:
-    """Prepare a step and run it; the figure is the peak during both, parameters included."""
+    """Prepare and run a step; the figure is the peak during both, including parameters."""
     for module in modules.split():
         importlib.import_module(module)
     before = read_status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    Path("/proc/self/clear_refs").write_text("5")  # resets the recorded peak
     timed = prepare()
     assert timed.call is not None
     for _ in range(STEPS):
@@ -42,7 +42,7 @@ def workload(
 ) -> Workload:
     """Return the row of one training step."""
     modules = {"opwright": "opwright opwright_nn opwright_cpu", "torch": "torch torch.optim"}
-    inputs = "numpy.random"  # it makes them, and loads OpenSSL if torch has not
+    inputs = "numpy.random"  # creates the inputs, and loads OpenSSL if torch has not
     return Workload(
         f"memory-{name}",
         f"peak memory: {title}",

@@ -44,7 +44,7 @@ def onnxruntime() -> Timed:
 
 
 def torch_forward() -> Any:
-    """Return the forward function in PyTorch, which holds its parameters."""
+    """Return the forward function in PyTorch, including its parameters."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 

@@ -1,4 +1,4 @@
-"""Models from ONNX files: inference of one example with one and two threads, and loading."""
+"""Models from ONNX files: loading, and inference of one example with one and two threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workloads.load import ONNXRUNTIME, time_loading
 
 LOADED = ("mlp", "encoder", "decoder_step", "lstm_both_ways", "zoo_shufflenet", "zoo_squeezenet")
 LOADED += ("mobilenet_v2", "efficientnet_b0", "densenet121", "resnet18", "resnet50")
-"""Files of about 5 MB and more."""
+"""The files of at least about 5 MB."""
 
 SAVED = """
 import opwright

@@ -26,7 +26,7 @@ def make_arrays(kind: str) -> tuple[np.ndarray, list[list[np.ndarray]]]:
 
 
 def summarize(loss: Any, gradients: list[np.ndarray]) -> list[float]:
-    """Return the loss and the norm of each gradient, by which implementations are compared."""
+    """Return the loss and the norm of each gradient, with which implementations are compared."""
     return [float(loss), *(float(np.linalg.norm(gradient)) for gradient in gradients)]
 
 

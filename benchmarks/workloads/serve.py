@@ -1,7 +1,7 @@
 """Processor time of a whole process that computes the first result of a saved network.
 
-C programs open a bundle with libopwright, and a model with ONNX Runtime's C interface. In Python,
-importing NumPy is included.
+C programs open a bundle with libopwright, or a model with ONNX Runtime's C interface. In Python,
+the time includes importing NumPy.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def time_processes(
             raise subprocess.CalledProcessError(process.returncode, command)
         return 1e9 * (usage.ru_utime + usage.ru_stime), results.tolist()
 
-    _, values = run()  # the first one may write byte code and the index of plugins
+    _, values = run()  # the first process can write bytecode and the plugin index
     return Timed(measure=lambda: [run()[0] for _ in range(RUNS_A_ROUND)], values=values)
 
 
@@ -118,7 +118,7 @@ def command_in_c(bundle: Path) -> list[str]:
 
     built = list((ROOT / "core" / "build").glob("*/libopwright.so"))
     if not built:
-        raise NotAvailableError("no libopwright.so in core/build")
+        raise NotAvailableError("core/build does not contain libopwright.so")
     library = max(built, key=os.path.getmtime)
     source = ROOT / "tests" / "bundles" / "run_bundle.c"
     flags = ["-I", ow.get_include(), "-DOPEN_FLAGS=0", str(library)]

@@ -1,6 +1,6 @@
-"""Training steps that look up 4,096 rows of a table of 10⁷ rows, compared with 10⁴ rows.
+"""Training steps that look up 4,096 rows of a table with 10⁷ rows, compared with 10⁴ rows.
 
-A large table costs no more than a small one, except that its rows are in memory and not in caches.
+A large table should cost as much as a small table, except that its rows are not in caches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`opwright_torch.ops.add`: the fixed cost of a call, without and with autograd."""
+"""The fixed cost of a call of `opwright_torch.ops.add`, with and without autograd."""
 
 from __future__ import annotations
 

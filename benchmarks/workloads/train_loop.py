@@ -14,11 +14,11 @@ from workload import Goal, Timed, Workload
 BATCH = 4
 N_STEPS = 20_000
 PART = 500
-"""Steps between two readings of the clock."""
+"""The number of steps between two readings of the clock."""
 
 
 def make_model() -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
-    """Return a small MLP and its data; it is small so that the loop around its step dominates."""
+    """Return an MLP and its data; it is small, so the loop around the step dominates."""
     import opwright_nn as nn
 
     rng = np.random.default_rng(0)
@@ -34,7 +34,7 @@ def make_model() -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
 
 
 def by_hand(look: Callable[[], None]) -> list[float]:
-    """The loop of the guide: fill, fill, run."""
+    """The loop of the guide, with fill, fill and run."""
     import opwright_nn as nn
 
     model, data = make_model()
@@ -49,7 +49,7 @@ def by_hand(look: Callable[[], None]) -> list[float]:
 
 
 def by_train(look: Callable[[], None]) -> list[float]:
-    """nn.train without options, except that the clock is read between chunks."""
+    """nn.train without options, except that the clock is read between groups of steps."""
     import opwright_nn as nn
 
     class Clock(nn.Callback):
@@ -64,7 +64,7 @@ def by_train(look: Callable[[], None]) -> list[float]:
 
 
 def measure(loop: Callable[[Callable[[], None]], list[float]]) -> Timed:
-    """Return the step times of a loop in ns, as means over parts of the loop."""
+    """Return the step times of a loop in ns, as means over groups of steps."""
 
     def times() -> list[float]:
         looks: list[int] = []
@@ -75,7 +75,7 @@ def measure(loop: Callable[[Callable[[], None]], list[float]]) -> Timed:
 
 
 def added() -> Timed:
-    """The difference of the medians is the overhead of nn.train per step."""
+    """The overhead of nn.train per step, as the difference of the medians."""
 
     def difference() -> list[float]:
         own, trained = (measure(loop).measure for loop in (by_hand, by_train))

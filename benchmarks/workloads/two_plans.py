@@ -1,4 +1,4 @@
-"""A forward and a later backward, compared with one plan; and the memory kept in between."""
+"""A forward and a later backward compared with one plan, and the memory kept in between."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ class Model:
             self.scope.var(name).set(value)
 
     def cut(self) -> Any:
-        """Return the callable of the forward."""
+        """Return the callable of the forward pass."""
         import opwright as ow
 
         late = {"dy": self.y}
         return ow.cut(self.program, [self.x], [self.y], late, self.gradients, scope=self.scope)
 
     def naive_bytes(self) -> int:
-        """Return the bytes of all forward values that an operator of the backward reads."""
+        """Return the bytes of all forward values that backward operators read."""
         import opwright as ow
 
         ops = self.program.global_block().ops
@@ -111,7 +111,7 @@ def one_plan(append: Callable[[], tuple[Any, ...]]) -> Timed:
 
 
 def two_plans(append: Callable[[], tuple[Any, ...]]) -> Timed:
-    """A forward, and its backward."""
+    """A forward and then its backward."""
     model = Model(append)
     forward = model.cut()
 
