@@ -17,6 +17,11 @@ AREAS: Final = {
         "Add And BitShift Clip CumProd CumSum Div Dropout Hardmax IsInf LogSoftmax Max Mean Min "
         "Mod Mul Or PRelu Pow Relu Selu Shrink Sign Softmax Sub Sum Xor ai.onnx.ml::Binarizer"
     ),
+    "estimators": (
+        "ai.onnx.ml::FeatureVectorizer ai.onnx.ml::Imputer ai.onnx.ml::LinearClassifier "
+        "ai.onnx.ml::LinearRegressor ai.onnx.ml::Normalizer ai.onnx.ml::SVMRegressor "
+        "ai.onnx.ml::Scaler"
+    ),
     "images": "Col2Im DeformConv GridSample NonMaxSuppression RoiAlign",
     "indexing": (
         "Compress Gather GatherElements GatherND OneHot Scatter ScatterElements ScatterND "
@@ -63,6 +68,7 @@ AREAS: Final = {
         "ai.onnx.preview.training::Adagrad ai.onnx.preview.training::Adam "
         "ai.onnx.preview.training::Gradient ai.onnx.preview.training::Momentum"
     ),
+    "trees": "ai.onnx.ml::TreeEnsembleClassifier ai.onnx.ml::TreeEnsembleRegressor",
 }
 """The operators of each module of this package."""
 

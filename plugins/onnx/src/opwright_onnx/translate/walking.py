@@ -288,7 +288,8 @@ def _describe_missing(node: Node) -> str:
             f"its operator must be one of ONNX, a function of the model, or one that a package "
             f"has a row for, got {node.op_type!r} of domain {node.proto.domain!r}"
         )
-    return "opwright has no counterpart for this operator"
+    advice = "; export with options={'zipmap': False}" if node.op_type == "ZipMap" else ""
+    return f"opwright has no counterpart for this operator{advice}"
 
 
 def _explain(proto: NodeProto, reason: Exception) -> ModelError:

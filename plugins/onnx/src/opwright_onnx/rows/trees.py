@@ -1,0 +1,152 @@
+"""Rows of ensembles of decision trees: all trees go down one level at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from opwright_onnx.errors import DeclinedError, ModelError
+from opwright_onnx.rows.estimators import as_floats, label, read_labels, transform
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
+
+ROWS = Rows()
+
+MOST_LEVELS: Final = 64
+
+_BRANCHES: Final = {
+    "BRANCH_LEQ": "less_equal",
+    "BRANCH_LT": "less",
+    "BRANCH_GTE": "greater_equal",
+    "BRANCH_GT": "greater",
+    "BRANCH_EQ": "equal",
+    "BRANCH_NEQ": "not_equal",
+}
+
+
+class Trees(NamedTuple):
+    """The nodes of all trees in one list; both children of a leaf are the leaf itself."""
+
+    places: dict[tuple[int, int], int]  # the node of each pair of ids: tree, node
+    roots: Any  # int64 [trees]
+    features: Any  # int64 [nodes]
+    bounds: Any  # [nodes]
+    children: tuple[Any, Any]  # int64 [nodes], for a condition that holds, and for others
+    compare: str
+    n_levels: int
+
+
+def _read(n: Node) -> Trees:
+    ids = list(zip(n.attr("nodes_treeids"), n.attr("nodes_nodeids"), strict=True))
+    places = {pair: place for place, pair in enumerate(ids)}
+    is_leaf = np.array([mode == "LEAF" for mode in n.attr("nodes_modes")])
+    modes = {mode for mode in n.attr("nodes_modes") if mode != "LEAF"}
+    if len(modes) > 1 or any(n.attr("nodes_missing_value_tracks_true") or ()):
+        raise DeclinedError("conditions must be of one kind, false for missing values")
+    bounds = n.attr("nodes_values_as_tensor")
+    own = np.arange(len(ids))
+    children = []
+    for name in ("nodes_truenodeids", "nodes_falsenodeids"):
+        trees = zip(ids, n.attr(name), is_leaf, strict=True)
+        targets = [0 if leaf else places[tree, child] for (tree, _), child, leaf in trees]
+        children.append(np.where(is_leaf, own, np.array(targets, np.int64)))
+    roots = np.setdiff1d(own, np.concatenate([child[~is_leaf] for child in children]))
+    return Trees(
+        places,
+        roots,
+        np.where(is_leaf, 0, np.array(n.attr("nodes_featureids"), np.int64)),
+        np.array(n.attr("nodes_values")) if bounds is None else bounds,
+        (children[0], children[1]),
+        _BRANCHES[modes.pop()] if modes else "less_equal",
+        _count_levels(roots, children),
+    )
+
+
+def _count_levels(roots: Any, children: list[Any]) -> int:
+    level, count = roots, 0
+    while True:
+        below = np.unique(np.concatenate([child[level] for child in children]))
+        below = below[np.isin(below, level, invert=True)]
+        if not below.size:
+            return count
+        level, count = below, count + 1
+        if count > MOST_LEVELS:
+            raise DeclinedError(f"trees must have at most {MOST_LEVELS} levels")
+
+
+def _find_leaves(t: Translator, trees: Trees, x: Value) -> Value:
+    """Return the leaf of each row in each tree, int64 [rows, trees]."""
+    bounds = trees.bounds.astype(t.dtype(x))
+    nodes = t.op("expand", trees.roots[None], shape=[t.dim(x, 0), len(trees.roots)])
+    for _ in range(trees.n_levels):
+        features = t.op("gather", trees.features, nodes, axis=0)
+        values = t.op("take_along_axis", x, features, axis=1)
+        holds = t.op(trees.compare, values, t.op("gather", bounds, nodes, axis=0))
+        chosen = (t.op("gather", child, nodes, axis=0) for child in trees.children)
+        nodes = t.op("where", holds, *chosen)
+    return nodes
+
+
+def _sum_weights(t: Translator, n: Node, kind: str, x: Value, count: int) -> Value:
+    """Return the sum of the weights of the leaves, [rows, count]."""
+    trees, dtype = _read(n), t.dtype(x)
+    weights = n.attr(f"{kind}_weights_as_tensor")
+    weights = n.attr(f"{kind}_weights") if weights is None else weights
+    table = np.zeros((len(trees.features), count), dtype)
+    pairs = zip(n.attr(f"{kind}_treeids"), n.attr(f"{kind}_nodeids"), strict=True)
+    columns = n.attr(f"{kind}_ids") if count > 1 else [0] * len(weights)
+    np.add.at(table, ([trees.places[pair] for pair in pairs], columns), weights)
+    found = t.op("gather", table, _find_leaves(t, trees, x), axis=0)
+    total = t.op("sum", found, axis=[1])
+    if n.attr("aggregate_function", "SUM") == "AVERAGE":
+        total = t.op("divide", total, float(len(trees.roots)))
+    elif n.attr("aggregate_function", "SUM") != "SUM":
+        name = n.attr("aggregate_function")
+        raise DeclinedError(f"aggregate_function must be SUM or AVERAGE, got {name}")
+    base = n.attr("base_values_as_tensor")
+    base = n.attr("base_values") if base is None else base
+    if base is None or not len(base):
+        return total
+    if len(base) not in (1, count):
+        raise DeclinedError(f"base_values must have {count} numbers, got {len(base)}")
+    return t.op("add", total, np.array(base, dtype))
+
+
+@ROWS.row("ai.onnx.ml::TreeEnsembleRegressor")
+def regressor(t: Translator, n: Node, x: Value) -> Any:
+    total = _sum_weights(t, n, "target", as_floats(t, x), n.attr("n_targets") or 1)
+    return t.cast(transform(t, total, n.attr("post_transform")), "float32")
+
+
+@ROWS.row("ai.onnx.ml::TreeEnsembleClassifier")
+def classifier(t: Translator, n: Node, x: Value) -> Any:
+    x, labels = as_floats(t, x), read_labels(n, "classlabels_int64s")
+    if len(labels) == 2 and len(set(n.attr("class_ids"))) == 1:
+        return _choose_from_two(t, n, x, labels)
+    if max(n.attr("class_ids")) >= len(labels):
+        raise ModelError(f"class_ids must be less than {len(labels)}")
+    total = _sum_weights(t, n, "class", x, len(labels))
+    scores = transform(t, total, n.attr("post_transform"))
+    return label(t, t.op("argmax", total, axis=-1), labels), t.cast(scores, "float32")
+
+
+def _choose_from_two(t: Translator, n: Node, x: Value, labels: list[int]) -> Any:
+    """Return labels and scores from the weights of one of two classes, as ONNX Runtime does."""
+    weights = n.attr("class_weights_as_tensor")
+    weights = n.attr("class_weights") if weights is None else weights
+    total, is_probability = _sum_weights(t, n, "class", x, 1), min(weights) >= 0
+    if n.attr("post_transform") not in ("NONE", "LOGISTIC"):
+        raise DeclinedError("post_transform must be NONE or LOGISTIC for one column of weights")
+    is_turned = is_probability and n.attr("post_transform") == "NONE"
+    if is_turned:
+        other = t.op("subtract", t.scalar(1.0, t.dtype(x)), total)
+    else:
+        other = t.op("negative", total)
+    scores = t.op("concat", [other, total], axis=-1)
+    scores = transform(t, scores, n.attr("post_transform"))
+    chosen = t.op("greater", total, 0.5 if is_probability else 0.0)
+    places = t.cast(t.op("squeeze", chosen, axis=[1]), "int64")
+    return label(t, places, labels), t.cast(scores, "float32")
