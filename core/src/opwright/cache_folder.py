@@ -63,7 +63,7 @@ def check_trust(path: str, status: os.stat_result) -> None:
 
 
 def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
-    """Write or replace a file; create the folder if it is missing; OSError if it fails.
+    """Write or replace a file, in a folder that is created if missing; OSError on failure.
 
     The file is not synchronized, so a crash may damage it, which readers must detect.
     """

@@ -224,7 +224,7 @@ def read_small(path: StrPath, handle: int, max_bytes: int, size_bytes: int | Non
 def is_local(handle: int) -> bool:
     """Whether an open file is on a local disk, as far as is known.
 
-    Another machine may remove a file on a network drive, and touching a map of it then crashes.
+    Another machine may remove a file on a network drive, and accessing a map of it then crashes.
     """
     device = os.fstat(handle).st_dev
     key = f"{os.major(device)}:{os.minor(device)}"

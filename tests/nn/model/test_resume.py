@@ -196,7 +196,7 @@ def test_a_missing_save_raises_unless_missing_ok_is_true(make, tmp_path):
 def test_a_damaged_save_raises_even_if_missing_ok_is_true(make, trained, tmp_path):
     path = tmp_path / "model" / "latest"
     (path / "params.safetensors").rename(path / "params")
-    with pytest.raises(FormatError, match=r"must hold generation\.json, program\.pb and params"):
+    with pytest.raises(FormatError, match=r"must contain generation\.json, program\.pb and params"):
         make().resume(tmp_path / "model", missing_ok=True)
     (path / "generation.json").unlink()
     with pytest.raises(FileMissingError, match="must be next to the program"):

@@ -142,7 +142,7 @@ class OpMaker:
         return self._bound("between", "max", high, exclusive=False)
 
     def one_of(self, *values: object) -> OpMaker:
-        """Allow only these values, or lists of these values."""
+        """Allow only these values, or for a list only these elements."""
         draft = self._attribute("one_of")
         if not values:
             raise self._error(f"one_of must list the values of {draft['name']!r}, got none")

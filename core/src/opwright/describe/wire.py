@@ -165,7 +165,8 @@ def op_to_message(
 ) -> Message:
     """Return the message of one operator of a program.
 
-    `inputs` and `outputs` map slots to names; empty names are skipped; `attrs` are complete.
+    `inputs` and `outputs` map slots to names, of which empty ones are skipped; `attrs` are
+    complete.
     """
     sides = {
         side: [{"slot": slot, "names": names} for slot, names in given.items() if names]

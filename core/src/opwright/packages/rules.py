@@ -97,7 +97,7 @@ def check_aliases(aliases: object, who: str) -> tuple[str, ...]:
 
 
 def check_pass_operators(operators: object, who: str) -> tuple[str, ...]:
-    """Check the operator types of a pass; return a tuple; ``"*.name"`` is for any plugin."""
+    """Return the checked operator types of a pass; ``"*.name"`` stands for any plugin."""
     types = _read_list(operators)
     for op_type in types:
         plugin, dot, name = str(op_type).rpartition(".")
@@ -185,7 +185,7 @@ def check_may_reuse(may_reuse: object, who: str) -> tuple[tuple[str, str], ...]:
 
 
 def check_prefers(prefers: object, who: str) -> tuple[tuple[str, Any], ...]:
-    """Check `prefers`; return pairs (attribute, value), with lists as tuples; () for None."""
+    """Check `prefers` and return pairs (attribute, value), with lists as tuples; () for None."""
     values = {} if prefers is None else prefers
     if isinstance(values, Mapping):
         pairs = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in values.items())

@@ -211,7 +211,7 @@ def bind_slots(op_type: str, given: Mapping[str, Given], block: Block | None = N
 
 
 def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
-    """Return the names that operators read before one of them writes them, in order.
+    """Return the names that operators read before any of these operators writes them, in order.
 
     A run needs these as feeds or as variables in the scope.
 

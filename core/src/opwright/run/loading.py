@@ -56,7 +56,7 @@ def load(
         in ``generations``, which `save` never writes into, on a local disk. The file may then be
         replaced, renamed and removed, but not written to or truncated, which would change the
         parameters or kill the process. Values written to a parameter stay in memory. False reads
-        all at once.
+        all immediately.
     trainable : bool
         False freezes the parameters, which then do not get gradients; normalizations use their
         running statistics without updating them.

@@ -71,7 +71,7 @@ class Place(NamedTuple):
     manifest: bytes
 
     def path_for(self, metas: object) -> str:
-        """Return the path of the plan for feeds of these metas."""
+        """Return the path of the plan for feeds with these metas."""
         return f"{self.stem}-{zlib.crc32(repr(metas).encode()):08x}.owb"
 
 
@@ -311,7 +311,7 @@ class CachedProgram(LoadedProgram):
 
 
 def open_bundle(place: Place, record: Record, metas: object) -> _runtime.Bundle | None:
-    """Return the stored plan for feeds of these metas, or None if no valid plan exists."""
+    """Return the stored plan for feeds with these metas, or None if no valid plan exists."""
     from opwright.run.bundles.opening import open_bundle_file
 
     folders = {os.path.dirname(file[0]): None for file in record.files if file[0].endswith(".so")}

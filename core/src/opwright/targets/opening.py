@@ -113,8 +113,8 @@ class LibraryTable:
 def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Iterable[str]]) -> _T:
     """Open a library, after the linked libraries that the system loader does not find.
 
-    Those are in a requirement of a given distribution, which may be outside the search path, as in
-    an environment that can access the packages of another environment.
+    These libraries are in a requirement of a given distribution, which may be outside the search
+    path, as in an environment that can access the packages of another environment.
     """
     opened: set[str] = set()
     while True:

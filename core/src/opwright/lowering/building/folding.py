@@ -26,7 +26,7 @@ Numbers = Mapping[str, Array]
 _MAX_ELEMENTS: Final = 4096
 _DIVISIONS: Final = ("floor_divide", "mod")
 _MAX_DEPTH: Final = 200
-"""Sizes come from few operators on small values; everything else is computed at run time."""
+"""Sizes are computed by few operators on small values; all other values are left to the run."""
 
 
 def reads_operands(ops: Iterable[Operator], program: Program | None) -> bool:
