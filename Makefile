@@ -1,5 +1,5 @@
-# Targets for developers; `make` lists them. A fresh machine needs Python 3.11 or newer with pip and
-# venv, and a C++ compiler: everything else comes from the package registry into $(VENV).
+# Targets for developers; `make` lists them. A new machine needs Python 3.11 or newer with pip and
+# venv, and a C++ compiler. All other tools are installed from the package registry into $(VENV).
 PYTHON ?= python3
 VENV ?= .venv
 PEERS_VENV ?= $(VENV)-peers
@@ -13,29 +13,29 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 PACKAGES := core plugins/std plugins/cpu plugins/nn plugins/kit
-# Without its dependencies: CuPy and NVIDIA's libraries take a gigabyte, and its tests need neither
-# them nor a GPU.
+# Installed without dependencies, since CuPy and the NVIDIA libraries take a gigabyte, and the tests
+# need neither these nor a GPU.
 CUDA := plugins/cuda
 CUDA_EMULATOR := plugins/cuda_emulator
-# For many processes.
+# The packages for distributed training.
 DIST := plugins/dist plugins/mpi
-# An example that is used on a page of the documentation and tested like a package.
+# An example that a documentation page uses and that is tested like a package.
 SIMULATION := examples/plugins/opwright-simulation
-# Without its dependencies, as NCCL takes 360 MB: `make test-nccl` installs that.
+# Installed without dependencies, since NCCL takes 360 MB; `make test-nccl` installs it.
 NCCL := plugins/nccl
-# Without its dependencies, as Ray takes 700 MB: $(RAY_VENV) has that.
+# Installed without dependencies, since Ray takes 700 MB; $(RAY_VENV) has it.
 RAY := plugins/ray
-# Without its dependencies, as PyTorch takes a gigabyte: $(TORCH_VENV) has that.
+# Installed without dependencies, since PyTorch takes a gigabyte; $(TORCH_VENV) has it.
 TORCH := plugins/torch
-# Without its dependencies, so that tests meet a machine without it: $(ONNX_VENV) has that.
+# Installed without dependencies, so tests cover a machine without onnx; $(ONNX_VENV) has it.
 ONNX := plugins/onnx
-# Without its dependencies, as JAX takes 200 MB: $(JAX_VENV) has that.
+# Installed without dependencies, since JAX takes 200 MB; $(JAX_VENV) has it.
 JAX := plugins/jax
-# What runs bundles, from the core's sources; nothing here needs it installed.
+# The library that runs bundles, built from the core sources; it need not be installed here.
 LIBRARY := core/libopwright
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# By exact release and hash, which `make pins` moves; with the percentage that is done.
+# Installs exact releases with hashes, which `make pins` updates, and prints the progress.
 INSTALL := $(BIN)/python .ci/install.py
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
 	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
@@ -73,8 +73,9 @@ $(STAMPS)/builders: pins/packages.txt | $(BIN)/python
 	@$(INSTALL) pins $<
 	@touch $@
 
-# Editable: Python files take effect at once, native ones when this rule runs again. Built with what
-# stays in $(VENV), so that only changed files are compiled, here and for the tests' wheels.
+# Editable installations: changes to Python files take effect immediately, and changes to native
+# files when this rule runs again. The build tools stay in $(VENV), so only changed files are
+# compiled, here and for the wheels of the tests.
 $(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/builders
 	@echo "compiling $(PACKAGES) into $(VENV): six minutes of processor" \
 		"time, here up to $$((1 + 6 / $$(nproc))) minutes"
@@ -98,10 +99,10 @@ $(STAMPS)/tools: pins/tools.txt | $(BIN)/python
 	@$(INSTALL) pins $<
 	@touch $@
 
-# All that `make test` needs, so that two of it may run side by side.
+# Prepares all that `make test` needs, so two test runs can run concurrently.
 venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools $(STAMPS)/nvrtc  ## make .venv with the packages and all tools
 
-# Each file has the newest releases that its sources admit, and those of tools.txt, the largest.
+# Each file has the newest releases that its sources allow, constrained by tools.txt, the largest.
 UV := build/uv
 WITH_TOOLS := -- $(if $(ARGS),$(ARGS),--upgrade) --constraints pins/tools.txt
 pins: | $(BIN)/python  ## move pins to the newest releases: ARGS='--upgrade-package pytest' for one
@@ -115,28 +116,28 @@ pins: | $(BIN)/python  ## move pins to the newest releases: ARGS='--upgrade-pack
 	@$(BIN)/python .ci/move_pins.py pins/nvrtc.txt "nvidia-cuda-nvrtc==13.0.*" -- $(ARGS)
 	@$(BIN)/python .ci/move_pins.py pins/protoc.txt "grpcio-tools==1.71.0" -- $(ARGS)
 
-demo: $(STAMPS)/packages  ## train on handwritten digits, save, load in a new process
+demo: $(STAMPS)/packages  ## train on handwritten digits, save the model, and load it in a new process
 	@$(BIN)/python examples/train_digits.py
 
-# One of the models reads a table of scikit-learn, which nothing else needs.
+# One of the models reads a table from scikit-learn, which is not needed otherwise.
 $(STAMPS)/scikit: pins/models.txt $(STAMPS)/tools
 	@$(INSTALL) pins $<
 	@touch $@
 
 MODELS ?= $(filter-out %/example.py,$(wildcard examples/models/*.py))
-models: $(STAMPS)/packages $(STAMPS)/scikit  ## train every classic model of examples/models to its score
+models: $(STAMPS)/packages $(STAMPS)/scikit  ## train every classic model in examples/models to its required score
 	@set -e; for script in $(MODELS); do echo "$$script"; $(BIN)/python $$script $(ARGS); done
 
-# The oldest NVRTC that may be at a user's, beside the newest of requirements-dev.txt.
+# The oldest supported NVRTC, in addition to the newest, from requirements-dev.txt.
 NVRTC := $(VENV)/nvrtc-13.0
 $(STAMPS)/nvrtc: pins/nvrtc.txt $(STAMPS)/tools
 	@$(INSTALL) pins $< --upgrade --target $(NVRTC)
 	@touch $@
 
-# Kernels that the emulated GPU has compiled, each under the hash of its source: they are compiled
-# once, and not in each run of the tests.
+# Kernels compiled for the emulated GPU, named by source hash, so they are not recompiled in each
+# test run.
 test: export OPWRIGHT_EMULATOR_DIR ?= $(CURDIR)/build/emulator
-test: venv  ## run all tests, operators on a sample of their cases
+test: venv  ## run all tests, with a sample of the operator cases
 	@$(if $(ARGS),$(BIN)/python -m pytest $(ARGS),.ci/run_in_parts.sh $(BIN)/python)
 
 test-all: export OPWRIGHT_EVERY_CASE := 1
@@ -147,7 +148,7 @@ test-peers: $(STAMPS)/packages $(STAMPS)/tools $(PEERS_VENV)/.stamps/peers $(TOR
 	@OPWRIGHT_TEST_PEERS=$(PEERS_VENV)/bin/python $(BIN)/python -m pytest tests/peers $(ARGS)
 	@$(TORCH_VENV)/bin/python -m pytest tests/torch/opinfo/test_judge.py $(ARGS)
 
-# Makes an environment that finds the packages of $(VENV) after its own.
+# Creates an environment that also finds the packages of $(VENV), after its own.
 BEHIND := import site, sys; open(site.getsitepackages()[0] + "/development.pth", "w").write( \
 	f"import site; site.addsitedir({sys.argv[1]!r})\n")
 make_venv = test -x $(1)/bin/python || $(BIN)/python -m venv $(1); mkdir -p $(1)/.stamps; \
@@ -159,10 +160,10 @@ $(RAY_VENV)/.stamps/ray: $(RAY)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
 	@$(RAY_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-build-isolation -e "./$(RAY)[data]"
 	@touch $@
 
-test-ray: $(RAY_VENV)/.stamps/ray  ## train on a cluster of Ray, with workers that are killed
+test-ray: $(RAY_VENV)/.stamps/ray  ## train on a Ray cluster whose workers are killed
 	@$(RAY_VENV)/bin/python -m pytest tests/ray $(ARGS)
 
-# Without hashes: pip's settings decide whose build of PyTorch it is, for the CPU or for CUDA.
+# Installed without hashes, since the pip settings determine whether PyTorch is a CPU or CUDA build.
 $(TORCH_VENV)/.stamps/torch: requirements-torch.txt $(STAMPS)/dist $(STAMPS)/tools
 	@$(call make_venv,$(TORCH_VENV))
 	@echo "installing PyTorch into $(TORCH_VENV): a gigabyte, five where the build for CUDA is the only one"
@@ -181,7 +182,7 @@ $(ONNX_VENV)/.stamps/onnx: requirements-onnx.txt $(STAMPS)/dist $(STAMPS)/tools
 	@$(ONNX_VENV)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
-test-onnx-small: $(ONNX_VENV)/.stamps/onnx  ## test ONNX models on a sample of the cases of onnx
+test-onnx-small: $(ONNX_VENV)/.stamps/onnx  ## test ONNX models on a sample of the onnx test cases
 	@$(ONNX_VENV)/bin/python -c 'import onnx, opwright_onnx'
 	@$(ONNX_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/onnx) $(ARGS)
 
@@ -197,7 +198,7 @@ fuzz-onnx: $(ONNX_VENV)/.stamps/onnx  ## run damaged ONNX models against opwrigh
 	@$(ONNX_VENV)/bin/python tests/fuzz/run.py onnx_files $(FUZZ) $(ARGS)
 
 test-onnx: export OPWRIGHT_EVERY_CASE := 1
-test-onnx: test-onnx-small  ## test ONNX models on every case of onnx
+test-onnx: test-onnx-small  ## test ONNX models on every onnx test case
 
 $(JAX_VENV)/.stamps/jax: requirements-jax.txt $(STAMPS)/dist $(STAMPS)/tools
 	@$(call make_venv,$(JAX_VENV))
@@ -216,17 +217,17 @@ $(STAMPS)/nccl: $(NCCL)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
 	@$(PIP) install --no-deps "nvidia-nccl-cu13>=2.28,<3"
 	@touch $@
 
-test-nccl: $(STAMPS)/nccl  ## test with NVIDIA's NCCL as well, and on its GPUs where there are two
+test-nccl: $(STAMPS)/nccl  ## test with NVIDIA's NCCL, and on two GPUs if there are two
 	@$(BIN)/python -m pytest tests/nccl $(ARGS)
 
-check: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist  ## run the conformance kit on our own packages: half an hour
+check: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist  ## run the conformance kit on the packages of this repository: half an hour
 	$(BIN)/opwright check opwright-std
 	$(BIN)/opwright check opwright-cpu
 	$(BIN)/opwright check opwright-dist
 	OPWRIGHT_DIST_ENGINE=mpi $(BIN)/opwright check opwright-mpi
 	$(BIN)/python tests/kit/testing/check_cuda.py
 
-lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools  ## check style, types, layers, length of files
+lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools  ## check style, types, layers and file lengths
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -235,31 +236,32 @@ lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools  ## check
 	@$(BIN)/clang-format --dry-run --Werror $(NATIVE_STYLE)
 	$(BIN)/python .ci/check_files.py
 
-format: $(STAMPS)/tools  ## lay out Python and C++ as the linters want it
+format: $(STAMPS)/tools  ## format Python and C++
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(NATIVE_STYLE)
 
-hooks: $(STAMPS)/tools  ## have git check layout, and the subject of each commit
+hooks: $(STAMPS)/tools  ## make git check formatting and commit subjects
 	@$(BIN)/pre-commit install
 
-# What CMake wrote of each native package as it was built, in one list. Editors look for it there.
+# The compile commands that CMake wrote for each native package, in one list, where editors look for
+# it.
 COMPILE_COMMANDS := build/compile_commands.json
 compile-commands: $(STAMPS)/packages $(STAMPS)/cuda  ## list how C++ is compiled, for editors
 	@$(BIN)/python .ci/join_compile_commands.py $(COMPILE_COMMANDS) core plugins/cpu $(CUDA)
 
-# Of some files: make tidy ARGS=core/native/runtime/
-tidy: compile-commands $(STAMPS)/tools  ## check C++ by clang-tidy: five minutes of processor
+# For some files only: make tidy ARGS=core/native/runtime/
+tidy: compile-commands $(STAMPS)/tools  ## check C++ with clang-tidy: five minutes of processor time
 	@$(BIN)/python .ci/tidy.py $(COMPILE_COMMANDS) $(ARGS)
 
-coverage: $(STAMPS)/tools  ## print how much of Python and C++ the tests reach
+coverage: $(STAMPS)/tools  ## print how much of the Python and C++ code the tests cover
 	@$(BIN)/python .ci/measure_coverage.py $(ARGS)
 
 docs: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools  ## build the documentation site into build/docs
 	@$(BIN)/python docs/site/build.py $(ARGS)
 	@echo build/docs/index.html
 
-# Whom the benchmarks compare with never enters the development environment.
+# The peers of the benchmarks are never installed into the development environment.
 $(PEERS_VENV)/.stamps/peers: benchmarks/requirements-peers.txt | $(BIN)/python
 	@test -x $(PEERS_VENV)/bin/python || $(BIN)/python -m venv $(PEERS_VENV)
 	@mkdir -p $(@D)
@@ -268,26 +270,27 @@ $(PEERS_VENV)/.stamps/peers: benchmarks/requirements-peers.txt | $(BIN)/python
 		-r benchmarks/requirements-peers.txt
 	@touch $@
 
-bench: $(STAMPS)/packages $(STAMPS)/dist $(PEERS_VENV)/.stamps/peers  ## measure opwright beside its peers
+bench: $(STAMPS)/packages $(STAMPS)/dist $(PEERS_VENV)/.stamps/peers  ## measure opwright and its peers
 	@$(BIN)/python benchmarks/run.py --peers $(PEERS_VENV)/bin/python $(ARGS)
 
-bench-operators: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure every operator beside PyTorch
+bench-operators: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure every operator, compared with PyTorch
 	@$(BIN)/python benchmarks/operator_times.py --peers $(PEERS_VENV)/bin/python $(ARGS)
 
 sanitize: $(STAMPS)/cuda $(STAMPS)/tools  ## run native code and kernels under ASan, UBSan and TSan
 	@sh tests/native/run_sanitized.sh
 	@OPWRIGHT_SANITIZE_ALL=1 $(BIN)/python -m pytest tests/cuda/kernels/test_sanitizers.py $(ARGS)
 
-# For a machine with a GPU and without a registry: they use the interpreter there, PYTHON, and put
-# what they build into build/gpu. docs/run_on_a_gpu.md says more.
-test-cuda:  ## test on this machine's GPU, without a registry
+# For a machine with a GPU and without a registry. These targets use the interpreter PYTHON and
+# build into build/gpu; see docs/run_on_a_gpu.md.
+test-cuda:  ## test on the GPU of this machine, without a registry
 	@$(PYTHON) tests/cuda/on_gpu/run.py $(ARGS)
 
-bench-cuda:  ## measure on this machine's GPU beside PyTorch, without a registry
+bench-cuda:  ## measure on the GPU of this machine, compared with PyTorch, without a registry
 	@$(PYTHON) tests/cuda/on_gpu/install.py benchmarks/run.py --folder benchmarks/cuda \
 		--together 5 $(ARGS)
 
-# Packages that such a machine may lack, in a folder of at most 60 MB. GPU_PYTHON is its version.
+# Packages that such a machine can lack, in a folder of at most 60 MB. GPU_PYTHON is its Python
+# version.
 GPU_PYTHON ?= 3.12
 GPU_PLATFORMS := $(foreach libc,2_28 2_27 2_24 2_17,manylinux_$(libc)_x86_64) manylinux2014_x86_64
 gpu-wheels: | $(BIN)/python  ## download wheels for test-cuda and bench-cuda into wheelhouse/
@@ -308,18 +311,19 @@ build/gpu-wheels-venv/.made:
 		scikit-build-core hatchling cmake ninja
 	@touch $@
 
-# Generated by the oldest supported release, because newer ones read older code and not the reverse.
+# Generated with the oldest supported release, because newer releases read older code, but not vice
+# versa.
 PROTO_OUT ?= core/src
 PROTO_TOOLS := build/protoc
 $(PROTO_TOOLS)/.made: pins/protoc.txt | $(BIN)/python
 	@$(INSTALL) pins $< --no-compile --upgrade --target $(PROTO_TOOLS)
 	@touch $@
 
-# Two minutes, or HOURS of it; SANITIZE=1 builds native code anew, with AddressSanitizer and UBSan.
+# Runs for two minutes or HOURS; SANITIZE=1 rebuilds native code with AddressSanitizer and UBSan.
 HOURS ?=
 SANITIZE ?=
 FUZZ := $(if $(HOURS),--seconds $(shell awk 'BEGIN {print $(HOURS) * 3600}')) $(if $(SANITIZE),--sanitize)
-fuzz: $(STAMPS)/packages $(STAMPS)/tools  ## run drawn programs, calls and files against opwright
+fuzz: $(STAMPS)/packages $(STAMPS)/tools  ## run random programs, calls and files against opwright
 	@$(BIN)/python tests/fuzz/run.py $(FUZZ) $(ARGS)
 
 proto: $(PROTO_TOOLS)/.made  ## generate framework_pb2.py from proto/
@@ -327,18 +331,18 @@ proto: $(PROTO_TOOLS)/.made  ## generate framework_pb2.py from proto/
 	@PYTHONPATH=$(PROTO_TOOLS) $(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(PROTO_OUT) \
 		--pyi_out=$(PROTO_OUT) proto/opwright/framework.proto
 
-# The checks of a release require twenty packages that nothing else needs.
+# The release checks require twenty packages that are not needed otherwise.
 $(STAMPS)/release: pins/release.txt $(STAMPS)/builders $(STAMPS)/tools
 	@$(INSTALL) pins $<
 	@touch $@
 
 VERSIONS ?= 3.11 3.12 3.13
 PYTHONS ?=
-release: $(STAMPS)/release  ## build dist/: distributions that a registry takes, tried with three Pythons
+release: $(STAMPS)/release  ## build dist/: distributions for a registry, tested with three Python versions
 	@$(BIN)/python .ci/make_release.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY) $(TORCH) \
 		$(ONNX) $(JAX) $(LIBRARY) --versions $(VERSIONS) --pythons $(PYTHONS)
 
-tarball: $(STAMPS)/packages  ## pack what runs bundles without Python into dist/
+tarball: $(STAMPS)/packages  ## pack the files that run bundles without Python into dist/
 	@$(BIN)/python .ci/make_tarball.py dist $(LIBRARY) plugins/cpu
 
 clean:  ## remove build products, but not .venv

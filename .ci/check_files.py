@@ -1,4 +1,4 @@
-"""Check rules of the repository's files that no other tool checks: lengths, machine-specific paths.
+"""Check rules for files that other tools do not check, such as lengths and local paths.
 
 Prints one line per finding; the exit status is 1 if there are findings. ``check_files.py [ROOT]``.
 """
@@ -16,7 +16,7 @@ PYTHON = {".py", ".pyi"}
 CODE = PYTHON | {".c", ".cc", ".cu", ".h", ".hpp", ".proto"}
 TEXT = CODE | {".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ""}
 
-# Third-party or generated files, whose length we do not control.
+# Third-party or generated files, whose length is not under our control.
 FOREIGN = {
     "core/include/dlpack/dlpack.h",
     "LICENSE",
@@ -53,23 +53,26 @@ def check_length(path: PurePosixPath, lines: list[str]) -> Iterator[str]:
 
 
 def find_slope(path: PurePosixPath, line: str) -> bool:
-    """Return whether the line calls a gradient or a derivative a slope."""
+    """Return whether the line calls a gradient or derivative a slope."""
     return bool(SLOPE.search(line)) if path.suffix in PYTHON else "slope" in line.lower()
 
 
 def check_lines(path: PurePosixPath, lines: list[str]) -> Iterator[str]:
-    checks_words = path.parts[0] not in {"tests", ".ci"}  # these contain the refused words
+    checks_words = path.parts[0] not in {"tests", ".ci"}  # these files contain the refused words
     for number, line in enumerate(lines, start=1):
         if line != line.rstrip():
-            yield f"{path}:{number}: white space at the end of the line"
+            yield f"{path}:{number}: lines must not end with white space"
         if ONE_MACHINE.search(line):
-            yield f"{path}:{number}: names a folder of one machine: {line.strip()[:80]}"
+            yield f"{path}:{number}: paths must not depend on one machine, got {line.strip()[:80]}"
         if checks_words and (word := BRITISH.search(line)):
             yield f"{path}:{number}: American spelling is used, got {word[0]!r}"
         if path.suffix in CODE and checks_words and find_slope(path, line):
             yield f"{path}:{number}: a gradient or derivative, not a slope: {line.strip()[:80]}"
         if path.suffix in CODE and MARKS.search(line):
-            yield f"{path}:{number}: a mark that says unfinished: {line.strip()[:80]}"
+            yield (
+                f"{path}:{number}: marks of unfinished work must be removed, got "
+                f"{line.strip()[:80]}"
+            )
 
 
 def check_repository(root: Path) -> Iterator[str]:
@@ -81,7 +84,7 @@ def check_repository(root: Path) -> Iterator[str]:
         yield from check_length(path, text.splitlines())
         yield from check_lines(path, text.splitlines())
         if text and not text.endswith("\n"):
-            yield f"{path}: no newline at the end of the file"
+            yield f"{path}: a file must end with a newline"
 
 
 def main() -> int:

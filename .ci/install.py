@@ -1,9 +1,9 @@
-"""Installs pins, or our own packages as editable, and shows the progress.
+"""Installs pins, or the packages of this repository in editable mode, and shows the progress.
 
 ``install.py pins FILE [WORD ...]`` makes pip install the exact releases listed in a file.
-``install.py packages [--no-deps] FOLDER ...`` installs our packages one by one and byte-compiles
-their sources; their requirements must be installed already, except with ``--no-deps``. Words are
-pip's.
+``install.py packages [--no-deps] FOLDER ...`` installs packages one by one and byte-compiles their
+sources; their requirements must already be installed, except with ``--no-deps``. Each WORD is
+passed to pip.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import TextIO
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install")
 PIN = re.compile(r"^[\w.-]+==", re.MULTILINE)
-# pip prints one of these lines for each pin; the second if the pin is for a different Python or
+# pip prints one of these lines for each pin, the second if the pin is for a different Python or
 # system.
 PIN_DONE = re.compile(r"^(?:Collecting |Ignoring |Requirement already satisfied: )")
-UNIT_DONE = re.compile(r"^\s*\[(\d+)/(\d+)\] ")  # ninja's
+UNIT_DONE = re.compile(r"^\s*\[(\d+)/(\d+)\] ")  # a line of ninja
 SOURCES = {".c", ".cc", ".cu"}
 
 
 class Progress:
-    """Shows a percentage: in one changing line on a terminal, otherwise a line for every tenth."""
+    """Shows a percentage in one updated line on a terminal, otherwise in a line for every tenth."""
 
     def __init__(self, title: str, total: float, stream: TextIO) -> None:
         self._title, self._total, self._stream = title, total, stream
@@ -51,7 +51,7 @@ class Progress:
 
 
 def run(command: list[str]) -> Iterator[str]:
-    """Yield the lines that a command prints; if it fails, exit with its output and its status."""
+    """Yield the lines that a command prints; if it fails, exit with its output and status."""
     printed: list[str] = []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -72,15 +72,15 @@ def install_pins(file: Path, words: list[str], progress: Progress) -> None:
 
 
 def count_sources(package: Path) -> int:
-    """Return the number of sources that a package compiles, 1 for a package without any."""
+    """Return the number of sources that a package compiles, or 1 if it has none."""
     return 1 + sum(path.suffix in SOURCES for path in (package / "native").rglob("*"))
 
 
 def compile_sources(package: Path) -> None:
-    """Write the byte code of a package's Python sources, where it is missing or outdated.
+    """Write missing or outdated bytecode of the Python sources of a package.
 
-    pip does this for wheels only. Where PYTHONDONTWRITEBYTECODE is set, each process would compile
-    the sources of editable packages again: 70 ms before the result of a small model.
+    pip does this only for wheels. If PYTHONDONTWRITEBYTECODE is set, each process would recompile
+    the sources of editable packages, which adds 70 ms to the first result of a small model.
     """
     compileall.compile_dir(package / "src", quiet=1)
 

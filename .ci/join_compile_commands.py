@@ -1,6 +1,6 @@
 """Join the compile commands of native packages: ``join_compile_commands.py FILE PACKAGE ...``.
 
-CMake leaves a list in each build folder of a package; the newest is used.
+CMake writes a list to each build folder of a package; the newest list is used.
 Sources that are compiled together are listed separately, as editors and clang-tidy expect.
 """
 
@@ -26,7 +26,7 @@ def read_newest(package: Path) -> list[dict[str, str]]:
 
 
 def split_unity(command: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Yield the command, or one for each source that CMake's combined file includes."""
+    """Yield the command, or one command for each source that a combined file of CMake includes."""
     file = Path(command["file"])
     if file.parent.name != "Unity":
         yield command

@@ -1,12 +1,13 @@
-"""Build, check and test a release: ``make_release.py FOLDER [PACKAGE ...]``, each a folder.
+"""Build, check and test a release: ``make_release.py FOLDER [PACKAGE_FOLDER ...]``.
 
-Each package's source distribution is built, and its wheels from that: for every version of Python
-for the core, one for a plugin. Both are checked, and served on this machine as an index. From there
-`opwright` is installed into environments without a compiler, and runs the README, a round trip
-through ONNX and a package that `opwright new` writes. FOLDER then contains the files to upload.
+The source distribution of each package is built, and wheels are built from it: for every Python
+version for the core, and one for a plugin. All distributions are checked and served locally as an
+index. From this index, `opwright` is installed into environments without a compiler. There it runs
+the README, a round trip through ONNX, and a package that `opwright new` writes. FOLDER then
+contains the files to upload.
 
-``--versions`` lists versions of Python; ``--pythons`` names interpreters that are neither on the
-path nor among pyenv's.
+``--versions`` lists Python versions; ``--pythons`` names interpreters that are neither on the path
+nor in pyenv.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from make_wheels import add_tag, run
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "tests" / "packaging" / "scripts"
 LARGEST = 16 << 20
-"""Bytes of a file. The registry accepts six times as much: a file of this size needs a look."""
+"""The expected maximum bytes per file; the registry accepts six times as much."""
 
 EXTRAS = "opwright[cpu,nn,onnx,dev]"
 
 
 def find_pythons(versions: Sequence[str], named: Sequence[str] = ()) -> dict[str, str]:
-    """Return an interpreter for each version: a named one, one on the path, or one of pyenv."""
+    """Return an interpreter for each version: a named one, one on the path, or one in pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     found = {}
     for version in versions:
@@ -47,8 +48,8 @@ def find_pythons(versions: Sequence[str], named: Sequence[str] = ()) -> dict[str
         fitting = [name for name in candidates if version_of(name) == version]
         if not fitting:
             raise SystemExit(
-                f"make release: no Python {version} on the path or in pyenv; name one: "
-                f"make release PYTHONS=/path/to/python{version}"
+                f"make release: Python {version} must be on the path or in pyenv, got "
+                f"none; name one: make release PYTHONS=/path/to/python{version}"
             )
         found[version] = fitting[0]
     return found
@@ -65,20 +66,20 @@ def version_of(python: str) -> str | None:
 
 
 def make_environment(python: str, folder: Path) -> Path:
-    """Return the interpreter of a new environment."""
+    """Create an environment and return its interpreter."""
     run(python, "-m", "venv", folder)
     return folder / "bin" / "python"
 
 
 def build_sources(packages: Sequence[Path], folder: Path) -> list[Path]:
-    """Build the source distributions with the tools installed here."""
+    """Build the source distributions with the tools of this environment."""
     for package in packages:
         run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "-o", folder, package)
     return sorted(folder.glob("*.tar.gz"))
 
 
 def build_wheel(python: Path, source: Path, folder: Path) -> Path:
-    """Build as a user's pip does, with only the declared build requirements."""
+    """Build a wheel as the pip of a user does, with only the declared build requirements."""
     with tempfile.TemporaryDirectory() as built:
         pip = [python, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
         run(*pip, "--wheel-dir", built, source)
@@ -109,16 +110,19 @@ def list_names(distribution: Path) -> list[str]:
 
 
 def find_faults(distribution: Path) -> Iterator[str]:
-    """Yield the problems that a registry or a user would report."""
+    """Yield problems that a registry or user would report."""
     size = distribution.stat().st_size
     if size > LARGEST:
         yield f"{distribution.name} has {size:,} bytes, at most {LARGEST:,} are expected"
     inside = ".dist-info/licenses/LICENSE" if distribution.suffix == ".whl" else "/LICENSE"
     if not any(name.endswith(inside) for name in list_names(distribution)):
-        yield f"{distribution.name} holds no file LICENSE"
+        yield f"{distribution.name} must contain a file LICENSE, got none"
     foreign = [name for name in list_names(distribution) if "libdnnl" in name or "libgomp" in name]
     if foreign:
-        yield f"{distribution.name} holds a library of another project: {', '.join(foreign)}"
+        yield (
+            f"{distribution.name} must not contain libraries of other projects, got "
+            f"{', '.join(foreign)}"
+        )
 
 
 def check(folder: Path) -> None:
@@ -134,7 +138,7 @@ def check(folder: Path) -> None:
 
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
-    """Serve the distributions as an index, and return its address."""
+    """Serve the distributions as an index and return its address."""
     with tempfile.TemporaryDirectory() as made:
         for path in [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]:
             project = Path(made) / "simple" / path.name.split("-")[0].replace("_", "-")
@@ -148,17 +152,17 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 class _Silent(SimpleHTTPRequestHandler):
-    """Lists files as pages of links, which is the format of an index."""
+    """Lists files as pages of links, the format of an index, without logging."""
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 def install(python: Path, index: str, version: str) -> None:
-    """Install only from wheels, and our packages only from the index."""
+    """Install only from wheels, and the packages of this repository only from the index."""
     report = python.parents[1] / "installed.json"
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--only-binary", ":all:"]
-    # pip does not prefer any index: the report has the source of each wheel.
+    # pip does not prefer an index, so the source of each wheel is checked in its report.
     run(*pip, "--report", report, "--extra-index-url", index, f"{EXTRAS}=={version}")
     for item in json.loads(report.read_text())["install"]:
         name, address = item["metadata"]["name"], item["download_info"]["url"]
@@ -167,14 +171,14 @@ def install(python: Path, index: str, version: str) -> None:
 
 
 def try_release(python: Path, folder: Path) -> None:
-    """Run the commands of a new user, without a compiler on the path."""
+    """Run the commands of a new user without a compiler on the path."""
     tools = python.parent
     variables = {"PATH": str(tools), "HOME": str(folder)}
 
     def call(*command: str | Path) -> None:
         run(*command, cwd=folder, env=variables)
 
-    # The tools' interpreter compares the output; the blocks run in the other interpreter.
+    # The interpreter of the tools compares the output; the blocks run in the other interpreter.
     run(sys.executable, SCRIPTS / "run_readme.py", python, folder, ROOT / "README.md")
     call(python, SCRIPTS / "onnx_round_trip.py")
     call(tools / "opwright", "doctor")

@@ -1,9 +1,9 @@
-"""Pack everything needed to run bundles without Python: ``make_tarball.py FOLDER CORE CPU``.
+"""Pack all files needed to run bundles without Python: ``make_tarball.py FOLDER CORE CPU``.
 
-CORE and CPU are the folders of the packages libopwright and opwright-cpu. Their wheels are built,
-and unpacked as ``include`` and ``lib``: kernels and oneDNN are installed next to libopwright, which
-searches there. oneDNN comes from the installed onednn-cpu-gomp. The contents need the system's C
-and C++ libraries and, if oneDNN is used, its libgomp.
+CORE and CPU are the folders of the packages libopwright and opwright-cpu. Their wheels are built
+and unpacked to ``include`` and ``lib``. Kernels and oneDNN are placed next to libopwright, which
+searches there. oneDNN comes from the installed onednn-cpu-gomp. The contents need the C and C++
+libraries of the system and, if oneDNN is used, its libgomp.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def copy_onednn(root: Path) -> None:
 
 
 def unpack(wheels: list[Path], folder: Path) -> Path:
-    """Return the folder to be packed: the prefix of libopwright with the kernel libraries."""
+    """Return the folder to pack: the prefix of libopwright with the kernel libraries."""
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as opened:
             opened.extractall(folder)
@@ -56,7 +56,9 @@ def unpack(wheels: list[Path], folder: Path) -> Path:
 def main() -> None:
     target, *packages = [Path(word) for word in sys.argv[1:]]
     if len(packages) != 2:
-        raise SystemExit(f"make_tarball.py FOLDER CORE CPU needs two packages, got {len(packages)}")
+        raise SystemExit(
+            f"make_tarball.py FOLDER CORE CPU: there must be two packages, got {len(packages)}"
+        )
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         wheels = build(packages, Path(made))

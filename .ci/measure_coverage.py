@@ -1,9 +1,9 @@
 """Run tests and print how much of the Python and C++ code they cover: ``make coverage``.
 
 The packages are installed a second time, into an environment in build/coverage, with native code
-that counts its lines. Such code is not vectorized, so tests of exact bits and of long sums may fail
-there; for these only `make test` counts. All command-line arguments are passed to pytest. The
-numbers are printed even if a test fails, but the exit status reports it.
+that counts executed lines. This code is not vectorized, so tests of exact bits and of long sums can
+fail there; for these, only `make test` counts. All command-line arguments are passed to pytest. The
+numbers are printed even if a test fails, but the exit status then reports the failure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "coverage"
 PYTHON = PLACE / "venv" / "bin" / "python"
-# The build is next to the ordinary build of each native package, whose objects stay unchanged.
+# The build is next to the ordinary build of each native package, whose objects are unaffected.
 BUILD_DIR = "build/coverage/{wheel_tag}"
 NATIVE = [
     path.parent
@@ -32,7 +32,7 @@ def run(*command: str | Path, **variables: str) -> None:
 
 
 def install() -> None:
-    """Create the environment, or update it."""
+    """Create or update the environment."""
     settings = {
         "SKBUILD_BUILD_DIR": BUILD_DIR,
         "SKBUILD_CMAKE_DEFINE": "OPWRIGHT_COVERAGE=ON",
@@ -50,7 +50,7 @@ def install() -> None:
 
 
 def forget() -> None:
-    """Remove the counts of an earlier run."""
+    """Remove the counts of earlier runs."""
     for package in NATIVE:
         for counts in (package / "build" / "coverage").rglob("*.gcda"):
             counts.unlink()
@@ -65,7 +65,7 @@ def environ() -> Mapping[str, str]:
 
 
 def run_tests(words: list[str]) -> int:
-    """Run pytest under coverage.py, and every process that it starts."""
+    """Run pytest, and every process that it starts, under coverage.py."""
     command = [PYTHON, "-m", "coverage", "run", "-m", "pytest", *words]
     return subprocess.run(command, cwd=ROOT, env=environ(), check=False).returncode
 
@@ -86,7 +86,7 @@ def report_cpp() -> tuple[float, int]:
     summary = PLACE / "data" / "cpp.json"
     gcovr = [PYTHON, "-m", "gcovr", "--root", ROOT, "--json-summary", summary]
     gcovr += ["--html-nested", PLACE / "cpp" / "index.html"]
-    # A line of a template counts once, whatever its number of instances.
+    # A line of a template counts once, regardless of the number of instances.
     gcovr += [
         "--merge-lines",
         "--merge-mode-functions=merge-use-line-min",

@@ -1,8 +1,8 @@
-"""Writes a file of pins: exact releases with hashes of their files, for all Pythons and processors.
+"""Writes pins: exact releases with file hashes, for all Python versions and processors.
 
 ``move_pins.py FILE SOURCE ... [-- WORD ...]``. A source is a requirements file, a requirement, or
-the folder of a package, of which the dependencies on other projects are used. The words after
-``--`` are passed to uv; without any, all pins move to the newest releases.
+the folder of a package, whose dependencies on other projects are used. The words after ``--`` are
+passed to uv; without words, all pins move to the newest releases.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def list_requirements(sources: list[str]) -> list[str]:
 
 
 def move(pins: Path, sources: list[str], words: list[str]) -> None:
-    """Make uv resolve the sources once for all Pythons that the core supports."""
+    """Make uv resolve the sources once for all Python versions that the core supports."""
     files = [source for source in sources if Path(source).is_file()]
     oldest = read_project(Path("core"))["requires-python"].removeprefix(">=")
     command = [str(UV), "pip", "compile", "--no-config", "--quiet", "--universal"]
     command += ["--python-version", oldest, "--generate-hashes", "--no-build", "--no-annotate"]
     command += ["--custom-compile-command", "make pins", "--output-file", str(pins)]
-    # An index that a user has set for all projects would replace the public one.
+    # An index that a user has configured for all projects would replace the public index.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
     requirements = "\n".join(list_requirements(sources))
     command += [*(words or ["--upgrade"]), "-", *files]
@@ -57,7 +57,7 @@ def main() -> int:
     try:
         move(Path(pins), sources, arguments[end + 1 :])
     except subprocess.CalledProcessError as error:
-        return int(error.returncode)  # uv has printed why
+        return int(error.returncode)  # uv has printed the reason
     print(pins)
     return 0
 

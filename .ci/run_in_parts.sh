@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests in two concurrent parts, since most tests keep one processor busy. Both always run
-# completely, so that one failure does not hide another; the output of the first part is printed
-# when it has ended. A part
-# without any test is a failure: pytest then exits with 5.
+# completely, so one failure does not hide another; the output of the first part is printed when it
+# has ended. A part without tests counts as a failure, since pytest then exits with 5.
 #
 #     .ci/run_in_parts.sh PYTHON
 set -u

@@ -1,8 +1,8 @@
 """Run clang-tidy on C++ files, several in parallel: ``tidy.py COMPILE_COMMANDS [PART ...]``.
 
 A file is checked if its path contains one of the parts; without parts, all files are checked.
-Findings in a header
-that several files include are printed once. The exit status is 1 if there are findings.
+Findings in a header that several files include are printed only once. The exit status is 1 if there
+are findings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FINDING = re.compile(r"^/.*: (?:warning|error): ", re.MULTILINE)
 
 
 def find_headers() -> str:
-    """Return GCC's header folder, whose omp.h belongs to the OpenMP library that is linked."""
+    """Return the header folder of GCC, whose omp.h belongs to the linked OpenMP library."""
     command = [os.environ.get("CXX", "g++"), "-print-file-name=include"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -32,7 +32,7 @@ def list_files(commands: Path, parts: list[str]) -> list[str]:
 
 
 def check(file: str, options: list[str]) -> list[str]:
-    """Return the findings in a file, each with the lines that belong to it."""
+    """Return the findings in a file, each with its context lines."""
     command = [str(TIDY), "--quiet", *options, file]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     begins = [match.start() for match in FINDING.finditer(done.stdout)]
@@ -46,7 +46,7 @@ def main() -> int:
     commands, parts = Path(sys.argv[1]), sys.argv[2:]
     files = list_files(commands, parts)
     if not files:
-        raise SystemExit(f"tidy: no file of {commands} contains one of {parts}")
+        raise SystemExit(f"tidy: a path in {commands} must contain one of {parts}, got none")
     options = ["-p", str(commands.parent), f"--extra-arg=-idirafter{find_headers()}"]
     seen: set[str] = set()
     with ThreadPoolExecutor(os.cpu_count()) as pool:

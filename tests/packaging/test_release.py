@@ -41,7 +41,9 @@ def test_a_distribution_with_its_license_passes(tmp_path: Path) -> None:
 
 def test_a_distribution_without_a_license_is_reported(tmp_path: Path) -> None:
     for path in (write_wheel(tmp_path, "acme.py"), write_source(tmp_path, "acme-1.0/acme.py")):
-        assert list(make_release.find_faults(path)) == [f"{path.name} holds no file LICENSE"]
+        assert list(make_release.find_faults(path)) == [
+            f"{path.name} must contain a file LICENSE, got none"
+        ]
 
 
 def test_a_distribution_that_is_too_large_is_reported(tmp_path: Path) -> None:
@@ -53,7 +55,9 @@ def test_a_distribution_that_is_too_large_is_reported(tmp_path: Path) -> None:
 def test_a_library_of_another_project_in_a_wheel_is_reported(tmp_path: Path) -> None:
     path = write_wheel(tmp_path, LICENSE, "acme/libgomp.so.1")
     [fault] = make_release.find_faults(path)
-    assert fault == f"{path.name} holds a library of another project: acme/libgomp.so.1"
+    assert (
+        fault == f"{path.name} must not contain libraries of other projects, got acme/libgomp.so.1"
+    )
 
 
 def test_the_index_has_a_page_of_links_for_each_project(tmp_path: Path) -> None:
@@ -97,5 +101,7 @@ def test_the_error_names_a_python_that_is_missing_or_does_not_start(
         tmp_path / "versions" / "9.1.4" / "bin", "9.1" if status else "9.3", status
     )
     assert other.exists()
-    with pytest.raises(SystemExit, match=r"no Python 9.1 on the path or in pyenv; name one: make"):
+    with pytest.raises(
+        SystemExit, match=r"Python 9.1 must be on the path or in pyenv, got none; name one: make"
+    ):
         make_release.find_pythons(["9.1"])

@@ -26,10 +26,18 @@ def test_files_are_short_and_do_not_name_a_machine() -> None:
     ("name", "text", "finding"),
     [
         ("long.py", "pass\n" * 401, "long.py: at most 400 lines a file, got 401"),
-        ("place.py", "DATA = '/" + "root/data'\n", "place.py:1: names a folder of one machine"),
-        ("mark.cc", "// TO" + "DO: finish\n", "mark.cc:1: a mark that says unfinished"),
-        ("space.md", "word \n", "space.md:1: white space at the end"),
-        ("end.md", "word", "end.md: no newline"),
+        (
+            "place.py",
+            "DATA = '/" + "root/data'\n",
+            "place.py:1: paths must not depend on one machine",
+        ),
+        (
+            "mark.cc",
+            "// TO" + "DO: finish\n",
+            "mark.cc:1: marks of unfinished work must be removed",
+        ),
+        ("space.md", "word \n", "space.md:1: lines must not end with white space"),
+        ("end.md", "word", "end.md: a file must end with a newline"),
         ("sine.cc", "T slope = Cos(x);\n", "sine.cc:1: a gradient or derivative, not a slope"),
         ("sine.py", "slope = cos(x)\n", "sine.py:1: a gradient or derivative, not a slope"),
         ("page.md", "A normalised row.\n", "page.md:1: American spelling is used, got 'normalise'"),

@@ -62,7 +62,7 @@ def test_files_are_selected_by_a_part_of_their_path(commands: Path) -> None:
 def test_a_path_filter_that_matches_no_file_raises(commands: Path) -> None:
     done = run_tidy(commands, "native/absent")
     assert done.returncode == 1
-    assert "contains one of ['native/absent']" in done.stderr
+    assert "must contain one of ['native/absent'], got none" in done.stderr
 
 
 def test_a_file_that_does_not_compile_is_reported(commands: Path) -> None:
