@@ -183,7 +183,7 @@ def _declare(t: Translator, entry: ValueInfoProto) -> Value:
         kind = kind.optional_type.elem_type
     if kind.WhichOneof("value") != "tensor_type":
         raise UnsupportedError(
-            f"input {entry.name!r}: it must be a tensor where it is fed, got "
+            f"input {entry.name!r}: a fed input must be a tensor, got "
             f"{kind.WhichOneof('value')}; give its value: load(path, inputs={{name: value}})"
         )
     tensor = kind.tensor_type

@@ -199,14 +199,14 @@ Operation OperationOf(const Descriptor& made) {
 int CheckTensor(const Descriptor& made) {
   const auto extents = made.Get<int64_t>(902);
   if (extents.size() != 4 || made.Get<int64_t>(903).size() != 4) {
-    return Fail(kNotSupported, "the emulator knows tensors of 4 dimensions");
+    return Fail(kNotSupported, "the emulator supports only 4-dimensional tensors");
   }
   for (const int64_t extent : extents) {
     if (extent <= 0) return Fail(kBadParam, "an extent is not positive");
   }
   const int type = made.GetOne<int>(901);
   const bool is_known = type == 0 || type == 2 || type == 9;
-  return is_known ? 0 : Fail(kNotSupported, "the emulator does not know this data type");
+  return is_known ? 0 : Fail(kNotSupported, "the emulator does not support this data type");
 }
 
 int CheckOperation(const Descriptor& made) {
@@ -224,7 +224,7 @@ int Build(Descriptor* made) {
     case kPointwiseOperation:
       return CheckOperation(*made);
     case kPointwise:
-      return made->GetOne<int>(0) == 0 ? 0 : Fail(kNotSupported, "the emulator knows sums alone");
+      return made->GetOne<int>(0) == 0 ? 0 : Fail(kNotSupported, "the emulator supports only sums");
     case kOperationGraph: {
       auto graph = std::make_shared<OperationGraph>();
       for (const Descriptor* part : made->Get<Descriptor*>(801)) {

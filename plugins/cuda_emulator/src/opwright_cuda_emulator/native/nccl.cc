@@ -222,8 +222,8 @@ std::string Run(const Shared& comm, const Call& call, const char* sent, char* re
   if (!comm->Meet()) return "";
   for (int i = 1; i < comm->size; ++i) {
     if (std::memcmp(&comm->members[i].call, &comm->members[0].call, sizeof(Call)) == 0) continue;
-    comm->error.store(
-        Fail(kInvalidUsage, "rank 0 and rank " + std::to_string(i) + " call unlike collectives"));
+    comm->error.store(Fail(kInvalidUsage,
+                           "rank 0 and rank " + std::to_string(i) + " call different collectives"));
     return "";
   }
   if (!comm->Meet()) return "";
@@ -266,7 +266,7 @@ int Start(void* comm, const Call& call, const void* sent, void* received, void* 
   const int result = Enqueue(stream, [kept, call, sent, received] {
     return Run(kept, call, static_cast<const char*>(sent), static_cast<char*>(received));
   });
-  return result == 0 ? kSuccess : Fail(kUnhandledCudaError, "the stream takes no work");
+  return result == 0 ? kSuccess : Fail(kUnhandledCudaError, "the stream does not accept work");
 }
 
 int FindDuplicate(const Communicator& comm) {
@@ -311,7 +311,7 @@ EMULATED ncclGetUniqueId(Id* id) {
   return kSuccess;
 }
 EMULATED ncclCommInitRankConfig(void** comm, int size, Id id, int rank, const Config* config) {
-  if (config->magic != kMagic) return Fail(kInvalidArgument, "the configuration has no magic");
+  if (config->magic != kMagic) return Fail(kInvalidArgument, "the magic number is wrong");
   if (rank < 0 || rank >= size || size > kMostRanks) {
     return Fail(kInvalidArgument, "invalid rank requested : " + std::to_string(rank));
   }

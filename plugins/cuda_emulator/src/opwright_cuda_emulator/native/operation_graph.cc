@@ -190,12 +190,12 @@ std::string Operation::FindMismatch() const {
 }
 
 std::string GraphCall::FindMisuse() const {
-  if (workspace_bytes > 0 && workspace == nullptr) return "there is no workspace";
+  if (workspace_bytes > 0 && workspace == nullptr) return "the workspace is missing";
   for (const Operation& operation : graph->operations) {
     for (const Tensor* tensor : {&operation.x, &operation.weight, &operation.result}) {
       if (tensor->is_virtual) continue;
       const auto found = pointers.find(tensor->name);
-      if (found == pointers.end() || found->second == nullptr) return "a tensor has no pointer";
+      if (found == pointers.end() || found->second == nullptr) return "a tensor pointer is null";
       if (reinterpret_cast<uintptr_t>(found->second) % kAlignment != 0) {
         return "a pointer is misaligned";
       }

@@ -1,4 +1,4 @@
-"""Rows of the estimators of scikit-learn: scaling, imputation, linear models, support vectors."""
+"""Rows for scikit-learn estimators: scaling, imputation, linear models, support vectors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ROWS = Rows()
 
 
 def as_floats(t: Translator, x: Value) -> Value:
-    """Return features in float32, or in float64 if they have this dtype."""
+    """Return features in float32; float64 features keep their dtype."""
     return t.promote(x, "float32", "float64")[0]
 
 
 def transform(t: Translator, scores: Value, name: str) -> Value:
-    """Return scores after a transformation named by the attribute ``post_transform``."""
+    """Apply the transformation named by the ``post_transform`` attribute to scores."""
     if name == "NONE":
         return scores
     if name == "LOGISTIC":
@@ -33,7 +33,7 @@ def transform(t: Translator, scores: Value, name: str) -> Value:
 
 
 def read_labels(n: Node, name: str) -> list[int]:
-    """Return the labels of the classes; DeclinedError for text, since results are numbers."""
+    """Return the class labels; raise DeclinedError for text labels, as results are numeric."""
     labels = n.attr(name)
     if not labels:
         raise DeclinedError("labels must be integers, got text: fit on encoded labels")
@@ -93,7 +93,7 @@ def linear_regressor(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _score(t: Translator, n: Node, x: Value, count: int) -> Value:
-    """Return the products with rows of coefficients, plus intercepts."""
+    """Multiply features by each row of coefficients and add intercepts."""
     coefficients = _row(t, x, n.attr("coefficients"))
     if count < 1 or coefficients.size % count:
         raise ModelError(f"coefficients must have {count} rows, got {coefficients.size} numbers")
@@ -130,7 +130,7 @@ def svm_regressor(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _kernel(t: Translator, n: Node, x: Value, vectors: Any) -> Value:
-    """Return the kernel of each row with each support vector, [rows, vectors]."""
+    """Evaluate the kernel for each row and support vector; the shape is [rows, vectors]."""
     kind = n.attr("kernel_type")
     gamma, offset, degree = n.attr("kernel_params") or [0.0, 0.0, 0.0]
     if kind == "RBF":

@@ -1,4 +1,4 @@
-"""Rows of ensembles of decision trees: all trees go down one level at a time."""
+"""Rows for decision tree ensembles; all trees descend one level at a time."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _BRANCHES: Final = {
 class Trees(NamedTuple):
     """The nodes of all trees in one list; both children of a leaf are the leaf itself."""
 
-    places: dict[tuple[int, int], int]  # the node of each pair of ids: tree, node
+    places: dict[tuple[int, int], int]  # node index by (tree ID, node ID)
     roots: Any  # int64 [trees]
     features: Any  # int64 [nodes]
     bounds: Any  # [nodes]
-    children: tuple[Any, Any]  # int64 [nodes], for a condition that holds, and for others
+    children: tuple[Any, Any]  # int64 [nodes], if the condition is true and if it is false
     compare: str
     n_levels: int
 
@@ -91,7 +91,7 @@ def _find_leaves(t: Translator, trees: Trees, x: Value) -> Value:
 
 
 def _sum_weights(t: Translator, n: Node, kind: str, x: Value, count: int) -> Value:
-    """Return the sum of the weights of the leaves, [rows, count]."""
+    """Return the sums of leaf weights, [rows, count]."""
     trees, dtype = _read(n), t.dtype(x)
     weights = n.attr(f"{kind}_weights_as_tensor")
     weights = n.attr(f"{kind}_weights") if weights is None else weights
@@ -134,7 +134,7 @@ def classifier(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _choose_from_two(t: Translator, n: Node, x: Value, labels: list[int]) -> Any:
-    """Return labels and scores from the weights of one of two classes, as ONNX Runtime does."""
+    """Compute labels and scores from the weights of one of two classes, as in ONNX Runtime."""
     weights = n.attr("class_weights_as_tensor")
     weights = n.attr("class_weights") if weights is None else weights
     total, is_probability = _sum_weights(t, n, "class", x, 1), min(weights) >= 0

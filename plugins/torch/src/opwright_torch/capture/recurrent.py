@@ -1,4 +1,4 @@
-"""Recurrent layers in a capture: their shapes alone, so that sequences may have any length."""
+"""Captures recurrent layers by shape only, so sequences can have any length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-_LOCK: Final = RLock()  # the decompositions belong to the process
+_LOCK: Final = RLock()  # decompositions are global to the process
 _KEYS: Final = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
 
 
@@ -38,7 +38,7 @@ _SHAPES: Final[dict[Any, Any]] = {
 
 @contextmanager
 def open_lengths() -> Iterator[None]:
-    """Replace PyTorch's decompositions, which read one step of a sequence after the other."""
+    """Replace PyTorch's decompositions, which unroll recurrent layers step by step."""
     with _LOCK:
         held = {operator: dict(operator.py_kernels) for operator in _SHAPES}
         try:

@@ -1,4 +1,4 @@
-"""Rewrites reads by strides as reads of flat tensors, since plans choose layouts themselves."""
+"""Rewrites strided reads as reads of flat tensors, because plans choose their own layouts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ WRITES = {aten.as_strided_scatter.default}
 
 
 def flatten_memory(node: Node) -> None:
-    """Replace the input of a node that has strides as arguments by its memory, a flat tensor.
+    """Replace the input of a node with stride arguments by a flat tensor of its memory.
 
     Raises
     ------
     CaptureError
-        If no tensor of the graph fills this memory without gaps.
+        If no tensor in the graph fills this memory without gaps.
     """
     source: Any = node.args[0]
     start = 3 if node.target in WRITES else 2
@@ -45,7 +45,7 @@ def flatten_memory(node: Node) -> None:
 
 
 def _find_base(node: Node, source: Node) -> Node:
-    """Return the first node that fills the memory of a source."""
+    """Return the first node whose tensor fills the memory of `source` without gaps."""
     memory = _memory(source)
     for candidate in node.graph.nodes:
         if candidate is node:
@@ -61,7 +61,7 @@ def _find_base(node: Node, source: Node) -> Node:
 
 
 def _flatten(node: Node, base: Node) -> Node:
-    """Insert a node with the elements of a tensor in the order of its memory."""
+    """Insert a node that lists the elements of a tensor in memory order."""
     value = base.meta["val"]
     axes = _order_axes(value) or []
     flat = base
@@ -71,7 +71,7 @@ def _flatten(node: Node, base: Node) -> Node:
 
 
 def _order_axes(value: torch.Tensor) -> list[int] | None:
-    """Return the axes by descending strides; None if the memory has gaps or overlaps."""
+    """Return the axes in descending stride order, or None if the memory has gaps or overlaps."""
     axes = sorted(range(value.ndim), key=lambda axis: -_hint(value.stride(axis)))
     step: Any = 1
     for axis in reversed(axes):

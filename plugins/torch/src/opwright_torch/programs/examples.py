@@ -1,4 +1,4 @@
-"""The arguments of `to_program`: the model, and example inputs."""
+"""Arguments of `to_program`: the model and example inputs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from opwright.errors import SettingError
 
 
 def read_model(model: Any) -> torch.nn.Module:
-    """Return the module of a user, without the wrappers of `torch.compile` and data parallelism.
+    """Return the user's module without the wrappers of `torch.compile` and data parallelism.
 
-    SettingError for other objects.
+    Raise SettingError for other objects.
     """
     while isinstance(model, (OptimizedModule, *_WRAPPERS)):
         model = model._orig_mod if isinstance(model, OptimizedModule) else model.module
     if isinstance(model, torch.jit.ScriptModule):
         raise SettingError(
-            f"to_program: model must be a module in Python, got {type(model).__name__}; pass the "
+            f"to_program: model must be a Python module, got {type(model).__name__}; pass the "
             "module that was scripted or traced"
         )
     if isinstance(model, torch.nn.Module):
@@ -41,9 +41,9 @@ _WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 
 
 def read_examples(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments by position and by name.
+    """Return positional and keyword arguments.
 
-    `torch.export` makes one input of a tensor that is passed twice, so each has its own copy.
+    `torch.export` merges a tensor passed twice into one input, so repeated tensors are copied.
     """
     seen: set[int] = set()
 
