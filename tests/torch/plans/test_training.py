@@ -304,3 +304,50 @@ def test_a_parameter_that_only_gives_its_size_has_no_gradient() -> None:
     compiled(model)(x, torch.ones(2, 1)).sum().backward()
     assert model.sized.grad is None
     assert x.grad is not None
+
+
+class Changing(nn.Module):
+    """Changes its weight, or a value computed from it, without autograd, and reads it."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.weight = nn.Parameter(torch.tensor([-2.0, 0.5, 3.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = self.weight * 1 if self.how.startswith("computed") else self.weight
+        if self.how.endswith("detach"):
+            weight.detach().clamp_(-1, 1)
+        elif self.how.endswith("data"):
+            weight.data[1:].clamp_(-1, 1)
+        else:
+            with torch.no_grad():
+                weight.clamp_(-1, 1)
+        return x * weight
+
+
+HOW = [f"{kind} {way}" for kind in ("own", "computed") for way in ("detach", "data", "no_grad")]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_gradients_pass_a_change_that_autograd_does_not_see(how: str) -> None:
+    model, other = Changing(how), Changing(how)
+    x = torch.randn(2, 3)
+    found, expected = compiled(model)(x), other(x)
+    torch.testing.assert_close(found, expected)
+    found.sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(gradients(model), gradients(other))
+    torch.testing.assert_close(model.weight, other.weight)
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_tables_with_a_greatest_norm_are_trained(kind: Any) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(kind(10, 4, max_norm=0.5), nn.Flatten())
+    other = copy.deepcopy(model)
+    ids = torch.randint(0, 10, (3, 4))
+    for each in (compiled(model), other):
+        each(ids).square().sum().backward()
+    torch.testing.assert_close(gradients(model), gradients(other))
+    torch.testing.assert_close(model[0].weight, other[0].weight)

@@ -216,3 +216,11 @@ def test_a_batch_of_wrong_shapes_raises_as_in_pytorch_and_the_next_step_works() 
     with pytest.raises((RuntimeError, ShapeError), match="shape|size"):
         step(torch.zeros(5, 7), torch.zeros(5, dtype=torch.int64))
     step(*batch(0))
+
+
+def test_a_step_without_its_target_names_what_it_takes() -> None:
+    model = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = opwright_torch.train_step(model, torch.nn.functional.cross_entropy, optimizer)
+    with pytest.raises(SettingError, match=r"got 1 by position and \[\] by name; call step\(\*inp"):
+        step(torch.zeros(2, 4))

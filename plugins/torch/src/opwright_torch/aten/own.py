@@ -53,6 +53,14 @@ def append_gradients(
     ]
 
 
+@ROWS.row("opwright_torch::straight_through")
+def straight_through(t: Translator, value: ow.Variable, source: ow.Variable) -> ow.Variable:
+    """Return the new value of a tensor that was changed under ``no_grad``."""
+    if t.trains(source):
+        raise Decline("no operator passes the gradient of a result to another variable unchanged")
+    return value
+
+
 @ROWS.row(WHOLE)
 def append_program(t: Translator, values: Sequence[ow.Variable], program: str) -> list[Any]:
     """Inline the operators of a Program into the plan."""

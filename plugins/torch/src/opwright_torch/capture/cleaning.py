@@ -69,7 +69,11 @@ def _shorten(node: Node) -> None:
     target: Any = node.target
     if target is aten.copy.default:
         source = _copied(node)
-    elif target in _NOTHING or (target in _SAME_IF_SHAPED and _is_shaped_alike(node)):
+    elif (
+        target in _NOTHING
+        or (target in _SAME_IF_SHAPED and _is_shaped_alike(node))
+        or (target is aten.clone.default and node.args[0].target is aten.dropout.default)
+    ):
         source = node.args[0]
     else:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from inspect import signature
 from typing import Any, Final
 
 import torch
@@ -69,11 +70,11 @@ class FunctionalMode(FunctionalTensorMode):
         if func is torch.ops.aten.dropout.default:
             if not args[2] or args[1] == 0:
                 return args[0]  # as in PyTorch; a write to the result changes the input
-            self.export = False  # the mode of exports forbids writes to the result
-        try:
-            return super().__torch_dispatch__(func, types, args, kwargs)
-        finally:
-            self.export = True
+            # PyTorch forbids writes to the result itself.
+            result = super().__torch_dispatch__(func, types, args, kwargs)
+            with self:
+                return torch.ops.aten.clone.default(result)
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def _autocast_key(args: Any) -> Any:
@@ -152,7 +153,26 @@ class FunctionalRun(torch.fx.Interpreter):
                     torch._sync(value)
         if not torch.is_grad_enabled() and _records(n):
             return self._run_straight(n)
+        self._check_gradients(n)
         return super().run_node(n)
+
+    def _check_gradients(self, n: Node) -> None:
+        """Raise CaptureError for a write that autograd does not see, after which gradients flow.
+
+        The write is to a detached alias; the functional graph would lose the gradient.
+        """
+        if n.target in _RENORMALIZED and _reads_max_norm(n):
+            raise CaptureError(f"capture: {n} writes a table of embeddings, which has max_norm")
+        changed = n.args[0] if n.args else None
+        if not isinstance(changed, Node) or not _is_in_place(n) or _records(n):
+            return
+        memory = _memory(changed)
+        for other in self.env:
+            value = other.meta.get("example_value")
+            if getattr(value, "requires_grad", False) and _memory(other) == memory:
+                raise CaptureError(
+                    f"capture: {n} changes {other}, which requires gradients, by a detached alias"
+                )
 
     def _run_straight(self, n: Node) -> Any:
         """Run a node under ``no_grad`` on a tensor that requires gradients; these must still flow.
@@ -201,6 +221,35 @@ class FunctionalRun(torch.fx.Interpreter):
     def _exit_autocast(self) -> None:
         with torch._C.DisableTorchFunction():
             _exit_autocast(self._autocasts.pop())
+
+
+def _is_in_place(node: Node) -> bool:
+    """Return whether a node changes its first argument, by PyTorch's names."""
+    target: Any = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return bool(target._schema.is_mutable)
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    is_operator = getattr(target, "__module__", "") == "_operator"
+    return (name.endswith("_") and not name.endswith("__")) or (
+        is_operator and name in ("setitem", *_IN_PLACE)
+    )
+
+
+_IN_PLACE: Final = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "ipow", "iand", "ior", "ixor")
+_RENORMALIZED: Final = (torch.nn.functional.embedding, torch.nn.functional.embedding_bag)
+
+
+def _reads_max_norm(node: Node) -> bool:
+    target: Any = node.target
+    bound = signature(target).bind(*node.args, **node.kwargs).arguments
+    weight = bound["weight"].meta.get("example_value")
+    return bound.get("max_norm") is not None and bool(getattr(weight, "requires_grad", False))
+
+
+def _memory(node: Node) -> int | None:
+    value = node.meta.get("example_value")
+    is_tensor = isinstance(value, torch.Tensor)
+    return int(value.untyped_storage()._cdata) if is_tensor else None
 
 
 def _records(node: Node) -> bool:

@@ -85,6 +85,12 @@ class TrainStep:
             raise
         except (Unsupported, UserError) as error:
             reason = str(error).strip().splitlines()[0]
+            if "bind arguments" in reason:
+                raise SettingError(
+                    f"train_step: a step must be given the inputs of the model and the target of "
+                    f"the loss, got {len(batch)} by position and {list(named)} by name; call "
+                    "step(*inputs, target)"
+                ) from error
             raise SettingError(
                 f"train_step: model and loss must be one graph, got a graph break: {reason}; "
                 'train the model in parts by torch.compile(model, backend="opwright")'
