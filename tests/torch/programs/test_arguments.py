@@ -195,3 +195,13 @@ def test_sequences_of_recurrent_layers_may_have_any_length(
         x = torch.randn(shape)
         for found, expected in zip(program(x), model(x), strict=True):
             np.testing.assert_allclose(found, expected.detach(), atol=1e-6)
+
+
+@pytest.mark.parametrize("result", [None, (), [None]])
+def test_a_model_without_results_is_refused(result: Any) -> None:
+    class Silent(nn.Module):
+        def forward(self, x: Tensor) -> Any:
+            return result
+
+    with pytest.raises(SettingError, match="to_program: the model must return tensors, got none"):
+        opwright_torch.to_program(Silent(), (torch.zeros(2),))

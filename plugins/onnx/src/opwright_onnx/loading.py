@@ -75,6 +75,12 @@ def load_parts(
             gc.enable()
 
 
+_ADVICE: Final = {
+    "read": "; pass file.read()",
+    "model_proto": "; pass program.model_proto",  # a result of torch.onnx.export
+}
+
+
 def read_model(
     model: str | os.PathLike[str] | ModelProto | bytes,
 ) -> tuple[ModelProto, str | None, Mapping[int, memoryview]]:
@@ -85,8 +91,9 @@ def read_model(
         proto, weights = _parse(memoryview(model), "model")
         return proto, None, weights
     if not isinstance(model, (str, os.PathLike)):
+        advice = "".join(text for name, text in _ADVICE.items() if hasattr(model, name))
         raise AttributeTypeError(
-            f"load: model must be a path, bytes or a ModelProto, got {type(model).__name__}"
+            f"load: model must be a path, bytes or a ModelProto, got {type(model).__name__}{advice}"
         )
     path = str(model)
     if not os.path.isfile(path):

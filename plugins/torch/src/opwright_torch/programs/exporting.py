@@ -205,6 +205,8 @@ def _own_results(program: ExportedProgram) -> list[str]:
         copied.meta["val"] = aten.clone.default(value.meta["val"])
         kept.append(copied)
         names.append(name)
+    if not names:
+        raise SettingError("to_program: the model must return tensors, got none")
     output.args = (tuple(kept),)
     program.graph_module.recompile()
     return names
