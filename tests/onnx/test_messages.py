@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 import pytest
@@ -11,6 +14,7 @@ from small_models import make_perceptron
 
 import opwright_onnx
 from every_case import EVERY, is_one_in
+from opwright.errors import AttributeTypeError
 from opwright_onnx.errors import ModelError
 from opwright_onnx.messages import AttributeType, DataType, read, write_bytes
 
@@ -66,3 +70,11 @@ def test_messages_that_are_too_deep_are_refused() -> None:
         graph = write_bytes(1, write_bytes(5, write_bytes(6, graph)))
     with pytest.raises(ModelError, match="must be an ONNX model"):
         opwright_onnx.load(write_bytes(7, graph))
+
+
+def test_the_error_says_what_to_pass_for_a_file_or_an_exported_program() -> None:
+    exported = SimpleNamespace(model_proto=None)
+    with pytest.raises(AttributeTypeError, match=r"got BytesIO; pass file.read\(\)"):
+        opwright_onnx.load(BytesIO())  # type: ignore[arg-type]
+    with pytest.raises(AttributeTypeError, match=r"got SimpleNamespace; pass program.model_proto"):
+        opwright_onnx.load(exported)  # type: ignore[arg-type]
