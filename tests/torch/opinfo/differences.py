@@ -62,7 +62,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "torch.sum(torch.tensor([200, 100], dtype=torch.uint8)).dtype",
         "np.sum(u(200, 100)).dtype",
         "refuses uint8",
-        "unsigned integers are summed in 64 unsigned bits (decision 0059)",
+        "unsigned integers are summed as uint64 (decision 0059)",
     ),
     Difference(
         "dtype of indices of `max_pool2d`",

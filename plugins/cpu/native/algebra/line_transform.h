@@ -30,7 +30,8 @@ class LineTransform {
   static bool Takes(int64_t n);
 
   LineTransform() = default;
-  // `n` is the number of elements per line, and Takes(n) must be true; `width` is kLanes or 1.
+  // `n` is the number of elements per line, at least 1, and Takes(n) must be true; `width` is
+  // kLanes or 1.
   LineTransform(int64_t n, int64_t width);
 
   // Computes out[k] = sum(x[j] exp(-2 pi i j k / n)). Overwrites both pairs of planes and returns

@@ -127,8 +127,8 @@ struct TriangularSolveKernel {
     }
   }
 
-  // Transposes each block of columns before its substitution so that SIMD vectors are within
-  // columns.
+  // Transposes each block of columns before its substitution so that a SIMD vector holds elements
+  // of one column.
   void FromRight(const Matrix<T>& a, bool is_upper, bool is_unit, int64_t count, const T* b, T* out,
                  T* scratch) const {
     T* turned = scratch + kGemmScratch;

@@ -25,7 +25,8 @@ struct DiffKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const DiffAttrs& attrs) {
     if (attrs.n != 1 || ctx.has_input(1) || ctx.has_input(2)) {
-      return opwright::Status::Refused("supports only x and n=1, got n=", attrs.n);
+      return opwright::Status::Refused("supports only n=1 without prepend and append, got n=",
+                                       attrs.n);
     }
     lines_ = LinesAlong(ctx.input(0).shape(), attrs.axis);
     const int64_t bytes = 2 * static_cast<int64_t>(sizeof(T)) * lines_.numel();

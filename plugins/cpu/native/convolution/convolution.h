@@ -40,7 +40,7 @@ class ConvolutionShape {
   // set.
   bool is_empty() const { return is_empty_; }
   int64_t channels() const { return channels_; }  // output channels
-  // Returns the contiguous elements per channel; images are [..., channels, inner].
+  // Returns the number of adjacent elements per channel; images are [..., channels, inner].
   int64_t inner() const { return inner_; }
 
   const dnnl::memory::desc& x() const { return x_; }

@@ -34,7 +34,7 @@ struct FcKernel {
                              " weights, got ", m_, " and ", k_ * n_);
     }
     if (sizeof(T) == sizeof(float) && ctx.packable(1) && k_ * n_ >= kLeastPacked) {
-      return Status::Refused("supports constant weights of less than ", kLeastPacked,
+      return Status::Refused("supports constant weights only below ", kLeastPacked,
                              " elements, got ", k_ * n_);
     }
     threads_ = is_turned_ ? ThreadsFor(m_, k_, n_, ctx.n_threads())

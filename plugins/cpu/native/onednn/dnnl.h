@@ -10,7 +10,8 @@
 
 namespace opwright_cpu {
 
-// Throws std::runtime_error if the loader does not find the library, so opening it would fail.
+// Throws std::runtime_error if the loader does not find the library, because opening it would fail
+// later.
 void CheckDnnlExists();
 // Returns a function of the library. Throws std::runtime_error if the library cannot be opened or
 // has a different version, and std::bad_alloc if memory is insufficient.

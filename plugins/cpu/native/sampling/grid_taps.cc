@@ -174,7 +174,9 @@ opwright::Status GridShape::Make(const opwright::Shape& x, const opwright::Shape
                                              : GridPadding::kReflection;
   align_corners = attrs.align_corners;
   normalized = attrs.normalized;
-  if (pixels > INT32_MAX) return opwright::Status::Refused("supports less than 2**31 pixels");
+  if (pixels > INT32_MAX) {
+    return opwright::Status::Refused("supports images of fewer than 2**31 pixels");
+  }
   return opwright::Status::Ok();
 }
 

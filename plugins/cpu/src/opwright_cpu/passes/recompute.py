@@ -22,7 +22,7 @@ LEAST_BYTES = 1 << 16
 """Minimum size in bytes of a value that is worth an additional operator."""
 
 QUICK_NS_PER_BYTE = 1.0
-"""Values that take one thread longer than this are stored. A core moves a byte in a tenth of it."""
+"""Values that take one thread longer per byte are stored. A core moves a byte in a tenth of it."""
 
 PRODUCTS = frozenset({
     "fc", "matmul", "gemm", "bilinear", "conv1d", "conv2d", "conv3d", "conv2d_transpose",

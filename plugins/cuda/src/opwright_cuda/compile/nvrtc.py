@@ -17,7 +17,7 @@ from opwright_cuda.compile.nvrtc_program import Outcome, Program, compile_progra
 from opwright_cuda.source import Source
 
 OPTIONS: Final = ("-std=c++17", "-lineinfo", "-default-device")
-"""Options for every source, without fast math, so that results match the CPU."""
+"""Options for every source, without fast math or flush to zero, so that results match the CPU."""
 
 _LOOK_S: Final = 1.0
 """Interval at which a process is checked while waiting for its answer."""

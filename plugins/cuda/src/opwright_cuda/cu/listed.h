@@ -1,4 +1,5 @@
-// Slices listed by index. add_slices.cu creates the list; kernels that combine slices read it.
+// Slices listed by index. add_slices.cu creates the list, which kernels that combine slices in
+// order read.
 #ifndef OPWRIGHT_CUDA_LISTED_H_
 #define OPWRIGHT_CUDA_LISTED_H_
 

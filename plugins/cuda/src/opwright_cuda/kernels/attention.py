@@ -20,7 +20,7 @@ from opwright_cuda.source import own_source
 
 
 class _Extents(NamedTuple):
-    """The dimensions of attention; queries that share keys are rows of one matrix of q.
+    """The dimensions of attention; q is [groups, rows, size], where the rows of a group share keys.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, 
 from opwright_cuda.source import own_source
 
 MOST_CHANNEL_THREADS: Final = 512
-"""Maximum threads of the block that combines the parts of a channel."""
+"""Maximum threads of the block that combines the parts of a channel, one per part if possible."""
 
 MOST_OF_LANES: Final = 1024
 """Lines of at most this length are read by lanes of one warp, even if there are few lines."""

@@ -27,10 +27,10 @@ PART_STEPS: Final = 256
 """Minimum number of steps in one part of a sum."""
 
 PART_BLOCKS: Final = 512
-"""Target number of blocks for the sums of a gradient, so that sums do not depend on the GPU."""
+"""Target blocks for the sums of a gradient, fixed so that sums do not depend on the GPU."""
 
 TILE_BLOCKS: Final = 256
-"""Target number of blocks for outputs; it is smaller because their parts cost more to write."""
+"""Target blocks for outputs, also fixed, but fewer because their parts cost more to write."""
 
 PART_BYTES: Final = 2**26
 """Maximum memory for partial sums."""

@@ -123,7 +123,7 @@ def lanes_of(lines: Lines, lanes: int, ctype: str = "LaneTeam") -> Team:
 
 
 def _tile_width(lines: Lines) -> int:
-    """Return the number of lines per tile, which is larger for short lines."""
+    """Return the lines per tile, which fill at least a transaction; short lines have more."""
     rows = min(8, power_of_two(lines.length // 8))
     return min(power_of_two(lines.inner), THREADS // rows)
 

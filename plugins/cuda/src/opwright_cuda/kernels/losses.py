@@ -32,7 +32,7 @@ from opwright_cuda.source import own_source
 def describe_labels(
     ctx: PrepareContext, plan: LaunchPlan, n_classes: int, ignored: int | None = None
 ) -> Struct:
-    """Return ``Labels`` of labels.h for the slot ``label``, in which ids are below `n_classes`."""
+    """Return ``Labels`` of labels.h for the slot ``label``: ids below `n_classes`, or `ignored`."""
     source = ctx.attrs.get("source", ctx.op_type)
     text = plan.fault_text(f"{source}: label must be in [0, {n_classes}), got {{value}}")
     return Struct(
