@@ -227,15 +227,19 @@ def _is_in_place(node: Node) -> bool:
     """Return whether a node changes its first argument, by PyTorch's names."""
     target: Any = node.target
     if isinstance(target, torch._ops.OpOverload):
-        return bool(target._schema.is_mutable)
+        first = target._schema.arguments[0].alias_info if target._schema.arguments else None
+        return first is not None and first.is_write
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     is_operator = getattr(target, "__module__", "") == "_operator"
-    return (name.endswith("_") and not name.endswith("__")) or (
+    return (name.endswith("_") and not name.endswith("__") and name not in _FORMS) or (
         is_operator and name in ("setitem", *_IN_PLACE)
     )
 
 
 _IN_PLACE: Final = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "ipow", "iand", "ior", "ixor")
+_FORMS: Final = ("detach_", "requires_grad_", "squeeze_", "t_", "transpose_", "unsqueeze_")
+"""These change no elements."""
+
 _RENORMALIZED: Final = (torch.nn.functional.embedding, torch.nn.functional.embedding_bag)
 
 
