@@ -68,7 +68,8 @@ def _environ() -> dict[str, str]:
     return {
         "LD_PRELOAD": " ".join(libraries),
         # Leaks are not detected, since Python does not free all memory at exit. Instead of the
-        # process, single allocations are bounded, by half the growth that counts as a fault.
+        # process, single allocations are bounded, by half the growth that counts as a fault, so
+        # that an allocation that succeeds is not a fault.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=512:"
         "quarantine_size_mb=32:exitcode=99",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",

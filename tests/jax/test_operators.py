@@ -26,7 +26,10 @@ TOLERANCE = 1e-7
 
 
 def largest_cases() -> list[Case]:
-    """Return the largest case of each operator whose attributes fix the number of results."""
+    """Return the largest case of each operator, if possible with a fixed number of results.
+
+    The number is fixed if attributes determine it, or if no output slot is duplicable.
+    """
     names = {case.op for case in callable_cases()}
     listed = [cases for op, cases in graded_cases().items() if op in names]
     return [next((c for c in cases if c.attrs or not c.outputs), cases[0]) for cases in listed]

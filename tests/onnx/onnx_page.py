@@ -1,6 +1,6 @@
 """Writes which operators of ONNX are supported, and which node cases are refused and why.
 
-``onnx_page.py`` writes the lists; test_pages.py checks that it is current.
+``onnx_page.py`` writes the end of the page; test_pages.py checks that it is current.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ OUTPUTS: dict[str, Mask] = {
     "batch_norm": _far_from_zero,  # where PyTorch is inexact
     "softmax_with_cross_entropy": lambda given: np.array(np.isinf(given["logits"]).any()),
 }
-"""By operator: elements of the first output, at infinities and for labels of 0 times -inf."""
+"""By operator: elements of the first output, at infinities and where a label of 0 meets -inf."""
 
 GRADIENTS: dict[str, Mask] = {
     "abs": lambda given: np.isnan(given["x"]),

@@ -1,4 +1,7 @@
-"""Scripts with layers partitioned over processes; a line before them sets ``DEVICE``."""
+"""Scripts with layers partitioned over processes of any engine.
+
+A line before them sets ``DEVICE`` to "cpu" or "cuda".
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ def build(divided, optimizer, sparse):
     return [ids], [vectors, loss]
 
 
-# The ids name rows of all processes, or only rows of one process.
+# The ids name rows of all processes, or of one process, and then only its rows are requested.
 rng = np.random.default_rng(0)
 batches = [rng.integers(0, 11, (8, 3)), np.full((8, 3), 4), np.full((8, 3), 2)]
 batches += [rng.integers(0, 11, (8, 3)) * 4 % 11]

@@ -1,4 +1,7 @@
-"""A training script for processes of any engine; a line before it sets ``DEVICE``."""
+"""A training script for processes of any engine.
+
+A line before it sets ``DEVICE`` to "cpu" or "cuda".
+"""
 
 from __future__ import annotations
 

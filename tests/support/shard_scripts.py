@@ -1,4 +1,7 @@
-"""Training scripts with sharded states for any engine; a line before them sets ``DEVICE``."""
+"""Training scripts with sharded states for processes of any engine.
+
+A line before them sets ``DEVICE`` to "cpu" or "cuda".
+"""
 
 from __future__ import annotations
 

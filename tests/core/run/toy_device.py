@@ -12,7 +12,7 @@ class ToyDevice:
     """A device that stores buffers in a dictionary and counts calls."""
 
     name = "toy"
-    dlpack_code = 14  # as for other devices, at least kDLExtDev (12) of DLPack
+    dlpack_code = 14  # extension devices have codes from 12 (kDLExtDev) on
     addressable = False
 
     def __init__(self):

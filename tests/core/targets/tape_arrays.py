@@ -1,4 +1,4 @@
-"""Arrays of another library on the device "tape", which support DLPack.
+"""Arrays of another library on the device "tape": DLPack exports them, NumPy cannot read them.
 
 Their memory is filled with NaN and freed when the last array that uses it is deleted.
 """

@@ -41,8 +41,7 @@ class Tape:
         ``streams``, ``allocations``, ``graphs`` and ``events`` are numbers of live objects;
         ``replays``, ``launches``, ``captured`` and ``event waits`` are totals. ``odd addresses``
         counts misaligned kernel arguments. ``foreign addresses`` counts kernel arguments that are
-        on another device.
-        ``largest`` is the size of the largest allocation in bytes.
+        on another device. ``largest`` is the size of the largest allocation in bytes.
         """
         counted: int = self._library.tape_count(what.encode())
         assert counted >= 0, what

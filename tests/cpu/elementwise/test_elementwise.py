@@ -110,7 +110,10 @@ def test_add_n_adds_terms_in_order(n_terms: int) -> None:
 
 
 def samples(dtype: str) -> np.ndarray:
-    """Return values at and between the limits of a dtype, and beyond the limits of other dtypes."""
+    """Return values at the limits of a dtype, and random values beyond the limits of other dtypes.
+
+    Floats include float16 numbers, the midpoints between them, and the neighbors of both.
+    """
     if dtype == "bool":
         return np.arange(33) % 3 == 0
     if dtype == "bfloat16":

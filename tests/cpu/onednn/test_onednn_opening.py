@@ -1,4 +1,4 @@
-"""oneDNN is opened when a kernel first needs it, and a missing oneDNN is reported."""
+"""oneDNN is opened when first needed; opening the kernel library reports if it is missing."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SPILLED_WIDE = 24
 WIDE = ("double", "int64_t")
 
 SPILLED_BY_TURNS = 40
-"""Allowed bytes per thread for the digits with which CUDA reduces angles beyond `kMostTurning`."""
+"""Allowed bytes per thread for digits of 2 / pi, which reduce angles beyond `kMostTurning`."""
 
 TURNS = re.compile(r"\b(Sin|Cos|Tan)<(float|double)>")
 """Matches trigonometric functions in an instance name or a fused chain of operators."""

@@ -181,7 +181,7 @@ def graded() -> tuple[tuple[Case, str], ...]:
 
 
 def standard_types(plan_only: bool = False) -> list[str]:
-    """Return the public operator types of opwright-std, or its pass-only types."""
+    """Return the operator types of opwright-std, with hidden ones, or only its pass-only types."""
     ops = ow.current_context().ops
     return [
         op_type

@@ -189,7 +189,7 @@ def test_the_error_names_an_input_of_a_wrong_dtype(case: Case) -> None:
         if not refused:
             continue
         wrong = [array.astype(refused[0]) for array in arrays[slot.name]]
-        if slot.same_as == slot.name:  # a list must have one dtype
+        if slot.same_as == slot.name:  # only the others in the list are wrong
             wrong[0] = arrays[slot.name][0]
         with pytest.raises(DtypeError, match=rf"{case.op}: \w+ must"):
             build(case, {**arrays, slot.name: wrong})

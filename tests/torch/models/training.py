@@ -102,8 +102,8 @@ def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
     """Return whether kinks explain the excessive errors, given the errors of several draws.
 
     If rounding moves an element across the kink of a relu or a maximum, its gradient jumps, also in
-    PyTorch in float32. Kinks are the explanation if some draw has no excessive error, and
-    the errors of PyTorch in some draws are as large.
+    PyTorch in float32. Kinks are the explanation if some draw has no excessive error, and if all
+    errors are small enough relative to the largest error of PyTorch in any draw.
     """
     worst = {name: max(d.theirs[name] for d in draws) for name in draws[0].theirs}
     return any(not d.excess(most) for d in draws) and not any(

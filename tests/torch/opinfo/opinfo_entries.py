@@ -42,7 +42,7 @@ EXCLUDED: Final[dict[str, str]] = {
 """Patterns of excluded names, with the reasons."""
 
 UNDETERMINED: Final = {"argsort": 0, "kthvalue": 1, "sort": 1, "topk": 1}
-"""The output with indices, which are arbitrary among equal elements."""
+"""The position of the output with indices, which are arbitrary among equal elements."""
 
 
 def excluded(entry: Any) -> str | None:

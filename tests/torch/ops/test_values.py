@@ -75,7 +75,10 @@ def test_second_gradients_agree_with_central_differences(case: Case) -> None:
 
 
 ZERO = ("norm", "pow_scalar", "sign")
-"""Operators with constant gradients, so PyTorch computes zeros as second gradients."""
+"""Operators that our rules differentiate only once: their gradients are constant.
+
+PyTorch computes zeros as their second gradients.
+"""
 
 
 @over_operators([case for case in once_cases() if case.op not in ZERO])

@@ -107,7 +107,8 @@ UNARY: dict[str, Function] = {
 
 
 def _celu(x: Tensor, alpha: float) -> Tensor:
-    # F.celu rounds 1 / alpha to float32 in its gradient, and the gradient of expm1 cancels near -1.
+    # The gradient of F.celu rounds 1 / alpha to float32, even in float64, and the gradient of expm1
+    # cancels near -1.
     least = torch.clamp(x, max=0) / alpha
     below = alpha * torch.exp(least)
     return torch.where(x <= 0, below + (alpha * torch.expm1(least) - below).detach(), x)

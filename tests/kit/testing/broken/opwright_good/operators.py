@@ -1,4 +1,4 @@
-"""A broadcasting operator with a gradient, an in-place update, and a kernel with `prepare`."""
+"""Broadcasting with an attribute and a gradient, an in-place update, a kernel with `prepare`."""
 
 import numpy as np
 
