@@ -208,8 +208,8 @@ def test_the_propagation_matrix_of_a_graph_is_normalized():
 @pytest.mark.parametrize(
     ("edges", "labels", "error", "text"),
     [
-        ([(0, -1)], [0, 1], AttributeValueError, r"labeled nodes, which are in \[0, 2\).* got -1"),
-        ([(0, 2)], [0, 1], AttributeValueError, r"labeled nodes, which are in \[0, 2\).* got 2"),
+        ([(0, -1)], [0, 1], AttributeValueError, r"edges must connect nodes in \[0, 2\).* got -1"),
+        ([(0, 2)], [0, 1], AttributeValueError, r"edges must connect nodes in \[0, 2\).* got 2"),
         ([(0, 0.5)], [0, 1], AttributeTypeError, "edges must be integers, got"),
         ([(0, 1), (1,)], [0, 1], AttributeTypeError, "edges must be integers, got"),
         ([(0, 1, 0), (1, 0, 1)], [0, 1], ShapeError, r"edges must have 2 .* got shape \[2, 3\]"),

@@ -62,7 +62,7 @@ class Graph(NamedTuple):
         outside = self.edges[(self.edges < 0) | (self.edges >= n)]
         if outside.size:
             raise AttributeValueError(
-                f"Graph: edges must connect labeled nodes, which are in [0, {n}), got "
+                f"Graph: edges must connect nodes in [0, {n}), which have labels, got "
                 f"{outside[0]}; number the nodes from 0"
             )
 
