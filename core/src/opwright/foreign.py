@@ -51,7 +51,7 @@ def text_of_error(error: BaseException) -> str:
 
 
 def raise_if_of_signal(error: BaseException) -> None:
-    """Raise an exception of a signal handler if `error` is such or was caused by one."""
+    """Raise the exception of a signal handler that is `error` or caused it, if there is one."""
     from traceback import walk_stack  # 2 ms, only for errors
 
     codes = _handler_codes()

@@ -111,8 +111,8 @@ void BindErrors(py::module_& module) {
   module.add_object("RefusedError", py::reinterpret_borrow<py::object>(refused_error));
   unsupported_error = PyErr_NewExceptionWithDoc(
       "opwright._runtime.UnsupportedError",
-      "The prepare of a native kernel refused because this machine lacks a feature.", refused_error,
-      nullptr);
+      "The prepare of a native kernel refused; the message names what this machine lacks.",
+      refused_error, nullptr);
   if (unsupported_error == nullptr) throw py::error_already_set();
   module.add_object("UnsupportedError", py::reinterpret_borrow<py::object>(unsupported_error));
   py::register_exception_translator([](std::exception_ptr pointer) {

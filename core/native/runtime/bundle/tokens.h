@@ -54,7 +54,7 @@ class Tokens {
   template <typename... Parts>
   [[noreturn]] void Fail(const Parts&... parts) const {
     Throw(ErrorKind::kFormat, who_, ": ", parts..., ", at byte ", at_,
-          "; the file is damaged, or of another program: write it again");
+          "; the file is damaged, or from another program: write it again");
   }
 
  private:

@@ -165,7 +165,7 @@ class _LoopGradient:
         self._local, self._blocked = self._walk.collect(inner, self._forward)
 
     def _define_grad(self, name: str, word: str = "") -> str:
-        """Define a variable like one of the forward body in the gradient body; return its name."""
+        """Define in the gradient body a variable like one of the forward body; return its name."""
         like = self._body.var(name)
         free = self._program.free_name(self._prefix + name + GRAD_SUFFIX + word)
         self._block.define_var(free, like.shape, like.dtype)

@@ -47,7 +47,7 @@ LOAD, CHECK, TRY, END = "load", "check", "try", "end"
 
 
 class Event(NamedTuple):
-    """An event about a plugin in the child: the begin of a phase (result None), or its result."""
+    """An event about a plugin in the child: the start of a phase (result None), or its result."""
 
     phase: str
     key: str

@@ -28,7 +28,9 @@ class Meta(NamedTuple):
     Attributes
     ----------
     shape : tuple of int
-        Dimensions, -1 if unknown. dtype : str Canonical name.
+        Dimensions, -1 if unknown.
+    dtype : str
+        Canonical name.
     """
 
     shape: Shape
@@ -304,8 +306,7 @@ def numel(shape: Iterable[int]) -> int:
 def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:
     """Return the shape to which two shapes broadcast in NumPy.
 
-    An unknown dimension broadcast with n > 1 becomes n. With 1 or another unknown one it stays
-    unknown.
+    An unknown dimension broadcast with n > 1 becomes n; with 1 or -1 the result is unknown.
 
     Raises
     ------

@@ -273,8 +273,8 @@ class OpMaker:
             Whether it has effects beyond its outputs, such as communication with other processes.
             Such an operator always runs, in program order, even if its outputs are not used.
         unchanged : callable, optional
-            ``unchanged(attrs) -> bool``, which returns whether outputs in the memory of inputs
-            (`aliases`) leave the inputs unchanged. Such inputs count as never written.
+            ``unchanged(attrs) -> bool``, which returns whether, with these attributes, outputs in
+            the memory of inputs (`aliases`) leave them unchanged. They then count as never written.
         plan_only : bool
             Whether only passes create it, while a plan is lowered. Such an operator has kernels,
             but no gradient, body or control flow. It is hidden, and not allowed in programs.

@@ -226,7 +226,7 @@ class OpProto(ProtoValue):
         Raises
         ------
         AttributeTypeError, AttributeValueError
-            For a value of a wrong type or out of range, an unknown name, or a missing attribute.
+            For a value of a wrong type or range, an unknown name, or a missing required attribute.
         """
         filled: dict[str, AttrValue] = {}
         n_known = 0

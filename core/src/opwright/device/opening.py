@@ -32,7 +32,7 @@ def _forget_lock() -> None:
     _opening = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_forget_lock)  # the owner of the old device may be gone
+os.register_at_fork(after_in_child=_forget_lock)  # the owner of the old lock may be gone
 
 
 def get_device(name: str, context: Context) -> _runtime.Device:

@@ -112,7 +112,7 @@ class _First:
         self.half = self._make()
 
     def _close(self, values: list[Value], also: Callable[[LoweredOp], bool]) -> set[LoweredOp]:
-        """Return the early operators that compute `values` or satisfy `also`, and their inputs."""
+        """Return the early operators that compute `values` or satisfy `also`, and all they need."""
         needed = {value.source or value for value in values}
         closed = set()
         for op in reversed(self._early):

@@ -59,7 +59,7 @@ class Target:
         Takes the place of plan builders, for a bundle.
     inferred : dict
         The outputs of the plan lowered last, and their sizes in bytes, by the key of a signature
-        and the definition: values that do not depend on feeds are not inferred again.
+        and the definition, so values without feeds, such as updates, are not inferred again.
     """
 
     def __init__(

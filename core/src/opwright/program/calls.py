@@ -42,8 +42,7 @@ def append_call(
 ) -> Operator:
     """Append an operator; numbers and arrays among its operands become constants of the program.
 
-    `given` are the operands, slot by slot in the order of the OpProto; `requested` names optional
-    outputs.
+    `given` are the operands, slot by slot in OpProto order; `requested` are outputs to add.
     """
     inputs = {
         slot.name: [_as_variable(block, proto, slot, item, given) for item in items]

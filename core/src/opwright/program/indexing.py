@@ -63,7 +63,7 @@ def _position(x: Variable, part: Any) -> int:
     try:
         return operator.index(part)
     except TypeError:
-        _fail(x, part, "make an index that a run computes the only one, or use opwright.ops.gather")
+        _fail(x, part, "write x[i] alone if a run computes i, or use opwright.ops.gather")
 
 
 def _fail(x: Variable, part: Any, way_out: str) -> NoReturn:

@@ -50,7 +50,7 @@ class Program:
     Parameters
     ----------
     seed : int
-        The seed of random operators without a seed attribute, in [0, 2**63).
+        The seed of random operators whose attribute ``seed`` is 0, in [0, 2**63).
 
     Attributes
     ----------

@@ -232,7 +232,7 @@ class EagerSource:
         request = LowerRequest(
             [op],
             Target(self._context, device, takes_fallback=False),
-            Given(metas, on_device=frozenset(tensors), copied=False),  # no graph
+            Given(metas, on_device=frozenset(tensors), copied=False),  # not recorded
             fetches=Fetches(fetches, on_device=True),
         )
         return lower(request).plan

@@ -246,7 +246,7 @@ class Network:
             If the lock file is missing or damaged.
         FeedError
             If a feed or fetch is not a variable, or `writes` names a variable that is not fed or
-            not written. The call checks shapes, and that operators do not read `shape_only` feeds.
+            not written. The call checks shapes, and whether an element of `shape_only` is read.
         ProgramError
             If `fallback` is invalid, or both `passes` and `lock` are given.
         DeviceNotFoundError, KernelError

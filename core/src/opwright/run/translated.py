@@ -115,7 +115,7 @@ class _Keeper:
     def start(self) -> None:
         """Write in a thread of this Context; if no thread can be started, nothing is saved.
 
-        If another thread is in this function (after a fork, perhaps forever), the next result does.
+        If another thread is here (after a fork, perhaps forever), the next result starts one.
         """
         if not self._starting.acquire(blocking=False):
             return

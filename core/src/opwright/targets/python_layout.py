@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PythonLayout(NamedTuple):
-    """The position of slots and attributes in the signature of a Python kernel.
+    """The slots, numbered in OpProto order, and attributes in the signature of a Python kernel.
 
     Attributes
     ----------

@@ -32,8 +32,7 @@ class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
     It returns the results of `of`, then the values, besides the arguments, that the gradients read.
-    These gradients are of the arguments `wanted`, with respect to which the results `given` are
-    differentiated.
+    They compute the gradients of the arguments `wanted` from the gradients of the results `given`.
     """
 
     of: What

@@ -38,7 +38,7 @@ class Choice(NamedTuple):
 
     entry: KernelEntry
     prepared: Prepared
-    # Positions of output and input slots, with one value each of equal meta, that may share memory.
+    # Output and input slots that may share memory: one value each, equal in size and dtype.
     reuse: tuple[tuple[int, int], ...]
     refusals: Refusals  # better kernels, with the reason why each is unusable
     unread: tuple[int, ...]  # flat outputs that it may leave unwritten

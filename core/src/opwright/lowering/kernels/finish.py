@@ -67,7 +67,7 @@ def prepare_again(
         remember(target.context, key, prepared)
     before = op.prepared.workspace_bytes
     if isinstance(prepared, Refuse) or prepared.workspace_bytes != before:
-        now = f"refused: {prepared.reason}" if isinstance(prepared, Refuse) else "a new workspace"
+        now = f"refused: {prepared.reason}" if isinstance(prepared, Refuse) else "another workspace"
         raise KernelError(
             f"{entry.who}: prepare must not change its decision for operator {op.index} after its "
             f"deferred work, got {now}; call ctx.defer after all decisions"

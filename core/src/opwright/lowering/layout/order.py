@@ -41,7 +41,7 @@ def advance_updates(graph: Graph) -> None:
 def _writes_scope_alone(op: LoweredOp) -> bool:
     for values in op.outputs:
         for value in values:
-            external = value.buffer.external  # nearly always None at once
+            external = value.buffer.external  # nearly always None for the first value
             if external is None or not external.lasts:
                 return False
     return not op.is_copy and not _stays(op)

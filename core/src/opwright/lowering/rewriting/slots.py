@@ -27,7 +27,7 @@ def _only(slots: tuple[tuple[Value, ...], ...], index: int | None) -> Value | No
 
 
 def other_input(op: LoweredOp, one: Value) -> Value | None:
-    """Return the other input of ``x`` and ``y`` than ``one``, or None if both are equal."""
+    """Return the input ``x`` or ``y`` that is not ``one``, or None if both are equal."""
     x, y = input_of(op, "x"), input_of(op, "y")
     if x is y:
         return None

@@ -13,7 +13,7 @@ from opwright.describe.wire import varint
 from opwright.lowering.layout.recording import About, Size
 from opwright.records import NamedTuple
 
-_INT, _AFFINE, _TEXT, _SAME_TEXT, _FLOAT = range(5)  # read by core/native/runtime/bundle/tokens.cc
+_INT, _AFFINE, _TEXT, _SAME_TEXT, _FLOAT = range(5)  # as in core/native/runtime/bundle/tokens.cc
 
 
 class Affine(NamedTuple):

@@ -118,7 +118,7 @@ class Page:
         if self._definition.body is not None:
             return ["none: it is run as the operators of its body"]
         if self._definition.control is not None:
-            return ["none: control flow, its blocks run as plans of their own"]
+            return ["none: control flow, whose blocks run as separate plans"]
         return ["none on any device"]
 
     def to_json(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _traits(definition: OpDefinition) -> list[str]:
             "A composite: if no kernel accepts it, the operators of its body run instead."
         )
     if definition.control is not None:
-        sentences.append("Control flow: its blocks run as plans of their own.")
+        sentences.append("Control flow: its blocks run as separate plans.")
     if definition.random:
         sentences.append("Draws random numbers from the program's seed, its stream and the step.")
     if definition.proto.dynamic_output:

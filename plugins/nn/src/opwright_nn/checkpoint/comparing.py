@@ -116,7 +116,7 @@ def check_same(
     saved: Saved,
     values: Collection[str],
 ) -> None:
-    """Raise ProgramError unless a program equals the saved one and all its variables were saved."""
+    """Raise ProgramError unless a program and its persistable variables match the saved ones."""
     problems = compare_operators(program, saved.program)
     own = [var.name for var in persistables(program)]
     problems += [f"none for {name!r}" for name in own if name not in values]

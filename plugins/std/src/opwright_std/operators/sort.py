@@ -168,7 +168,7 @@ UNIQUE = (
     .dtypes(*NUMBERS, "bool")
     .add_output("out", "[n], or x with n slices; dtype of x; n is known after the kernel ran")
     .same_dtype_as("x")
-    .add_output("index", "int64 [n], its first occurrence in x, flattened or along axis")
+    .add_output("index", "int64 [n], where each first occurs in x, flattened or along axis")
     .dtypes("int64")
     .as_optional()
     .add_output("inverse", "int64, shape of x or its length: index of each element or slice in out")

@@ -34,7 +34,7 @@ def _align(shape: Ints, repeats: Ints) -> tuple[Ints, Ints]:
 
 
 def _tile_shape(ctx: InferContext) -> None:
-    """Each axis of out is the axis of x times its repeats; axes align at the last axis."""
+    """An axis of out is as long as the axis of x times its repeats; the last axes are aligned."""
     shape, repeats = _align(ctx.input("x").shape, ctx.attr("repeats"))
     pairs = zip(shape, repeats, strict=True)
     ctx.set_output("out", [_repeated(dim, n) for dim, n in pairs])
