@@ -10,7 +10,7 @@ namespace opwright_cpu {
 
 constexpr int32_t kRunLanes = 16;
 
-// The maximum number of runs per call, limited by the registers besides a factor and an address.
+// The maximum number of runs per call, limited by the registers that a factor and an address leave.
 constexpr int32_t kMostRuns = 7;
 
 struct Run {

@@ -38,7 +38,7 @@ LEAST_SAVED = 0.01
 
 
 class _Late(NamedTuple):
-    """A value that is not read between its last but one reader, or its writer, and its last reader.
+    """A value that is not read between its second-to-last reader (or writer) and its last reader.
 
     ``begin`` and ``end`` are the positions of these operators; ``cost_ns`` is the time to recompute
     the value.

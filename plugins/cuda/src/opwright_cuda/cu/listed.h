@@ -1,5 +1,5 @@
-// Slices listed by index. add_slices.cu creates the list, which kernels that combine slices in
-// order read.
+// Slices listed by index. add_slices.cu creates the list; kernels read it to combine slices in
+// order.
 #ifndef OPWRIGHT_CUDA_LISTED_H_
 #define OPWRIGHT_CUDA_LISTED_H_
 

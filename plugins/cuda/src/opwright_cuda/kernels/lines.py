@@ -123,7 +123,7 @@ def lanes_of(lines: Lines, lanes: int, ctype: str = "LaneTeam") -> Team:
 
 
 def _tile_width(lines: Lines) -> int:
-    """Return the lines per tile, which fill at least a transaction; short lines have more."""
+    """Return the lines per tile: enough to fill a memory transaction, more if lines are short."""
     rows = min(8, power_of_two(lines.length // 8))
     return min(power_of_two(lines.inner), THREADS // rows)
 

@@ -125,7 +125,7 @@ def attributes_of(ctx: PrepareContext, names: Sequence[str]) -> Struct:
 
 
 def _chunk(plan: LaunchPlan, n: int, dtype: str) -> int:
-    """Return the elements per block, a multiple of a vector that gives work to the whole GPU."""
+    """Return the elements per block: whole vectors, few enough to balance the whole GPU."""
     step = THREADS * VECTOR_BYTES // ITEM_BYTES[dtype]
     blocks = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
     return max(-(-n // (blocks * step)), 1) * step
