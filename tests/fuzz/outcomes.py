@@ -27,8 +27,8 @@ _BORDER = ("incompatible function arguments", "incompatible constructor argument
 def find_fault(error: BaseException) -> str | None:
     """Return why an error is a fault of opwright, or None if it was raised intentionally.
 
-    Intentional errors are all classes of `opwright.errors` whose causes are not bugs (NumPy's lack
-    of memory in a kernel is not a bug), and the documented TypeError of a call with wrong arguments.
+    Intentional errors are all classes of `opwright.errors` that no bug causes (lack of memory in a
+    NumPy kernel is not a bug), and the documented TypeError of a call with wrong arguments.
     """
     for cause in _chain(error):
         if isinstance(cause, OpwrightError):

@@ -101,7 +101,7 @@ def test_a_persistable_with_a_different_shape_causes_a_new_lowering():
     ],
     ids=["fortran", "strided", "big-endian", "unaligned"],
 )
-def test_arrays_with_another_layout_or_byte_order_are_accepted(x):
+def test_arrays_with_another_layout_alignment_or_byte_order_are_accepted(x):
     call, scope = _compiled()
     np.testing.assert_allclose(call(x=x)[0], _expected(x.astype(np.float32), scope))
 

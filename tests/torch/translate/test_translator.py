@@ -85,7 +85,7 @@ def test_the_row_of_an_overload_takes_precedence_over_the_row_of_its_name(rows: 
     assert [op.type for op in found.program.global_block().ops] == ["tanh"]
 
 
-def test_a_package_cannot_have_two_rows_for_an_operator() -> None:
+def test_every_operator_has_at_most_one_row() -> None:
     tables = [entry.load() for entry in ow.current_context().annexes.entries("torch")]
     counts = Counter(name for table in tables for name in table)
     assert [name for name, count in counts.items() if count > 1] == []
