@@ -14,8 +14,7 @@ namespace opwright_cpu {
 // entries, in order. The entries of one row form a linked list, and the first entries of a thread's
 // rows form another list. All data is in the workspace, which holds a hash table and a few integers
 // per lookup; its size does not depend on the size of the table. Each thread writes contiguous
-// data, so
-// threads do not contend for cache lines.
+// data, so threads do not contend for cache lines.
 class TouchedRows {
  public:
   static constexpr int32_t kNone = -1;

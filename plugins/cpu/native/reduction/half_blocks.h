@@ -28,8 +28,9 @@ struct HalfBlocks {
   // Rejects longer rows and lines whose elements are not contiguous, which other kernels support.
   opwright::Status Make(const Lines& lines) {
     if (lines.inner != 1 || lines.length > kWidestRow) {
-      return opwright::Status::Refused("is for rows of at most ", kWidestRow, " elements, got ",
-                                       lines.length, " elements that lie ", lines.inner, " apart");
+      return opwright::Status::Refused("supports contiguous rows of at most ", kWidestRow,
+                                       " elements, got ", lines.length, " elements with stride ",
+                                       lines.inner);
     }
     outer = lines.length == 0 ? 0 : lines.outer;
     length = lines.length;

@@ -175,7 +175,7 @@ def team_to_read(lines: Lines, may_split: bool = False) -> Team:
 
 
 def _vector_of(lines: Lines, ctype: str, item_bytes: int) -> int:
-    """Return the number of elements that a thread of these teams reads as a vector."""
+    """Return the number of elements that a thread of a `ctype` team reads as a vector."""
     vector = VECTOR_BYTES // item_bytes
     # Blocks may begin a line with single elements, which would be too slow for few lanes.
     if ctype == "LaneTeam":
