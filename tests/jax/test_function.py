@@ -145,7 +145,7 @@ def test_errors_name_wrong_arguments(loaded: Any) -> None:
         function(loaded.program)
 
 
-def test_inputs_may_be_given_by_name(loaded: Any) -> None:
+def test_inputs_can_be_given_by_name(loaded: Any) -> None:
     forward, parameters = jax.jit(function(loaded, "x")), loaded.parameters()
     np.testing.assert_array_equal(forward(parameters, x=X)[0], forward(parameters, X)[0])
     with pytest.raises(FeedError, match="inputs are 'x', got 0 by position and 'y' by name"):
@@ -164,7 +164,7 @@ def make_random(is_given: bool) -> tuple[ow.Program, list[Any], Any]:
     return main, [x, step], out
 
 
-def test_a_random_program_is_given_its_step() -> None:
+def test_the_random_numbers_of_a_program_depend_on_the_given_step() -> None:
     run, ones = function(*make_random(is_given=True)), np.ones((2, 8), np.float32)
     first, again, second = (run({}, ones, np.array([step])) for step in (1, 1, 2))
     np.testing.assert_array_equal(first, again)

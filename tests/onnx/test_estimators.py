@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn predict as in ONNX Runtime, or in onnx's reference."""
+"""Estimators of scikit-learn predict as in ONNX Runtime or in the reference of onnx."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_features_are_scaled(count: int) -> None:
 
 
 @pytest.mark.parametrize("norm", ["L1", "L2", "MAX"])
-def test_rows_are_normalized_but_rows_of_zeros_stay(norm: str) -> None:
+def test_rows_are_normalized_except_rows_of_zeros(norm: str) -> None:
     rows = np.abs(ROWS)
     rows[2] = 0
     check(build("Normalizer", norm=norm), rows)
@@ -128,21 +128,21 @@ def weigh(kind: str, leaves: list[tuple[int, int]], count: int) -> dict[str, Any
 
 @pytest.mark.parametrize("mode", ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_regression_by_trees(mode: str, count: int) -> None:
+def test_regression_with_tree_ensembles(mode: str, count: int) -> None:
     nodes, leaves = grow(5, 3, mode)
     attrs = {**nodes, **weigh("target", leaves, count), "n_targets": count}
     check(build("TreeEnsembleRegressor", base_values=numbers(count, seed=3), **attrs))
     check(build("TreeEnsembleRegressor", aggregate_function="AVERAGE", **attrs))
 
 
-def test_trees_of_one_leaf() -> None:
+def test_trees_can_have_a_single_leaf() -> None:
     nodes, leaves = grow(2, 0)
     check(build("TreeEnsembleRegressor", n_targets=1, **nodes, **weigh("target", leaves, 1)))
 
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("labels", [[0, 1, 2], [4, 9]])
-def test_classification_by_trees(transform: str, labels: list[int]) -> None:
+def test_classification_with_tree_ensembles(transform: str, labels: list[int]) -> None:
     nodes, leaves = grow(4, 2)
     attrs = {**nodes, **weigh("class", leaves, len(labels)), "post_transform": transform}
     model = build("TreeEnsembleClassifier", 2, classlabels_int64s=labels, **attrs)
@@ -152,7 +152,9 @@ def test_classification_by_trees(transform: str, labels: list[int]) -> None:
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC"])
 @pytest.mark.parametrize("is_positive", [True, False])
-def test_classification_by_weights_of_one_class(transform: str, is_positive: bool) -> None:
+def test_binary_classification_with_tree_weights_for_one_class(
+    transform: str, is_positive: bool
+) -> None:
     nodes, leaves = grow(3, 2)
     attrs = {**nodes, **weigh("class", leaves, 1), "post_transform": transform}
     if is_positive:
@@ -160,7 +162,7 @@ def test_classification_by_weights_of_one_class(transform: str, is_positive: boo
     check(build("TreeEnsembleClassifier", 2, classlabels_int64s=[0, 1], **attrs))
 
 
-def test_features_are_joined() -> None:
+def test_features_are_concatenated() -> None:
     nodes = [node("FeatureVectorizer", ["x", "y"], ["out"], domain=DOMAIN, inputdimensions=[4, 2])]
     inputs = [tensor("x", ["rows", 4]), tensor("y", ["rows", 2])]
     out = [make_empty_tensor_value_info("out")]
@@ -177,14 +179,14 @@ def test_features_are_joined() -> None:
         ("LinearRegressor", {"post_transform": "PROBIT", "coefficients": [1.0] * 4}, "got PROBIT"),
     ],
 )
-def test_the_error_names_what_has_no_counterpart(
+def test_the_error_for_unsupported_operators_and_attributes_names_them(
     op_type: str, attrs: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(opwright_onnx.UnsupportedError, match=text):
         opwright_onnx.load(build(op_type, **attrs))
 
 
-def test_trees_that_are_damaged_are_refused() -> None:
+def test_damaged_trees_are_refused() -> None:
     nodes, leaves = grow(2, 2)
     nodes["nodes_truenodeids"][0] = 99
     with pytest.raises(opwright_onnx.ModelError, match="TreeEnsembleRegressor"):

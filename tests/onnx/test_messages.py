@@ -72,7 +72,7 @@ def test_messages_that_are_too_deep_are_refused() -> None:
         opwright_onnx.load(write_bytes(7, graph))
 
 
-def test_the_error_says_what_to_pass_for_a_file_or_an_exported_program() -> None:
+def test_the_error_for_a_file_or_an_exported_program_tells_what_to_pass() -> None:
     exported = SimpleNamespace(model_proto=None)
     with pytest.raises(AttributeTypeError, match=r"got BytesIO; pass file.read\(\)"):
         opwright_onnx.load(BytesIO())  # type: ignore[arg-type]

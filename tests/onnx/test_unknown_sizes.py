@@ -1,4 +1,4 @@
-"""Rows read only the sizes that they need: other sizes may be unknown when a model is loaded."""
+"""Models can be loaded with unknown sizes, since rows read only the sizes that they need."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import opwright_onnx
 
 
 class Case(NamedTuple):
-    """A node whose inputs have unknown sizes, None, which are 3 in a run."""
+    """A node whose inputs have unknown sizes (None), which are 3 in a run."""
 
     op_type: str
     shapes: list[tuple[int | None, ...]]
     attrs: Mapping[str, Any] = MappingProxyType({})
     known: Mapping[int, Any] = MappingProxyType({})
-    """Initializers, by position."""
+    """The inputs that are initializers, by position."""
     dtypes: tuple[int, ...] = ()
-    """Of the first inputs; the others are float32."""
+    """The dtypes of the first inputs; the other inputs are float32."""
     outputs: int = 1
 
 
@@ -96,7 +96,7 @@ def build(case: Case, shapes: list[tuple[int | None, ...]]) -> Any:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_unknown_sizes_give_the_results_of_known_sizes(name: str) -> None:
+def test_results_with_unknown_sizes_match_results_with_known_sizes(name: str) -> None:
     case = CASES[name]
     known = [tuple(3 if dim is None else dim for dim in shape) for shape in case.shapes]
     rng = np.random.default_rng(0)

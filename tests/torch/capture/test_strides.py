@@ -1,4 +1,4 @@
-"""Reads by strides give the elements that PyTorch reads, whatever the layout in a plan is."""
+"""Strided views contain the same elements as in PyTorch for any memory layout in a plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", READS)
-def test_reads_by_strides_follow_the_layout_of_pytorch(name: str) -> None:
+def test_strided_reads_match_pytorch(name: str) -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)
     ours, theirs = (torch.arange(24.0).reshape(4, 6).requires_grad_() for _ in range(2))
@@ -36,7 +36,7 @@ def test_reads_by_strides_follow_the_layout_of_pytorch(name: str) -> None:
     assert not opwright_torch.report(compiled, measure=False).calls
 
 
-def test_writes_by_strides_follow_the_layout_of_pytorch() -> None:
+def test_strided_writes_match_pytorch() -> None:
     def write(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.as_strided_scatter((x * 2).t(), y, (2, 2), (2, 1))
 
@@ -45,7 +45,7 @@ def test_writes_by_strides_follow_the_layout_of_pytorch() -> None:
     torch.testing.assert_close(torch.compile(write, backend="opwright")(*given), write(*given))
 
 
-def test_pytorch_runs_a_graph_that_reads_memory_with_gaps(
+def test_pytorch_runs_a_graph_with_strided_reads_of_memory_with_gaps(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def read(x: torch.Tensor) -> torch.Tensor:
@@ -58,14 +58,14 @@ def test_pytorch_runs_a_graph_that_reads_memory_with_gaps(
 
 
 class Windows(torch.nn.Module):
-    """Windows of two elements along an axis."""
+    """Returns windows of two elements along the second axis."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         n = x.shape[1]
         return x.t().contiguous().t().as_strided((n - 1, 2), (x.shape[0], x.shape[0]))
 
 
-def test_strides_may_be_unknown_sizes() -> None:
+def test_strides_can_be_dynamic_sizes() -> None:
     program = opwright_torch.to_program(Windows(), (torch.zeros(4, 6),), dynamic=True)
     for x in (torch.randn(4, 6), torch.randn(7, 3)):
         np.testing.assert_array_equal(program(x)[0], Windows()(x))

@@ -97,7 +97,7 @@ def test_a_graph_that_cannot_be_captured_is_left_to_pytorch_and_reported(
 
 
 @pytest.mark.parametrize("name", ["nonzero", "mask"])
-def test_pytorch_runs_a_graph_with_sizes_that_depend_on_values(
+def test_pytorch_runs_a_graph_with_data_dependent_sizes(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def find(x: torch.Tensor) -> torch.Tensor:

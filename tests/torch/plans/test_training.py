@@ -269,7 +269,7 @@ def test_an_unrelated_input_has_no_gradient() -> None:
 
 
 class Masked(nn.Module):
-    """Writes into the result of dropout, and reads only the size of a parameter."""
+    """Changes the result of dropout in place, and uses a parameter only for `new_ones`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -283,7 +283,7 @@ class Masked(nn.Module):
         return dropped + hidden + self.sized.new_ones(4).sum()
 
 
-def test_writes_into_results_of_dropout_are_as_in_pytorch() -> None:
+def test_in_place_changes_of_dropout_results_match_pytorch() -> None:
     torch.manual_seed(0)
     model = Masked().eval()
     other = copy.deepcopy(model)
@@ -298,7 +298,7 @@ def test_writes_into_results_of_dropout_are_as_in_pytorch() -> None:
     torch.testing.assert_close(dropped, other.linear(torch.ones(1, 3)))
 
 
-def test_a_parameter_that_only_gives_its_size_has_no_gradient() -> None:
+def test_a_parameter_used_only_for_new_ones_has_no_gradient() -> None:
     model = Masked().eval()
     x = torch.randn(2, 3, requires_grad=True)
     compiled(model)(x, torch.ones(2, 1)).sum().backward()
@@ -307,7 +307,7 @@ def test_a_parameter_that_only_gives_its_size_has_no_gradient() -> None:
 
 
 class Changing(nn.Module):
-    """Changes its weight, or a value computed from it, without autograd, and reads it."""
+    """Changes its weight, or a value computed from the weight, outside autograd, and reads it."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -330,7 +330,7 @@ HOW = [f"{kind} {way}" for kind in ("own", "computed") for way in ("detach", "da
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_gradients_pass_a_change_that_autograd_does_not_see(how: str) -> None:
+def test_gradients_ignore_in_place_changes_outside_autograd(how: str) -> None:
     model, other = Changing(how), Changing(how)
     x = torch.randn(2, 3)
     found, expected = compiled(model)(x), other(x)
@@ -342,7 +342,7 @@ def test_gradients_pass_a_change_that_autograd_does_not_see(how: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
-def test_tables_with_a_greatest_norm_are_trained(kind: Any) -> None:
+def test_embeddings_with_max_norm_have_the_gradients_and_weights_of_pytorch(kind: Any) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(kind(10, 4, max_norm=0.5), nn.Flatten())
     other = copy.deepcopy(model)

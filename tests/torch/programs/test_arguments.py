@@ -1,4 +1,4 @@
-"""`to_program` reads models and inputs as users pass them, and names what it cannot read."""
+"""`to_program` accepts common forms of models and inputs, and refuses others with a remedy."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from opwright.errors import SettingError
 
 
 class Pair(nn.Module):
-    """Two inputs that differ in the result."""
+    """Reads two inputs that affect the result differently."""
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return x - 2 * y
 
 
 class Rest(nn.Module):
-    """Inputs without names of their own."""
+    """Reads positional inputs without separate names."""
 
     def forward(self, x: Tensor, *rest: Tensor, scale: float = 1.0) -> Tensor:
         return (x + rest[0] * rest[1]) * scale
 
 
 class Nested(nn.Module):
-    """Inputs in a list and a dict."""
+    """Reads inputs from a list and a dict."""
 
     def forward(self, parts: list[Tensor], named: dict[str, Tensor]) -> Tensor:
         return parts[0] + parts[1] * named["k"]
@@ -44,7 +44,7 @@ def test_a_tensor_that_is_passed_twice_gives_two_feeds() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [None, True, {"rest": ({0: "n"}, {0: "n"}), "x": {0: "n"}}])
-def test_further_positional_inputs_are_named_by_their_number(dynamic: Any) -> None:
+def test_inputs_of_a_variadic_argument_are_named_by_their_index(dynamic: Any) -> None:
     given = tuple(torch.randn(2, 4) for _ in range(3))
     program = opwright_torch.to_program(Rest(), given, dynamic)
     assert [feed.name for feed in program.feeds] == ["x", "rest.0", "rest.1"]
@@ -73,7 +73,7 @@ def test_wrapped_models_are_unwrapped(wrap: Any) -> None:
     [{"x": {-2: "n"}, "y": {0: "n", 1: None}}, {"x": ["n", None], "y": ("n", None)}],
     ids=["negative", "lists"],
 )
-def test_axes_may_be_negative_or_in_lists(dynamic: Any) -> None:
+def test_dynamic_axes_can_be_negative_or_in_lists(dynamic: Any) -> None:
     program = opwright_torch.to_program(Pair(), (torch.zeros(2, 4), torch.zeros(2, 4)), dynamic)
     assert [feed.shape for feed in program.feeds] == [(None, 4), (None, 4)]
 
@@ -112,7 +112,7 @@ def test_the_error_shows_a_wrong_structure_of_dynamic_dimensions(dynamic: Any, t
         opwright_torch.to_program(Nested(), ([x, x], {"k": x}), dynamic)
 
 
-def test_dynamic_dimensions_of_nested_inputs() -> None:
+def test_nested_inputs_can_have_dynamic_dimensions() -> None:
     x, batch = torch.zeros(2, 4), Dim("batch", max=9)
     dynamic = {"parts": [{0: batch}, {0: batch}], "named": {"k": {0: batch}}}
     program = opwright_torch.to_program(Nested(), ([x, x], {"k": x}), dynamic)
@@ -155,13 +155,13 @@ def test_the_error_shows_wrong_example_inputs(given: Any, text: str) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_error_says_what_to_pass_for_a_model_in_another_form(make: Any, text: str) -> None:
+def test_the_error_for_a_model_in_another_form_tells_what_to_pass(make: Any, text: str) -> None:
     with pytest.raises(SettingError, match=text):
         opwright_torch.to_program(make(nn.Linear(4, 3)), (torch.zeros(2, 4),))
 
 
 class Recurrent(nn.Module):
-    """All results of a recurrent layer."""
+    """Returns all results of a recurrent layer."""
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class Recurrent(nn.Module):
 )
 @pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export")
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
-def test_sequences_of_recurrent_layers_may_have_any_length(
+def test_sequences_of_recurrent_layers_can_have_any_length(
     name: str, options: dict[str, Any]
 ) -> None:
     torch.manual_seed(0)

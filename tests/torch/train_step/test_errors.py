@@ -218,7 +218,7 @@ def test_a_batch_of_wrong_shapes_raises_as_in_pytorch_and_the_next_step_works() 
     step(*batch(0))
 
 
-def test_a_step_without_its_target_names_what_it_takes() -> None:
+def test_the_error_for_a_step_without_its_target_shows_the_call() -> None:
     model = torch.nn.Linear(4, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     step = opwright_torch.train_step(model, torch.nn.functional.cross_entropy, optimizer)
