@@ -83,7 +83,7 @@ def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
 
 
 def remove_oldest(folder: str, begin: str, most_files: int, most_bytes: int) -> None:
-    """Keep only the newest files with this prefix in a folder."""
+    """Keep the newest files with this prefix in a folder, up to a number and a total size."""
     ages = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)

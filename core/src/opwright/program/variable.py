@@ -188,7 +188,7 @@ class Parameter(Variable):
 
     @property
     def trainable(self) -> bool:
-        """Whether the next `append_backward` returns its gradient by default."""
+        """Whether later calls of `append_backward` return its gradient by default."""
         return self._trainable
 
     @trainable.setter

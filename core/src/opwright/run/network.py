@@ -217,7 +217,7 @@ class Network:
             taken from the current Context, see `Context.with_options`.
         deterministic : bool, optional
             Whether results must be bitwise identical in every run, with any number of threads. By
-            default, OPWRIGHT_DETERMINISTIC decides, otherwise False.
+            default the environment variable OPWRIGHT_DETERMINISTIC, otherwise False.
         lock : Lock, str or PathLike, optional
             The result of `lock`, or its file, with the only kernels, passes and versions to use.
         writes : sequence of Variable or str

@@ -150,7 +150,7 @@ _READERS: Final[Mapping[AttrType, Callable[[str], Any]]] = {
 
 
 def choose_dtype(definition: OpDefinition, dtype: str | None, known: Sequence[str]) -> str:
-    """Return the dtype that selects the kernel: the given, otherwise float32 or the first known.
+    """Return the dtype that selects the kernel: the given one, else float32 or the first known.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ def inference_program(
     attribute ``training`` of operators such as dropout and batch_norm becomes false.
 
     It does not write persistable variables except the count of runs, and only if an operator still
-    draws random numbers. Parameters and states have their values before an update everywhere,
+    draws random numbers. Parameters and states have the values that they have before an update,
     even as targets.
 
     Parameters

@@ -12,7 +12,7 @@ from opwright_kit.testing.samples.sample import Array, Sample, find_first
 from opwright_kit.testing.samples.special_numbers import Place, filled_with
 
 _TAILS: Final = (4.0, 8.0, 15.0, 30.0, 60.0, 88.0, 188.0, 1e3, 1e8, 1e16)
-"""Magnitudes, tried with both signs. At the first of them, exponentials lose last digits."""
+"""Magnitudes, tried with both signs. At the first, exponentials lose their last digits."""
 
 _NEAR: Final = (0.5, -0.5)
 """The points where a gradient is compared first; faults there do not concern tails."""
