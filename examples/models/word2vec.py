@@ -1,4 +1,4 @@
-"""Learn word vectors by predicting each word from the two words before and after it.
+"""Learn word vectors by predicting each word from the two words before it and the two after it.
 
 Data: the docstrings of Python's library, 100,000 words, the last 5 % held out.
 Network: one table of 2,000 vectors for the four context words and the predicted word.

@@ -48,7 +48,7 @@ class MpiReduction : public Collective {
   std::unique_ptr<char, Free> elements_;
   std::unique_ptr<char, Free> received_;
   std::vector<const void*> received_parts_;
-  std::vector<char> joined_;  // the part of the result of this process
+  std::vector<char> joined_;  // the part of the result that this process reduces
   double weight_ = 1;
   std::vector<double> weights_;
   Request request_ = RequestNull();

@@ -45,7 +45,7 @@ struct Offer {
   int64_t pid;        // 0 if the process has no memory
   int64_t descriptor;
   int64_t bytes;
-  int64_t key[2];  // also stored in the memory, since pids can repeat on other machines
+  int64_t key[2];  // also at the start of the memory, since pids repeat on other machines
 };
 
 // Anonymous memory, so a killed process does not leave a file behind. Other processes open the

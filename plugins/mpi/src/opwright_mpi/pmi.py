@@ -31,7 +31,10 @@ LAUNCHER_VARIABLE: Final = "OPWRIGHT_MPI_LAUNCHER"
 """Variable with the process id of ``opwright-mpi run``, which detects when processes exit."""
 
 ADDRESS_VARIABLE: Final = "PMI_PORT"
-"""Variable with ``host:port`` of the server if connections are not inherited."""
+"""Variable with ``host:port`` of the server if connections are not inherited.
+
+An MPI library that is initialized before opwright connects fails because of it, instead of running
+alone."""
 
 TOKEN_VARIABLE: Final = "OPWRIGHT_MPI_TOKEN"
 
@@ -66,8 +69,8 @@ class PmiServer(Server):
     def __init__(self, nodes: Sequence[int], address: str | None = "127.0.0.1") -> None:
         self._table = {"PMI_process_mapping": map_nodes(nodes)}
         self._waiting: dict[int, Peer] = {}
-        # Unique per run, since MPICH names shared memory by it, which a killed process leaves
-        # behind.
+        # Unique per run, since MPICH uses it in the names of shared memory, which a killed process
+        # leaves behind.
         self._name = f"opwright_{os.getpid()}_{secrets.token_hex(8)}"
         self.aborted: set[int] = set()
         super().__init__(_WHO, len(nodes), address)

@@ -116,7 +116,10 @@ class OpwrightTrainer:
         )
 
     def fit(self) -> Any:
-        """Train and return Ray's `Result`, whose ``return_value`` is the return value of rank 0.
+        """Train and return Ray's `Result`.
+
+        It has the last ``checkpoint``, the ``metrics`` of this checkpoint, and the ``return_value``
+        of rank 0.
 
         Raises
         ------

@@ -34,7 +34,7 @@ def load_pyopencl() -> ModuleType:
 
 
 def list_devices() -> list[cl.Device]:
-    """Return all devices of all platforms, with GPUs first and CPUs last.
+    """Return the devices of all platforms in OpenCL's order, except that CPUs are last.
 
     Raises
     ------

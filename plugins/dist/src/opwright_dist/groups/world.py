@@ -120,7 +120,9 @@ class World:
         return self._add(name, members, (members,))
 
     def new_groups(self, name: str, parts: Sequence[Sequence[int]]) -> Group:
-        """Partition the world into groups that share a name; every process must call this.
+        """Partition the world into groups that share a name.
+
+        Every process must call this with the same arguments.
 
         Raises
         ------

@@ -49,7 +49,7 @@ class Part(Initializer):
     def append(self, block: ow.Block, variable: ow.Variable, stream: int) -> None:
         """Append the initialization of the complete parameter, then the extraction of the part."""
         if self._layout == BLOCKS and isinstance(self._initializer, Constant):
-            self._initializer.append(block, variable, stream)  # so is every part
+            self._initializer.append(block, variable, stream)  # parts have the same constant
             return
         shape = list(variable.shape or ())
         n_parts = current_world().group(self._group).size

@@ -1,4 +1,4 @@
-"""``dist_random``, with which processes draw the numbers of one process with the whole batch.
+"""``dist_random`` makes processes draw the same numbers as one process with the whole batch.
 
 Random operators such as dropout draw a number for each element of a tensor, which depends on its
 index. If the processes share a batch, indices must refer to the tensor of the whole batch. Each

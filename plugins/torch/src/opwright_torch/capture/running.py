@@ -308,4 +308,4 @@ _INLINED: Final[dict[Any, Callable[..., Any]]] = {
     wrap_with_set_grad_enabled: _inline_switched,
     wrap_with_autocast: _inline_cast,
 }
-"""Operators that only call a subgraph, for example under ``no_grad`` or ``autocast``."""
+"""Operators that only call a subgraph; `torch.export` emits some for ``no_grad`` and autocast."""

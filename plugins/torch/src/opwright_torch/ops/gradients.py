@@ -127,7 +127,7 @@ def make_piece(what: What, metas: Metas) -> Piece:
     found = _append_gradients(block, what, results, arguments, grads)
     ops = ow.operators_between(block.ops, [name for name in found if name], kept)
     written = {name for op in ops for name in op.output_names()}
-    kept = [f"{name} is overwritten" if name in written else name for name in kept]
+    kept = [f"{name} is recomputed" if name in written else name for name in kept]
     names_of = (*[v.name for v in arguments], *kept, *[v.name for v in grads])
     return Piece(ops, block, names_of, tuple(found))
 

@@ -15,7 +15,7 @@ from opwright_torch.ops.gradients import run, separate
 
 
 class Layout(NamedTuple):
-    """The tensors of a call, and the tensors saved for its gradient."""
+    """How the tensors of a call are laid out, and which tensors are saved for its gradient."""
 
     context: Any  # used for the forward pass and the gradient
     run: Callable[..., Any]  # returns the results, then other saved outputs

@@ -11,7 +11,7 @@ from opwright_onnx.writing.writer import Op, Writer
 ROWS = Rows()
 
 _GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
-"""The opwright index of each ONNX gate; ONNX orders LSTM gates i, o, f, c."""
+"""The opwright index of each ONNX gate: LSTM gates are i, f, c, o here, and i, o, f, c in ONNX."""
 
 
 @ROWS.row("lstm", "gru", "rnn", "general_lstm")
