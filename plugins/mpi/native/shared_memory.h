@@ -81,8 +81,8 @@ class SharedMemory {
   char* base_ = nullptr;
 };
 
-// Sets `may_share` to false if OPWRIGHT_MPI_SHARED_MEMORY is 0. Returns an error about this
-// variable or an empty string.
+// Sets `may_share` to whether OPWRIGHT_MPI_SHARED_MEMORY is 1, which is the default. Returns an
+// error about this variable or an empty string.
 std::string FindChoice(bool* may_share);
 
 }  // namespace opwright_mpi

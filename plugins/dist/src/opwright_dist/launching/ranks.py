@@ -22,7 +22,7 @@ _TERMINATE_S: Final = 0.5
 """Grace period in seconds after SIGTERM, which is sent if another process has failed."""
 
 _INTERRUPT_S: Final = 10.0
-"""Grace period in seconds after a signal to the launcher, or after Ctrl-C and a first exit."""
+"""Grace period in seconds after a signal to the launcher or, after Ctrl-C, the first exit."""
 
 _LAST_WORDS_S: Final = 1.0
 """Seconds for which children of an exited process can continue to print."""

@@ -57,7 +57,7 @@ def cast_inputs(proto: OpProto, inputs: Sequence[Any], device_type: str) -> list
 
 
 def _find_widest(proto: OpProto, inputs: Sequence[Any]) -> dict[str, torch.dtype]:
-    """Return the widest dtype of each group of inputs that share a dtype, by slot."""
+    """Return the widest dtype of each group of inputs that must have equal dtypes, by slot."""
     widest: dict[str, torch.dtype] = {}
     for slot, value in zip(proto.inputs, inputs, strict=True):
         group = slot.same_as or slot.name

@@ -39,7 +39,7 @@ class OnePlan(Forward):
         return results
 
     def run_two(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
-        """Return gradients that include other results, by rerunning the forward pass."""
+        """Return the gradients for tangents of all results, by rerunning the forward pass."""
         if self._two is None:
             captured: Any = self.job.captured
             captured = captured._replace(mutations=())
