@@ -124,7 +124,7 @@ void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
   kept = std::move(room);
 }
 
-// Frees the buffers of a finished transfer whose owner has received the results.
+// Makes the buffers of a finished transfer reusable once its owner has received the results.
 void SharedExchange::GiveBack(Transfer* transfer) {
   if (!transfer->is_done || transfer->n_kept_results != 0 || transfer->kept.bytes == 0) return;
   rooms_.push_back(std::exchange(transfer->kept, Room{}));

@@ -40,7 +40,8 @@ class Timeline(NamedTuple):
     step_s : float
         Duration of the step.
     wait_s : float
-        The seconds of the step in which the process waits for the network or does its work.
+        The seconds of the step in which the process waits for the network or does the network's
+        work.
     latency_s, transfer_s : float
         The totals of all collectives, including time that overlaps with computation.
     """
