@@ -49,7 +49,7 @@ void FindTarget(const opwright::RunContext& ctx, int64_t item, Target* target) {
   }
 }
 
-// Adds the shard of one process, which consists of elements of a tensor and padding.
+// Adds one process's shard, which consists of tensor elements followed by padding.
 template <typename Byte>
 void AddShard(Byte* data, int64_t n, int64_t item, int n_processes, int rank,
               Pieces<Byte>* pieces) {
@@ -59,7 +59,7 @@ void AddShard(Byte* data, int64_t n, int64_t item, int n_processes, int rank,
   pieces->AddGap((length - own) * item);
 }
 
-// Collects the tensors of a slot with one lane per process, which contains its shards of all
+// Collects the tensors of a slot in one lane per process, with that process's shards of all
 // tensors.
 void FindSourceLanes(const opwright::RunContext& ctx, int64_t item, int size, Source* source) {
   source->Clear();
@@ -81,7 +81,7 @@ void FindTargetLanes(const opwright::RunContext& ctx, int64_t item, int size, Ta
   }
 }
 
-// The three kinds of collectives define their names and the layout of their tensors in lanes.
+// The three kinds of collectives; each defines its name and how its tensors are laid out in lanes.
 struct AllReduce {
   using Attrs = ReduceAttrs;
   static constexpr const char* kWho = "dist.all_reduce";

@@ -12,7 +12,7 @@
 
 namespace opwright_mpi {
 
-// One object can run many collectives of equal size. Every transport reduces elements in rank
+// One object can run many collectives of the same size. Every transport reduces elements in rank
 // order.
 class Collective {
  public:
@@ -20,8 +20,8 @@ class Collective {
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
 
-  // Creates a collective for lanes of `n` elements; with `is_weighted`, a mean weights each
-  // process.
+  // Creates a collective for lanes of `n` elements; with `is_weighted`, a mean weights the
+  // processes.
   static std::unique_ptr<Collective> Make(Group* group, Motion motion, Reduce reduce,
                                           DLDataType dtype, int64_t n, bool is_weighted);
 

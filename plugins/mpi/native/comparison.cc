@@ -61,7 +61,7 @@ Status Group::EndComparison(const char* who, const Poll& poll) {
   return Status::Ok();
 }
 
-// All processes call this, since each of them has received all digests.
+// Every process calls this function, since all of them have received all digests.
 Status Group::DescribeDifference(const char* who, const Poll& poll) {
   std::string text;
   for (const std::string& entry : *entries_) text += entry + '\n';

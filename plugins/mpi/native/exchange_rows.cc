@@ -61,7 +61,7 @@ struct RowBuffers {
   }
 };
 
-// Inputs x, send_counts, receive_counts and `like`, of which only the shape is read; output out.
+// The inputs are x, send_counts, receive_counts and `like` (only its shape); the output is out.
 template <typename T>
 struct ExchangeRowsKernel {
   using Bound = RowBuffers;

@@ -59,7 +59,7 @@ inline void Pause() {
 #endif
 }
 
-// Treats all processes as if they were on one machine; on several machines, yielding costs little.
+// Assumes that all processes run on one machine; on several machines, yielding costs little.
 int SpinsOf(int n_processes) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -67,7 +67,7 @@ int SpinsOf(int n_processes) {
   return is_known && CPU_COUNT(&cores) < n_processes ? kFewSpins : kSpins;
 }
 
-// A message between two processes outside collectives, kept until it has been sent.
+// A message between two processes that is not part of a collective; kept until it has been sent.
 struct Letter {
   int64_t content[2];
   Request request;
@@ -187,7 +187,7 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
     const bool is_late = now - begin > std::chrono::duration<double>(
                                            deadline_seconds.load(std::memory_order_relaxed));
     if (!ended.empty() || is_late) {
-      // The result may have arrived in the meantime.
+      // The result may have arrived since the last check.
       const int last = done();
       if (last == 1) return Status::Ok();
       if (last == 2) continue;

@@ -17,13 +17,13 @@ namespace opwright_mpi {
 
 class MpiReduction;
 
-// A function that is called about once per millisecond while a run waits. If it fails, the run
-// stops waiting.
+// A function that is called about once per millisecond while a run waits. If the function fails,
+// the run stops waiting.
 using Poll = std::function<opwright::Status()>;
 
-// Has three communicators with the same processes. On each of them, collectives start in program
-// order, independently of the other communicators. The second phase of a reduction uses the second
-// communicator.
+// A group has three communicators with the same processes. On each of them, collectives start in
+// program order, independently of the other communicators. The second phase of a reduction uses the
+// second communicator.
 class Group {
  public:
   Group(std::string group_name, Comm base);
@@ -35,7 +35,7 @@ class Group {
   Comm second = CommNull();
   Comm control = CommNull();
 
-  // Serializes the collectives of a group; a kernel holds it while it starts or waits.
+  // Serializes the group's collectives; a kernel holds this lock while it starts or waits.
   std::mutex mutex;
 
   // Enables shared memory if all processes can map it. All processes must call this.
@@ -67,9 +67,9 @@ class Group {
   void Add(MpiReduction* reduction) { active_.push_back(reduction); }
   void Remove(const MpiReduction* reduction);
 
-  // Notifies the other processes that this process does not start further collectives.
+  // Tells the other processes that this process will not start further collectives.
   void SayGoodbye();
-  // Returns, for messages, the other processes that have not called SayGoodbye; empty if all have.
+  // Lists, for error messages, the other processes that have not called SayGoodbye, if any.
   std::string FindRemaining();
 
  private:

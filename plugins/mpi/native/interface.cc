@@ -1,5 +1,5 @@
 // Functions that the Python side of the engine calls through ctypes. Strings are written into a
-// buffer of the caller.
+// buffer that the caller provides.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -53,8 +53,7 @@ EXPORT int opwright_mpi_describe(char* text, int64_t size) {
   return Answer(line, text, size);
 }
 
-// Sends `bytes` bytes to each process of a group and receives the same number from each, in rank
-// order.
+// Sends `bytes` bytes to each process of a group and receives as many from each, in rank order.
 EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t bytes, char* all,
                                char* text, int64_t size) {
   constexpr const char* kWho = "gather";
@@ -72,7 +71,7 @@ EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t
   return Answer(status.ok() ? "" : status.message(), text, size);
 }
 
-// Announces that this process does not start further collectives. find_remaining returns 0 once all
+// Announces that this process will not start further collectives. find_remaining returns 0 once all
 // processes have done so, or 1 and a message that names the missing processes.
 EXPORT void opwright_mpi_say_goodbye() { FindGroup("world")->SayGoodbye(); }
 EXPORT int opwright_mpi_find_remaining(char* text, int64_t size) {

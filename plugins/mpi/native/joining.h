@@ -16,14 +16,14 @@ enum class Reduce { kSum, kMean, kMax, kMin };
 Reduce ReduceOf(const std::string& name);
 
 // Reduces parts[0][i], ..., parts[n_parts - 1][i] into out[i]; out can be one of the parts.
-// `weights` is NULL or, for a mean, has one weight per part; the mean is divided by their sum.
+// A weighted mean has one weight per part and is divided by their sum; otherwise `weights` is NULL.
 using Join = void (*)(Reduce reduce, const void* const* parts, int64_t n_parts, int64_t n,
                       const double* weights, void* out);
 
 // Up to this total number of bytes, every process receives and reduces all data.
 constexpr int64_t kSmallBytes = 32 * 1024;
 
-// Returns the function for a dtype of the registered kernels.
+// Returns the function for a dtype, which must be one that the registered kernels support.
 Join JoinOf(DLDataType dtype);
 
 }  // namespace opwright_mpi

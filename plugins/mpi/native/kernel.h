@@ -1,4 +1,4 @@
-// Shared parts of the kernels of collectives.
+// Code shared by the collective kernels.
 #ifndef OPWRIGHT_MPI_KERNEL_H_
 #define OPWRIGHT_MPI_KERNEL_H_
 
@@ -23,7 +23,7 @@ inline Poll PollOf(const opwright::RunContext& ctx) {
   return [&ctx] { return ctx.Poll(); };
 }
 
-// Finds the group, which this engine must have connected; it can consist of only this process.
+// Finds the group, which this engine must have connected; a group of one process is allowed.
 inline opwright::Status FindMembers(const std::string& name, Group** group) {
   *group = FindGroup(name);
   if (*group != nullptr) return opwright::Status::Ok();
@@ -49,8 +49,7 @@ inline opwright::Status EndEarlierRun(const char* who, const opwright::RunContex
                               : collective->Wait(who, PollOf(ctx), nullptr);
 }
 
-// The MPI buffers persist between runs, since MPI still uses them after a run that failed while
-// waiting.
+// The MPI buffers persist between runs, since MPI may still use them if a run fails while it waits.
 struct Buffers {
   std::vector<char> sent;
   std::vector<char> received;

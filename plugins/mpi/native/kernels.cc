@@ -56,7 +56,7 @@ struct CompareKernel {
   Group* group_ = nullptr;
 };
 
-// The memory of a collective on parts; non-contiguous parts need separate memory.
+// The buffers of a collective on parts; non-contiguous parts need separate buffers.
 struct PartsBound {
   std::unique_ptr<Collective> collective;
   Source source;

@@ -16,15 +16,15 @@ struct Library {
 #undef OPWRIGHT_MPI_MEMBER
 };
 
-// Returns the functions, which are null before Connect.
+// Returns the function table; its entries are null before Connect is called.
 const Library& Mpi();
 
 // Opens the library at `path` and connects to the other processes, unless this process has already
 // called MPI_Init. Returns an error message or an empty string. Called once per process.
 std::string Connect(const std::string& path);
 
-// Returns why collectives cannot start (not connected, finalized, or in a forked child), or
-// nullptr.
+// Returns the reason if collectives cannot start (not connected, finalized, or in a forked child),
+// otherwise nullptr.
 const char* FindUnusable();
 
 // Returns the message of an MPI error code.

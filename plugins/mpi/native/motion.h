@@ -1,4 +1,4 @@
-// How collectives move data from the sources of processes to their targets.
+// How collectives move data from each process's source to each process's target.
 #ifndef OPWRIGHT_MPI_MOTION_H_
 #define OPWRIGHT_MPI_MOTION_H_
 

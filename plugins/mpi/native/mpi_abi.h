@@ -1,5 +1,5 @@
-// The used part of the standard MPI ABI (MPI 5.0, chapter 20): constants, and functions loaded by
-// name.
+// The constants and functions of the standard MPI ABI (MPI 5.0, chapter 20) that are used here.
+// Functions are loaded by name.
 #ifndef OPWRIGHT_MPI_MPI_ABI_H_
 #define OPWRIGHT_MPI_MPI_ABI_H_
 

@@ -10,8 +10,8 @@
 
 namespace opwright_mpi {
 
-// One MPI collective, in which each process sends every other process a different lane, or all of
-// them the same lane.
+// One MPI collective, in which each process sends a different lane to every other process, or the
+// same lane to all of them.
 class MpiMotion : public Collective {
  public:
   MpiMotion(Group* group, Motion motion, Reduce reduce, DLDataType dtype, int64_t n,

@@ -1,4 +1,4 @@
-// dist.part, which computes the position of this process's rows in the whole batch.
+// dist.part, which computes where the rows of this process begin in the whole batch.
 #include <cstring>
 #include <mutex>
 #include <numeric>
@@ -16,7 +16,7 @@ struct PartAttrs {
   OPWRIGHT_ATTRIBUTES(group, unequal_rows);
 };
 
-// Input rows, of which only the shape is read; output part.
+// The input is `rows`, used only for its shape; the output is `part`.
 template <typename T>
 struct PartKernel {
   using Bound = Buffers;

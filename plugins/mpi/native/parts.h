@@ -9,8 +9,8 @@
 
 namespace opwright_mpi {
 
-// A tensor viewed as [outer, axis, inner], with one part of the axis per process. The memory of
-// parts is [part, outer, axis / parts, inner].
+// A tensor viewed as [outer, axis, inner], with one part of the axis per process. A buffer of parts
+// has the layout [part, outer, axis / parts, inner].
 struct Parts {
   int64_t n_parts = 1;
   int64_t outer = 1;
@@ -32,7 +32,7 @@ struct Parts {
   int64_t part_bytes() const { return outer * run_bytes; }
   bool is_whole() const { return outer == 1; }
 
-  // Divide copies from a tensor to the memory of parts; Join copies back.
+  // Divide copies from a tensor to a buffer of parts; Join copies back.
   void Divide(const char* tensor, char* parts) const { Move(tensor, parts, true); }
   void Join(const char* parts, char* tensor) const { Move(parts, tensor, false); }
 

@@ -43,8 +43,8 @@ class Pieces {
     int64_t end;
   };
 
-  // Calls function(data, at, n) for the part of each piece that is in the range; `at` is relative
-  // to the begin of the range, and data is null for a gap.
+  // Calls function(data, at, n) for the part of each piece that lies in the range. `at` is relative
+  // to the start of the range; `data` is null for a gap.
   template <typename Function>
   void Visit(int64_t begin, int64_t count, const Function& function) const {
     const int64_t end = begin + count;

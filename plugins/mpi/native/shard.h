@@ -16,7 +16,7 @@ inline int64_t ShardLength(int64_t n, int64_t n_processes) {
   return (n + step - 1) / step * kShardLine;
 }
 
-// Returns how many of `n` elements are in the shard of process `rank`.
+// Returns how many of `n` elements belong to the shard of process `rank`.
 inline int64_t ShardElements(int64_t n, int64_t n_processes, int64_t rank) {
   const int64_t length = ShardLength(n, n_processes);
   return std::clamp(n - rank * length, int64_t{0}, length);

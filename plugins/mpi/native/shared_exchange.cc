@@ -111,7 +111,7 @@ Room SharedExchange::FindRoom(int64_t bytes) {
   return room;
 }
 
-// Allocates buffers for lanes that wait for a slot or their owner, and preserves their contents.
+// Allocates buffers for lanes that wait for a slot or for their owner; existing contents are kept.
 void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
   const int64_t bytes = lanes * transfer->bytes;
   Room& kept = transfer->kept;
@@ -130,7 +130,7 @@ void SharedExchange::GiveBack(Transfer* transfer) {
   rooms_.push_back(std::exchange(transfer->kept, Room{}));
 }
 
-// Returns the transfer to which a started, unread chunk belongs.
+// Returns the transfer of a chunk that has been started but not read.
 Transfer* SharedExchange::TransferOf(int64_t number) const {
   const auto found =
       std::find_if(transfers_.begin(), transfers_.end(), [number](const Transfer* transfer) {

@@ -1,4 +1,4 @@
-// Collectives through shared memory, split into chunks that pass through slots in order.
+// Runs collectives through shared memory, in chunks that pass through slots in order.
 #ifndef OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 #define OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 
@@ -14,7 +14,7 @@
 
 namespace opwright_mpi {
 
-// The buffer of a waiting transfer.
+// The buffer of a transfer that waits.
 struct Room {
   std::unique_ptr<char[]> data;
   int64_t bytes = 0;
@@ -34,7 +34,7 @@ struct Transfer {
   // the owner.
   const Source* source = nullptr;
   const Target* target = nullptr;
-  // Stores elements until a slot is free, and results until a run waits for them.
+  // Holds elements until a slot is free, and results until a run waits for them.
   Room kept;
   bool has_kept_source = false;
   int64_t n_kept_results = 0;  // kept bytes of each lane
@@ -44,19 +44,19 @@ struct Transfer {
   bool is_done = true;
 };
 
-// Each process copies a chunk into its slot (push). Once all processes have pushed, each reduces
-// its part in rank order and in place, and then reads the reduced parts of all processes. In a
-// small reduction, each process reduces the whole chunk. With one lane per process, a chunk has a
-// piece of every lane. Without a reduction, processes read the data that other processes have
-// pushed. None of these functions block.
+// Each process copies a chunk into its slot (push). Once all processes have pushed, each process
+// reduces its part in place, in rank order, and then reads the reduced parts of all. In a small
+// reduction, each process reduces the whole chunk. With one lane per process, a chunk has a piece
+// of every lane. Without a reduction, processes read the data that other processes have pushed.
+// None of these functions block.
 class SharedExchange {
  public:
   SharedExchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
 
-  // Starts a transfer. The source is not read after this returns, unless it `stays` valid until the
+  // Starts a transfer. After this returns, the source is read only if it `stays` valid until the
   // transfer is done.
   void Start(Transfer* transfer, const Source& source, bool stays);
-  // Sets the destination of further results; nullptr discards them.
+  // Sets the destination of the results that follow; nullptr discards them.
   void SetTarget(Transfer* transfer, const Target* target);
   // Attempts one step. Returns 1 if the transfer is done, 2 if a step was made, otherwise 0.
   int Advance(Transfer* wanted);
@@ -112,7 +112,7 @@ class SharedExchange {
   int64_t joined_ = 0;
   int64_t taken_ = 0;
   int64_t compared_ = 0;
-  // The last known progress of the slowest process.
+  // The progress of the slowest process, as last observed.
   mutable int64_t least_pushed_ = 0;
   mutable int64_t least_joined_ = 0;
   mutable int64_t least_taken_ = 0;

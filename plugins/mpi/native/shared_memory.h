@@ -1,4 +1,4 @@
-// Memory that all processes of a group on one machine map.
+// Memory mapped by all processes of a group on one machine.
 #ifndef OPWRIGHT_MPI_SHARED_MEMORY_H_
 #define OPWRIGHT_MPI_SHARED_MEMORY_H_
 
@@ -29,7 +29,7 @@ struct ChunkHeader {
   double weight;
 };
 
-// Data other than slots that one process writes.
+// The data that one process writes, apart from its slots.
 struct alignas(64) Board {
   Counter pushed;             // chunks whose elements are in a slot
   Counter joined;             // chunks of which this process has reduced its part
@@ -39,7 +39,7 @@ struct alignas(64) Board {
   ChunkHeader headers[kHeaders];
 };
 
-// What other processes need to know about the process that created the memory.
+// What a process tells the other processes about the memory that it created.
 struct Offer {
   int64_t is_wanted;  // 0 if the user disabled shared memory
   int64_t pid;        // 0 if the process has no memory
@@ -54,16 +54,16 @@ class SharedMemory {
  public:
   // Creates memory for `n` processes; returns nullptr on failure.
   static std::unique_ptr<SharedMemory> Make(int n);
-  // Maps the memory of another process of this machine; returns nullptr if the descriptor is for
-  // other memory.
+  // Maps the memory of another process on this machine; returns nullptr if the descriptor refers to
+  // different memory.
   static std::unique_ptr<SharedMemory> Open(const Offer& offer, int n);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
   Offer offer() const { return offer_; }
-  // Must be called after all processes have mapped the memory, which then exists as long as a
-  // mapping.
+  // Must be called after all processes have mapped the memory, which then exists until the last
+  // mapping ends.
   void CloseDescriptor();
 
   int n_slots() const { return n_slots_; }

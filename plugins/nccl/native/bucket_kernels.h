@@ -8,8 +8,8 @@
 
 namespace opwright_nccl {
 
-// The base class of these kernels. `Kind` has a name, kWho; it enqueues work in Start and, after
-// the collective, in Finish.
+// The start operator. `Kind` has a name, kWho, and functions that enqueue work: Start for the
+// collective, and Finish for what follows it.
 template <typename Kind>
 struct StartKernel : Kind {
   using Bound = Bucket;

@@ -61,7 +61,7 @@ Status FindKernel(void* device, const std::string& expression, KernelHandle* ker
     *kernel = kernels[{gpu, expression}];
     if (*kernel != nullptr) return Status::Ok();
   }
-  // Called without the lock, since Python runs other threads while it compiles.
+  // The lock is not held here, since Python may run other threads while it compiles.
   char message[4096] = {0};
   const uint64_t handle = load_kernel(expression.c_str(), gpu, message, sizeof(message));
   if (handle == 0) return Status::Error(message);

@@ -1,4 +1,4 @@
-// The NVIDIA driver, as opened by opwright-cuda, and kernels compiled by opwright-cuda.
+// Access to the NVIDIA driver that opwright-cuda opened, and to kernels that it compiles.
 #ifndef OPWRIGHT_NCCL_CUDA_H_
 #define OPWRIGHT_NCCL_CUDA_H_
 
@@ -43,7 +43,7 @@ struct Driver {
 using LoadKernelFn = uint64_t (*)(const char* expression, int32_t gpu, char* message,
                                   int64_t message_bytes);
 
-// Sets the services of opwright-cuda; must be called before any other function of this file.
+// Sets the services of opwright-cuda; must be called before any other function in this file.
 void SetServices(const opwright_cuda_services* services, LoadKernelFn load);
 const opwright_cuda_services& Services();
 
@@ -51,10 +51,10 @@ const opwright_cuda_services& Services();
 opwright::Status OpenDriver();
 const Driver& Cuda();
 
-// Returns OK for 0; otherwise an error with `what` and the driver's name of the error.
+// Returns OK for 0, otherwise an error with `what` and the name that the driver gives the code.
 opwright::Status CheckCuda(int result, const char* what);
 
-// Returns the kernel of an expression for the GPU of a device; each kernel is loaded once.
+// Finds the kernel of a template expression on a device's GPU; each kernel is loaded once.
 opwright::Status FindKernel(void* device, const std::string& expression, KernelHandle* kernel);
 
 // Makes the context of a device current in this thread.

@@ -247,7 +247,7 @@ void Group::Fail(const std::string& reason) {
   // The reason is set first, so a waiting thread can read it when its wait ends.
   Services().lose(device_, reason.c_str());
   // Abort runs in a separate thread, since it can wait for the GPU, which in turn waits to be
-  // released. NCCL work that starts afterward ends immediately.
+  // released. NCCL calls made after the abort end immediately.
   if (comm != nullptr) std::thread(Abort, device_, comm).detach();
   nanosleep(&kAbortTime, nullptr);
   static_cast<volatile Progress*>(progress_)->released = 1;

@@ -31,7 +31,7 @@ enum Operation : int32_t {
 };
 const char* NameOf(int32_t operation);
 
-// Two events of a kernel, for the beginning and end of its work on the group stream.
+// Two events that mark the beginning and the end of a kernel's work on the group stream.
 class Fork {
  public:
   Fork() = default;
@@ -56,15 +56,15 @@ class Group {
   const int rank;
   const int size;
 
-  // Serializes the collectives of a group; each kernel holds it while it enqueues work.
+  // Serializes the group's collectives; a kernel holds this lock while it enqueues work.
   std::mutex mutex;
 
   // Checks that the group is usable, uses one GPU, and is connected; each kernel calls this first.
   // The first kernel connects the group, at the same point in all processes.
   opwright::Status Enter(const char* who, void* device);
 
-  // Runs `enqueue`, which enqueues NCCL calls on a stream of the group after the work on the call
-  // stream, and returns the NCCL result code.
+  // Runs `enqueue`, which enqueues NCCL calls on a group stream and returns the NCCL result code.
+  // These calls run after the work on the call stream.
   opwright::Status Begin(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                          const std::function<int(Comm, Stream)>& enqueue);
   // Makes the call stream wait for this work.
@@ -99,7 +99,7 @@ class Group {
   bool is_connected_ = false;
 
   void* device_ = nullptr;
-  // One group stream per call stream, since a graph is recorded on a separate stream while another
+  // Maps call streams to group streams. A graph is recorded on a separate stream, while another
   // thread can enqueue work on the usual stream.
   std::map<Stream, Stream> beside_;
   Stream usual_ = nullptr;        // stream of the first call, which does not record a graph

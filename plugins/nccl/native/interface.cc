@@ -1,5 +1,5 @@
 // Functions that the Python side of the engine calls through ctypes. Strings are written into a
-// buffer of the caller.
+// buffer that the caller provides.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -50,7 +50,7 @@ EXPORT int opwright_nccl_make_id(char* id, char* text, int64_t size) {
   return AnswerCode(code, text, size);
 }
 
-// Connects a process with itself, which needs a GPU; on failure, the message contains the reason.
+// Connects a process to itself, which needs a GPU; on failure, the message contains the reason.
 EXPORT int opwright_nccl_try(char* text, int64_t size) {
   opwright_nccl::UniqueId id{};
   opwright_nccl::Config config;

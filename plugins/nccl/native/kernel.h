@@ -1,4 +1,4 @@
-// Shared parts of the kernels of collectives.
+// Code shared by the collective kernels.
 #ifndef OPWRIGHT_NCCL_KERNEL_H_
 #define OPWRIGHT_NCCL_KERNEL_H_
 
@@ -34,7 +34,7 @@ struct CollectiveKernel {
     options.blocks = true;  // a later wait for the GPU can wait for other processes
   }
 
-  // Finds the group, which this engine must have connected; it can consist of only this process.
+  // Finds the group, which this engine must have connected; a group of one process is allowed.
   opwright::Status PrepareGroup(opwright::PrepareContext& ctx, const std::string& name) {
     group = FindGroup(name);
     if (group == nullptr) {
@@ -52,7 +52,7 @@ struct CollectiveKernel {
     return opwright::Status::Ok();
   }
 
-  // Runs the body in the context of the device, one collective of the group at a time.
+  // Runs `body` in the device context, for one collective of the group at a time.
   template <typename Body>
   opwright::Status Meet(const char* who, const opwright::RunContext& ctx, const Body& body) const {
     const std::lock_guard<std::mutex> lock(group->mutex);

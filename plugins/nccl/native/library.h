@@ -17,7 +17,7 @@ struct Library {
   const char* (*GetLastError)(Comm) = nullptr;
 };
 
-// Returns the functions, which are null before Open.
+// Returns the function table; its entries are null before Open is called.
 const Library& Nccl();
 
 // Opens the library at `path`, once per process. Returns an error message or an empty string.

@@ -27,7 +27,7 @@ class Memory {
   void* pointer_ = nullptr;
 };
 
-// The resources that all kernels need: events, and memory for a few numbers.
+// The resources that every kernel needs: events, and memory for a few scalars.
 struct Scratch {
   Fork fork;
   Memory memory;
@@ -37,7 +37,7 @@ struct Scratch {
 struct Bucket : Scratch {
   ~Bucket();
   bool is_under_way = false;  // started but not awaited yet
-  // Makes a stream wait and writes the results; set by the kernel that started the bucket.
+  // Makes the call stream wait and writes the results; set by the kernel that started the bucket.
   std::function<opwright::Status(const opwright::RunContext&)> unpack;
 };
 

@@ -24,7 +24,7 @@ struct RootAttrs {
 };
 
 // The workspace has `n_buffers` buffers with the size of the partitioned tensor, unless the tensor
-// itself already has the layout of parts.
+// already has the layout of the parts.
 struct PartsKernel : CollectiveKernel {
   using Bound = Scratch;
   Status PrepareParts(opwright::PrepareContext& ctx, const AxisAttrs& attrs,
@@ -121,8 +121,7 @@ struct BarrierKernel : CollectiveKernel {
   Status Bind(const opwright::RunContext&, const GroupAttrs&, Scratch& scratch) const {
     return BindScratch(device, sizeof(int32_t), &scratch);
   }
-  // Reduces an arbitrary number, since a reduction completes only when all processes have joined
-  // it.
+  // Reduces a dummy value, since a reduction completes only when all processes have joined it.
   Status Run(const opwright::RunContext& ctx, const GroupAttrs&, Scratch& scratch) const {
     return Meet("dist.barrier", ctx, [&]() -> Status {
       auto* number = reinterpret_cast<void*>(scratch.memory.address());

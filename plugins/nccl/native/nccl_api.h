@@ -1,4 +1,4 @@
-// The used part of NCCL: constants and functions of nccl.h 2.28, which are stable in NCCL 2.
+// The part of NCCL that is used here: constants and functions of nccl.h 2.28, stable in NCCL 2.
 // Functions are loaded by name.
 #ifndef OPWRIGHT_NCCL_NCCL_API_H_
 #define OPWRIGHT_NCCL_NCCL_API_H_
@@ -32,7 +32,7 @@ constexpr int kMin = 3;
 // The first version with ncclAlltoAll.
 constexpr int kLeastVersion = 22800;
 
-// ncclConfig_t of 2.27. Newer libraries use the version to detect its members.
+// ncclConfig_t of 2.27. Newer libraries use `version` to detect which members exist.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;

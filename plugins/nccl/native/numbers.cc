@@ -77,7 +77,7 @@ Status Numbers::Find(void* device, DLDataType dtype, const std::string& reduce, 
   return is_weighted ? FindKernel(device, Instance("put", {travels}), &put_) : Status::Ok();
 }
 
-// Returns bits whose first bytes are the number in the transferred type.
+// Converts a number to the transferred type and returns its bytes, padded to 64 bits.
 uint64_t Numbers::BitsOf(double number) const {
   uint64_t bits = 0;
   const auto narrow = static_cast<float>(number);

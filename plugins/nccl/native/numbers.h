@@ -11,7 +11,7 @@
 
 namespace opwright_nccl {
 
-// Returns the name of a reducible dtype in kernels, such as "Half" for float16.
+// Returns the C++ type of a reducible dtype in kernels, such as "Half" for float16.
 const char* CTypeOf(DLDataType dtype);
 
 // Shard lengths are multiples of this number, so shards are complete cache lines; see
@@ -29,11 +29,11 @@ struct Layout : Parts {
   Layout(int64_t outer_, int64_t parts_, int64_t run_)
       : Parts{outer_, parts_, run_, outer_ * parts_ * run_, outer_ * run_} {}
 
-  // Returns the layout of a tensor as one part.
+  // Returns the layout of a tensor that is a single part.
   static Layout Flat(int64_t n) { return {1, 1, n}; }
   // Returns the layout of a tensor whose axis is divided into parts.
   static Layout Of(const opwright::Shape& shape, int64_t axis, int64_t n_parts);
-  // Returns the layout of n elements in shards of `length`, each of which is inside a larger part.
+  // Returns the layout of n elements divided into shards; shards begin `stride` elements apart.
   static Layout Shards(int64_t n, int64_t n_parts, int64_t length, int64_t stride);
   int64_t part() const { return outer * run; }
   bool is_whole() const { return outer == 1 || parts == 1; }  // whether both layouts are equal
@@ -50,14 +50,14 @@ class Numbers {
   int operation() const { return operation_; }  // NCCL reduction
   int64_t item() const { return item_; }        // bytes per number
 
-  // Packs a tensor into memory of parts.
+  // Packs a tensor into a buffer of parts.
   opwright::Status Pack(Stream stream, const void* x, Address to, const Layout& layout,
                         double weight) const;
   // Writes a number into a cache line at each of `n_places` positions, `stride` elements apart.
   opwright::Status Put(Stream stream, Address to, double number, int64_t n_places,
                        int64_t stride) const;
-  // Unpacks memory of parts into a tensor; a mean is divided by the number at `sum`, or by
-  // `divisor` if `sum` is 0.
+  // Unpacks a buffer of parts into a tensor. A mean is divided by the number at the address `sum`,
+  // or by `divisor` if `sum` is 0.
   opwright::Status Unpack(Stream stream, Address from, void* out, const Layout& layout, Address sum,
                           double divisor) const;
 
@@ -72,7 +72,7 @@ class Numbers {
   int64_t item_ = 0;
 };
 
-// Copies elements of `item` bytes between a tensor and memory of parts.
+// Copies elements of `item` bytes between a tensor and a buffer of parts.
 class Mover {
  public:
   opwright::Status Find(void* device, int64_t item);

@@ -50,7 +50,7 @@ struct CompareKernel : CollectiveKernel {
   }
 };
 
-// Input rows, of which only the shape is read; output part.
+// The input is `rows`, used only for its shape; the output is `part`.
 template <typename T>
 struct PartKernel : CollectiveKernel {
   using Bound = Scratch;

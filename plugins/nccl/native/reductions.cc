@@ -23,7 +23,7 @@ struct ScatterAttrs {
 };
 
 // The two bucketed reductions. A bucket has one lane with complete tensors, or one lane per process
-// with its shards of all tensors.
+// with that process's shards of all tensors.
 struct ToAll {
   static constexpr const char* kWho = "dist.all_reduce";
   static int64_t LanesOf(int) { return 1; }
@@ -68,7 +68,7 @@ struct ReduceBucket : CollectiveKernel {
       OPWRIGHT_RETURN_IF_ERROR(numbers.Pack(stream, x.raw(), to, layout, rows));
       to += static_cast<Address>(length * numbers.item());
     }
-    // The weights are summed as an extra number in each lane.
+    // The weights are summed as an extra element in each lane.
     if (is_weighted) OPWRIGHT_RETURN_IF_ERROR(numbers.Put(stream, to, rows, n_lanes, lane()));
     auto* given = reinterpret_cast<void*>(begin);
     auto* reduced = reinterpret_cast<void*>(ResultOf(bucket));

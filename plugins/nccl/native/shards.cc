@@ -1,4 +1,4 @@
-// dist.unshard, as one operator or as start and wait, and dist.shard, for CUDA. They only move
+// dist.unshard, as one operator or as start and wait, and dist.shard, for CUDA. Both only move
 // data.
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The gradients of a convolution whose output is only read by a max pooling.
+// Computes the gradients of a convolution if only max pooling reads the convolution output.
 //
 // The pooling passes one output gradient to each maximum; the output gradient is zero at all other
 // pixels of the convolution's output. Each sum therefore runs over the maxima only, a quarter of

@@ -1,4 +1,4 @@
-// The attributes that the kernels of this folder read.
+// Attributes of the kernels in this folder.
 #ifndef OPWRIGHT_CPU_METRICS_ATTRIBUTES_H_
 #define OPWRIGHT_CPU_METRICS_ATTRIBUTES_H_
 

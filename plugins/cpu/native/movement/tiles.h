@@ -51,7 +51,7 @@ OPWRIGHT_CPU_INLINE void Store(char* destination, Vector value) {
 }
 
 // Transposes a square tile whose side is the number of items per register, by log2(lanes) perfect
-// shuffles of the rows. Strides are in bytes between rows.
+// shuffles of the rows. Strides are distances between rows, in bytes.
 template <typename T, bool kStream>
 OPWRIGHT_CPU_INLINE void TransposeTile(const char* source, int64_t source_stride, char* destination,
                                        int64_t destination_stride) {

@@ -108,7 +108,7 @@ struct Driver {
 // The variable OPWRIGHT_CUDA_DRIVER names a library to use instead of libcuda.so.1.
 Status OpenDriver(const Driver** driver);
 
-// Returns any other function of the driver, or NULL if it does not exist.
+// Looks up a driver function that is not in the table; returns NULL if the driver lacks it.
 void* FindInDriver(const char* symbol);
 
 // Counts the visible devices; a count of 0 is not an error here.

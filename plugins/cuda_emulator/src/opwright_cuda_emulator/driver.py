@@ -14,7 +14,7 @@ from opwright_cuda_emulator.host_compiler import HostCompiler
 
 
 class EmulatedDriver:
-    """The emulated driver of this process, with counters and injected failures."""
+    """The emulated driver of this process, which counts calls and can inject failures."""
 
     def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))
@@ -28,7 +28,7 @@ class EmulatedDriver:
         return counted
 
     def set(self, what: str, value: int) -> None:
-        """Set a parameter of the emulated driver.
+        """Change a setting of the emulated driver.
 
         `what` is ``devices``, ``memory_bytes``, ``sticky`` (the error of a lost context) or
         ``cudnn_engines`` (the bit mask of offered engines).

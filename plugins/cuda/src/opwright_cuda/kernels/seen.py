@@ -1,4 +1,4 @@
-"""Products that skip rows hidden by lengths or a mask, because hidden rows may be NaN."""
+"""Matrix products that skip rows hidden by lengths or a mask, because such rows may be NaN."""
 
 from __future__ import annotations
 

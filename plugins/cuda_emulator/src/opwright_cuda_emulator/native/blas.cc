@@ -166,7 +166,7 @@ EMULATED cublasLtMatmulAlgoGetHeuristic(void*, void* description, void* a, void*
                     (wanted.transpose_b != 0 ? right.rows : right.columns) == out.columns &&
                     (wanted.transpose_b != 0 ? right.columns : right.rows) == k;
   if (!fits) return kInvalidValue;
-  // The number of algorithms is a setting.
+  // The number of algorithms can be set by tests.
   *n = static_cast<int>(std::min<int64_t>(most, emulator::Setting("blas_algorithms", 1)));
   for (int i = 0; i < *n; ++i) {
     auto* result = static_cast<unsigned char*>(results) + i * kResultBytes;

@@ -178,7 +178,7 @@ bool Block::OpenWarp(int first) {
   bool has_opened = false;
   for (int i = 0; i < n; ++i) {
     const Lane& leader = lane(first + i);
-    // A lane outside its own mask does not synchronize with any lane.
+    // A lane that is not in its own mask does not synchronize with other lanes.
     if (leader.wait != Wait::kWarp || !Has(leader.mask, i)) continue;
     bool is_whole = true;
     for (int k = 0; k < n && is_whole; ++k) {
@@ -240,7 +240,8 @@ void Block::ReportStuck() {
 // ---- Running
 // -----------------------------------------------------------------------------------
 
-// A fiber runs one thread after another, since threads that never wait do not need separate stacks.
+// A fiber runs threads one after another, since threads that never wait do not need their own
+// stack.
 void Block::Enter() {
   TheFibers().Arrived();
   while (true) {
@@ -273,7 +274,7 @@ void Block::RunThreads() {
   if (!error_.empty()) TheFibers().GiveUp();
 }
 
-// Runs a warp until it needs another warp; an exchange within the warp does not stop it.
+// Runs a warp until it waits for another warp; exchanges within the warp do not stop it.
 bool Block::RunWarp(int first) {
   first_ = first;
   n_order_ = std::min(kWarp, n_ - first);

@@ -22,7 +22,8 @@ enum class Order { kAscending, kDescending, kRandom };
 
 enum class Wait { kNothing, kBlock, kWarp, kDone };
 
-// The state of one thread, including what it waits for and its values in a warp exchange.
+// The state of one thread, which includes what it waits for and the values that it exchanges in a
+// warp.
 struct Lane {
   Wait wait = Wait::kNothing;
   int line = 0;
@@ -32,8 +33,8 @@ struct Lane {
   int from = 0;
   uint64_t taken = 0;  // the value of lane `from`
   uint64_t votes = 0;  // the lowest bit of each lane's value
-  // Used for ThreadSanitizer: the turn of a lane's two tokens, and the turns of all lanes in its
-  // mask at their exchange, one bit each.
+  // For ThreadSanitizer: `turn` selects one of the lane's two tokens; `turns` has one bit per lane
+  // of its mask, the turn of that lane at their exchange.
   unsigned turn = 0;
   unsigned turns = 0;
   char tokens[2] = {0, 0};
@@ -58,7 +59,7 @@ class Block {
   // Handles a trap in the running thread; the thread and the block do not continue.
   void StopMisaligned();
 
-  // The block and emulated thread that the current thread of the process runs.
+  // The block and the emulated thread that this thread of the process is running.
   static thread_local Block* current;
   static thread_local const Thread* current_thread;
 

@@ -24,7 +24,7 @@ constexpr int kShapeMismatch = 2008;
 constexpr int kAttributeType = 2010;
 constexpr int kNotSupported = 3000;
 
-// Types of descriptors and of elements, from cudnn_graph.h.
+// Descriptor types and element types, from cudnn_graph.h.
 enum : int {
   kPointwise = 0,
   kConvolution = 1,

@@ -1,6 +1,6 @@
 // A driver that uses the CPU as its GPU. Together with memory.cc, it exports the functions that
-// native/driver/driver.h of opwright-cuda loads. Work on a stream is executed only when it is
-// waited for, so missing waits are detected.
+// native/driver/driver.h of opwright-cuda loads. Stream work is executed only when something waits
+// for it, so missing waits are detected.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -73,7 +73,8 @@ int Drain(Stream* stream) {
 }
 
 Stream* StreamOf(void* handle) {
-  // 0 and the CUDA handles of the legacy and per-thread default streams mean the default stream.
+  // 0 and CUDA's handles for the legacy and the per-thread default stream all mean the default
+  // stream.
   return reinterpret_cast<uintptr_t>(handle) <= 2 ? &The().main : static_cast<Stream*>(handle);
 }
 

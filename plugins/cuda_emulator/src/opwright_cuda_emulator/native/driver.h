@@ -20,8 +20,8 @@ namespace emulator {
 constexpr int kMisalignedAddress = 716;
 constexpr int kLaunchFailed = 719;
 
-// The outcome of work. The text is empty or an error message. After an error, all driver calls
-// return `result`.
+// The outcome of enqueued work. `text` is an error message, or empty on success. After an error,
+// all driver calls return `result`.
 struct Outcome {
   Outcome(std::string what, int with = kLaunchFailed) : text(std::move(what)), result(with) {}
   std::string text;
@@ -51,7 +51,7 @@ struct Stream {
 int CurrentDevice();
 int Enqueue(void* stream, Work work);
 void Count(const char* what, int64_t change);
-// Advances the clock that events read; it does not advance otherwise.
+// Advances the clock that events read; nothing else advances this clock.
 void Advance(float milliseconds);
 // Returns the value set by `emulator_set`, or `otherwise`.
 int64_t Setting(const char* what, int64_t otherwise);

@@ -1,4 +1,4 @@
-// Access to elements in memory, by the data types of the emulated libraries.
+// Reads and writes elements in the data types of the emulated libraries.
 #ifndef OPWRIGHT_CUDA_EMULATOR_ELEMENTS_H_
 #define OPWRIGHT_CUDA_EMULATOR_ELEMENTS_H_
 

@@ -58,8 +58,8 @@ inline void MakeContext(Context* context, char* stack, void (*entry)()) {
 #endif
 
 // The fibers of one thread of the process, which are reused between blocks. Idle fibers wait for
-// more work, so starting a thread is free. Under ThreadSanitizer, which treats fibers as threads,
-// each fiber runs only one thread per block.
+// more work, so starting a thread costs nothing. Under ThreadSanitizer, which treats fibers as
+// threads, each fiber runs only one thread per block.
 class Fibers {
  public:
   Fibers() = default;
@@ -67,8 +67,8 @@ class Fibers {
   Fibers& operator=(const Fibers&) = delete;
   ~Fibers();
 
-  // Returns an idle fiber or a new fiber, which starts with `entry`; -1 if there is no memory for
-  // its stack.
+  // Returns an idle fiber, or a new fiber that starts with `entry`; -1 if its stack cannot be
+  // allocated.
   int Take(void (*entry)());
   // Runs a fiber until it calls Leave.
   void Resume(int fiber);
@@ -77,7 +77,8 @@ class Fibers {
   // Called by a fiber that waits or is idle.
   void Leave(int fiber);
   void LeaveIdle(int fiber);
-  // Called when a block begins; allows reuse of fibers that were idle at the end of the last block.
+  // Called when a block begins; makes the fibers that were idle at the end of the last block
+  // reusable.
   void BeginBlock();
   // Discards the work of busy fibers, which are restarted.
   void GiveUp();

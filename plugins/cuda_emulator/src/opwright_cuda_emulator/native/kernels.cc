@@ -23,7 +23,7 @@ constexpr int kNotFound = 500;
 
 }  // namespace
 
-// The image is the path of a library, and kernel names are entry names.
+// The image is the path of a library; kernels are found by the names of its entries.
 EMULATED cuLibraryLoadData(void** library, const void* image, int*, void**, unsigned, int*, void**,
                            unsigned) {
   *library = dlopen(static_cast<const char*>(image), RTLD_NOW | RTLD_LOCAL);
@@ -83,8 +83,8 @@ EMULATED cuKernelGetParamInfo(void* function, size_t index, size_t* offset, size
   return 0;
 }
 
-// Runs the blocks [first, last) of a launch immediately and returns an error, for tests of sizes
-// that are too large to run completely.
+// Runs the blocks [first, last) of a launch immediately and returns its error, for tests of
+// launches that are too large to run completely.
 extern "C" __attribute__((visibility("default"))) const char* emulator_run(
     const shim::KernelEntry* kernel, const shim::LaunchShape* shape, void* const* params,
     uint64_t first, uint64_t last) {

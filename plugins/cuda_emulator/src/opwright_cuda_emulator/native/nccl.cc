@@ -48,7 +48,7 @@ constexpr int kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};  // item sizes by ncclD
 
 enum Kind : int64_t { kAllReduce, kAllGather, kReduceScatter, kAlltoAll, kBroadcast };
 
-// Arguments that must be equal in all processes.
+// The arguments that must be equal in all processes.
 struct Call {
   int64_t kind;
   int64_t count;
@@ -349,7 +349,7 @@ EMULATED ncclCommGetAsyncError(void* comm, int* error) {
   *error = FindDuplicate(asked);
   return kSuccess;
 }
-// Does not hold the driver lock, since another thread can be waiting in a collective.
+// Does not take the driver lock, since another thread can be waiting in a collective.
 EMULATED ncclCommAbort(void* comm) {
   if (comm == nullptr) return Fail(kInvalidArgument, "comm argument is NULL");
   Of(comm)->is_aborted.store(true);

@@ -50,8 +50,8 @@ double ToTf32(double value) {
 
 using Values = std::vector<double>;
 
-// Visits the products of all sums. `function` gets the offsets of x, weight and result; -1 for x
-// means padding.
+// Visits every product that a result sums. `function` gets the offsets of x, weight and result; the
+// offset of x is -1 in the padding.
 template <typename Function>
 void Convolve(const Operation& operation, const Function& function) {
   const auto& x = operation.x.extents;
@@ -123,7 +123,7 @@ class Computation {
  private:
   static size_t Size(const Tensor& tensor) { return static_cast<size_t>(CountOf(tensor)); }
 
-  // The addend broadcasts along dimensions of extent 1.
+  // The addend is broadcast along dimensions of length 1.
   void Add(const Operation& operation) {
     Values out = Load(operation.x);
     const Values added = Load(operation.weight);

@@ -31,7 +31,7 @@ struct Operation {
   Tensor x, weight, result;
   Windows windows;
 
-  // Describes a mismatch of the tensors; empty if they fit.
+  // Describes the first mismatch between the tensors, or returns an empty string.
   std::string FindMismatch() const;
 };
 
@@ -46,7 +46,7 @@ struct GraphCall {
   size_t workspace_bytes = 0;
   bool rounds_to_tf32 = false;  // whether float32 factors are rounded to TF32
 
-  // Describes a missing or misaligned pointer; empty if there is none.
+  // Describes a missing or misaligned pointer, or returns an empty string.
   std::string FindMisuse() const;
   std::string Run() const;
 };

@@ -41,7 +41,7 @@ struct LaunchShape {
   size_t shared_bytes;
 };
 
-// The error of a launch.
+// The error that a launch returns.
 struct Fault {
   const char* text;  // empty on success
   bool is_misaligned;

@@ -1,5 +1,5 @@
-// Annotations for sanitizers, which must be told that fibers have separate stacks and that some
-// waits order memory on a GPU. Without sanitizers, they are empty.
+// Annotations that tell sanitizers that fibers have separate stacks and that some waits order
+// memory on a GPU. Without sanitizers, they are empty.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 #define OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 
@@ -68,7 +68,7 @@ inline void Clean(const void*, size_t) {}
 
 constexpr bool kWatchesThreads = true;
 
-// A fiber as ThreadSanitizer sees it: a thread that is ordered only by tokens.
+// A fiber, which ThreadSanitizer treats as a thread whose accesses are ordered only by tokens.
 using Strand = void*;
 inline Strand ThisStrand() { return __tsan_get_current_fiber(); }
 inline Strand NewStrand() { return __tsan_create_fiber(0); }
@@ -77,7 +77,7 @@ inline void ContinueStrand(Strand strand) {
   __tsan_switch_to_fiber(strand, __tsan_switch_to_fiber_no_sync);
 }
 
-// While an object exists, accesses of this thread are ignored.
+// While an object exists, ThreadSanitizer ignores the accesses of this thread.
 class Unseen {
  public:
   Unseen() {

@@ -7,8 +7,8 @@
 #define OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 
 #include <cstddef>
-// Disables Bessel and similar functions of libstdc++, which dominate the compile time of a small
-// kernel.
+// Disables the Bessel and similar functions of libstdc++; parsing them would dominate the compile
+// time of a small kernel.
 #undef _GLIBCXX_USE_STD_SPEC_FUNCS
 #include <cmath>
 #include <cstdint>
@@ -85,8 +85,7 @@ inline unsigned Ballot(unsigned mask, bool vote, int line) {
   return static_cast<unsigned>(Runtime().ballot(mask, vote, line));
 }
 
-// Converts the parameters of a kernel from the form of cuLaunchKernel, and calls the kernel for one
-// thread.
+// Unpacks kernel parameters as cuLaunchKernel takes them, and calls the kernel for one thread.
 template <auto kernel>
 struct Entry;
 template <typename... P, void (*kernel)(P...)>
@@ -134,7 +133,7 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 
-// These are also atomic for threads of a block that are real threads. A reference is bound to each
+// These are also atomic if the threads of a block are real threads. A reference is bound to each
 // address to make the compiler check its alignment, which it does not do for atomic accesses.
 template <typename T>
 OW_INLINE_ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {

@@ -28,7 +28,7 @@ Handlers& The() {
 // abandoned. This is as safe as a call, since the signal is synchronous.
 void Stop(int signal, siginfo_t*, void*) {
   if (Block::current_thread != nullptr) Block::current->StopMisaligned();
-  // The trap does not come from a kernel, so the instruction is retried with the previous handler.
+  // A kernel did not raise this trap, so the instruction is retried with the previous handler.
   sigaction(signal, &The().others[signal == SIGILL ? 0 : 1], nullptr);
 }
 
