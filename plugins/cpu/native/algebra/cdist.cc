@@ -60,7 +60,7 @@ OPWRIGHT_CPU_INLINE void FinishSquares(const T* x, const T* panel, int64_t k, T*
   std::copy_n(roots, kColumns<T>, sums);
 }
 
-// Computes the distances between kRows vectors, the last of which may be repeated, and a panel.
+// Computes the distances between kRows vectors and a panel; the last vector may be repeated.
 template <typename T, bool kSquares>
 OPWRIGHT_CPU_CLONES void FillTile(const T* const (&x)[kRows], const T* panel, int64_t k,
                                   T (&tile)[kRows][kColumns<T>]) {

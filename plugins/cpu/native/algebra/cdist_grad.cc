@@ -133,7 +133,7 @@ struct CdistGradKernel {
     }
   }
 
-  // Adds the gradients of pairs whose weights Weigh found out of range, one difference at a time.
+  // Adds the gradients of the pairs that Weigh reported as out of range, one difference at a time.
   void AddExtremes(const Side<T>& s, int64_t own, int64_t begin, int64_t count, const T* distances,
                    const T* grads, const T* weights) const {
     for (int64_t j = 0; j < count; ++j) {

@@ -18,8 +18,8 @@ constexpr int64_t kOthers = 64;    // other vectors that are read together
 template <typename T>
 constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
 
-// One of the two inputs (`own`), the other input, and the strides of the distance matrix along the
-// vectors of each input.
+// One of the two inputs (`own`) with its gradient, the other input, and the strides of the distance
+// matrix along the vectors of both.
 template <typename T>
 struct Side {
   const T* own;

@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// A transform of complex numbers along one axis.
+// Transforms complex numbers along one axis.
 template <typename T>
 struct AxisTransform {
   LineBatch<T> batch;

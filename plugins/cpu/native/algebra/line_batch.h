@@ -53,7 +53,7 @@ OPWRIGHT_CPU_CLONES void WriteLines(const Lines& lines, Planes<T> from, int64_t 
   }
 }
 
-// The lines along an axis of n elements, in which adjacent elements are `inner` items apart. The
+// The lines along an axis of n elements. Adjacent elements of a line are `inner` items apart. The
 // grouping of lines depends only on the shape, not on the number of threads.
 template <typename T>
 class LineBatch {
@@ -66,7 +66,7 @@ class LineBatch {
   }
 
   int64_t width() const { return width_; }
-  // Returns the elements per plane; a real transform has half as many as its line, plus one.
+  // Returns the elements per plane; for a real transform, this is half the line length, plus one.
   int64_t plane() const { return (n_ + 1) * width_; }
   int64_t worker_items() const { return 4 * plane(); }
   int64_t n_groups() const { return (n_lines_ + width_ - 1) / width_; }

@@ -52,7 +52,7 @@ OPWRIGHT_CPU_INLINE void Butterfly4(V* re, V* im) {
   im[3] = less_i - turned_i;
 }
 
-// Computes a butterfly of odd radix: the sums and differences of x[k] and x[radix - k] yield two
+// Computes a butterfly of odd radix. The sums and differences of x[k] and x[radix - k] yield two
 // outputs at once.
 template <typename V, typename T>
 OPWRIGHT_CPU_INLINE void ButterflyOdd(int64_t radix, const T* cosines, const T* sines, V* re,

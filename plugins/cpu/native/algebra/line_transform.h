@@ -35,8 +35,8 @@ class LineTransform {
   LineTransform(int64_t n, int64_t width);
 
   // Computes out[k] = sum(x[j] exp(-2 pi i j k / n)). Overwrites both pairs of planes and returns
-  // the pair that holds the result. To compute the inverse transform times n, swap the real and
-  // imaginary planes before and after.
+  // the pair with the result. To compute the inverse transform times n, swap the real and imaginary
+  // planes before and after.
   Planes<T> Run(Planes<T> x, Planes<T> other) const;
 
  private:

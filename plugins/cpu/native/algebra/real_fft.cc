@@ -64,8 +64,8 @@ OPWRIGHT_CPU_CLONES void Separate(int64_t h, int64_t width, const T* turns, Plan
   }
 }
 
-// Computes the inverse of Separate, times 2. In the inverse transform of the result, the real parts
-// are the even elements and the imaginary parts are the odd elements.
+// Computes the inverse of Separate, times 2. After an inverse transform of the result, the real
+// parts are the even elements of the line, and the imaginary parts are its odd elements.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Join(int64_t h, int64_t width, const T* turns, Planes<T> x,
                               Planes<T> out) {

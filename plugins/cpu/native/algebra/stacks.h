@@ -21,7 +21,7 @@ class Stacks {
     }
   }
 
-  // Returns the offset of the input matrix that output matrix `number` uses.
+  // Returns the offset of the input matrix that belongs to output matrix `number`.
   int64_t OffsetOf(int64_t number) const {
     int64_t offset = 0;
     for (const Axis& axis : axes_) {

@@ -1,5 +1,5 @@
-// triangular_solve: solves one block of unknowns after the other by substitution; matrix products
-// subtract the contributions of unknowns that are already solved.
+// triangular_solve: solves the unknowns block by block, by substitution. Matrix products subtract
+// the contributions of unknowns that have been solved.
 #include <algorithm>
 
 #include "algebra/attributes.h"
@@ -24,7 +24,7 @@ struct Matrix {
   const T* At(int64_t i, int64_t j) const { return data + i * row + j * col; }
 };
 
-// Solves for the rows of x one after the other; each row has one element per system.
+// Solves for one row of x after another; each row has one element per system.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Substitute(int64_t size, const Matrix<T>& a, bool backward, bool is_unit,
                                     int64_t columns, T* x, int64_t ldx) {
@@ -44,7 +44,7 @@ OPWRIGHT_CPU_CLONES void Substitute(int64_t size, const Matrix<T>& a, bool backw
   }
 }
 
-// A block of unknowns, and the unknowns that are solved before it.
+// A block of unknowns, and the unknowns that have been solved before it.
 struct Turn {
   Part block;
   Part known;

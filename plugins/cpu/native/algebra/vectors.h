@@ -1,4 +1,4 @@
-// SIMD vectors of 64 bytes, which the compiler splits into registers of the processor's width.
+// SIMD vectors of 64 bytes; the compiler splits them into registers of the processor's width.
 #ifndef OPWRIGHT_CPU_ALGEBRA_VECTORS_H_
 #define OPWRIGHT_CPU_ALGEBRA_VECTORS_H_
 

@@ -14,7 +14,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Columns that are processed together; their running totals fit into the L1 cache.
+// Number of columns that are processed together; their running totals fit into the L1 cache.
 constexpr int64_t kCumulativeStrip = 512;
 
 template <typename Rule>
@@ -68,7 +68,7 @@ OPWRIGHT_CPU_INLINE void ScanColumns(const In* x, int64_t n, int64_t stride, int
   }
 }
 
-// Processes the lines [begin, end); in reverse, each starts at its last element.
+// Processes the lines [begin, end); a reversed line starts at its last element.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_CLONES void ScanLines(const In* x, const Lines& lines, const CumulativeAttrs& attrs,
                                    int64_t begin, int64_t end, T* out) {

@@ -18,10 +18,10 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Adjacent lines that are processed together; their best elements fit into the L1 cache.
+// Number of adjacent lines processed together; their best elements fit into the L1 cache.
 constexpr int64_t kRunningStrip = 256;
 
-// Resolves ties like torch.cummax: the last of equal elements wins, and so does the last NaN.
+// Resolves ties like torch.cummax. The last of equal elements wins, and so does the last NaN.
 template <typename T, bool kLargest>
 OPWRIGHT_CPU_INLINE bool IsNewBest(T x, T best) {
   const bool is_better = kLargest ? x >= best : x <= best;
@@ -133,7 +133,7 @@ OPWRIGHT_CPU_CLONES void AddLogarithms(const T* x, const T* sums, int64_t n, T* 
 }
 
 // The sum is stored relative to e**top, where top (in `tops`) is the largest element so far. Only
-// the additions form a dependency chain: powers and logarithms are computed for a complete block.
+// the additions form a dependency chain; powers and logarithms are computed block by block.
 template <typename T>
 void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
   T values[kLogBlock], tops[kLogBlock + 1], kept[kLogBlock], added[kLogBlock];
@@ -158,8 +158,8 @@ void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
 }
 
 // The gradient of x is the sum of out_grad * e**(x - out) over the positions from x on. `total` is
-// the sum of out_grad * e**-out, times e**out of the current position. No factor exceeds 1, since
-// out never decreases.
+// the sum of out_grad * e**-out, multiplied by e**out at the current position. No factor exceeds 1,
+// since out never decreases.
 template <typename T>
 void LogCumsumGradLine(const T* x, const T* out, const T* out_grad, int64_t n, int64_t step,
                        T* x_grad) {

@@ -35,7 +35,7 @@ int64_t CountBefore(const T* x, int64_t n, T value) {
   return base - x + is_before(*base);
 }
 
-// Searches several values at a time so that the searches overlap. Values must not be NaN, and n
+// Searches for several values at a time so that the searches overlap. Values must not be NaN, and n
 // must be at least 1.
 constexpr int64_t kTogether = 16;
 template <bool kRight, typename T>

@@ -111,7 +111,7 @@ struct TopKGradKernel {
     const int64_t* indices = ctx.input(1).data<int64_t>();
     const T* grad = ctx.input(2).data<T>();
     const int64_t k = k_, inner = lines_.inner, size = lines_.length * inner;
-    // Indices that were not computed by top_k may be out of range.
+    // Indices may be out of range, since a program can pass indices that top_k did not compute.
     const int64_t* last = indices + lines_.count() * k;
     const int64_t* wrong =
         std::find_if(indices, last, [this](int64_t i) { return i < 0 || i >= lines_.length; });

@@ -62,7 +62,7 @@ struct AttentionKernelOf {
   }
 
  private:
-  // With fewer queries, transposing the keys would take as long as the product with them.
+  // With fewer queries, transposing the keys would take as long as multiplying by them.
   static constexpr int64_t kFewest = 3;
   // The offset of widened items in a thread's memory, after the scores.
   static constexpr int64_t kWidened = kGemmScratch + kQueryBlock * (kKeyBlock + 3);
@@ -75,8 +75,8 @@ struct AttentionKernelOf {
     int64_t transposed_unit = -1;
     GemmFn<T> add_values = nullptr;
 
-    // Returns rows of an argument. 16-bit floats, which only PlainSlots with consecutive rows
-    // support, are widened into `to`.
+    // Returns rows of an argument. 16-bit floats are widened into `to`; only PlainSlots with
+    // consecutive rows support them.
     Rows<const T> Load(uint32_t slot, const RowLayout& layout, int64_t unit, int64_t row,
                        int64_t rows, T* to) const {
       const auto* items = static_cast<const Item*>(ctx.input(slot).raw()) + layout.At(unit, row);
@@ -89,8 +89,8 @@ struct AttentionKernelOf {
         return {items, layout.row_stride};
       }
     }
-    // The widened memory holds rows of queries, then sums of values, then a block of keys or
-    // values, then the keys of a unit.
+    // The memory for widened items holds, in this order, rows of queries, sums of values, a block
+    // of keys or values, and the keys of a unit.
     T* queries() const { return memory + kWidened; }
     T* sums() const { return queries() + kQueryBlock * kernel->shape_.size; }
     T* widened_keys() const { return sums() + kQueryBlock * kernel->shape_.columns; }

@@ -45,8 +45,8 @@ struct RowLayout {
   }
 };
 
-// A unit has queries [queries, size]; `share` neighboring units have their keys [keys, size] and
-// values [keys, columns] in common.
+// A unit has queries [queries, size]. `share` adjacent units use the same keys [keys, size] and
+// values [keys, columns].
 struct AttentionShape {
   int64_t units = 0;
   int64_t share = 1;
@@ -67,8 +67,8 @@ struct AttentionShape {
 AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
                                   const opwright::Meta& v, bool causal);
 
-// Makes the shape of packed qkv [batch, time, 3 * heads * size], whose last axis, which may be
-// split into three, contains the queries of all heads, then the keys, then the values.
+// Makes the shape of packed qkv [batch, time, 3 * heads * size]. Its last axis, which may be split
+// into three, contains the queries of all heads, then the keys, then the values.
 AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal);
 
 // The input slots of the two operators; the mask may be absent.
@@ -114,8 +114,7 @@ class MaskLayout {
   bool is_bool_ = false;
 };
 
-// The part of the mask that applies to a block of scores. If a mask exists, one of the two pointers
-// is not NULL.
+// The part of the mask for a block of scores. If a mask exists, one of the pointers is not NULL.
 template <typename T>
 struct MaskBlock {
   const bool* allowed = nullptr;
@@ -162,9 +161,9 @@ struct ScoreBlock {
   MaskBlock<T> mask;
 };
 
-// Replaces scores by exp(score - maximum), where the maximum is taken over all blocks of the row so
-// far. `maximum` and `total`, the sum of these exponentials, are carried from block to block.
-// `factor` receives the factor by which the sums of earlier blocks must be rescaled.
+// Replaces scores by exp(score - maximum), where the maximum is over all blocks of the row so far.
+// `maximum` and `total`, the sum of these exponentials, are carried from block to block. `factor`
+// receives the factor for rescaling the sums of earlier blocks.
 template <typename T>
 void ExponentiateRows(const ScoreBlock<T>& block, T* maximum, T* total, T* factor);
 

@@ -9,8 +9,8 @@
 namespace opwright_cpu {
 namespace {
 
-// In packed inputs, the rows of a head are far apart and map to few sets of the L1 cache. They are
-// therefore copied to contiguous memory of the thread, where the gradients are written as well.
+// In packed inputs, the rows of a head are far apart and map to few sets of the L1 cache. The rows
+// are therefore copied to contiguous memory of the thread, which also receives the gradients.
 //
 // Slots: as in `Slots`, then out, log_sum_exp and out_grad; the gradients of q, k and v.
 template <typename T, typename Slots>
@@ -81,8 +81,8 @@ struct AttentionGradKernelOf {
       }
     }
 
-    // Hidden keys have weight 0 but may be NaN, like queries that do not see any key. In that case
-    // the group is recomputed.
+    // Hidden keys have weight 0 but may be NaN, and so may queries that do not see any key. If a
+    // result is not finite, the group is recomputed.
     void RunGroup(int64_t group) {
       multiply_ = kernel_->gemm_;
       RunGroupOnce(group);
@@ -106,7 +106,7 @@ struct AttentionGradKernelOf {
              AllFinite(grad + layout.At(unit, 0), layout.row_stride, rows, columns);
     }
 
-    // Processes units that share keys and values one after the other and sums their gradients.
+    // Processes the units that share keys and values, one after another, and sums their gradients.
     void RunGroupOnce(int64_t group) {
       TransposeRows(At(k_, s_.k_rows, group, 0), s_.keys, s_.size, Rows<T>{keys_, s_.keys});
       TransposeRows(At(v_, s_.v_rows, group, 0), s_.keys, s_.columns, Rows<T>{values_, s_.keys});

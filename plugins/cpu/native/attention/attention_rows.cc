@@ -192,7 +192,7 @@ OPWRIGHT_CPU_CLONES void ExponentiateRows(const ScoreBlock<T>& block, T* maximum
   }
 }
 
-// Scores can exceed the shift, because they are summed in a different order; for huge scores, the
+// Scores can exceed the shift, because they are summed in a different order. For huge scores, the
 // excess is large.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp) {
@@ -246,7 +246,7 @@ OPWRIGHT_CPU_CLONES void DotRows(Rows<const T> x, Rows<const T> y, int64_t rows,
 
 namespace {
 
-// Transposes 4 x 4 elements by shuffles, which every processor supports for vectors of this size.
+// Transposes 4 x 4 elements by shuffles; every processor supports them for vectors of this size.
 template <typename T>
 OPWRIGHT_CPU_INLINE void TransposeFour(const T* from, int64_t from_stride, T* to,
                                        int64_t to_stride) {

@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-// x is [outer, t, size]; `repeats` consecutive items of outer share their positions.
+// x is [outer, t, size]; `repeats` consecutive indices of outer share positions.
 struct RotaryShape {
   int64_t outer = 1;
   int64_t t = 0;

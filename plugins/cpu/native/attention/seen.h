@@ -1,5 +1,5 @@
-// Matrix products that do not read elements whose weight is 0. Elements that are masked or lie
-// beyond the end of a sequence may be NaN, and 0 times NaN is NaN.
+// Matrix products that do not read elements whose weight is 0. Masked elements and elements beyond
+// the end of a sequence may be NaN, and 0 times NaN is NaN.
 #ifndef OPWRIGHT_CPU_ATTENTION_SEEN_H_
 #define OPWRIGHT_CPU_ATTENTION_SEEN_H_
 
@@ -9,8 +9,8 @@
 
 namespace opwright_cpu {
 
-// Computes the product of GemmCall, but reads an element of b only if the element of a is not 0. It
-// is slow, and used only in the rare case of non-finite values.
+// Computes the product of GemmCall, but reads an element of b only if the element of a is not 0.
+// This function is slow; it is used only in the rare case of non-finite values.
 template <typename T>
 void MultiplySeen(const GemmCall<T>& call);
 

@@ -3,7 +3,7 @@
 #define OPWRIGHT_CPU_COMMON_CLONES_H_
 
 // Use it for functions that contain a complete loop. All calls in the loop must be inlined
-// (OPWRIGHT_CPU_INLINE), otherwise the callees are compiled for the oldest instruction set. The
+// (OPWRIGHT_CPU_INLINE); otherwise, the callees are compiled for the oldest instruction set. The
 // body of an OpenMP region becomes a separate function, so regions must surround calls of such
 // functions, never the reverse.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

@@ -83,9 +83,8 @@ void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* co
   for (int64_t i = 0; i < n; ++i) to[starts[(from[i].key >> shift) & (kDigits - 1)]++] = from[i];
 }
 
-// Sorts by one byte after the other and skips bytes that are equal in all keys. It counts only the
-// digits between the least and the greatest that can occur; there are few of them if the keys
-// differ little.
+// Sorts by one byte after another and skips bytes that are equal in all keys. Only digits between
+// the least and the greatest that can occur are counted; these are few if the keys differ little.
 template <typename Key>
 Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   static_assert(kShort <= std::numeric_limits<uint16_t>::max(), "places fit into 16 bits");
@@ -112,7 +111,7 @@ Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   return items;
 }
 
-// Sorts n items and returns the buffer, one of the two, that contains the result.
+// Sorts n items; returns whichever of the two buffers contains the result.
 template <typename Key>
 Keyed<Key>* SortKeyed(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   if (n < kTiny) {

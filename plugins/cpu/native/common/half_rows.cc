@@ -36,7 +36,7 @@ void NarrowFloat16(const float* from, void* to, int64_t n) {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
-// The remainder of a row is also converted in a vector so that all elements are treated alike.
+// The rest of a row is also converted as a vector so that all elements are converted identically.
 OPWRIGHT_CPU_AVX2 void WidenFloat16Avx2(const void* from, float* to, int64_t n) {
   const auto* bits = static_cast<const uint16_t*>(from);
   int64_t i = 0;

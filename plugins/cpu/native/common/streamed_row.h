@@ -1,5 +1,5 @@
-// Rows of results that are stored past the caches while the next row is read, so memory is read and
-// written continuously and does not wait for the arithmetic.
+// Stores rows of results past the caches while the next row is read, so memory is read and written
+// continuously and does not wait for arithmetic.
 #ifndef OPWRIGHT_CPU_COMMON_STREAMED_ROW_H_
 #define OPWRIGHT_CPU_COMMON_STREAMED_ROW_H_
 

@@ -1,5 +1,5 @@
-// Derives a kernel for float16 and bfloat16 from a kernel for float, which gets float copies of the
-// 16-bit tensors in the workspace, and whose results are rounded once.
+// Derives a kernel for float16 and bfloat16 from a kernel for float. The float kernel gets float
+// copies of the 16-bit tensors in the workspace, and its results are rounded once.
 //
 //   OPWRIGHT_REGISTER_KERNEL_FOR("lrn", "cpu", opwright_cpu::LrnKernel, float, double);
 //   OPWRIGHT_CPU_REGISTER_WIDENED("lrn", opwright_cpu::LrnKernel);
@@ -55,7 +55,7 @@ class WidePrepare {
   opwright::PrepareContext context_;
 };
 
-// The frame that is passed to one running instance of the kernel; its address does not change.
+// The frame that is passed to one running instance of the kernel, at a fixed address.
 class WideCall {
  public:
   WideCall(const ow_call& call, uint32_t n_args) : arguments_(call.args, n_args), frame_(call) {

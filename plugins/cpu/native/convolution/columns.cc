@@ -87,7 +87,7 @@ void Columns<T>::Make(const opwright::Shape& x, const opwright::Shape& weight,
   n_threads_ = static_cast<int32_t>(std::min<int64_t>(n_threads, n_));
   weight_bytes_ = AlignedBytes(groups_ * depth_ * filters_, sizeof(T));
   column_bytes_ = AlignedBytes(windows_ * depth_, sizeof(T));
-  // Each thread holds the weight gradient, the weight gradient of one image, and the bias gradient.
+  // Each thread has a weight gradient, the weight gradient of one image, and a bias gradient.
   product_bytes_ = AlignedBytes(groups_ * filters_ * (2 * depth_ + 1), sizeof(T));
   thread_bytes_ = column_bytes_ + product_bytes_ + kGemmWorkspaceBytes<T>;
 }

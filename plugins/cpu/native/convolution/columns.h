@@ -1,5 +1,5 @@
-// Convolution as a matrix product over rows that contain the pixels of one window each (im2col). It
-// is used for float64, which oneDNN does not support, and for the gradients of images with too few
+// Convolution as a matrix product (im2col): each row contains the pixels of one window. This method
+// is used for float64, which oneDNN does not support, and for gradients of images that have too few
 // channels to fill oneDNN's blocks.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_COLUMNS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_COLUMNS_H_
@@ -14,8 +14,8 @@
 
 namespace opwright_cpu {
 
-// Returns whether this method computes the gradient of float32 images faster than oneDNN, whose
-// blocks of 16 or 32 input channels stay partly empty if there are few channels. For LeNet's second
+// Returns whether this method computes the gradient of float32 images faster than oneDNN. With few
+// channels, oneDNN's blocks of 16 or 32 input channels stay partly empty. For LeNet's second
 // convolution (20 channels of 12 x 12, 5 x 5 taps, 50 filters), alternating measurements gave 2.4
 // ms here and 2.75 ms in oneDNN. For all other results of a convolution, oneDNN is faster.
 inline bool IsFasterByColumns(const opwright::Shape& weight, const ConvolutionAttrs& attrs) {

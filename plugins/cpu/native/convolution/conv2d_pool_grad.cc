@@ -1,9 +1,9 @@
 // Computes the gradients of a convolution if only max pooling reads the convolution output.
 //
-// The pooling passes one output gradient to each maximum; the output gradient is zero at all other
-// pixels of the convolution's output. Each sum therefore runs over the maxima only, a quarter of
-// the pixels for 2 x 2 windows. The output gradient, four times as large as the gradient of the
-// pooled images, is never written.
+// Pooling passes one output gradient to each maximum; at all other pixels of the convolution
+// output, the gradient is zero. Sums therefore run over the maxima only, which are a quarter of the
+// pixels for 2 x 2 windows. The output gradient, four times as large as the gradient of the pooled
+// images, is never written.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -24,7 +24,7 @@ class ConvolutionShape {
   // Returns the shape for a batch of `n` images.
   ConvolutionShape OfImages(int64_t n) const;
   // If windows are adjacent and have one element, returns a shape in which the pixels of each image
-  // form one column, which threads can divide at any pixel; otherwise, returns the shape unchanged.
+  // form one column, so threads can split it at any pixel. Otherwise, returns the shape unchanged.
   ConvolutionShape AsColumn() const;
 
   // Returns whether rows of an output can be computed separately. Channels must be last, and every
@@ -40,22 +40,22 @@ class ConvolutionShape {
   // set.
   bool is_empty() const { return is_empty_; }
   int64_t channels() const { return channels_; }  // output channels
-  // Returns the number of adjacent elements per channel; images are [..., channels, inner].
+  // Returns the number of adjacent elements per channel in images [..., channels, inner].
   int64_t inner() const { return inner_; }
 
   const dnnl::memory::desc& x() const { return x_; }
   const dnnl::memory::desc& weight() const { return weight_; }
   const dnnl::memory::desc& bias() const { return bias_; }
   const dnnl::memory::desc& out() const { return out_; }
-  // Returns the descriptor of one value per output channel, broadcast over an image.
+  // Returns the descriptor of a vector with one value per output channel, broadcast over an image.
   const dnnl::memory::desc& per_channel() const { return per_channel_; }
 
   // Returns the layout of images for the primitive. Channels-last images keep their layout, which
-  // is fast; otherwise oneDNN chooses a layout to which the pipeline converts.
+  // is fast; otherwise, oneDNN chooses a layout, and the pipeline converts images to it.
   dnnl::memory::desc AsPreferred(const dnnl::memory::desc& images) const;
   dnnl::memory::desc AnyWeight() const;
 
-  // Returns the descriptor of the weight gradient's sums, which are float for every dtype.
+  // Returns the descriptor of the weight gradient sums, which are float for every dtype.
   dnnl::memory::desc AnyWeightSums() const;
   dnnl::memory::desc BiasSums() const;
   uint64_t bias_sum_bytes() const { return static_cast<uint64_t>(channels_) * sizeof(float); }
@@ -68,10 +68,10 @@ class ConvolutionShape {
   int64_t images() const { return x_.get_dims()[0]; }
   // Returns the number of windows in all images.
   int64_t windows() const;
-  // Returns the bytes of one image.
+  // Returns the size of one image in bytes.
   int64_t x_bytes() const { return static_cast<int64_t>(x_.get_size()) / images(); }
   int64_t out_bytes() const { return static_cast<int64_t>(out_.get_size()) / images(); }
-  // Returns the bytes of one row of an image with channels last.
+  // Returns the size in bytes of one row of a channels-last image.
   int64_t x_row_bytes() const { return x_bytes() / x_.get_dims()[2]; }
   int64_t out_row_bytes() const { return out_bytes() / rows(); }
 

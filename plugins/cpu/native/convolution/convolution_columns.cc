@@ -1,4 +1,4 @@
-// Convolution in float64 and its gradients, through this package's own matrix products.
+// Convolution in float64 and its gradients, computed by this package's own matrix products.
 #include <algorithm>
 
 #include "common/attributes.h"

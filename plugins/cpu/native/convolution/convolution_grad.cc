@@ -238,7 +238,7 @@ struct ConvolutionGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Returns the byte offsets of part i in each tensor. The layout of the sums must be set already.
+  // Returns the byte offsets of part i in each tensor. The layout of the sums must have been set.
   ImageBytes FirstBytes(Part images, int32_t i, bool with_weight) const {
     ImageBytes first{};
     first[kXOperand] = first[kXGradOperand] = images.begin * shape_.x_bytes();
@@ -250,7 +250,7 @@ struct ConvolutionGradKernel {
     return first;
   }
 
-  // Returns whether oneDNN would multiply 16-bit numbers by an uninitialized scratchpad.
+  // Returns whether oneDNN would multiply 16-bit values by uninitialized scratchpad memory.
   bool IsColumnOfOneChannel() const {
     const memory::dims weight = shape_.weight().get_dims();
     const size_t channels = weight.size() - shape_.strides().size() - 1;

@@ -28,13 +28,13 @@ struct Epilogue {
       nullptr;  // applies the activation after the primitive instead of in it
 };
 
-// The indices of the tensors that a pipeline works on.
+// The indices of the tensors that a pipeline reads and writes.
 enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTensors };
 
 // Divides images among threads, like ImageSplit. If there are fewer images than threads, each image
 // is divided into parts of at least `step` rows; only if that is impossible, oneDNN divides it
-// among its own threads. Its threads spin for a millisecond after their work, on processors that
-// other threads need, so a small amount of work stays in one thread.
+// among its own threads. Its threads keep spinning for a millisecond after their work, on
+// processors that other threads need, so small amounts of work stay in one thread.
 struct ConvolutionSplit {
   static constexpr int64_t kNoRows = 0;
 
@@ -257,8 +257,9 @@ class ConvolutionPipeline {
   uint64_t packed_bytes_ = 0;
 };
 
-// Slots: x, weight, bias?, scale?, shift?, residual?; out. Operators of std have only the first
-// three inputs; the plan-only cpu.conv2d_fused, which the pass fuse_conv creates, has all of them.
+// Slots: x, weight, bias?, scale?, shift?, residual?; out. opwright-std operators have only the
+// first three inputs; the plan-only cpu.conv2d_fused, which the pass fuse_conv creates, has all of
+// them.
 template <typename T, uint32_t kSlots, typename Forward = dnnl::convolution_forward>
 struct ConvolutionKernel {
   static void Configure(opwright::KernelOptions& options) {
@@ -353,7 +354,7 @@ struct ConvolutionKernel {
     return opwright::Status::Ok();
   }
 
-  // Writes the output if all sums are empty, which is the bias.
+  // Writes the output if all sums are empty; it is then the bias.
   opwright::Status RunEmpty(const opwright::RunContext& ctx) const {
     const opwright::OutputTensor out = ctx.output(0);
     const T* bias = ctx.has_input(kBias) ? ctx.input(kBias).data<T>() : nullptr;

@@ -17,10 +17,10 @@ namespace opwright_cpu {
 bool HasSpecial(int64_t n, const float* numbers);
 bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
 
-// Recomputes gradients in float32. The bfloat16 code of oneDNN pads borders and tiles with zeros
-// and multiplies them like data, so a NaN spreads to gradients that do not depend on it. The
-// float32 code skips the padding. Training has already failed when this happens, so this class
-// saves memory instead of time: it works image by image, in one thread.
+// Recomputes gradients in float32. oneDNN's bfloat16 code pads borders and tiles with zeros and
+// multiplies them like data, so a NaN spreads to gradients that do not depend on it. Its float32
+// code skips the padding. When this happens, training has already failed, so this class saves
+// memory rather than time, by working image by image in one thread.
 class ExactGradients {
  public:
   // `image` is the convolution of one image in float32.
@@ -54,7 +54,7 @@ class ExactGradients {
   ConvolutionShape image_;
   Pipeline input_, weight_;
   dnnl::memory::desc weight_used_, weight_grad_used_, weight_grad_plain_;
-  // Byte offsets in the workspace: the float copies and the sums, which follow the sums of one
+  // Byte offsets in the workspace of the float copies and of the sums, which follow the sums of one
   // image.
   uint64_t x_ = 0, out_grad_ = 0, weight_plain_ = 0, weight_packed_ = 0;
   uint64_t weight_sums_ = 0, weight_total_ = 0, bias_sums_ = 0, bias_total_ = 0, steps_ = 0;

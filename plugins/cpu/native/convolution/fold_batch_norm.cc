@@ -1,4 +1,4 @@
-// Computes the factor and shift of each channel that apply batch normalization in inference.
+// Computes the factor and the shift by which batch normalization in inference changes each channel.
 #include <opwright/functors.h>
 
 #include "common/clones.h"
@@ -22,8 +22,8 @@ OPWRIGHT_CPU_CLONES void Fold(int64_t n, const T* scale, const T* bias, const T*
   }
 }
 
-// Slots of the plan-only operator of the pass fuse_conv: scale, bias, mean, variance -> factor,
-// shift, and mean and variance, which are read in place and do not change.
+// Slots of the plan-only operator that the pass fuse_conv creates: scale, bias, mean, variance ->
+// factor, shift, and mean and variance, which are read in place and do not change.
 template <typename T>
 struct FoldBatchNormKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }

@@ -12,7 +12,7 @@
 
 namespace opwright_cpu {
 
-// The indices of the tensors that pipelines work on. Each part has its own sums.
+// The indices of the tensors that pipelines read and write. Each part has its own sums.
 enum GradOperand : Operand {
   kXOperand,
   kWeightOperand,

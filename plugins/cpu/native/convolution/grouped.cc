@@ -227,8 +227,8 @@ uint64_t GroupedConvolution::OutGradBytes() const {
   return FloatBytes(units_at_once_ * at_.out.sizes[2] * unit_);
 }
 
-// Adds the contributions of images to the sums of some units. `one` holds the sums of one image,
-// because a long sum in float loses precision.
+// Adds the contributions of images to the sums of some units. `one` holds the sums of a single
+// image, because a long sum in float loses precision.
 void GroupedConvolution::SumOverImages(const float* x, const float* out_grads, Range units,
                                        float* sums, float* one, char* scratch) const {
   const int64_t n_units = units.end - units.begin, columns = at_.out.sizes[2];

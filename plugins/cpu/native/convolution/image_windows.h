@@ -1,4 +1,4 @@
-// The window positions of a convolution in images with up to three spatial axes.
+// The positions of convolution windows in images with up to three spatial axes.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_IMAGE_WINDOWS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_IMAGE_WINDOWS_H_
 
@@ -78,8 +78,8 @@ struct ImageWindows {
   }
   int64_t ShiftOf(int64_t tap) const { return tap * dilations[2] - before[2]; }
 
-  // Calls function(first element of a row of x, first tap of that row) for each row of the image
-  // that is covered by the windows of output row `row`, counted over all slices.
+  // Calls function(first element of a row of x, first tap of that row) for each image row that the
+  // windows of output row `row` cover. `row` is counted over all slices.
   template <typename Function>
   void OverRows(int64_t row, const Function& function) const {
     const int64_t d = row / out.sizes[1], h = row % out.sizes[1];

@@ -14,7 +14,7 @@ namespace {
 
 using Activation = GroupedEpilogue::Activation;
 
-// Returns whether a convolution of channels-last images is a matrix product of pixels and weight.
+// Returns whether a convolution of channels-last images is a matrix product, pixels times weight.
 bool IsPointwise(const opwright::Shape& weight, const ConvolutionAttrs& attrs) {
   if (!IsChannelsLast(attrs.data_format) || attrs.groups != 1) return false;
   for (int32_t axis = 2; axis < weight.rank(); ++axis) {
@@ -150,8 +150,8 @@ void OwnForward::Make(const OwnConvolutionRequest& request) {
                          Transposed(channels), request.with_bias, request.n_threads);
 }
 
-// In measurements, oneDNN's convolution is faster for more than kFew pixels, and for more than kOne
-// if each thread can hold the complete weight in its L2 cache.
+// In measurements, oneDNN's convolution is faster for more than kFew pixels or, if the complete
+// weight fits into each thread's L2 cache, for more than kOne pixels.
 bool OwnForward::MakePanels(const OwnConvolutionRequest& request) {
   constexpr int64_t kOne = 4, kFew = 64, kManyWeights = 512 * 1024;
   filters_ = request.weight.dim(0);

@@ -15,8 +15,7 @@
 
 namespace opwright_cpu {
 
-// The pixels of channels-last images that windows of one pixel read, which are all pixels or a
-// strided subset.
+// The pixels that one-pixel windows read from channels-last images: all pixels or a strided subset.
 class PointwisePixels {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
@@ -48,8 +47,8 @@ struct OwnConvolutionRequest {
 
 // Computes one of three kinds of convolution: in groups of few channels; with 3 x 3 taps, by the
 // Winograd transform; or pointwise on channels-last images, as a matrix product. The product is
-// used for few pixels, where threads divide the weight instead of the pixels, and for a weight that
-// changes, which oneDNN's convolutions would copy.
+// used if there are few pixels, because threads then divide the weight instead of the pixels, and
+// if the weight changes, because oneDNN's convolutions would copy it.
 class OwnForward {
  public:
   // Leaves the object empty if oneDNN's convolution is faster.

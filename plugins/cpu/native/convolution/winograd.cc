@@ -61,7 +61,7 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
   // per tile. It was measured for a weight, whose taps must be gathered.
   constexpr int64_t kTransform = 5, kWeightTransform = 30;
   // The size limit of a weight that changes. In every run, the transformed copy and the gradient
-  // sums take 64 bytes per weight element, when a training step needs the most memory.
+  // sums take 64 bytes per weight element at the time when a training step needs the most memory.
   constexpr int64_t kMostChanging = 1 << 17;
   const int64_t products = made.channels * made.filters;
   const int64_t plain = kTaps * made.images * made.out_height * made.out_width * products;
@@ -81,9 +81,9 @@ void Winograd::Make(const WinogradShape& shape, bool is_backward, int32_t n_thre
   const int64_t tiles = shape.tiles(), n_panels = CeilOf(shape.filters, product_.width);
   const int64_t all = tiles * kTilePlaces * shape.channels * shape.filters;
   n_threads_ = static_cast<int32_t>(std::clamp<int64_t>(all / kGrain, 1, n_threads));
-  // Threads divide the tiles (each then reads all weights), the filters (each then transforms all
-  // tiles), or both. The choice minimizes the time, in units of vector multiplications, including
-  // the time to read bytes from beyond the L2 cache.
+  // Threads divide the tiles (each thread then reads all weights), the filters (each thread then
+  // transforms all tiles), or both. The choice minimizes the time, in units of vector
+  // multiplications, including the time to read bytes from beyond the L2 cache.
   constexpr double kBytesPerProduct = 4.0;
   constexpr int64_t kCacheFloats = 160 * 1024, kFewestTiles = 48;
   double least = 0.0;

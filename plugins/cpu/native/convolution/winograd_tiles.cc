@@ -16,7 +16,7 @@ OPWRIGHT_CPU_INLINE const Lanes& At(const float* place) {
 }
 OPWRIGHT_CPU_INLINE Lanes& At(float* place) { return *reinterpret_cast<Lanes*>(place); }
 
-// Returns whether all lanes are 0. Callers multiply by 0, which yields NaN for infinity and NaN.
+// Returns whether all lanes are 0. Callers multiply by 0, which turns infinity and NaN into NaN.
 OPWRIGHT_CPU_INLINE bool AreZero(const Lanes& lanes) {
   float sum = 0.0f;
   for (int64_t lane = 0; lane < kTileLanes; ++lane) sum += lanes[lane];

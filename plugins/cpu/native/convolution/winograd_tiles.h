@@ -34,8 +34,8 @@ bool FinishWinogradTile(const float* sums, int64_t step, int64_t channels,
 // Transforms the output gradients of a tile's four pixels, for the weight gradient.
 void TransformOutGrads(const float* const* pixels, int64_t channels, float* to, int64_t step);
 
-// Computes the gradients of all taps of 16 channels, to[channel * 9 + tap], from sums of products
-// that are stored in n_parts parts. Returns whether all gradients are finite.
+// Computes the gradients of all taps of 16 channels, to[channel * 9 + tap], from sums of products,
+// which are stored in n_parts parts. Returns whether all gradients are finite.
 bool FinishWeights(const float* sums, int64_t step, int64_t n_parts, int64_t part_step, float* to);
 
 // Adds the output gradient of pixel p, times the pixels of its taps, to the gradients of all taps
@@ -52,7 +52,7 @@ struct WeightView {
 };
 
 // Writes the transformed weights of 16 result channels to to[place * step + c * row + lane] for
-// each read channel c. Returns whether all are finite.
+// each channel c that is read. Returns whether all weights are finite.
 bool TransformWeights(const WeightView& weight, int64_t channels, float* to, int64_t step,
                       int64_t row);
 

@@ -12,8 +12,8 @@ namespace {
 
 double KeepScale(double probability) { return probability < 1 ? 1 / (1 - probability) : 0; }
 
-// Keeps the elements whose random word is at least `threshold`; drops all if `any` is false. A
-// dropped element is set to 0 rather than multiplied by 0, since infinity times 0 is NaN.
+// Keeps the elements whose random word is at least `threshold`; drops all elements if `any` is
+// false. A dropped element is set to 0 rather than multiplied by 0, since infinity times 0 is NaN.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Drop(const uint32_t* words, uint32_t threshold, bool any, T scale,
                               const T* x, T* out, uint8_t* mask, int64_t n) {

@@ -11,11 +11,11 @@
 
 namespace opwright_cpu {
 
-// The number of blocks that are generated at a time; their words fit into the L1 cache.
+// The number of blocks that are generated at once; their words fit into the L1 cache.
 constexpr int64_t kPhiloxBlocks = 256;
 constexpr int64_t kPhiloxWords = 4 * kPhiloxBlocks;
 
-// The key that makes the words of one operator in one run distinct from all other words.
+// The key that distinguishes the random words of one operator in one run from all others.
 struct PhiloxKey {
   uint64_t seed;
   uint32_t stream;
@@ -57,8 +57,8 @@ struct WordRuns {
   uint64_t stride = 0;  // distance between the beginnings of adjacent runs
 };
 
-// Sets `runs` for a nonempty x; `numbers` are the number of rows before the part, in the part, and
-// in total.
+// Sets `runs` for a nonempty x. `numbers` are the row counts before the part, in the part, and in
+// total.
 inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
                                  const int64_t* numbers, WordRuns* runs) {
   const opwright::Shape shape = x.shape();
@@ -78,8 +78,8 @@ inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
   return opwright::Status::Ok();
 }
 
-// Like ForWords with one word per element, but for a part of a larger tensor, whose words can begin
-// anywhere in a block.
+// Like ForWords with one word per element, but for a part of a larger tensor. The words of a part
+// can begin anywhere in a block.
 template <typename Function>
 void ForWordsOfPart(int32_t n_threads, const PhiloxKey& key, int64_t n, const WordRuns& runs,
                     const Function& function) {

@@ -40,7 +40,7 @@ struct NmsKernel {
     int64_t count = 0;
     for (int64_t i = 0; i < n_ && count < limit; ++i) {
       const auto box = static_cast<int64_t>(best[i].position);
-      // Scores of the other boxes are not higher. NaN ranks first and is not below any threshold.
+      // The remaining scores are not higher. NaN ranks first and is not below any threshold.
       if (is_bounded && static_cast<double>(NumberOf(scores[box])) <= attrs.score_threshold) break;
       if (kept.Keep(boxes + 4 * box)) numbers[count++] = box;
     }
@@ -55,8 +55,8 @@ struct NmsKernel {
   uint64_t kept_at_ = 0;
 };
 
-// Slots: boxes, scores, classes; out. Workspace: the scores and the memory of the
-// sort, the boxes that are kept, ranks by class, and for each rank whether it is kept.
+// Slots: boxes, scores, classes; out. The workspace holds the scores, the memory of the sort, the
+// kept boxes, the ranks by class, and whether the box of each rank is kept.
 template <typename T>
 struct BatchedNmsKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

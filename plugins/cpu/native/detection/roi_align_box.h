@@ -20,7 +20,7 @@ struct Tap {
   T share;
 };
 
-// The pixels of one axis that have a weight in each bin, stored in memory of the caller.
+// The pixels along one axis that have a weight in each bin, stored in memory of the caller.
 template <typename T>
 struct AxisTaps {
   Tap<T>* taps;

@@ -2,7 +2,7 @@
 
 namespace opwright_cpu {
 
-// Boxes without an area never overlap, because 0 / 0 is NaN, which is not above any threshold.
+// Boxes of zero area never overlap, because 0 / 0 is NaN, which is not above any threshold.
 OPWRIGHT_CPU_CLONES bool AnyOverlaps(const double* columns, int64_t stride, int64_t n,
                                      const double* box, double threshold, double border) {
   const double* left = columns;

@@ -1,6 +1,6 @@
-// The boxes kept so far by nms or multiclass_nms, and the test whether a new box overlaps one of
-// them too much. All computations are in double so that every dtype gives the same decision, and
-// every operation is rounded as in the reference.
+// The boxes that nms or multiclass_nms has kept so far, and the test for whether a new box overlaps
+// any of them too much. All computations are in double so that every dtype gives the same decision,
+// and every operation is rounded as in the reference.
 #ifndef OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
 #define OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
 

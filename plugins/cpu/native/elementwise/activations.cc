@@ -35,8 +35,8 @@ OPWRIGHT_CPU_FUNCTION_1(TanhGelu, functors::GeluTanh(x));
 OPWRIGHT_CPU_FUNCTION_2(ErfGeluGrad, functors::GeluGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(TanhGeluGrad, functors::GeluTanhGrad(x, y));
 
-// Selects one of two functions by the first parameter. Each has its own loop, because the compiler
-// would not move the selection out of a common loop.
+// Selects one of two functions by the first parameter. Each function has its own loop, because the
+// compiler would not move the selection out of a shared loop.
 template <typename F, typename OtherF>
 void EitherLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   (parameters.first != 0 ? MapLoop<OtherF> : MapLoop<F>)(inputs, out, n, parameters);

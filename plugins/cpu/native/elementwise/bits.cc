@@ -29,7 +29,7 @@ struct BitwiseNot : Function<BitsOf<T>, 1> {
   }
 };
 
-// A shift count that is negative or at least the number of bits shifts all bits out. Such shifts
+// A shift by a negative count, or by at least the number of bits, shifts all bits out. Such shifts
 // are undefined in C++, so the count is masked or bounded before the shift.
 template <typename T>
 constexpr int kBits = 8 * static_cast<int>(sizeof(T));

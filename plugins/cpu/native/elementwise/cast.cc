@@ -20,7 +20,7 @@ using opwright::functors::FloatOfFloat8;
 using opwright::functors::OddFloatOfDouble;
 
 // The conversion of a float that is out of the range of an integer type is undefined in C++. As in
-// NumPy, it is converted to the signed type that processors convert to, and the low bits are kept.
+// NumPy, it is converted to the signed type to which processors convert; the low bits are kept.
 template <typename To, typename From>
 OPWRIGHT_CPU_INLINE To Convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
@@ -183,8 +183,8 @@ Conversion SelectFromFloat(DLDataType to) {
   return to.code == kDLBfloat ? &NarrowLoop<opwright::BFloat16> : &NarrowLoop<opwright::Float16>;
 }
 
-// Selects a direct conversion from double, since going through float would round twice. Returns
-// null if double rounding makes no difference.
+// Selects a direct conversion from double, since conversion through float would round twice.
+// Returns null if rounding twice makes no difference.
 Conversion SelectFromDouble(DLDataType to) {
   if (IsE4M3Fn(to)) return &Float8OfDoubleLoop<Float8E4M3FnFormat>;
   if (IsFloat8(to)) return &Float8OfDoubleLoop<Float8E5M2Format>;

@@ -136,7 +136,7 @@ opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtyp
 }
 
 // A few registers suffice for many functions, since the last function that reads a register frees
-// it and may overwrite it.
+// and can overwrite it.
 void ChainKernel::AssignRegisters(const std::vector<size_t>& last_readers) {
   std::vector<uint32_t> free;
   std::vector<uint32_t> registers(links_.size());

@@ -11,8 +11,8 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// A float type in which the rounded-down quotient of two T is exact. It is used because processors
-// lack vector instructions for integer division.
+// A float type that represents the rounded-down quotient of any two T exactly. It is used because
+// processors lack vector instructions for integer division.
 template <typename T>
 using QuotientType = std::conditional_t<sizeof(T) <= 2, float, double>;
 

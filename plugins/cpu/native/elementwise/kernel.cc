@@ -97,7 +97,7 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
 }
 
 void MapKernel::RunParts(int32_t n_threads, const Inputs& inputs, void* out) const {
-  // If the output shares the memory of an input, its cache lines have already been loaded.
+  // If the output shares the memory of an input, the cache lines of the output are already loaded.
   const bool in_place =
       std::find(inputs.begin(), inputs.begin() + n_inputs_, out) != inputs.begin() + n_inputs_;
   ParallelFor(n_threads, n_, kElementGrain, kBlock, [&](int64_t begin, int64_t end) {

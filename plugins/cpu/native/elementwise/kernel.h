@@ -1,4 +1,4 @@
-// The kernel of all element-wise operators, which differ only in their loops.
+// The kernel of all element-wise operators; they differ only in their loops.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_
 
@@ -57,8 +57,8 @@ class MapKernel {
  private:
   using Inputs = std::array<const void*, kMaxInputs>;
 
-  // Omits the checks of ctx.input, which Plan has made; they take as long as a step on few
-  // elements.
+  // Omits the checks of ctx.input, which Plan has already made; they would take as long as a step
+  // on few elements.
   static char* DataOf(const opwright::RunContext& ctx, uint32_t arg) {
     const DLTensor* tensor = ctx.frame()->args[arg];
     return static_cast<char*>(tensor->data) + tensor->byte_offset;

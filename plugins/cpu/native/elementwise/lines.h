@@ -1,5 +1,5 @@
-// Loops whose results bypass the caches. They are for functions that take longer than copying an
-// element within the caches.
+// Loops whose results bypass the caches. These loops are for functions that take longer than
+// copying an element within the caches.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_LINES_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_LINES_H_
 

@@ -12,7 +12,7 @@
 
 namespace opwright_cpu {
 
-// The attribute values of a function, which defines their meaning.
+// The attribute values of a function; their meaning depends on the function.
 struct Parameters {
   double first = 0;
   double second = 0;
@@ -73,8 +73,8 @@ struct Function {
     T second;                                                                 \
   }
 
-// The unsigned integer type that replaces T in loops that depend only on bits, so fewer loops are
-// compiled and wrapping is defined.
+// The unsigned integer type that replaces T in loops that depend only on bits, which reduces the
+// number of compiled loops and makes wrapping well-defined.
 template <typename T, typename = void>
 struct Bits {
   using Type = T;

@@ -12,7 +12,7 @@ namespace opwright_cpu {
 
 // Elements per block; a block fits into the L1 cache.
 constexpr int64_t kBlock = 1024;
-// A row of up to this length is repeated in a buffer so that loops are long.
+// Rows of up to this length are repeated in a buffer so that loops are long.
 constexpr int64_t kLongestTile = kBlock / 2;
 constexpr int64_t kMaxItemBytes = 8;
 // The maximum number of bytes that Operand writes into a buffer.
@@ -28,16 +28,16 @@ class Operand {
   // Returns whether the elements are in the order of the output.
   bool direct() const { return kind_ == Kind::kDirect; }
 
-  // Adds terms[i] to the sum of the operand element from which element position + i of the output
-  // is computed, for the gradient of a broadcast operand. The operand must not be direct.
+  // For the gradient of a broadcast operand: adds terms[i] to the sum of the operand element that
+  // output element position + i is computed from. The operand must not be direct.
   template <typename Item>
   void AddTo(double* sums, const Item* terms, int64_t position, int64_t count) const;
 
   // Must be called before a thread calls Read, for blocks of at most `count` elements.
   void Begin(const void* data, int64_t count, void* buffer) const;
 
-  // Returns elements of the operand from `position` on. If fewer than *count are available, sets
-  // *count to their number, which is at least 1.
+  // Returns elements of the operand from `position` on. If fewer than *count elements are
+  // available, sets *count to their number, which is at least 1.
   const void* Read(const void* data, int64_t position, int64_t* count, void* buffer) const {
     if (direct()) return static_cast<const char*>(data) + position * item_bytes_;
     return ReadRepeated(data, position, count, buffer);

@@ -16,7 +16,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Computes an unrounded powf, as e**(y ln|x|) in double, with an error far below float precision.
+// Computes an unrounded powf as e**(y ln|x|) in double; its error is far below float precision.
 OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   constexpr double kInfinity = __builtin_inf();
   constexpr double kRound = 6755399441055744.0;  // adding it rounds to integers
@@ -33,8 +33,8 @@ OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   const double with_sign = odd & (functors::detail::BitCast<int64_t>(x) < 0) ? -power : power;
   const bool undefined = (x < 0) & (x > -kInfinity) & !whole & (y == y);
   const double defined = undefined ? __builtin_nan("") : with_sign;
-  // The result is 1 for an exponent of 0 or a base of 1, even if the other operand is NaN, and for
-  // a base of -1 with an infinite exponent, for which the formula yields NaN.
+  // The result is 1 for an exponent of 0 or a base of 1, even if the other operand is NaN. It is
+  // also 1 for a base of -1 with an infinite exponent, where the formula yields NaN.
   const bool one = (x == 1) | (y == 0) | ((size == 1) & (y_size == kInfinity));
   return one ? 1.0 : defined;
 }

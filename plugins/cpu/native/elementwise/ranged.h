@@ -1,5 +1,5 @@
-// Loops over functions that are vectorized for most arguments; all other arguments, called far, are
-// processed one by one.
+// Loops over functions that are vectorized for most arguments, called near. All other arguments,
+// called far, are processed one by one.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_RANGED_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_RANGED_H_
 

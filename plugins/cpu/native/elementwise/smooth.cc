@@ -1,4 +1,4 @@
-// Smooth activations that are not in activations.cc, and their gradients; powers of two.
+// Smooth activations that are not in activations.cc, their gradients, and powers of two.
 #include <opwright/functors.h>
 
 #include "elementwise/attributes.h"

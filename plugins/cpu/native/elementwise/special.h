@@ -44,7 +44,7 @@ OPWRIGHT_CPU_INLINE float LogGammaNearTwo(float u) {
 }
 
 // Requires x > 0. Below 10, the recurrence moves x to [1.5, 2.5), where the root at 2 is a factor.
-// The root at 1 results from this factor and from ln(x), neither of which is rounded to 0.
+// The root at 1 comes from this factor and from ln(x); neither is rounded to 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T LogGamma(T x) {
   const bool is_low = x < T(1.5);
@@ -73,8 +73,8 @@ OPWRIGHT_CPU_INLINE T LogGamma(T x) {
   return is_near ? near + signed_logarithm : far;
 }
 
-// Requires x > 0. Near the root, which double cannot represent, the distance to the root is a
-// factor.
+// Requires x > 0. Near the root, which is not representable in double, the distance to the root is
+// a factor.
 OPWRIGHT_CPU_INLINE double Digamma(double x) {
   constexpr double near[] = {
       0.9510558760318328,     -0.4236274212814573,    0.24054248424078478,

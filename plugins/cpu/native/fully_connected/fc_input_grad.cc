@@ -1,5 +1,5 @@
-// Computes in one pass the input gradient of a fully connected layer, times the derivative of the
-// preceding activation, and its column sums, which are the bias gradient of the previous layer.
+// Computes, in one pass, the input gradient of a fully connected layer times the derivative of the
+// preceding activation, and its column sums, which are the bias gradient of the preceding layer.
 #include <algorithm>
 
 #include "common/parallel.h"

@@ -58,7 +58,7 @@ struct FcSgdKernel {
  private:
   int64_t outputs() const { return is_turned_ ? k_ : n_; }
 
-  // Returns the memory of the output, filled with the input; copies the input if the plan assigned
+  // Returns the output memory, which contains the input; copies the input if the plan assigned
   // separate memory.
   static T* InPlace(const opwright::InputTensor& input, const opwright::OutputTensor& output) {
     T* to = output.data<T>();

@@ -1,5 +1,5 @@
 // A fully connected layer after gelu: out = gelu(x) w + b. The results of gelu are multiplied block
-// by block, so only one block is stored at a time.
+// by block, so only one block of them exists at a time.
 #include <algorithm>
 #include <type_traits>
 
@@ -71,8 +71,8 @@ struct GeluFcKernel {
   static constexpr int64_t kRows = 126;   // with kTerms, a quarter of the L2 cache
   static constexpr int64_t kTerms = 512;
 
-  // Each thread transposes the complete weight. Sharing this work would be faster, but then the
-  // products would not read the rows from the cache of their thread.
+  // Each thread transposes the complete weight. Sharing this work would be faster, but then a
+  // product could not read the rows from the cache of its thread.
   int64_t OwnFloats() const { return BlockFloats() + (layer_.is_turned ? layer_.k * layer_.n : 0); }
   int64_t BlockFloats() const { return kRows * std::min(kTerms, layer_.k); }
 

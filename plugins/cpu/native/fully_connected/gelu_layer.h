@@ -1,4 +1,4 @@
-// Properties of a fully connected layer after gelu that its kernels determine in prepare.
+// Properties of a fully connected layer after gelu, which its kernels determine in prepare.
 #ifndef OPWRIGHT_CPU_FULLY_CONNECTED_GELU_LAYER_H_
 #define OPWRIGHT_CPU_FULLY_CONNECTED_GELU_LAYER_H_
 
@@ -18,8 +18,8 @@ struct GeluLayer {
   PanelGemm product{};
 
   // Sets the sizes from the weight and an array that has as many elements as the layer output.
-  // Rejects a weight whose rows are not a multiple of the vector width, or whose products would
-  // need packed operands.
+  // Rejects a weight if the number of its rows is not a multiple of the vector width, or if its
+  // products would need packed operands.
   opwright::Status Describe(const opwright::Meta& weight, const opwright::Meta& out,
                             const GeluFcAttrs& attrs) {
     constexpr int64_t kVector = 16;

@@ -1,9 +1,8 @@
-// The partition of the matrices of a training step among threads, and the sizes from which several
-// threads pay off.
+// How a training step splits its matrices among threads, and the sizes from which threads pay off.
 //
-// Each thread owns rows of a weight [k, n], which it multiplies and updates in every kernel of this
-// folder. If two products divided a weight differently, its cache lines would move between cores in
-// each step, which would cost more than the products.
+// Each thread owns some rows of a weight [k, n], and multiplies and updates them in every kernel of
+// this folder. If two products divided a weight differently, cache lines of the weight would move
+// between cores in each step, at a higher cost than the products.
 #ifndef OPWRIGHT_CPU_FULLY_CONNECTED_PARTITION_H_
 #define OPWRIGHT_CPU_FULLY_CONNECTED_PARTITION_H_
 
@@ -26,7 +25,7 @@ constexpr int64_t kLeastWork = int64_t{1} << 19;
 constexpr int64_t kMostWeights = int64_t{1} << 20;
 constexpr int64_t kMostRows = 512;
 
-// The weight size from which a packed copy of a constant weight is worth its memory.
+// From this size on, a packed copy of a constant weight is worth its memory.
 constexpr int64_t kLeastPacked = int64_t{1} << 17;
 
 inline int32_t ThreadsFor(int64_t m, int64_t n, int64_t k, int32_t n_threads) {

@@ -78,8 +78,8 @@ struct FcKernel {
   }
 
  private:
-  // Returns whether out^T = w x^T is computed, since for few rows, transposing x and out is cheaper
-  // than transposing w.
+  // Returns whether out^T = w x^T is computed: for few rows, transposing x and out is cheaper than
+  // transposing w.
   bool IsByColumns() const {
     constexpr int64_t kFewest = 12, kMost = 96;
     return is_turned_ && m_ >= kFewest && m_ < kMost && n_ > m_;
@@ -99,8 +99,8 @@ struct FcKernel {
     });
   }
 
-  // Computes the contribution of some rows of the weight to x w or, if the weight is transposed,
-  // the columns of x w that belong to these rows.
+  // Computes the contribution of some weight rows to x w or, if the weight is transposed, the
+  // columns of x w that these rows determine.
   void Multiply(const T* x, const T* w, Part owned, T* scratch, T* columns, T* out) const {
     const int64_t begin = owned.begin, end = owned.end;
     if (is_turned_ && begin >= end) return;

@@ -1,9 +1,10 @@
 // Single-threaded matrix products in float32, float64, and integers of 32 and 64 bits, whose sums
 // wrap around.
 //
-// The caller owns the threads, so a kernel can assign the same rows of a weight to one thread in
-// every product that reads or writes it; rows that two threads use alternately would move between
-// their caches. Only one panel is packed at a time, which suits operands that stay in the caches.
+// The caller manages the threads, so a kernel can assign the same weight rows to one thread in
+// every product that reads or writes the weight. Rows that two threads use alternately would move
+// between their caches. Only one panel is packed at a time, which suits operands that stay in the
+// caches.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_H_
 
@@ -30,8 +31,8 @@ struct GemmCall {
   T* scratch;  // kGemmScratch elements that belong to the calling thread
 };
 
-// The size of a packed panel of b, which is as wide as the tile of the widest kernel and as deep as
-// the number of terms that are summed at once.
+// The size of a packed panel of b. Its width is the tile width of the widest kernel, and its depth
+// is the number of terms that are summed at once.
 constexpr int64_t kPanelWidth = 48;
 constexpr int64_t kPanelDepth = 192;
 constexpr int64_t kGemmScratch = kPanelWidth * kPanelDepth;
@@ -45,8 +46,8 @@ GemmFn<T> BestGemm();
 
 // Products in which b is already stored in panels. Each panel has `width` columns; the last panel
 // may have fewer. Panels are side by side, so b_row is n. n is a multiple of kPanelStep, alpha is
-// 1, and scratch is unused. `multiply` prefetches the next panel; `multiply_cached`, for one row (m
-// = 1) and a cached b, does not, since prefetching would take as long as computing so few sums.
+// 1, and scratch is unused. `multiply` prefetches the next panel. `multiply_cached`, for one row (m
+// = 1) and a cached b, does not, since prefetching would take as long as so few sums.
 struct PanelGemm {
   int64_t width;
   GemmFn<float> multiply;

@@ -1,4 +1,4 @@
-// AVX2 has sixteen registers of 256 bits, which suit tiles of 6 rows and 2 vectors.
+// AVX2 has sixteen 256-bit registers, which suit tiles of 6 rows and 2 vectors.
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma")
 

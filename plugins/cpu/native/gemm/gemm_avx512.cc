@@ -1,4 +1,4 @@
-// AVX-512 has thirty-two registers of 512 bits, which suit tiles of 8 rows and 3 vectors.
+// AVX-512 has thirty-two 512-bit registers, which suit tiles of 8 rows and 3 vectors.
 #if defined(__x86_64__)
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,prefer-vector-width=512")
 

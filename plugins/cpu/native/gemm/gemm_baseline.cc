@@ -1,4 +1,4 @@
-// The product for every processor; x86-64 has sixteen registers of 128 bits.
+// The product for every processor; x86-64 has sixteen 128-bit registers.
 #include "gemm/gemm_isa.h"
 #include "gemm/gemm_kernel.h"
 #include "gemm/run_sums_kernel.h"

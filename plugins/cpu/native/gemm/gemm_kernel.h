@@ -16,8 +16,8 @@ template <typename T, int kLanes>
 constexpr int kLineVectors = kLanes * sizeof(T) < 64 ? 64 / (kLanes * sizeof(T)) : 1;
 
 // Computes one tile of c, with kRows rows and kVectors vectors of kLanes columns, keeping all sums
-// in registers. If panels are consecutive in memory (kIsLaid), the next panel is prefetched,
-// because with few rows the product would otherwise wait for memory.
+// in registers. If panels are consecutive in memory (kIsLaid), prefetches the next panel, since a
+// product with few rows would otherwise wait for memory.
 template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid>
 OPWRIGHT_CPU_TILE void Tile(const GemmCall<T>& call, const T* a, const T* b, int64_t ldb, T* c,
                             int64_t ldc) {
@@ -145,8 +145,8 @@ void CopyPanel(const GemmCall<T>& call, int64_t column, int64_t width, int64_t p
   }
 }
 
-// The number of rows of a from which copying a panel of b is cheap. Each row of the copy consists
-// of complete cache lines.
+// From this number of rows of a on, copying a panel of b is cheap. Each row of the copy consists of
+// complete cache lines.
 constexpr int64_t kRowsToCopyFor = 96;
 
 // Computes one panel of `width` columns; the sums run over all call.k terms.
@@ -165,7 +165,7 @@ void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
     Panel<T, kLanes, kRows, kVectors>(call, b, ldb, c, call.ldc);
     return;
   }
-  // A narrow last panel is computed in full vectors, a few rows at a time; its columns are kept.
+  // Computes a narrow last panel in full vectors, a few rows at a time, and keeps only its columns.
   T narrow[kRows * kWidth];
   GemmCall<T> rows = call;
   rows.beta = T(0);

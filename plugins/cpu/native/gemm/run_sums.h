@@ -10,7 +10,7 @@ namespace opwright_cpu {
 
 constexpr int32_t kRunLanes = 16;
 
-// The maximum number of runs per call, limited by the registers that a factor and an address leave.
+// The maximum number of runs per call; a factor and an address need registers, too.
 constexpr int32_t kMostRuns = 7;
 
 struct Run {

@@ -5,7 +5,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Each function contains the loop over all rows, because a call of the version for this processor
+// Each function contains the loop over all rows, because calling the version for this processor
 // takes as long as a short row.
 
 template <typename T>

@@ -1,5 +1,5 @@
-// Products with few rows, as for a batch of one. They are memory-bound, since each weight is read
-// once, in storage order.
+// Products with few rows, as with a batch size of 1. They are memory-bound, since each weight is
+// read once, in storage order.
 #ifndef OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
 #define OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
 
@@ -7,7 +7,7 @@
 
 namespace opwright_cpu {
 
-// The number of batch rows up to which these functions are faster than a tiled matrix product.
+// Up to this number of batch rows, these functions are faster than a tiled matrix product.
 constexpr int64_t kFewRows = 3;
 
 // Computes out[j] = sum over p of x[p] * w[p * stride + j], for w [k, n].

@@ -12,9 +12,10 @@
 
 namespace opwright_cpu {
 
-// An axis of the index, with the strides of three tensors along it, in items: x, to which positions
-// refer; the index; and the other tensor, which has the shape of the index (the output of a lookup
-// or the updates of a scatter). For the indexed axis, `x` is the stride between two positions.
+// An axis of the index, with the strides, in items, of three tensors along it: x, to which
+// positions refer, the index, and the other tensor, which has the shape of the index (the output of
+// a lookup, or the updates of a scatter). For the indexed axis, `x` is the stride between two
+// positions.
 struct WalkAxis {
   int64_t length;
   int64_t x;
@@ -24,7 +25,7 @@ struct WalkAxis {
 
 class AxisWalk {
  public:
-  // The share of one thread, as ranges of line groups, columns of their rows, and positions.
+  // The share of one thread: ranges of line groups, of columns in their rows, and of positions.
   struct Share {
     Part groups;
     Part columns;
@@ -151,7 +152,7 @@ class AxisWalk {
     return true;
   }
 
-  // Visits a row whose elements share one position.
+  // Visits a row in which all elements have the same position.
   template <typename Index, typename Function>
   bool VisitSlice(Index given, int64_t x, int64_t other, const Share& share,
                   const Function& function) const {

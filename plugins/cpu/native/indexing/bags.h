@@ -1,4 +1,4 @@
-// Bags of ids: the range of each bag, and its ids, which are checked before any row is read.
+// Bags of ids: the range and the ids of each bag. Ids are checked before any row is read.
 #ifndef OPWRIGHT_CPU_INDEXING_BAGS_H_
 #define OPWRIGHT_CPU_INDEXING_BAGS_H_
 

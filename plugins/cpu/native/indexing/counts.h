@@ -15,7 +15,7 @@ namespace opwright_cpu {
 class Counts {
  public:
   Counts() = default;
-  // Prepares to count n elements in `length` bins. Each part has more elements than bins, so
+  // Prepares to count n elements in `length` bins. Parts have more elements than there are bins, so
   // summing the counts is cheap.
   Counts(int64_t n, int64_t length, int32_t n_threads)
       : n_(n),

@@ -33,7 +33,7 @@ struct EmbeddingKernel {
   RowBlocks blocks_{};
 };
 
-// Inputs weight (its shape only), index and out_grad; output weight_grad.
+// The inputs are weight (its shape only), index and out_grad; the output is weight_grad.
 template <typename T>
 struct EmbeddingGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

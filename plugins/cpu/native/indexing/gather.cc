@@ -32,7 +32,7 @@ struct GatherKernel {
   RowBlocks blocks_{};
 };
 
-// Inputs x (its shape only), index and out_grad; output x_grad.
+// The inputs are x (its shape only), index and out_grad; the output is x_grad.
 template <typename T>
 struct GatherGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -29,7 +29,7 @@ struct GatherNdKernel {
   int64_t row_bytes_ = 0;
 };
 
-// Inputs x (its shape only), index and out_grad; output x_grad.
+// The inputs are x (its shape only), index and out_grad; the output is x_grad.
 template <typename T>
 struct GatherNdGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

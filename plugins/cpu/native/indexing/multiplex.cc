@@ -8,8 +8,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Inputs index and x, a list of tensors. Each output row is copied from the tensor selected by the
-// index.
+// The inputs are index and x, a list of tensors. Each output row is copied from the tensor selected
+// by the index.
 template <typename T>
 struct MultiplexKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -39,7 +39,8 @@ struct MultiplexKernel {
   int64_t row_bytes_ = 0;
 };
 
-// Inputs index, x (shapes only) and out_grad; one output per x, whose unselected rows are 0.
+// The inputs are index, x (shapes only) and out_grad. In the outputs, one per x, unselected rows
+// are 0.
 template <typename T>
 struct MultiplexGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

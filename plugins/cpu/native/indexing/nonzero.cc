@@ -22,8 +22,8 @@ struct Rows {
   int64_t n_found;
 };
 
-// Writes the positions of end - at nonzero elements, in the rows from `begin` on, to columns [at,
-// end) of out.
+// Finds end - at nonzero elements in the rows from `begin` on, and writes their positions to
+// columns [at, end) of out.
 template <typename Word>
 void Find(const Word* x, Word bits, const Rows& rows, int64_t begin, int64_t at, int64_t end,
           int64_t* out) {
@@ -32,8 +32,8 @@ void Find(const Word* x, Word bits, const Rows& rows, int64_t begin, int64_t at,
   for (int64_t row = begin; at < end; ++row) {
     const int64_t first = at;
     const Word* line = x + row * rows.length;
-    // Every position is written, but overwritten unless its element is nonzero, because a branch
-    // would be unpredictable. The loop ends with the last nonzero element.
+    // Every position is written; unless its element is nonzero, the next position overwrites it. A
+    // branch would be unpredictable. The loop ends with the last nonzero element.
     for (int64_t j = 0; j < rows.length && at < end; ++j) {
       last[at] = j;
       at += (line[j] & bits) != 0;

@@ -64,7 +64,7 @@ OPWRIGHT_CPU_CLONES void AddRow(const T* row, T* out, int64_t n) {
   for (int64_t j = 0; j < n; ++j) out[j] += row[j];
 }
 
-// The share of one thread in every block: some columns of output rows [place_begin, place_end).
+// One thread's share of every block: some columns of the output rows [place_begin, place_end).
 struct Share {
   int64_t place_begin;
   int64_t place_end;
@@ -135,8 +135,8 @@ void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T
       if (blocks.outer >= threads) {
         outer = PartOf(blocks.outer, 1, thread, threads);
       } else if (blocks.row * item >= 512 * threads) {
-        // Threads divide the columns, so the work is balanced for any distribution of positions.
-        // Each part consists of complete cache lines of a compact table.
+        // Threads divide the columns, so the work is balanced however the positions are
+        // distributed. Each part consists of complete cache lines of a compact table.
         const Part columns = PartOf(blocks.row, 64 / item, thread, threads);
         share.column_begin = columns.begin;
         share.column_end = columns.end;

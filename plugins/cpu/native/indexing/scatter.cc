@@ -67,7 +67,7 @@ opwright::Status ScatterBy(const Scattered& scattered, const opwright::RunContex
   });
 }
 
-// Dtypes of the same width share a function if only bits matter or integers wrap.
+// Dtypes of the same width share a function if it only moves bits or if integers wrap.
 template <typename T>
 Scatter SelectRule(Reduction reduction) {
   using Bits = typename UnsignedOf<sizeof(T)>::Type;
@@ -90,7 +90,7 @@ Scatter SelectScatter(DLDataType dtype, Reduction reduction) {
   return scatter;
 }
 
-// Inputs x, index and updates; the output may share the memory of x.
+// The inputs are x, index and updates; the output may share the memory of x.
 struct ScatterKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "native";

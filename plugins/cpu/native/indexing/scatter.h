@@ -1,4 +1,4 @@
-// The destinations of scatter and scatter_nd, which share the walk over index and updates.
+// The destinations of scatter and scatter_nd, which share the loop over index and updates.
 #ifndef OPWRIGHT_CPU_INDEXING_SCATTER_H_
 #define OPWRIGHT_CPU_INDEXING_SCATTER_H_
 

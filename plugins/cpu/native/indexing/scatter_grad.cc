@@ -13,7 +13,7 @@ constexpr size_t kAlignment = 64;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Inputs x, index, updates, out and out_grad; outputs x_grad? and updates_grad?.
+// The inputs are x, index, updates, out and out_grad; the outputs are x_grad? and updates_grad?.
 template <typename T>
 struct ScatterGradKernel {
   struct Slots {
@@ -112,7 +112,7 @@ struct ScatterGradKernel {
 
   static bool Took(T value, T out) { return value == out || (value != value && out != out); }
 
-  // Distributes the gradient equally among all elements that are equal to the extremum.
+  // Distributes the gradient equally among all elements equal to the extremum.
   opwright::Status OfExtremum(const opwright::RunContext& ctx, const Slots& s) const {
     ParallelFor(ctx.n_threads(), n_, kElementGrain, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) s.count[i] = Took(s.x[i], s.out[i]) ? 1 : 0;

@@ -85,7 +85,7 @@ struct TakeAlongAxisKernel {
   int64_t bytes_ = 0;
 };
 
-// Inputs x (its shape only), index and out_grad; output x_grad.
+// The inputs are x (its shape only), index and out_grad; the output is x_grad.
 template <typename T>
 struct TakeAlongAxisGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -24,7 +24,7 @@ struct ChainShape {
   int64_t tags = 0;
 
   int64_t each() const { return steps * tags; }
-  // Returns the number of sequences that justifies another thread.
+  // Returns the minimum number of sequences per thread.
   int64_t Grain() const { return kElementGrain / (each() * tags + 1) + 1; }
   uint64_t EstimateNs(int32_t n_threads) const {
     return static_cast<uint64_t>(500 + n * each() * (tags + 20) / (4 * n_threads));

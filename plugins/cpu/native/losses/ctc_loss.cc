@@ -99,9 +99,9 @@ void GoBack(const T* x, const CtcShape& shape, double end, T out_grad, CtcRow& r
   }
 }
 
-// Slots: x, label, lengths, label_lengths, out_grad; x_grad. The forward pass is recomputed: 16
-// bits would be too coarse for its results, and storing them would need much memory and save little
-// time.
+// Slots: x, label, lengths, label_lengths, out_grad; x_grad. The forward pass is recomputed, since
+// 16 bits would be too coarse for its results, and storing them would take much memory and save
+// little time.
 template <typename T>
 struct CtcLossGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -74,8 +74,8 @@ class CtcInputs {
   std::optional<ClassIds> label_lengths_;
 };
 
-// Log-probabilities of states are double, because they grow with the length of the row, and their
-// last digits determine the shares.
+// Log-probabilities of states are double, because their magnitude grows with the row length, and
+// their last digits determine the shares.
 constexpr double kNever = opwright::functors::NeverLog();
 using opwright::functors::LogOfSum;
 

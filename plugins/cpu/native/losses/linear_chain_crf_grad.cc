@@ -6,7 +6,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The contributions of sequences are summed in blocks that do not depend on the number of threads.
+// Contributions of sequences are summed in blocks, which do not depend on the number of threads.
 constexpr int64_t kMostBlocks = 16;
 
 // Computes the share of each tag i of the previous step, and subtracts from `pairs` the share of

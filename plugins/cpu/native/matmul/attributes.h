@@ -16,7 +16,7 @@ struct MatmulAttrs {
 };
 
 // Axis i of a factor is axis axes[i] of the given array. Axis i of the output is axis out_axes[i]
-// of the product. An empty list means no permutation.
+// of the product. An empty list means that axes are not permuted.
 struct FoldedMatmulAttrs {
   std::vector<int64_t> x_axes;
   std::vector<int64_t> y_axes;

@@ -48,7 +48,7 @@ OPWRIGHT_CPU_CLONES T WrappingDot(int64_t k, const T* x, int64_t x_stride, const
   return static_cast<T>(sum);
 }
 
-// The number of rows from which copying a panel of b pays off, since each row reads the panel.
+// From this number of rows on, copying a panel of b pays off, since each row reads the panel.
 constexpr int64_t kTiledRows = 4;
 
 // Products and sums of signed and unsigned integers have the same low bits.

@@ -1,6 +1,6 @@
 // Matrix products. Large float32 products and bfloat16 products run through oneDNN, all other
 // products in our own loops. The fused operator reads transposed factors and writes a transposed
-// product, which replaces the transposes around it.
+// product, so the transposes around it are not needed.
 #include <cstring>
 #include <type_traits>
 
@@ -21,7 +21,7 @@ bool HasAvx512() {
   return has_it;
 }
 
-// Returns whether sums are so short that writing them dominates, with few columns or with rows at
+// Returns whether sums are so short that writing them dominates, and columns are few or rows are at
 // power-of-two distances. Without AVX-512, oneDNN's loops then take 1.2 to 1.9 times as long.
 bool IsShortSum(const GemmSize& size) {
   constexpr int64_t kShortSum = 64, kFewColumns = 16, kAliasedColumns = 256;

@@ -1,4 +1,4 @@
-// Describes a matrix product by NumPy's rules as a batch of products of strided matrices.
+// Describes a matrix product, by NumPy's rules, as a batch of products of strided matrices.
 #ifndef OPWRIGHT_CPU_MATMUL_MATRIX_SHAPE_H_
 #define OPWRIGHT_CPU_MATMUL_MATRIX_SHAPE_H_
 

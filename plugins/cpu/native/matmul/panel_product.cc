@@ -21,7 +21,7 @@ void PanelProduct::Make(const MatrixShape& shape, int32_t n_threads) {
   constexpr int64_t kGrain = 64 * 1024;  // multiplications that justify another thread
   n_threads_ =
       static_cast<int32_t>(std::clamp<int64_t>(shape.Multiplications() / kGrain, 1, n_threads));
-  // If columns are split, each thread reads only its own part of the weight. If rows are split, it
+  // If columns are split, each thread reads only its part of the weight. If rows are split, each
   // reads the complete weight, which is better only if a split by columns leaves threads idle.
   width_ = FindWidth();
   const int64_t threads = n_threads_;

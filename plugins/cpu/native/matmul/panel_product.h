@@ -1,5 +1,5 @@
 // Products with a packed weight by our own loops. With few rows they run at memory speed, unlike
-// the products of oneDNN.
+// oneDNN's products.
 #ifndef OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 
@@ -45,8 +45,8 @@ class PanelProduct {
   static constexpr int64_t kRowsAtOnce =
       126;  // rows that fit into the L2 cache together with a panel
 
-  // The second to last panel is narrower if the last panel would otherwise be a single vector,
-  // whose additions would wait for each other.
+  // The second to last panel is narrower if the last panel would otherwise be a single vector: its
+  // additions would wait for each other.
   int64_t WidthOf(int64_t column) const {
     const int64_t left = size_.n - column;
     if (left <= width_) return left;

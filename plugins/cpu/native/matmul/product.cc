@@ -38,7 +38,7 @@ memory::desc Result(const MatrixPart& part, memory::data_type dtype) {
   return memory::desc(dims, dtype, strides);
 }
 
-// Returns the descriptor of one value per column, [1, ..., n].
+// Returns the descriptor of an array with one value per column, [1, ..., n].
 memory::desc Bias(const MatrixShape& shape, memory::data_type dtype) {
   const size_t outer = shape.stack.size() + 1;
   memory::dims dims(outer, 1);

@@ -47,7 +47,7 @@ class Product {
     Primitive primitive;
     dnnl::memory::desc y_plain;
     dnnl::memory::desc y_used;
-    // The byte offset of the part in each array, and in the packed y.
+    // The byte offsets of the part in each array and in the packed y.
     int64_t x = 0, y = 0, packed = 0, bias = 0, out = 0;
   };
   opwright::Status AddPart(const ProductRequest& request, const MatrixPart& from);

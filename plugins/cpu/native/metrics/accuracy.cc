@@ -13,8 +13,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Counts the classes that rank before the label, which are classes with a higher score and earlier
-// classes with an equal score. A label whose score is NaN is never among the k best.
+// Counts the classes that rank before the label. These are the classes with a higher score, and
+// earlier classes with an equal score. A label whose score is NaN is never among the k best.
 template <typename T>
 OPWRIGHT_CPU_CLONES int64_t CountBefore(const T* row, int64_t n, int64_t label) {
   const T score = row[label];

@@ -7,8 +7,8 @@
 namespace opwright_cpu {
 namespace {
 
-// A tensor and its consecutive parts along an axis. concat writes the whole tensor; split and the
-// gradient of concat write the parts.
+// A tensor and its consecutive parts along an axis. concat writes the complete tensor; split and
+// the gradient of concat write the parts.
 class Parts {
  public:
   void Begin(const std::vector<int64_t>& whole, int64_t axis, int64_t item_bytes) {
@@ -34,7 +34,7 @@ class Parts {
     int64_t offset;  // byte offset of the part in the whole tensor
   };
 
-  // Calls function(index, copy, thread, n_threads) for each part in every thread; each call moves
+  // Calls function(index, copy, thread, n_threads) for each part in every thread; each call copies
   // the thread's share of the part.
   template <typename Function>
   void Run(int32_t n_threads, const Function& function) const {
@@ -63,7 +63,7 @@ class Parts {
   std::vector<Copy> copies_;
 };
 
-// concat, or stack, whose output has one line per input.
+// The kernel of concat, and of stack, whose output has one line per input.
 template <typename T, bool kStack>
 struct JoinKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -88,7 +88,7 @@ struct JoinKernel {
   Parts parts_;
 };
 
-// split, or unstack, whose outputs lack the axis.
+// The kernel of split, and of unstack, whose outputs lack the axis.
 template <typename T, bool kStack>
 struct CutKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -113,7 +113,7 @@ struct CutKernel {
   Parts parts_;
 };
 
-// Inputs x (shapes only) and out_grad; one output per x.
+// The inputs are x (shapes only) and out_grad; there is one output per x.
 template <typename T>
 struct ConcatGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

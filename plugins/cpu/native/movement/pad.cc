@@ -129,10 +129,10 @@ struct PadKernel {
   Border border_;
 };
 
-// Inputs x (its shape only) and out_grad; output x_grad. For a constant border, x_grad is out_grad
-// padded by the negated widths. Otherwise, the gradient of an element is the sum over all positions
-// of out_grad to which it was copied. Along each axis, these are its own position and positions in
-// the border.
+// The inputs are x (its shape only) and out_grad; the output is x_grad. For a constant border,
+// x_grad is out_grad padded by the negated widths. Otherwise, the gradient of an element is the sum
+// over all positions of out_grad to which it was copied. Along each axis, these are its own
+// position and positions in the border.
 template <typename T>
 struct PadGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -5,8 +5,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Reinterprets the data with a different shape, without a copy if the output shares the memory of
-// the input.
+// Reinterprets the data with a different shape; copies only if input and output memory differ.
 template <typename T>
 struct ReshapeKernel {
   static void Configure(opwright::KernelOptions& options) {

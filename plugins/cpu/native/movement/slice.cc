@@ -37,7 +37,7 @@ struct SliceKernel {
   int64_t offset_ = 0;
 };
 
-// Inputs x (its shape only) and out_grad; output x_grad, which is 0 outside the slice.
+// The inputs are x (its shape only) and out_grad; the output x_grad is 0 outside the slice.
 template <typename T>
 struct SliceGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Inputs x and updates; the output may share the memory of x, so only the box is written.
+// The inputs are x and updates; the output may share the memory of x, so only the box is written.
 template <typename T>
 struct SliceScatterKernel {
   static void Configure(opwright::KernelOptions& options) {

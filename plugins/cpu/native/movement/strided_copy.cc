@@ -286,7 +286,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     kernel_ = SelectReverseKernel(item_bytes_);
   } else {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
-    // Short rows that are copied as one item may overlap if their distance is less than their
+    // Short rows that are copied as one item can overlap if they are closer together than their
     // length.
     const bool is_step = inner_.source > 0 && inner_.source <= kLongestStep * item_bytes_ &&
                          inner_.source % item_bytes_ == 0 && item_bytes_ <= 8 &&
@@ -346,7 +346,7 @@ void StridedCopy::Simplify() {
 
 void StridedCopy::SplitUnits() {
   if (is_tiled_) {
-    // With streaming, a unit is one cache line wide, so few source rows are in use at a time.
+    // With streaming, a unit is one cache line wide, so only few source rows are in use at a time.
     inner_piece_ = std::min(inner_.length, stream_ ? 64 / item_bytes_ : kTileItems);
     outer_piece_ = std::min(outer_.length, 4 * kTileItems);
   } else if (inner_.length * item_bytes_ >= kLongBytes) {
@@ -367,7 +367,7 @@ void StridedCopy::RunPart(const char* source, char* destination, int32_t thread,
                           int32_t n_threads) const {
   const Part part = PartOf(n_units_, 1, thread, n_threads);
   for (int64_t unit = part.begin; unit < part.end; ++unit) {
-    // A unit is so large that these few divisions are negligible.
+    // Units are large, so these few divisions are negligible.
     int64_t rest = unit / n_inner_pieces_;
     const int64_t inner = unit % n_inner_pieces_ * inner_piece_;
     const int64_t outer = rest % n_outer_pieces_ * outer_piece_;

@@ -16,8 +16,8 @@ struct TileAttrs {
   OPWRIGHT_ATTRIBUTES(repeats);
 };
 
-// Inputs x (its shape only) and out_grad, each axis of which is viewed as two axes, the repeats and
-// the axis of x; output x_grad, the sum over the repeats.
+// The inputs are x (its shape only) and out_grad, in which each axis is viewed as two axes, the
+// repeats and the axis of x. The output x_grad is the sum over the repeats.
 template <typename T>
 struct TileGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Inputs lengths and, for its shape, like.
+// The inputs are lengths and, only for its shape, like.
 template <typename T>
 struct SequenceMaskKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -51,7 +51,7 @@ void ReverseRows(const char* x, int64_t n, int64_t row_bytes, char* out) {
   }
 }
 
-// Inputs x and lengths.
+// The inputs are x and lengths.
 template <typename T>
 struct SequenceReverseKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -1,4 +1,4 @@
-// sequence_pack and sequence_unpack. Each operator moves elements like the gradient of the other.
+// sequence_pack and sequence_unpack. Each moves elements like the gradient of the other operator.
 #include <cstring>
 
 #include "common/attributes.h"
@@ -52,7 +52,7 @@ void PrepareBegins(opwright::PrepareContext& ctx, const Padded& padded) {
   ctx.SetEstimate(MoveNanoseconds(padded.bytes(), ctx.n_threads()));
 }
 
-// Inputs x and lengths.
+// The inputs are x and lengths.
 template <typename T>
 struct SequencePackKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -97,11 +97,11 @@ struct UnpackKernel {
 
 template <typename T>
 using SequenceUnpackKernel = UnpackKernel<0, SequenceAttrs>;
-// Inputs x (its shape only), lengths and out_grad; output x_grad.
+// The inputs are x (its shape only), lengths and out_grad; the output is x_grad.
 template <typename T>
 using SequencePackGradKernel = UnpackKernel<2, NoAttrs>;
 
-// Inputs x (its shape only), lengths and out_grad; output x_grad.
+// The inputs are x (its shape only), lengths and out_grad; the output is x_grad.
 template <typename T>
 struct SequenceUnpackGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

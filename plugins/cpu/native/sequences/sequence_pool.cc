@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Inputs x and lengths.
+// The inputs are x and lengths.
 template <typename T>
 struct SequencePoolKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -50,7 +50,7 @@ struct SequencePoolKernel {
   PoolKind kind_ = PoolKind::kSum;
 };
 
-// Inputs x, lengths, out and out_grad; output x_grad.
+// The inputs are x, lengths, out and out_grad; the output is x_grad.
 template <typename T>
 struct SequencePoolGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
