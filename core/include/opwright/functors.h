@@ -1,7 +1,7 @@
 // The arithmetic of the element-wise operators, written once: the C++ compiler builds the CPU's
 // kernels from it, and NVRTC the GPU's. All are plain functions without branches; see elementary.h.
 //
-// The parameters of a gradient are the values that the operator's rule lists, and the gradient of
+// A gradient function takes the values that the operator's gradient rule lists, and the gradient of
 // `out`. Where a function is constant, its gradient of 0 is selected rather than computed by
 // multiplication, since `out_grad` may be infinite there, for example before sqrt. 16-bit types are
 // widened to float by the caller and rounded once, when the result is stored.

@@ -11,8 +11,8 @@
 
 namespace opwright {
 
-// The depth of plugin calls in this thread. Its storage allows access by a single instruction,
-// since it changes in every run of a plan.
+// The depth of plugin calls in this thread. Its thread-local storage is accessed by a single
+// instruction, since it changes in every run of a plan.
 extern __thread int32_t n_plugins_entered __attribute__((tls_model("initial-exec")));
 
 // Marks a period when this thread may hold a plugin's locks.

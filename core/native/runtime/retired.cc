@@ -18,7 +18,7 @@ void Retire(Retirable* object) noexcept {
 void FreeQueue() noexcept {
   if (InsidePlugin::is_here()) return;
   const InsidePlugin inside;
-  // A freed object may hold the last reference to another object, which is then queued.
+  // If a freed object holds the last reference to another object, that object is queued in turn.
   while (Retirable* newest = newest_retired.exchange(nullptr, std::memory_order_acquire)) {
     Retirable* oldest = nullptr;
     while (newest != nullptr) {

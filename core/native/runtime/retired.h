@@ -1,4 +1,4 @@
-// Unused objects, which are freed when their plugin can be called.
+// A queue of unused objects, which are freed when their plugin can be called.
 #ifndef OPWRIGHT_RUNTIME_RETIRED_H_
 #define OPWRIGHT_RUNTIME_RETIRED_H_
 
@@ -26,7 +26,7 @@ class Retirable {
   Retirable* next_ = nullptr;
 };
 
-// Queues an object; needs no lock and no memory.
+// Queues an object without a lock or an allocation.
 void Retire(Retirable* object) noexcept;
 
 // Frees the queued objects, unless this thread is inside a plugin.

@@ -1,4 +1,4 @@
-// The arithmetic of more activations. Included after functors.h.
+// The arithmetic of further activation functions. Included after functors.h.
 #ifndef OPWRIGHT_FUNCTORS_ACTIVATIONS_H_
 #define OPWRIGHT_FUNCTORS_ACTIVATIONS_H_
 

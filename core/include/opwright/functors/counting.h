@@ -47,7 +47,7 @@ struct RocArea {
   double positives;
   double negatives;
 
-  // Appends the counts of `behind`, a range of higher scores.
+  // Adds `behind`, the counts of a range with higher scores.
   OPWRIGHT_FUNCTOR void Join(const RocArea& behind) {
     area += behind.area + behind.positives * negatives;
     positives += behind.positives;

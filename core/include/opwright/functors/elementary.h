@@ -77,8 +77,8 @@ OPWRIGHT_FUNCTOR T Sigmoid(T x) {
   return Quotient(power, T(1) + power);
 }
 
-// Computed as on the CPU, with half as many instructions as ::normcdff, which would be slower than
-// memory.
+// Computed as on the CPU, with half as many instructions as ::normcdff, which takes longer than the
+// memory accesses.
 OPWRIGHT_FUNCTOR float NormalCdf(float x) {
   const float u = Quotient(4.0f, 4.0f + ::fabsf(x));
   const float tail = Exp(x * x * -0.5f) * detail::NormalTail<0>(u);
@@ -287,8 +287,8 @@ OPWRIGHT_FUNCTOR T ErfcTail(T a) {
   return (power - power * lost) * ScaledErfc(q) * (sum * inverse);
 }
 
-// Returns erf(a) for a > 0.75. The number that is subtracted from 1 may be imprecise; in float, a
-// polynomial is its logarithm. From 4 on, the result is 1.
+// Returns erf(a) for a > 0.75. The number that is subtracted from 1 can be imprecise; in float, a
+// polynomial approximates its logarithm. From 4 on, the result is 1.
 OPWRIGHT_FUNCTOR float ErfFar(float a) {
   constexpr float c[] = {-1.12853348f,  -0.635653198f,   -0.105348334f,
                          0.0229457933f, -0.00323246792f, 0.000216120214f};

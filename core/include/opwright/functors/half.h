@@ -1,6 +1,6 @@
 // Conversion of 16-bit floats to and from float by bit manipulation, rounding to nearest even,
-// without branches, so loops are vectorized on processors without conversion instructions. NaN
-// is converted as by these instructions: float16 keeps the high bits of its payload and is quiet.
+// without branches, so loops are vectorized on processors without conversion instructions. As in
+// these instructions, a float16 NaN is quiet and keeps the high bits of the payload.
 #ifndef OPWRIGHT_FUNCTORS_HALF_H_
 #define OPWRIGHT_FUNCTORS_HALF_H_
 
@@ -75,7 +75,7 @@ OPWRIGHT_FUNCTOR uint16_t Float16OfDouble(double value) {
   const double size = value < 0 ? -value : value;
   const double back_size = back < 0 ? -back : back;
   const bool inexact = (back != value) & (value == value) & ((bits & 1u) == 0);
-  // An even neighbor above steps down to the odd one, an even neighbor below steps up.
+  // The nearest float is even, so the odd float is on the other side of the exact value.
   const uint32_t odd = back_size > size ? bits - 1u : bits + 1u;
   return Float16OfFloat(FloatOfBits(inexact ? odd : bits));
 }

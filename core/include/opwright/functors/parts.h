@@ -14,7 +14,7 @@ namespace detail {
 template <typename T>
 struct Format;
 
-// Constants of IEEE's binary32.
+// Constants of the IEEE format binary32.
 template <>
 struct Format<float> {
   using Bits = uint32_t;

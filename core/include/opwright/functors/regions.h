@@ -1,4 +1,4 @@
-// The pixels that the bins of a box cover. Included after opwright/functors.h.
+// Computes which pixels the bins of a box cover. Included after opwright/functors.h.
 #ifndef OPWRIGHT_FUNCTORS_REGIONS_H_
 #define OPWRIGHT_FUNCTORS_REGIONS_H_
 

@@ -1,4 +1,4 @@
-// Arrays that describe their memory by an attribute, whose name the device's `arrays` define.
+// Arrays that describe their memory by an attribute; the device's `arrays` define its name.
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -47,7 +47,7 @@ Place ReadPlace(const py::object& located) {
   }
 }
 
-// Returns the attribute of a tensor whose memory no enqueued work writes, or null for other names.
+// Waits for the device; returns a tensor's description, or null if its attribute is not `name`.
 py::object FindDescription(const Tensor& tensor, const py::handle& name) {
   Device& device = *tensor.device();
   const py::object interface = FindInterface(device);

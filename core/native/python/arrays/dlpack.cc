@@ -58,7 +58,7 @@ py::object MakeCapsule(const std::shared_ptr<const Tensor>& tensor) {
   return py::reinterpret_steal<py::object>(capsule);
 }
 
-// The producer's tensor, which is returned to the producer with the GIL held.
+// The producer's tensor; its deleter is called with the GIL held.
 template <typename Managed>
 std::shared_ptr<void> HoldManaged(Managed* managed) {
   return {managed, [](Managed* held) {
@@ -122,8 +122,8 @@ std::shared_ptr<const Tensor> FindExchanged(const py::handle& array,
   if (kind.api->current_work_stream(place.device_type, place.device_id, &stream) != 0) {
     throw py::error_already_set();
   }
-  // For CUDA and ROCm, NULL is the default stream. For other devices it is no stream, and
-  // __dlpack__ must order the work.
+  // For CUDA and ROCm, NULL is the default stream. For other devices, NULL does not mean a stream,
+  // and __dlpack__ must order the work.
   const bool has_default = place.device_type == kDLCUDA || place.device_type == kDLROCM;
   if (stream == nullptr && !has_default) return nullptr;
   if (kind.api->managed_tensor_from_py_object_no_sync(array.ptr(), &managed) != 0) {

@@ -77,8 +77,8 @@ Shape StridesOf(const DLTensor& tensor) {
   return strides;
 }
 
-// Returns an ndarray over a tensor on the host, which has at most NumPy's number of dimensions; the
-// ndarray keeps `owner` alive. Throws for an unknown dtype.
+// Returns an ndarray over a tensor on the host with at most NPY_MAXDIMS dimensions; the ndarray
+// keeps `owner` alive. Throws for an unknown dtype.
 PyObject* ViewOf(const DLTensor& tensor, bool read_only, PyObject* owner) {
   PyArray_Descr* descr = DescrOf(DtypeFromCode(DtypeToCode(tensor.dtype)));
   const bool is_ready = IsCompact(tensor) && IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
@@ -97,8 +97,8 @@ bool CanView(const DLTensor& tensor) {
 
 PyObject* LendByApi(const ArrayKind& kind, PyObject* array, bool is_read) {
   if (is_read && kind.api->dltensor_from_py_object_no_sync != nullptr) {
-    // This view of the array itself creates no owner. It lacks the flags for read-only memory and
-    // for elements of few bits that are stored in separate bytes.
+    // Reads the array's own DLTensor, so no owner is created. The DLTensor lacks the flags for
+    // read-only memory and for elements of few bits that are stored in separate bytes.
     DLTensor seen{};
     if (kind.api->dltensor_from_py_object_no_sync(array, &seen) != 0) return nullptr;
     if (PaddingOf(seen.dtype) == 0) return CanView(seen) ? ViewOf(seen, true, array) : nullptr;
@@ -162,7 +162,7 @@ PyObject* LendByBuffer(PyObject* array) {
                 owner);
 }
 
-// A result passed to a library; exists until the library releases it.
+// A result that was passed to another library; it exists until that library releases it.
 struct Given {
   DLManagedTensorVersioned managed{};
   PyObject* array = nullptr;

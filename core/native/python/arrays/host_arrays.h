@@ -19,8 +19,8 @@ struct ArrayKind {
   bool has_gradients = false;              // whether it has the attribute requires_grad
 };
 
-// Whether arrays of this type are exported without a call of __dlpack__. An exchange API is looked
-// up once. Never sets a Python error.
+// Whether arrays of this type are exported without a call of __dlpack__. The exchange API of a type
+// is looked up only once. Never sets a Python error.
 bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept;
 
 // While an enabled object exists, this thread reads arrays that require a gradient as their
@@ -42,17 +42,17 @@ class Detaching {
   const bool is_on_;
 };
 
-// Whether the library of an array would record operations on it, which it cannot do for our
-// operators.
+// Whether an array requires a gradient, so its library would have to record our operators, which it
+// cannot do.
 bool RequiresGradient(const ArrayKind& kind, PyObject* array);
 
-// Returns an ndarray, with any strides, over an array's memory on the host, which it keeps alive.
+// Returns an ndarray, with any strides, over an array on the host; it keeps the array alive.
 // Returns null without an error if the array's library does not export it; throws std::bad_alloc.
 // With `is_read`, the ndarray is read-only and marked as such, which some libraries require.
 PyObject* Lend(const ArrayKind& kind, PyObject* array, bool is_read);
 
-// Converts an ndarray, or a tuple of ndarrays, to arrays of a library with an exchange API, which
-// keep them alive. On failure, returns NULL and sets an error.
+// Converts an ndarray, or a tuple of ndarrays, to arrays of a library with an exchange API; the
+// results keep the ndarrays alive. On failure, returns NULL and sets an error.
 PyObject* GiveToLibrary(const ArrayKind& kind, PyObject* result) noexcept;
 
 // Returns a ready array with the values of an ndarray or exported array: the array itself, an

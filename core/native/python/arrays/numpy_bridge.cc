@@ -47,7 +47,7 @@ AddedDtype added_dtypes[] = {{{kDLBfloat, 16, 1}, nullptr},
 PyArray_Descr* AddDescr(DLDataType dtype) {
   const char* name = DtypeName(dtype);
   try {
-    // The import takes 7 ms, so only users of these dtypes pay for it.
+    // The import takes 7 ms, so ml_dtypes is imported only if one of these dtypes is used.
     const py::object type = py::module_::import("ml_dtypes").attr(name);
     PyArray_Descr* found = nullptr;
     if (PyArray_DescrConverter(type.ptr(), &found) == NPY_FAIL) throw py::error_already_set();
@@ -59,7 +59,7 @@ PyArray_Descr* AddDescr(DLDataType dtype) {
   }
 }
 
-// In ml_dtypes, only the scalar types have our names.
+// ml_dtypes uses our dtype names only for its scalar types.
 bool FindAddedDtype(const PyArray_Descr* descr, DLDataType* dtype) {
   const char* dot = std::strrchr(descr->typeobj->tp_name, '.');
   const char* name = dot == nullptr ? descr->typeobj->tp_name : dot + 1;

@@ -68,7 +68,7 @@ bool MakeView(Instance* instance, View* view, bool keep) noexcept {
 bool GiveOwner(Instance* instance, View* view) noexcept {
   if (!view->is_numpy) return true;
   PyArrayObject_fields* array = FieldsOf(view->array);
-  // A kernel has assigned different memory to the array.
+  // A kernel has made the array refer to different memory.
   if (array->base != nullptr || (array->flags & NPY_ARRAY_OWNDATA) != 0) return true;
   const Owner owner = instance->OwnerOf(view->value);
   if (owner.storage) {

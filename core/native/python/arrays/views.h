@@ -25,13 +25,13 @@ struct View {
   bool is_numpy = true;  // false if the `view` of its device made it
 };
 
-// Creates the array for the tensor's current memory and stores it in the view's home, whose old
-// reference is dropped. With `keep`, the array owns its memory. On failure, returns false and sets
-// an error.
+// Creates the array for the tensor's current memory and stores it in the view's home; the old
+// reference in the home is dropped. With `keep`, the array owns its memory. On failure, returns
+// false and sets an error.
 bool MakeView(Instance* instance, View* view, bool keep) noexcept;
 
-// Sets an owner of the array so that code that stored it can still read it. On failure, returns
-// false and sets an error.
+// Gives the array an owner so that code that stored the array can still read it. On failure,
+// returns false and sets an error.
 bool GiveOwner(Instance* instance, View* view) noexcept;
 
 // Updates the address of the array; called before each run for views that move.

@@ -1,4 +1,4 @@
-// Bundle for Python; its plans run in compiled networks like lowered plans.
+// Bundle for Python; compiled networks run its plans like lowered plans.
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif

@@ -22,7 +22,7 @@ std::shared_ptr<const Tensor> GetTensor(const ScopeVariable& variable) {
   return tensor;
 }
 
-// Whether a new value is written into the memory of the old value.
+// Whether a new value overwrites the old value's memory instead of replacing it.
 bool IsSetInPlace(const std::shared_ptr<const Tensor>& current,
                   const std::shared_ptr<Device>& device, DLDataType dtype, const Shape& shape) {
   return current && !current->storage->is_read_only() && current->device() == device &&
@@ -47,7 +47,7 @@ void SetWithin(ScopeVariable* self, const Tensor& source) {
   }
 }
 
-// A value on the host that is ready to be set, which needs no further memory.
+// A value on the host that is ready to be set without allocating more memory.
 struct PendingValue {
   std::shared_ptr<ScopeVariable> variable;
   py::object array;                      // null if the tensor already has the value

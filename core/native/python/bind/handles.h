@@ -19,15 +19,15 @@ struct TensorHandle {
   std::shared_ptr<const Tensor> tensor;
 };
 
-// Returns an owner of a Python object, which any thread may release and which then acquires the
-// GIL; null for None.
+// Returns an owner of a Python object, or null for None. Any thread may release the owner, which
+// then acquires the GIL.
 std::shared_ptr<void> HoldObject(const py::object& object);
 
 // Converts a shape to a Python tuple.
 py::tuple ShapeTuple(const Shape& shape);
 
-// Returns a capsule for a tensor, versioned if `max_version` allows it, which is ordered before the
-// work that its consumer enqueues on `stream`; throws.
+// Returns a capsule for a tensor, versioned if `max_version` allows it. Pending work on the tensor
+// is ordered before the work that the consumer enqueues on `stream`. Throws.
 py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& stream,
                     const py::object& max_version, const py::object& dl_device,
                     const py::object& copy);
@@ -46,8 +46,8 @@ std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDa
                                      Shape shape, void* data, std::shared_ptr<void> owner,
                                      const char* who, bool is_read_only = false);
 
-// Whether an array without DLPack describes its memory by an attribute, whose name is the
-// `interface` of the device's arrays; see opwright.device.DeviceArrays.
+// Whether an array without DLPack describes its memory by an attribute with the name `interface` of
+// the device's arrays; see opwright.device.DeviceArrays.
 bool HasInterface(const py::handle& array, const Device& device);
 // Like FromArray, for an array with this attribute.
 std::shared_ptr<const Tensor> FromInterface(const py::handle& array,
@@ -69,7 +69,7 @@ void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);
 void BindEagerFunction(py::module_& module);
 void BindWatch(py::module_& module);
-// Must be called after all others; converts a lack of memory for an instance to an error.
+// Must be called last; converts a lack of memory for an instance to an error.
 void GuardInstances(const py::module_& module);
 
 }  // namespace opwright

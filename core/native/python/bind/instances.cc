@@ -54,7 +54,7 @@ void Init(py::detail::instance* self, const void* holder) {
   }
 }
 
-// The function that a class's `__init__` runs; it is the same for all classes with an `__init__`.
+// The function behind `__init__`, which pybind11 shares among all classes with an `__init__`.
 initproc& Constructor() {
   static initproc run = nullptr;
   return run;

@@ -25,10 +25,11 @@ class GilHeld {
   PyGILState_STATE state_;
 };
 
-// Hooks for plans with steps in Python. `RunState.user` is the thread's state while released.
+// Hooks of plans with Python steps. `RunState.user` is the thread's state while
+// released.
 void ReleaseDirect(RunState* state) { state->user = ReleaseGil(); }
 void AcquireDirect(RunState* state) { TakeGil(static_cast<PyThreadState*>(state->user)); }
-// Signals are left to the caller.
+// The caller must handle signals.
 int32_t PollDirect(RunState*) { return OW_OK; }
 int32_t StartDirect(RunState*, Instance*) { return OW_OK; }
 int32_t ForgetDirect(RunState* state, char* message, uint64_t message_bytes) {
@@ -66,7 +67,7 @@ int32_t RunDirectOn(Instance* instance, void* const* feeds, void* const* results
   if (!instance->IsBound(nullptr) && !instance->Bind(no_scope, &problem)) {
     throw Error(problem.kind, problem.message);
   }
-  // No Python object owns the memory that is passed to Python kernels; None stands for the caller.
+  // None represents the native caller, which owns the memory that is passed to Python kernels.
   for (size_t i = 0; i < plan.feeds.size(); ++i) {
     instance->SetExternal(plan.feeds[i], feeds[i], Py_None);
   }

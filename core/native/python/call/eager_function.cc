@@ -92,13 +92,13 @@ PyObject* Represent(PyObject* object) {
   return text;
 }
 
-// It is pickled by its name in its module, like functions.
+// An EagerFunction is pickled by its qualified name, as functions are.
 PyObject* Reduce(PyObject* object, PyObject*) {
   return PyObject_GetAttrString(object, "__qualname__");
 }
 
-// As an attribute of a class, it receives no self. Because it has __get__, help() shows it as a
-// routine.
+// If an EagerFunction is an attribute of a class, it is not bound to an instance, so it does not
+// receive `self`. Because it has __get__, help() shows it as a routine.
 PyObject* GetFromClass(PyObject* object, PyObject*, PyObject*) { return Py_NewRef(object); }
 
 PyMethodDef function_methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},

@@ -12,7 +12,7 @@ PyObject* table_name = nullptr;  // interned once with the module and never free
 
 enum : Py_ssize_t { kGuard, kKey, kFound, kTableSize };
 
-// Returns the entry of this name for the guarded Context, or null, possibly with an error set.
+// Returns the entry of this name for the guarded Context, or null, with an error set on failure.
 PyObject* FindCurrent(PyObject* table, PyObject* name) {
   PyObject* guarded = nullptr;
   if (PyContextVar_Get(PyTuple_GET_ITEM(table, kGuard), nullptr, &guarded) < 0) return nullptr;

@@ -9,7 +9,7 @@ namespace opwright {
 
 namespace {
 
-// Sets the error for a failed operator that a method of `describe` returns.
+// Sets the error that a method of `describe` returns for a failed operator.
 void RaiseDescribed(PyObject* describe, const char* method, int32_t op_index, ErrorKind kind,
                     const char* said) {
   PyObject* cause = TakeError();

@@ -12,7 +12,7 @@ namespace opwright {
 // Returns the message of an error; exceptions of its `__str__` are dropped.
 std::string TextOfError(PyObject* error);
 
-// Set the error for a plan that could not be bound, and for a run that failed.
+// Set the error for a plan that could not be bound, or for a run that failed.
 void RaiseBindFailure(const BindError& error);
 void RaiseFailure(const RunState& state);
 

@@ -16,8 +16,8 @@ const Tensor* FeedTensor(PyObject* value) {
 
 namespace {
 
-// Returns an array on the device as a tensor, or null if it is elsewhere, or if Python must report
-// why it cannot be read there.
+// Returns an array on the device as a tensor. Returns null if the array is elsewhere, or if it
+// cannot be read there and Python must report why.
 PyObject* Adopt(PyObject* value, const std::shared_ptr<Device>& device) {
   try {
     if (!IsOnDevice(value, device)) return nullptr;

@@ -84,8 +84,8 @@ struct FeedMeta {
   }
 };
 
-// The values of one call, in order. Each is an array that kernels can read, or a tensor on the
-// device; this object keeps them alive.
+// The values of one call, in order. Each value is an array that kernels can read, or a tensor on
+// the device; this object keeps the values alive.
 class Intake {
  public:
   Intake() = default;
@@ -98,7 +98,7 @@ class Intake {
   // Reads a value for a call on `device`, null for the host. Returns false without an error if only
   // Python can read it; throws std::bad_alloc.
   bool Read(PyObject* value, const std::shared_ptr<Device>& device);
-  // Whether Read supports the value's type; Read calls the value's library once.
+  // Whether Read supports the value's type. Read exports each value from its library only once.
   static bool MayRead(PyObject* value);
   // Adds a value that Python has read, and steals the reference. Returns false if it is not ready.
   bool Add(PyObject* ready);
@@ -140,7 +140,7 @@ py::object BorrowMemory(PyObject* value, const std::shared_ptr<Device>& device,
                         const std::string& who);
 
 // Check an ndarray or tensor: whether it is writable, and whether it has the dtype of a value and
-// the given dims. DescribeMisfit returns a text for messages, such as "float32[3], got float64[3]".
+// the given dims. DescribeMisfit returns text such as "float32[3], got float64[3]".
 bool IsWritable(PyObject* borrowed);
 bool FitsMeta(PyObject* value, const Value& info, const int64_t* dims);
 std::string DescribeMisfit(PyObject* value, const Value& info, const int64_t* dims);

@@ -61,7 +61,7 @@ using NetworkReferences =
                &NetworkObject::source, &NetworkObject::plans, &NetworkObject::fetch_as,
                &NetworkObject::writes>;
 
-// Drops the references that form cycles; running calls need the remaining references.
+// Drops only references that can form cycles, because running calls use the remaining references.
 int ClearNetwork(PyObject* object) {
   NetworkObject* self = NetworkOf(object);
   if (self->plans != nullptr) PlansOf(self->plans).Clear();

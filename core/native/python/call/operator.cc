@@ -59,8 +59,8 @@ PyObject* Freeze(PyObject* attribute) {
   return frozen;
 }
 
-// Whether both are equal in value and type at every level; `frozen` is a result of Freeze. Only
-// exact builtin types are compared, whose comparison runs no foreign code.
+// Whether two attributes are equal in value and type at every level of nesting; `frozen` is a
+// result of Freeze. Compares only exact builtin types, which does not run foreign code.
 bool SameAttribute(PyObject* frozen, PyObject* given) {
   if (frozen == given) return true;
   if (PyTuple_CheckExact(frozen)) {
@@ -110,7 +110,7 @@ bool ReadInputs(const Signature& signature, PyObject* const* args, size_t n_args
       continue;
     }
     if (!IsSequence(input)) return false;
-    // A library that exports an array may run code that changes the list.
+    // When a library exports an array, it may run code that changes the list.
     for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(input); ++j) {
       const auto item = py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(input, j));
       if (!read(item.ptr())) return false;
@@ -242,7 +242,7 @@ __attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* con
     Intake intake;
     const Detaching detaching(self->detach);
     static const std::shared_ptr<Device> host;
-    // If one argument needs Python, such as a number, Python reads all: none may be read twice.
+    // If Python must read one argument, such as a number, it reads all, so none is read twice.
     const auto may_read = [](PyObject* value) { return Intake::MayRead(value); };
     const auto read = [&](PyObject* value) { return intake.Read(value, host); };
     if (ReadInputs(self->signature, args, n_args, may_read) &&

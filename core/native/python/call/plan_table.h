@@ -1,7 +1,7 @@
 // The table of plans that eager operators, networks and models may rerun.
 //
 // The number of plans and their bytes are bounded for the whole process. An owner finds its own
-// plans without inspecting other owners' plans. The GIL guards everything.
+// plans without inspecting other owners' plans. The GIL protects all of its data.
 #ifndef OPWRIGHT_PYTHON_PLAN_TABLE_H_
 #define OPWRIGHT_PYTHON_PLAN_TABLE_H_
 
@@ -17,7 +17,7 @@
 
 namespace opwright {
 
-// The key of a plan, in addition to its owner.
+// The key of a plan within the plans of one owner.
 struct PlanKey {
   std::vector<FeedMeta> metas;  // metas of the values of a call
   std::vector<int32_t> counts;  // per input of an eager operator: -1 absent, -2 one, or list length
@@ -99,8 +99,8 @@ class PlanSet {
     last_->last_used = ++clock;
     return last_;
   }
-  // Adds an entry as the most recently used one; drops `replaced`, outdated entries and, beyond the
-  // bounds of the table, the least recently used entries.
+  // Adds an entry as the most recently used entry. Drops `replaced`, outdated entries and, if the
+  // table exceeds its bounds, the least recently used entries.
   void Add(EntryPtr entry, const PlanEntry* replaced);
   void Clear();
 
@@ -133,7 +133,7 @@ class PlanTable {
  public:
   static constexpr size_t kMostPlans = 4096;
   static constexpr size_t kDroppedShare = 32;  // 1 / 32 of all plans are dropped at a time
-  // The maximum memory of plans, excluding their working memory, which IdleMemory bounds.
+  // The maximum size of plans without the memory of their instances, which IdleMemory limits.
   static constexpr int64_t kMostBytes = int64_t{48} << 20;
 
   static PlanTable& Get();

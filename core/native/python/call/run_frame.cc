@@ -36,7 +36,7 @@ int64_t NowNs() {
       .count();
 }
 
-// Results; a few values, which suffice for most plans, need no allocation.
+// The results of a run; a few results, as most plans have, are stored without an allocation.
 class Results {
  public:
   explicit Results(size_t n) : n_(n) {
@@ -87,8 +87,8 @@ void Release(RunState* state) { FrameOf(state).thread = ReleaseGil(); }
 
 void Acquire(RunState* state) { TakeGil(FrameOf(state).thread); }
 
-// Polls while the GIL is held, as in spans that are estimated to be short. A loop in them may still
-// run for hours, so other threads must run meanwhile, as they do between Python's bytecodes.
+// Polls while the GIL is held, as in spans with a short estimated duration. A loop in them may
+// still run for hours, so other threads must get to run, as they do between Python bytecodes.
 int32_t PollHolding(RunState* state) {
   if (PyErr_CheckSignals() != 0) return OW_ERROR;
   Frame& frame = FrameOf(state);
@@ -128,7 +128,7 @@ PyObject* FindOut(const RunRequest& request, size_t fetch) {
   return request.out == nullptr ? nullptr : (*request.out)[fetch].ptr();
 }
 
-// Finds the arrays that kernels write their results to, which are the caller's or new.
+// Finds the arrays that kernels write results to; the caller provides them, or they are new.
 int32_t Start(RunState* state, Instance* instance) {
   const RunRequest& request = FrameOf(state).request;
   Results& results = FrameOf(state).results;
@@ -169,8 +169,8 @@ int32_t ForgetError(RunState* state, char* message, uint64_t message_bytes) {
 
 constexpr RunHooks kHooks = {Release, Acquire, Poll, Start, ForgetError};
 
-// Returns a fetched value that no kernel wrote to a separate array, in `out` if `out` is a tensor;
-// throws.
+// Returns a fetched value that no kernel has written to its own array; if `out` is a tensor, the
+// value is copied to `out`. Throws.
 PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device, PyObject* out) {
   const Plan& plan = instance->plan();
   const DLTensor tensor = instance->Restored(value, instance->tensor(value));
@@ -238,8 +238,8 @@ PyObject* Collect(Results* results, RunState* state, const RunRequest& request) 
   return made;
 }
 
-// Lends the feeds to the instance; returns whether a feed is device memory of another owner, who
-// may change it once the call has ended.
+// Lends the feeds to the instance. Returns whether a feed is device memory of a different owner,
+// which may change the memory after the call.
 bool SetFeeds(const RunRequest& request, Instance* instance) {
   const Plan& plan = *request.plan;
   bool foreign = false;

@@ -22,7 +22,7 @@ struct RunRequest {
   const std::shared_ptr<const Plan>& plan;
   const std::shared_ptr<Scope>& scope;
   PyObject* const* feeds = nullptr;  // ready arrays, or Tensors
-  // For each feed external of the plan, the index of its feed; null if both have the same order.
+  // The index of the feed of each feed external of the plan; null if the order is the same.
   const uint32_t* order = nullptr;
   ResultForm form = ResultForm::kNothing;
   bool fetch_device = false;  // whether to return Tensors on the values' device
@@ -35,10 +35,10 @@ struct RunRequest {
 // without an error and fills in `problem`.
 PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept;
 
-// Like RunPlan, but a plan that does not fit is an error, too.
+// Like RunPlan, but also raises if the plan does not fit the scope.
 PyObject* RunPlanOrRaise(const RunRequest& request) noexcept;
 
-// Like RunPlanOrRaise, on an instance of the caller.
+// Like RunPlanOrRaise, but runs on an instance given by the caller.
 PyObject* RunInstanceOrRaise(const RunRequest& request, Instance* instance) noexcept;
 // Throws Python's error if a kernel could not be bound.
 std::unique_ptr<Instance> BuildInstance(const Plan& plan);

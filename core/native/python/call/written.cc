@@ -13,7 +13,7 @@ namespace opwright {
 
 namespace {
 
-// A range of memory that a plan reads, or that belongs to the caller and is written by the plan.
+// A range of memory that a plan reads, or a range of the caller's memory that the plan writes.
 struct Span {
   const void* begin;
   uint64_t bytes;

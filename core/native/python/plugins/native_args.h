@@ -16,8 +16,8 @@ namespace opwright {
 // because lowering calls it for every kernel that it prepares.
 std::vector<std::vector<Meta>> ToMetas(py::handle slots);
 
-// Attributes as the ABI's structs, with the memory that they point to. It uses unique_ptrs, because
-// the memory must not move once `attrs` has been filled.
+// Attributes as the ABI's structs, with the memory that they point to. The memory is held by
+// unique_ptrs, because it must not move once `attrs` points to it.
 class AttrStore {
  public:
   // Converts tuples of the name, AttrType and value of each present attribute.

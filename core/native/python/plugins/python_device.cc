@@ -11,8 +11,8 @@ namespace opwright {
 
 namespace {
 
-// The table of one device, with the strings that it points to. Its objects are released with the
-// GIL held, or never if the interpreter has exited.
+// The table of one device, with the strings that it points to. The Python objects of the table are
+// released with the GIL held, or never if the interpreter has exited.
 struct PythonTable {
   ow_device table{};
   std::string name;
@@ -61,7 +61,7 @@ py::int_ Handle(const void* pointer) {
   return py::reinterpret_steal<py::int_>(PyLong_FromVoidPtr(const_cast<void*>(pointer)));
 }
 
-// Only the plugin can count its devices; it has already opened this device.
+// The number of devices is unknown, but this device exists, since it is already open.
 int32_t Count(const ow_device* device, int32_t* n, const ow_error*) {
   *n = static_cast<PythonTable*>(device->user)->number + 1;
   return OW_OK;

@@ -104,7 +104,7 @@ bool Binding::FillSlot(uint32_t slot, PyObject** home) {
   for (uint32_t arg = begin; arg < end; ++arg) {
     if (!FillArg(arg, &PyTuple_GET_ITEM(list, arg - begin))) return false;
   }
-  // Its items change in place while this is the only reference, so the collector must not track it.
+  // Its items change in place as long as it is not shared, so the collector must not track it.
   if (PyObject_GC_IsTracked(list)) PyObject_GC_UnTrack(list);
   return true;
 }
@@ -154,7 +154,7 @@ PyObject* Binding::CallOnStream() noexcept {
   return result;
 }
 
-// The bound object refers to the arrays, so the arrays own their memory, and the object is rebound
+// The bound object refers to the arrays, so the arrays own their memory, and the kernel is rebound
 // when an array has moved. The memory of a referenced array cannot be reused meanwhile, so equal
 // addresses mean the same memory.
 PyObject* Binding::CallBound() noexcept {
@@ -179,7 +179,7 @@ PyObject* Binding::CallBound() noexcept {
 
 // Rejects a kernel that returns a new array, since this result would never be read.
 bool Binding::CheckResult(PyObject* result) const noexcept {
-  // The result of a Resizer is an output as well.
+  // The array that a Resizer has returned is an output as well.
   if (result == Py_None || !PyArray_Check(result) || !resizers_.empty()) return true;
   for (const View& view : views_) {
     if (result == reinterpret_cast<PyObject*>(view.array)) return true;
@@ -190,7 +190,7 @@ bool Binding::CheckResult(PyObject* result) const noexcept {
   return false;
 }
 
-// Arrays that the kernel stored or altered are released; we create new ones.
+// Arrays that the kernel stored or altered are released and replaced by new arrays.
 bool Binding::Renew() noexcept {
   bool done = true;
   for (PyObject*& list : lists_) {
@@ -243,7 +243,7 @@ int32_t Binding::Run() noexcept {
     }
     if (!renewed) return OW_ERROR;
   }
-  // A kernel in C does not let Python handle Ctrl-C.
+  // During a kernel that is written in C, Python does not handle Ctrl-C.
   return good && PyErr_CheckSignals() == 0 ? OW_OK : OW_ERROR;
 }
 

@@ -1,5 +1,5 @@
-// Python's numbers and sequences for C++, by the C API: lowering reads many of them, and pybind11's
-// conversions take several times as long.
+// Reads Python's numbers and sequences through the C API, because lowering reads many of them and
+// pybind11's conversions take several times as long.
 #ifndef OPWRIGHT_PYTHON_SEQUENCES_H_
 #define OPWRIGHT_PYTHON_SEQUENCES_H_
 

@@ -7,8 +7,8 @@
 
 namespace opwright {
 
-// Returns the object that creates arrays and streams for Python kernels of a compiled device,
-// borrowed; null if no object was given.
+// Returns a borrowed reference to the object that creates arrays and streams for Python kernels of
+// a compiled device, or null if no object was given.
 inline PyObject* DeviceArrays(const Device& device) {
   return static_cast<PyObject*>(device.arrays());
 }

@@ -20,7 +20,7 @@ constexpr char kMagic[8] = {'\x89', 'O', 'W', 'B', '\r', '\n', '\x1a', '\n'};
 constexpr uint32_t kVersion = 1;
 constexpr uint64_t kMostDescriptor = uint64_t{1} << 30;
 constexpr uint64_t kTensorAlignment = 64;
-// The maximum number of cached plans, since each has an arena and every batch size adds a plan.
+// The maximum number of cached plans; every batch size adds a plan, and each plan has an arena.
 constexpr size_t kMostKept = 64;
 
 struct Header {
@@ -192,7 +192,7 @@ void Bundle::ReadTensor(Tokens* tokens, const uint8_t* data, uint64_t bytes,
   const uint8_t* place = data + begin + offset;
   const bool is_aligned = reinterpret_cast<uintptr_t>(place) % kTensorAlignment == 0;
   if (is_aligned || size == 0) {
-    // Foreign memory needs an owner, which is a placeholder if the caller keeps the memory valid.
+    // Foreign memory must have an owner; a placeholder if the caller keeps the memory valid.
     const std::shared_ptr<void> held = owner ? owner : std::make_shared<char>();
     tensor->storage = MakeRetirable<Storage>(HostDevice(), const_cast<uint8_t*>(place), size, held,
                                              /*is_read_only=*/true);

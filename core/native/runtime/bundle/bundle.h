@@ -1,5 +1,5 @@
-// A bundle, which is a file with plans, their weights, and the plugin libraries whose kernels they
-// run.
+// A bundle: a file with plans, their weights, and the names of the plugin libraries that contain
+// their kernels.
 #ifndef OPWRIGHT_RUNTIME_BUNDLE_H_
 #define OPWRIGHT_RUNTIME_BUNDLE_H_
 
@@ -27,8 +27,8 @@ struct Port {
   std::string Text() const;       // "x float32(n, 784)"
 };
 
-// A plugin library. An optional library has only kernels that are tried after other kernels have
-// refused.
+// A plugin library. An optional library contains only kernels that are tried after other kernels
+// have refused.
 struct Requirement {
   std::string file;
   std::string folder;  // the name of the package's own folder, which is also searched
@@ -43,7 +43,7 @@ struct BundleOptions {
   bool check_tensors = false;        // whether the checksums of weights are compared
 };
 
-// Adds the folders of a list separated by ":"; NULL is an empty list.
+// Adds the folders of a list with the separator ":"; NULL is an empty list.
 void AddFolders(const char* list, std::vector<std::string>* folders);
 
 // Immutable except for its caches; shared by threads.
@@ -123,7 +123,7 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   void ReadVariants(Tokens* tokens);
   std::vector<std::string> ListFolders() const;
   void OpenLibrary(Requirement* requirement) const;
-  // Throws kPlugin if there is no such kernel.
+  // Throws kPlugin if the kernel is not found.
   const ow_kernel& FindKernel(uint32_t number);
   std::shared_ptr<const Plan> MakePlan(const Variant& variant, int64_t batch, int32_t n_threads);
 

@@ -37,7 +37,7 @@ void AddFolders(const char* list, std::vector<std::string>* folders) {
   }
 }
 
-// Returns the folders of the caller, the environment, the bundle and this library, in this order.
+// Returns the folders to search: the caller's, the environment's, the bundle's and this library's.
 std::vector<std::string> Bundle::ListFolders() const {
   std::vector<std::string> folders = options_.folders;
   AddFolders(std::getenv(kVariable), &folders);

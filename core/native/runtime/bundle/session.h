@@ -1,4 +1,4 @@
-// Runs of a bundle on tensors of the caller.
+// Runs the plans of a bundle on the caller's tensors.
 #ifndef OPWRIGHT_RUNTIME_SESSION_H_
 #define OPWRIGHT_RUNTIME_SESSION_H_
 
@@ -12,7 +12,7 @@
 
 namespace opwright {
 
-// A run was stopped by Cancel.
+// Thrown if a run was stopped by Cancel.
 struct Cancelled : Error {
   explicit Cancelled(const std::string& who)
       : Error(ErrorKind::kKernel, who + ": the run was cancelled") {}
@@ -29,14 +29,14 @@ class Session {
   const Bundle& bundle() const { return *bundle_; }
   // Creates the plan of a batch size and its memory.
   void Warm(int64_t batch);
-  // Writes into the memory of the outputs. Throws kFeed before anything runs if tensors do not fit,
-  // Cancelled, or kKernel with operator and index if an operator fails.
+  // Writes the results into the memory of the outputs. Throws kFeed before anything runs if tensors
+  // do not fit, Cancelled, or kKernel with operator and index if an operator fails.
   void Run(const Tensors& inputs, const Tensors& outputs);
   // Stops a started run before its next operator.
   void Cancel() noexcept { is_cancelled_.store(true, std::memory_order_relaxed); }
   bool is_cancelled() const { return is_cancelled_.load(std::memory_order_relaxed); }
 
-  // Copies to `value` the variable `name`, which runs write. Throws kVariableNotFound.
+  // Copies the variable `name`, which runs of the plan write, to `value`. Throws kVariableNotFound.
   void GetState(const std::string& name, const DLTensor& value);
   void SetState(const std::string& name, const DLTensor& value);
 
@@ -54,7 +54,7 @@ class Session {
   std::atomic<bool> is_cancelled_{false};
 };
 
-// Returns "matmul: operator 3 failed, got ..." for a run that no other object describes.
+// Returns "matmul: operator 3 failed, got ..." for a failed run without a `describe` object.
 std::string DescribeFailure(const RunState& state);
 
 // Returns the number of threads that kernels may use: the chosen number, otherwise

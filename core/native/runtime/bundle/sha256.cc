@@ -70,7 +70,7 @@ bool HasShaInstructions() {
          (b & bit_SHA) != 0;
 }
 
-// Adds complete blocks with SHA-256 instructions, which are seven times as fast.
+// Adds complete blocks with the processor's SHA-256 instructions, which is seven times as fast.
 __attribute__((target("sha,sse4.1"))) void AddBlocksFast(const uint8_t* data, size_t n_blocks,
                                                          std::array<uint32_t, 8>* state) {
   const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);

@@ -40,13 +40,13 @@ class Tokens {
     }
     return static_cast<Number>(value);
   }
-  // Reads the number of following items, each of which has at least one token.
+  // Reads the number of items that follow; each item has at least one token.
   size_t Count() { return Int<size_t>(0, static_cast<int64_t>(left()), "a count"); }
   bool Flag() { return Int<int>(0, 1, "a flag") != 0; }
   uint32_t Id() { return Int<uint32_t>(0, std::numeric_limits<uint32_t>::max(), "a number"); }
   std::string Text();
   double Double();
-  // Returns the next bytes, unconverted.
+  // Returns the next bytes without converting them.
   const uint8_t* Take(size_t size);
 
   size_t left() const { return size_ - at_; }
@@ -68,7 +68,7 @@ class Tokens {
   std::string who_;
   size_t at_ = 0;
   int64_t batch_ = 0;
-  // Limits the total length of strings, which few bytes can repeat.
+  // Limits the total length of strings, because a few bytes can repeat a long string.
   uint64_t text_bytes_left_ = uint64_t{64} << 20;
   std::vector<std::string> texts_;
 };

@@ -85,7 +85,7 @@ void* Device::Allocate(uint64_t bytes, const std::string& what) {
       Call(&buffer.error, [&] { return table_->allocate(state_, bytes, &handle, &buffer.error); });
   if (status == OW_OK && handle != nullptr) {
     const auto address = reinterpret_cast<uintptr_t>(handle);
-    // A device written in Python declares no alignment.
+    // A device written in Python does not declare an alignment.
     const bool promised = addressable() && !needs_gil();
     if (!promised || address % table_->alignment == 0) return handle;
     Free(handle);

@@ -21,7 +21,7 @@ class Device : public Retirable {
   Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive,
          std::string origin = "");
   ~Device() override;
-  // Whether closing it needs its plugin.
+  // Whether closing the device calls its plugin.
   bool needs_plugin() const { return !is_host(); }
 
   const std::string& name() const { return name_; }
@@ -32,7 +32,7 @@ class Device : public Retirable {
   bool addressable() const { return (table_->flags & OW_DEVICE_ADDRESSABLE) != 0; }
   // Whether values of a plan may share memory; false for memory checkers.
   bool shares_memory() const { return (table_->flags & OW_DEVICE_UNSHARED_MEMORY) == 0; }
-  // Whether a plan has one arena on this device; otherwise it has buffers.
+  // Whether a plan has a single arena on this device; otherwise it has separate buffers.
   bool has_arena() const { return addressable() && shares_memory(); }
   // The alignment of every value in an arena, in bytes.
   uint64_t alignment() const { return std::max<uint64_t>(table_->alignment, 64); }
@@ -42,7 +42,7 @@ class Device : public Retirable {
   // The stream that orders all plans and copies; NULL on devices without streams.
   void* stream() const { return stream_; }
 
-  // The binding's data for its own kernels; it is set before the first of these kernels is bound.
+  // Data of the Python binding for its kernels; it is set before the first of them is bound.
   void set_arrays(std::shared_ptr<void> arrays) { arrays_ = std::move(arrays); }
   void* arrays() const { return arrays_.get(); }
 
@@ -83,7 +83,7 @@ std::string NameBeside(const Device& device, const Device& other);
 // Returns the host, whose memory is aligned to 64 bytes, for vector loads and complete cache lines.
 const std::shared_ptr<Device>& HostDevice();
 
-// One allocation, freed with its last owner; or foreign memory, whose owner it keeps alive.
+// One allocation, freed with its last reference, or foreign memory together with its owner.
 class Storage : public Retirable {
  public:
   Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what);

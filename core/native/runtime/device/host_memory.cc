@@ -21,7 +21,7 @@ constexpr uint64_t kLargeBytes = uint64_t{1} << 20;
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 void* AllocateNew(uint64_t bytes, uint64_t alignment) noexcept {
-  // A request near 2^64 would wrap inside the allocator's own rounding.
+  // A request near 2^64 would overflow when the allocator rounds it up.
   if (bytes > static_cast<uint64_t>(INT64_MAX) - kHugePage) return nullptr;
   const bool is_huge = bytes >= 2 * kHugePage;
   const uint64_t boundary = std::max({alignment, is_huge ? kHugePage : 0, sizeof(void*)});
@@ -38,8 +38,8 @@ void* AllocateNew(uint64_t bytes, uint64_t alignment) noexcept {
 // Returns the usable bytes of a block of the C library.
 uint64_t RoomOf(void* block) noexcept { return malloc_usable_size(block); }
 
-// Freed large blocks that are kept. A thread does not use them if they are locked, so no
-// thread waits, and a forked child, in which the owner of the lock does not exist, does not hang.
+// Freed large blocks that are kept. A thread ignores them while they are locked, so no thread
+// waits. A forked child thus does not hang although it lacks the thread with the lock.
 class KeptBlocks {
  public:
   void* Take(uint64_t bytes, uint64_t alignment) noexcept {
@@ -59,7 +59,7 @@ class KeptBlocks {
     if (room < kLargeBytes) return false;
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock() || room > kMostKeptBytes) return false;
-    // The least recently used blocks probably have sizes that are no longer requested.
+    // Blocks that have not been used recently probably have sizes that are no longer requested.
     while (count_ == blocks_.size() || bytes_ + room > kMostKeptBytes) std::free(Remove(0));
     blocks_[count_++] = block;
     bytes_ += room;

@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// The minimum alignment of every block, which suits a cache line and the widest vector register.
+// The minimum alignment of every block: the size of a cache line and of the widest vector register.
 constexpr uint64_t kHostAlignment = 64;
 
 // Bytes of freed large blocks that are kept for the next request.

@@ -95,7 +95,7 @@ void CheckElfFile(int file, const std::string& path) {
           "; name the .so that the linker made");
   }
   const bool swapped = header.e_ident[EI_DATA] != kByteOrder;
-  // e_type and e_machine have the same offset in files of 32 and of 64 bits.
+  // e_type and e_machine have the same offset in 32-bit and 64-bit files.
   const bool has_head = ReadAt(file, 0, &header, EI_NIDENT + 4);
   if (has_head &&
       (swapped || header.e_machine != kMachine || header.e_ident[EI_CLASS] != kWordClass)) {

@@ -17,7 +17,7 @@ void LimitThreads(int32_t n_threads) noexcept;
 // Returns the last limit, or 0 if no limit has been set.
 int32_t ChosenThreads() noexcept;
 
-// The function that receives the log of plugins from now on; null stands for stderr.
+// The function that receives log messages of plugins from now on; null stands for stderr.
 using LogFunction = void (*)(void* user, int32_t level, const char* message);
 void SetLog(LogFunction function, void* user);
 
@@ -25,7 +25,7 @@ void SetLog(LogFunction function, void* user);
 // whether the library has an OpenMP runtime.
 bool UseOpenMp(const std::string& path);
 
-// Writes a NUL-terminated, possibly truncated message of two parts into a frame's buffer.
+// Joins two strings into a NUL-terminated, possibly truncated message in a frame's buffer.
 void WriteMessage(char* buffer, uint64_t buffer_bytes, const char* text,
                   const char* rest = "") noexcept;
 

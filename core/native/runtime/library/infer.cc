@@ -15,7 +15,7 @@ namespace {
 // The target of `infer_handle`.
 struct InferState {
   std::vector<std::vector<InferredMeta>> outputs;
-  // The fault of a call of set_output; it is kept because the plugin may ignore the status.
+  // The error of a set_output call; it is kept because the plugin may ignore the status.
   std::optional<Error> complaint;
 };
 
@@ -61,7 +61,7 @@ int32_t SetOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t 
     }
   }
   if (!HasSize(shape, ndim)) {
-    // The arguments of the operator may cause this.
+    // The operator's arguments may be the cause of this error.
     return Complain(infer,
                     Concat("set_output: the size in bytes must fit in 64 bits, got shape ",
                            ShapeText(shape, ndim)),

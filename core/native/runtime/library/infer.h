@@ -1,4 +1,4 @@
-// Shape inference of a compiled operator: metas in, metas out.
+// Runs the shape inference of a compiled operator, from input metas to output metas.
 #ifndef OPWRIGHT_RUNTIME_INFER_H_
 #define OPWRIGHT_RUNTIME_INFER_H_
 
@@ -9,7 +9,7 @@
 
 namespace opwright {
 
-// One output of `ow_host.set_output`; if dtype.bits is 0, the OpProto determines the dtype.
+// An output set by `ow_host.set_output`; if dtype.bits is 0, the OpProto determines the dtype.
 using InferredMeta = std::optional<Meta>;  // empty if it was not set
 
 struct InferRequest {

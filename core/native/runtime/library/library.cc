@@ -36,7 +36,7 @@ OpenLibraries& Libraries() {
   return *libraries;
 }
 
-// Owns a file descriptor, which ensures that the check and the identity concern the same file.
+// Owns a descriptor, through which the same file is checked and identified.
 class File {
  public:
   explicit File(const std::string& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -132,7 +132,7 @@ void Library::TakeTable() {
     if (plugin != nullptr && plugin->size >= kPluginSize10 && plugin->name && plugin->version) {
       reason += Concat(reason.empty() ? "" : " ", "(", plugin->name, " ", plugin->version, ")");
     }
-    // A lack of memory is temporary and must not exclude the plugin.
+    // A lack of memory may be temporary and must not disable the plugin.
     const bool lacks_memory = status == OW_OUT_OF_MEMORY;
     Throw(lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kPlugin, path_, ": ", OW_PLUGIN_ENTRY,
           " must return its table, got status ", status, reason.empty() ? "" : ": ", reason);

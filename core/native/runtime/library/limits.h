@@ -1,4 +1,5 @@
-// Limits for plugins; larger numbers are mistakes, and sums of smaller numbers do not overflow.
+// Limits of numbers from plugins. Larger numbers are mistakes; sums of smaller ones do not
+// overflow.
 #ifndef OPWRIGHT_RUNTIME_LIMITS_H_
 #define OPWRIGHT_RUNTIME_LIMITS_H_
 

@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// Far more entries than any plugin provides; a larger number means a misread table.
+// Far more entries than any plugin provides; a larger number means that the table was misread.
 constexpr uint64_t kMaxCount = 1 << 16;
 constexpr uint64_t kMaxStride = 1 << 16;
 constexpr uint64_t kMaxNameBytes = 256;
@@ -26,8 +26,8 @@ template <typename... Parts>
   Throw(ErrorKind::kPlugin, parts...);
 }
 
-// Returns the number of bytes of the UTF-8 character at `text`, or 0 if it is invalid. Reads no
-// byte after a NUL.
+// Returns the length in bytes of the UTF-8 character at `text`, or 0 if it is invalid. Does not
+// read beyond a NUL.
 size_t CharacterBytes(const unsigned char* text) {
   const unsigned char first = text[0];
   const size_t n = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
@@ -194,7 +194,7 @@ void CheckKernels(const ow_plugin& plugin) {
   }
 }
 
-// Checks that functions are either all set or all unset.
+// Checks that either all or none of the functions are set.
 void CheckTogether(const std::string& who, const char* names, std::initializer_list<bool> there) {
   const auto n = static_cast<size_t>(std::count(there.begin(), there.end(), true));
   if (n == 0 || n == there.size()) return;

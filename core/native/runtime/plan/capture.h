@@ -1,4 +1,4 @@
-// Graphs: steps of a plan that its device records once and replays together.
+// Graphs: sequences of plan steps that the device records once and then replays as a whole.
 #ifndef OPWRIGHT_RUNTIME_CAPTURE_H_
 #define OPWRIGHT_RUNTIME_CAPTURE_H_
 
@@ -41,8 +41,8 @@ class Graph {
   void* handle_;
 };
 
-// A stream that records from Begin to End. The destructor ends an unfinished recording and returns
-// the stream.
+// A stream that records from Begin to End. The destructor ends an unfinished recording and gives
+// the stream back to the device.
 class Recorder {
  public:
   explicit Recorder(std::shared_ptr<Device> device) : device_(std::move(device)) {}

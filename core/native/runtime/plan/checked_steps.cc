@@ -10,7 +10,7 @@ namespace opwright {
 
 namespace {
 
-// A kernel may write one mark of a short integer by chance, but not several in a row.
+// A kernel may write one mark of a short integer by chance, but not several consecutive marks.
 constexpr int64_t kLongRunBytes = 8;
 constexpr int64_t kLeastRunBytes = 4;
 
@@ -42,7 +42,7 @@ void WithElements(const DLTensor& tensor, const Function& function) {
   }
 }
 
-// Elements that still have their marks, in runs too long to be an accident.
+// Finds elements that still have their marks, in runs that are too long to be a coincidence.
 struct Marked {
   int64_t count = 0;
   int64_t first = -1;
@@ -80,8 +80,8 @@ bool Overlap(const DLTensor& a, uint64_t a_bytes, const DLTensor& b, uint64_t b_
   return first < second + b_bytes && second < first + a_bytes;
 }
 
-// The outputs of one step. Outputs with their own memory are marked before the kernel runs, dynamic
-// outputs when the kernel resizes them.
+// Checks the outputs of one step. Outputs with their own memory are marked before the kernel runs,
+// dynamic outputs when the kernel resizes them.
 class Outputs {
  public:
   Outputs(const Instance& instance, const PlanStep& step, const ow_call& call)

@@ -1,4 +1,4 @@
-// Slot metas as the flat arrays of the ABI: one list of tensors, and the offset of each slot.
+// Converts slot metas to flat arrays of the ABI: a list of tensors, and the offset of each slot.
 #ifndef OPWRIGHT_RUNTIME_FLAT_ARGS_H_
 #define OPWRIGHT_RUNTIME_FLAT_ARGS_H_
 

@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// In a forked child, it must not be locked by a thread that the child does not have.
+// In a forked child, the mutex must not be locked by a thread that does not exist in the child.
 std::mutex* fork_mutex = nullptr;
 
 void LockForFork() { fork_mutex->lock(); }

@@ -1,5 +1,5 @@
-// One running copy of a plan: memory, tensors and call frames. Two threads never use it at the same
-// time.
+// The memory, tensors and call frames of one running copy of a plan. Two threads never use it at
+// the same time.
 #ifndef OPWRIGHT_RUNTIME_INSTANCE_H_
 #define OPWRIGHT_RUNTIME_INSTANCE_H_
 
@@ -33,7 +33,7 @@ struct Owner {
   void* foreign = nullptr;
 };
 
-// The reason why an instance does not fit a scope.
+// Describes why an instance does not fit a scope.
 struct BindProblem {
   ErrorKind kind = ErrorKind::kProgram;
   std::string message;
@@ -60,7 +60,7 @@ class Instance {
   // does not fit.
   bool Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem);
 
-  // The kernels' copy of a tensor, in which a faulty kernel may have changed any field.
+  // Returns the tensor that kernels get; a faulty kernel may have changed any of its fields.
   DLTensor& tensor(uint32_t value) { return tensors_[value]; }
   // The dims, then the strides that the host uses; they are never passed to kernels.
   const int64_t* dims(uint32_t value) const {
@@ -83,7 +83,7 @@ class Instance {
     return plan_.args[step.args_begin + arg];
   }
 
-  // The size in bytes, including its children.
+  // The instance's size in bytes, including its children.
   int64_t memory_bytes() const;
   // Counts its bytes, including its children, in IdleMemory; returns them.
   int64_t CountMemory() noexcept;
@@ -160,7 +160,7 @@ class Instance {
   void BindKernels();
   bool BindExternal(uint32_t external, const std::shared_ptr<Scope>& scope, BindProblem* problem);
   void* Address(uint32_t device, int64_t index) const;
-  // Packs variables of the scope or constants.
+  // Packs variables of the scope, or constants.
   int32_t Pack(bool constants) noexcept;
   int32_t PackShared();
   int32_t PackTogether(const std::vector<size_t>& outdated);

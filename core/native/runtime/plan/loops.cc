@@ -136,7 +136,7 @@ class Turns {
     return data + one.offset + static_cast<uint64_t>(position) * one.bytes;
   }
 
-  // Binds the body to an element of an array or to a copy of the element.
+  // Binds the loop body to an element of an array or to a copy of the element.
   int32_t Show(const Elements& one, int64_t position, bool is_read) {
     if (one.staging < 0) {
       body_.SetExternal(one.external, At(one, position), nullptr);
@@ -156,7 +156,7 @@ class Turns {
                        device.is_host(), bytes, &error_);
   }
 
-  // Moves the results of the body to its next inputs, which are the parent's values.
+  // Copies the results of the body to its inputs of the next iteration, which the parent owns.
   int32_t CarryOver() {
     int32_t status = OW_OK;
     const size_t n = loop_.carried.size();

@@ -36,7 +36,7 @@ PackStore& PackStore::Get() {
   return store;
 }
 
-// Removes entries of freed variables, which are never looked up again.
+// Removes the entries of freed variables, because these entries are never looked up again.
 void PackStore::ForgetFreed() {
   for (auto place = known_.begin(); place != known_.end();) {
     place = place->second.block.expired() ? known_.erase(place) : std::next(place);
@@ -114,8 +114,8 @@ int32_t Instance::PackInto(PackSlot* slot, void* destination) noexcept {
   return Fail(handle->step, status);
 }
 
-// Packs copies contiguously in the order of use, because a large block has huge pages, which need
-// fewer address translations.
+// Places the packed copies contiguously in the order of use, because a large block consists of huge
+// pages, which need fewer address translations.
 int32_t Instance::PackTogether(const std::vector<size_t>& outdated) {
   std::vector<PackedCopy>& shared = plan_.packs().copies;
   uint64_t bytes = 0;

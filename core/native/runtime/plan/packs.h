@@ -14,8 +14,8 @@
 
 namespace opwright {
 
-// The packed form, on the host, of a variable at a version; it is not rewritten while others use
-// it.
+// The packed form of one version of a variable, on the host; it is not overwritten while other
+// instances or plans use it.
 struct PackedCopy {
   std::shared_ptr<Storage> block;  // owns the memory of several copies
   void* data = nullptr;
@@ -34,8 +34,8 @@ struct PlanPacks {
   std::vector<PackedCopy> copies;  // guarded
 };
 
-// The packed copies of all plans, since kernels prepared for different shapes often pack
-// identically.
+// The packed copies of all plans. They are shared because kernels that are prepared for different
+// shapes often pack a variable identically.
 class PackStore {
  public:
   static PackStore& Get();
@@ -60,7 +60,7 @@ class PackStore {
   size_t next_sweep_ = 1024;  // guarded; number of known copies at which to remove freed ones
 };
 
-// The alignment of a packed copy, and its size with padding.
+// The alignment of a packed copy, and its size including padding.
 uint64_t PackAlignment(const ow_pack& wish);
 uint64_t PackRoom(const ow_pack& wish);
 

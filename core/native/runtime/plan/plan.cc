@@ -36,7 +36,7 @@ Instance* Plan::Acquire(const Scope* scope) const {
       return instance;
     }
   }
-  // Created outside the lock, since binding a Python kernel may wait for the GIL.
+  // The instance is created outside the lock, since binding a Python kernel may wait for the GIL.
   auto made = std::make_unique<Instance>(*this, nullptr, nullptr);
   made->Build();
   n_instances_.fetch_add(1, std::memory_order_relaxed);

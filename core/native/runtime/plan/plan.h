@@ -153,7 +153,7 @@ struct LoopDetail : StepDetail {
   bool reverse = false;             // whether the first iteration reads the last element
 };
 
-// The end of a segment, where the shapes of values determine which plan continues.
+// The end of a plan after which the computed shapes of dynamic values determine the next plan.
 struct ContinueDetail : StepDetail {
   struct Known {
     std::vector<Shape> shapes;
@@ -175,16 +175,16 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
  public:
   Plan();
   ~Plan() override;
-  // Whether unbinding the kernels of its instances needs plugins.
+  // Whether unbinding the kernels of its instances calls plugins.
   bool needs_plugin() const { return holds_bound && n_instances() > 0; }
 
-  // Returns an idle instance, preferably one that is bound to `scope`, or a new instance. It must
-  // be given back.
+  // Returns an idle instance, preferably one that is bound to `scope`, or a new instance. The
+  // caller must return the instance with GiveBack.
   Instance* Acquire(const Scope* scope) const;
   void GiveBack(Instance* instance) const noexcept;
   int64_t n_instances() const { return n_instances_.load(std::memory_order_relaxed); }
   uint64_t memory_bytes() const;
-  // The size of an instance in bytes, including its bodies and the staging memory of their loops.
+  // The size of an instance in bytes, including loop bodies and the staging memory of loops.
   uint64_t whole_bytes() const;
   // Bounds the memory of idle instances from now on, together with other such plans and including
   // the plans of its chain. Must be called before the first run.

@@ -12,7 +12,7 @@ namespace opwright {
 
 namespace {
 
-// Shorter plans do not wake sleeping threads, which takes 15 to 20 us on a virtual machine.
+// Shorter plans do not wake sleeping threads, since waking takes 15 to 20 us on a virtual machine.
 constexpr uint64_t kBriefNs = 80'000;
 
 }  // namespace
@@ -257,7 +257,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe,
 }
 
 int64_t PlanBuilder::HeldBytes() const {
-  // Measured values, which include Python's data of each step and value for messages.
+  // Measured sizes, including the Python data of each step and value for error messages.
   constexpr int64_t kOfPlan = 12 * 1024;
   constexpr int64_t kOfStep = 2048;
   constexpr int64_t kOfValue = 512;

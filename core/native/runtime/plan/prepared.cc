@@ -50,7 +50,7 @@ void CheckPack(const ow_pack& wish, const ow_kernel& kernel, const PrepareReques
   }
 }
 
-// `packs` is the buffer that was passed to prepare; the pointer in the frame is no longer trusted.
+// `packs` was passed to prepare; the pointer in the frame is not used, as the kernel may change it.
 void TakePacks(uint32_t n_packs, const std::vector<ow_pack>& packs, const ow_kernel& kernel,
                const PrepareRequest& request, Prepared* prepared) {
   if (n_packs > packs.size()) {

@@ -14,7 +14,7 @@ void Instance::SetStream(const StepRange& range, void* stream) noexcept {
   }
 }
 
-// Returns null if the device or a kernel refuses; the reason is in message_.
+// Returns null if the device or a kernel refuses; message_ then contains the reason.
 std::unique_ptr<Graph> Instance::Record(const StepRange& range) noexcept {
   const std::shared_ptr<Device>& device = plan_.devices[0].device;
   const ow_error error = this->error();

@@ -28,7 +28,7 @@ struct BindError : Error {
   int32_t op_index;
 };
 
-// Hooks of the language that called; either all or none of them are set.
+// Hooks of the calling language; either all or none of them are set.
 struct RunHooks {
   void (*release)(RunState* state);  // lets other threads of the caller's language run
   void (*acquire)(RunState* state);

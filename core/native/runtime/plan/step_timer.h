@@ -18,8 +18,8 @@ struct PlanStep;
 // Returns the steady clock's time in nanoseconds.
 int64_t SteadyNs();
 
-// Replaces the steps in the frames of one instance, which owns it; the loop over the steps is
-// unaffected.
+// Replaces the steps in the frames of one instance, which owns the timer; the loop that runs the
+// steps is unchanged.
 class StepTimer {
  public:
   struct Times {
@@ -45,7 +45,7 @@ class StepTimer {
   Instance* Next(const std::shared_ptr<const Plan>& plan);
   // Ends a run: combines its readings into one number per step, here and in children.
   void EndRun();
-  // Discards the runs so far, which warmed up the kernels.
+  // Discards the measurements so far, which were warm-up runs.
   void Clear();
 
   const Instance& instance() const { return instance_; }

@@ -1,4 +1,4 @@
-// The structural steps, which have the signature of a kernel's run and use their detail as state.
+// The structural steps. They have the signature of a kernel's run, with a StepDetail as its state.
 #include <algorithm>
 
 #include "runtime/library/host.h"
@@ -14,7 +14,7 @@ int32_t RunChild(Instance* parent, const Child& child) {
   return RunAsChild(instance, parent->state());
 }
 
-// Returns the chain's next plan for the current shapes, either cached or from the resolver.
+// Returns the chain's next plan for the current shapes, from the cache or the resolver.
 std::shared_ptr<const ContinueDetail::Known> FindNext(ContinueDetail* detail,
                                                       std::vector<Shape> shapes,
                                                       bool bounds_memory) {

@@ -19,7 +19,7 @@ const Detail& DetailOf(const ow_call* call) {
 }
 
 // Runs the instance of a child plan and gives back the instances of chained plans. After a failure
-// they are kept, because one of them identifies the operator.
+// they are kept, because one of these instances identifies the failed operator.
 inline int32_t RunAsChild(Instance* instance, RunState* state) {
   const size_t n_before = state->chain.size();
   ++state->depth;

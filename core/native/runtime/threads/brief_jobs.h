@@ -1,4 +1,4 @@
-// Decides whether the jobs of a brief plan wake sleeping threads.
+// Decides whether the jobs of a short plan wake sleeping threads.
 #ifndef OPWRIGHT_RUNTIME_BRIEF_JOBS_H_
 #define OPWRIGHT_RUNTIME_BRIEF_JOBS_H_
 
@@ -6,10 +6,10 @@
 
 namespace opwright {
 
-// Waking a thread costs more time than its share of a brief job saves. It pays off if such jobs
+// Waking a thread takes longer than its share of one short job saves. It pays off if such jobs
 // follow each other so closely that the thread stays awake between them. So jobs run only in their
-// callers' threads until, without a pause, they have taken as long as waking takes. The loss is
-// thus at most as large as the cost of a wrong guess.
+// callers' threads until, without a pause, they have taken as long as waking takes. So at most as
+// much time is lost as a single wrong guess costs.
 class BriefJobs {
  public:
   // Whether a job that begins now should wake threads, which spin for `spin_ns` between two

@@ -40,7 +40,7 @@ std::vector<std::string> OpenMpPaths() {
 }  // namespace
 
 HostThreads::Parallel HostThreads::FindIn(const char* path) {
-  // Never closed, since jobs run on its threads from now on.
+  // The handle is never closed, since jobs run on the library's threads from now on.
   void* library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
   void* symbol = library == nullptr ? nullptr : dlsym(library, "GOMP_parallel");
   return reinterpret_cast<Parallel>(symbol);

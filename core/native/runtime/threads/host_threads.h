@@ -21,19 +21,19 @@ class HostThreads {
                             uint32_t flags);
 
   HostThreads() = default;
-  // Runs jobs of the calling thread on `parallel` from the beginning and permanently.
+  // Permanently runs all jobs of the calling thread on `parallel`.
   explicit HostThreads(Parallel parallel)
       : parallel_(parallel), caller_(pthread_self()), is_chosen_(true) {}
 
-  // Returns the runtime of the calling thread's jobs; null stands for the team's own threads.
-  // OpenMP has separate threads for each calling thread, so only the thread that stalled uses them.
+  // Returns the runtime for the calling thread's jobs, or null for the team's own threads. OpenMP
+  // has separate threads for each calling thread, so only the thread that stalled uses them.
   Parallel OfCaller() const {
     return parallel_ != nullptr && pthread_equal(caller_, pthread_self()) != 0 ? parallel_
                                                                                : nullptr;
   }
 
   // Called after a job whose caller's shares took `own_ns`. Returns whether callers have run all
-  // shares for so long that other threads seem to have no processor.
+  // shares themselves for so long that the other threads seem to be without a processor.
   bool AfterJob(int64_t own_ns, bool was_alone) {
     if (own_ns > kBriefNs) alone_ns_ = was_alone ? alone_ns_ + own_ns : 0;
     if (alone_ns_ < kLongestAloneNs) return false;

@@ -1,4 +1,4 @@
-// Decides whether the processors are free for the threads of a job.
+// Decides whether enough processors are free to run a job on several threads.
 #ifndef OPWRIGHT_RUNTIME_LOAD_WATCH_H_
 #define OPWRIGHT_RUNTIME_LOAD_WATCH_H_
 
@@ -14,8 +14,8 @@ namespace opwright {
 // repetition.
 //
 // A spinning thread is ready immediately; waking a sleeping thread takes about ten microseconds of
-// the waker's time on virtual machines. But if other threads need the processor, spinning takes it
-// from them, and the system then preempts the thread when it has work.
+// the waker's time on virtual machines. But if other threads need the processor, a spinning thread
+// takes it from them, and the system may preempt the thread later, when it has work.
 //
 // An idle virtual processor may resume milliseconds late. So a job after a pause does not measure
 // the load, and measurements before the pause are discarded.
@@ -58,9 +58,9 @@ class LoadWatch {
   }
 
  private:
-  // The period of a decision: a few time slices of the system.
+  // The period after which the decision is updated: a few time slices of the system.
   static constexpr int64_t kWindowNs = 8'000'000;
-  // The variation of equal shares without other processes.
+  // The variation of the duration of equal shares if no other processes run.
   static constexpr int64_t kLeastStallNs = 50'000;
   static constexpr int64_t kShortSpinNs = 50'000;
   static constexpr int64_t kLongSpinNs = 200'000;

@@ -60,7 +60,7 @@ uint64_t Shares(uint32_t epoch, int64_t begin, int64_t end) {
          static_cast<uint64_t>(begin);
 }
 
-// Takes the next of a lane's shares; returns -1 if no share is left or the job has ended.
+// Takes the next share of a lane; returns -1 if no share is left or the job has ended.
 int32_t Take(std::atomic<uint64_t>* shares, uint32_t epoch) {
   uint64_t word = shares->load(std::memory_order_acquire);
   for (;;) {
@@ -186,7 +186,7 @@ Team::Own Team::RunOnHost(HostThreads::Parallel parallel, int32_t n_lanes) noexc
   };
   Job job{this, epoch_, pthread_self(), {}};
   const auto run = [](void* data) {
-    // Any number will do, as long as a thread begins with the same lane each time.
+    // The choice of lane is arbitrary, as long as a thread always begins with the same lane.
     static std::atomic<int32_t> n_threads{0};
     static thread_local const int32_t lane = ++n_threads % kMostThreads;
     auto* its_job = static_cast<Job*>(data);

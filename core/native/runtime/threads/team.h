@@ -1,4 +1,4 @@
-// The threads of the process that kernels share. They spin briefly for work, then sleep.
+// The team: threads of the process that all kernels share. They spin briefly for work, then sleep.
 #ifndef OPWRIGHT_RUNTIME_TEAM_H_
 #define OPWRIGHT_RUNTIME_TEAM_H_
 
@@ -41,8 +41,8 @@ class Team {
   // Runs jobs on `host` from now on.
   void UseHost(HostThreads host) noexcept;
 
-  // While an object exists, jobs of its thread count as brief, so few of them wake sleeping
-  // threads.
+  // While an object of this class exists, jobs of its thread count as short, so few of them wake
+  // sleeping threads.
   class BriefWork {
    public:
     BriefWork() noexcept;
@@ -54,7 +54,7 @@ class Team {
     bool was_brief_;
   };
 
-  // The number of threads that have been started, for tests.
+  // The number of threads that have been started; used by tests.
   int32_t n_workers() const { return n_workers_.load(std::memory_order_relaxed); }
 
  private:
@@ -69,8 +69,8 @@ class Team {
     pthread_t thread{};
   };
 
-  // The caller's part of a job: the number of its shares, the end time of the last of them, and
-  // whether the caller then waited for other threads.
+  // The caller's part of a job: the number of shares that it ran, the end time of its last share,
+  // and whether it then waited for other threads.
   struct Own {
     int32_t n_done = 0;
     int64_t end_ns = 0;

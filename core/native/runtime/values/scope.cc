@@ -18,8 +18,8 @@ void ScopeVariable::Replace(std::shared_ptr<const Tensor> tensor) {
     const std::lock_guard<std::mutex> lock(tree_->mutex);
     tensor_.swap(tensor);
   }
-  // The old tensor is freed here, outside the lock, since a device may need other locks for
-  // freeing.
+  // The old tensor is freed here, outside the lock, since a device may acquire other locks to free
+  // its memory.
   tree_->structure_version.fetch_add(1, std::memory_order_release);
   Touch();
 }

@@ -14,7 +14,7 @@
 
 namespace opwright {
 
-// The data shared by all scopes of one tree. The whole tree has one structure version, so a
+// The data that all scopes of one tree share. The whole tree has one structure version, so a
 // plan bound to a child detects a change in a parent by comparing one number.
 struct ScopeTree {
   std::mutex mutex;

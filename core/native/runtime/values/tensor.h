@@ -1,4 +1,4 @@
-// A typed, shaped part of a storage. Tensors are values; copying a tensor shares the memory.
+// A part of a storage, with dtype and shape. Tensors are values; copies share their memory.
 #ifndef OPWRIGHT_RUNTIME_TENSOR_H_
 #define OPWRIGHT_RUNTIME_TENSOR_H_
 
