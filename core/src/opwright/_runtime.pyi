@@ -76,10 +76,10 @@ class Device:
     def dlpack_code(self) -> int: ...
     @property
     def addressable(self) -> bool:
-        """Pointers may be offset."""
+        """Whether offsets can be added to pointers."""
     @property
     def shares_memory(self) -> bool:
-        """Values may share memory, unless the device declares that a memory checker is active."""
+        """Whether values may share memory; False if the device declares a memory checker."""
     @property
     def has_arena(self) -> bool:
         """Plans use one arena if memory is addressable and shared; otherwise they use buffers."""
@@ -145,7 +145,8 @@ class Tensor(_Exchange):
     """A typed array on a device, without copy semantics; immutable metadata.
 
     On a device whose arrays have an `interface`, it also has the attribute of that name, from which
-    other libraries get its address. They keep the tensor alive, and all work on it is complete.
+    other libraries get its address. Arrays that are created from it keep the tensor alive, and all
+    work on the tensor is complete.
     """
 
     @staticmethod
@@ -202,10 +203,10 @@ class ScopeVariable(_Exchange):
 
         With the same shape, dtype and device, the variable is written in place, unless it borrows
         read-only memory; otherwise the tensor is replaced and the `structure_version` of the scope
-        is incremented. `device` None: its current device, or the host if it is empty. An array of
-        another library on that device is copied within the device; a Tensor or a variable from
-        elsewhere is copied through the host, and another library's array from elsewhere raises
-        FeedError.
+        is incremented. If `device` is None, the variable stays on its current device; an empty
+        variable gets the host. An array of another library on that device is copied within the
+        device; a Tensor or a variable from elsewhere is copied through the host, and another
+        library's array from elsewhere raises FeedError.
         """
     def borrow(self, array: object) -> None:
         """Borrow the memory of an array without a copy; increments the scope's `structure_version`.
@@ -290,7 +291,7 @@ def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
     """
 
 def give_like(result: Any, like: object) -> Any:
-    """Return an ndarray, or a tuple of them, as arrays of the library of `like`, without a copy.
+    """Convert an ndarray, or a tuple of ndarrays, to arrays of the library of `like`, uncopied.
 
     Returns None if that library lacks the DLPack C exchange API.
     """

@@ -72,7 +72,7 @@ class CompiledNetwork:
     def plan_for(
         self, feeds: Mapping[str, Any] | None = None, scope: Scope | None = None
     ) -> PreparedRun:
-        """Return the plan for these feeds, and the arguments of its run."""
+        """Return the plan for these feeds, and the arguments to run it with."""
     @property
     def plans(self) -> Plans: ...
     @property
@@ -100,7 +100,7 @@ class Watch:
         self, arguments: tuple[Any, ...], positions: Sequence[int], attribute: str
     ) -> None: ...
     def is_same(self, arguments: tuple[Any, ...]) -> bool:
-        """Return whether each watched argument is the same object with an unchanged attribute."""
+        """Return whether every watched argument is the same, unchanged object as before."""
 
 @final
 class Namespace(ModuleType):

@@ -50,7 +50,7 @@ class Prepared:
     def needs_gil(self) -> bool: ...
     @property
     def capturable(self) -> bool:
-        """False if prepare has prevented recording; for Python kernels, as registered."""
+        """False if ``prepare`` has ruled out recording; for Python kernels, as registered."""
     @property
     def n_threads(self) -> int:
         """The number of threads for which it was prepared."""
@@ -121,7 +121,8 @@ class Library:
     def kernels(self) -> tuple[tuple[Any, ...], ...]:
         """(address, operator type, device, dtype codes, library, priority, flags, may_reuse).
 
-        Without dtype codes, every dtype is supported. The flags are the KERNEL_ constants.
+        A kernel without dtype codes supports every dtype. The flags are the KERNEL_
+        constants.
         """
     def kernels_of(self, op_type: str, device: str, library: str) -> list[tuple[Any, ...]]:
         """Return the rows of `kernels` with this type, device and library name."""

@@ -130,9 +130,9 @@ class PlanBuilder:
         bindings: Sequence[tuple[int, str]],
     ) -> None:
         """End the plan: `resolve` maps the shapes found for `dynamic_values` to the plan that
-        continues, whose CAPTURED externals are bound by name to values of this one. The last 8
-        plans are kept. Only the last plan of a chain has fetches, and a child plan has no
-        continuation.
+        continues, whose CAPTURED externals are bound by name to values of this one. The 8 most
+        recently used of these plans are kept. Only the last plan of a chain has fetches, and a
+        child plan has no continuation.
         """
     def writes(self, names: Sequence[str]) -> None:
         """Name the persistables that the plan writes; each run increments their version."""
@@ -213,7 +213,7 @@ class Plan:
 
 @final
 class Epoch:
-    """A counter that increases when existing plans may be outdated."""
+    """A counter that is incremented when existing plans may be outdated."""
 
     def __init__(self) -> None: ...
     @property

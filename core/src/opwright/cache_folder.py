@@ -41,7 +41,7 @@ def read_switch(name: str, default: bool = False) -> bool:
 
 
 def read_trusted(path: str, most_bytes: int) -> bytes:
-    """Return the content of a file that no other user can write; OSError for any other file."""
+    """Return the content of a file that no other user can write; otherwise raise OSError."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         status = os.fstat(file)

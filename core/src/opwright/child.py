@@ -1,7 +1,7 @@
 """Runs functions in a child process, which may crash, hang, or write to any descriptor.
 
-Messages are pickled and framed. A damaged, oversized or late message ends the exchange, like a
-crash.
+Messages are pickled and framed. A damaged, oversized or late message ends the exchange, as a crash
+does.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Child(Channel):
 
     @property
     def printed(self) -> str:
-        """The output of the child so far, for a terminal; empty if not captured."""
+        """The child's output so far, safe for a terminal; empty if it is not captured."""
         file = self._printed or BytesIO()
         file.seek(0)
         return show(file.read().decode("utf-8", "replace"))
@@ -267,7 +267,7 @@ def main(file: int, parent: int) -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Make the system kill this process when its parent ends for any reason."""
+    """Make the system kill this process when its parent exits for any reason."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""Writes and reads files of `save` and `load`, and of the cache folder.
+"""Writes and reads the files of `save`, `load` and the cache folder.
 
 A file is written under a new name, never through a link, and is on disk once it is closed. Only
 regular files are read, and reading takes no more memory than the size of the file.
@@ -48,7 +48,7 @@ Chunk = bytes | memoryview
 
 
 def path_of(who: str, path: object, what: str = "folder", name: str = "path") -> str:
-    """Return the first argument of the function `who`, called `name`, as a string.
+    """Return the first argument of the function `who`, the parameter `name`, as a string.
 
     Raises AttributeTypeError if it is not a path, AttributeValueError if it cannot name a file.
     """
@@ -124,7 +124,7 @@ def _write_all(handle: int, data: memoryview) -> None:
 
 
 def sync_folder(path: StrPath) -> None:
-    """Write the names in a folder to disk; otherwise a crash may undo renames."""
+    """Write the entries of a folder to disk; otherwise a crash may undo renames."""
     with open_folder(path) as handle:
         os.fsync(handle)
 
@@ -224,7 +224,7 @@ def read_small(path: StrPath, handle: int, max_bytes: int, size_bytes: int | Non
 def is_local(handle: int) -> bool:
     """Whether an open file is on a local disk, as far as is known.
 
-    Another machine may remove a file on a network drive, and accessing a map of it then crashes.
+    Another machine may remove a file on a network drive, and accessing mapped memory then crashes.
     """
     device = os.fstat(handle).st_dev
     key = f"{os.major(device)}:{os.minor(device)}"
@@ -255,7 +255,7 @@ def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[Any] | None
 
 
 def map_large(path: StrPath, handle: int) -> NDArray[Any] | None:
-    """Return the result of `map_file`, or None for files that are small or on a network drive."""
+    """Map a file as `map_file` does, or return None if the file is small or on a network drive."""
     size_bytes = os.fstat(handle).st_size
     is_large = size_bytes >= _MAPPED_BYTES and is_local(handle)
     return map_file(path, handle, size_bytes) if is_large else None

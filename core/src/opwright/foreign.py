@@ -76,7 +76,7 @@ def _frames(error: BaseException) -> list[FrameType]:
 
 
 def _handler_codes() -> set[CodeType]:
-    """Return the code of the currently installed handlers."""
+    """Return the code objects of the currently installed signal handlers."""
     import signal  # 1 ms, only for errors
 
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
@@ -91,7 +91,7 @@ def _handler_codes() -> set[CodeType]:
 
 
 def _is_handler(frame: FrameType) -> bool:
-    """Return whether a frame was called with a number and the frame of its caller.
+    """Return whether a frame's arguments are a number and the frame of its caller.
 
     Python calls handlers in this way, even a handler that has removed itself.
     """

@@ -1,7 +1,7 @@
 """For plugin authors: the hooks and their registrars.
 
 A plugin is a module, named by an entry point in the group ``opwright.plugins``. The module is a
-table, which avoids heavy imports and only *names* its objects. So discovery stays cheap, and each
+table that only *names* its objects, and avoids slow imports. So discovery stays cheap, and each
 object is imported, and each library opened, at first use.
 
 >>> @hookimpl
@@ -10,8 +10,8 @@ object is imported, and each library opened, at first use.
 ...     registry.add("acme.cos_sim", "opwright_acme/libacme.so")
 
 The additions of a plugin take effect together, after all its hooks have returned. Registrations
-must depend only on the files of the plugin, because an index stores them between processes. For
-example, whether a device is present is checked at its first use.
+must depend only on the plugin's files, because an index stores the registrations for later
+processes. For example, whether a device is present is checked at its first use.
 """
 
 from __future__ import annotations

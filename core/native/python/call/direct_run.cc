@@ -25,8 +25,7 @@ class GilHeld {
   PyGILState_STATE state_;
 };
 
-// Hooks of plans with Python steps. `RunState.user` is the thread's state while
-// released.
+// Hooks of plans with Python steps; `RunState.user` is the thread state while released.
 void ReleaseDirect(RunState* state) { state->user = ReleaseGil(); }
 void AcquireDirect(RunState* state) { TakeGil(static_cast<PyThreadState*>(state->user)); }
 // The caller must handle signals.

@@ -1,5 +1,4 @@
-// Limits of numbers from plugins. Larger numbers are mistakes; sums of smaller ones do not
-// overflow.
+// Limits of numbers from plugins. Larger numbers are mistakes; sums of valid numbers are safe.
 #ifndef OPWRIGHT_RUNTIME_LIMITS_H_
 #define OPWRIGHT_RUNTIME_LIMITS_H_
 

@@ -42,7 +42,7 @@ void WithElements(const DLTensor& tensor, const Function& function) {
   }
 }
 
-// Finds elements that still have their marks, in runs that are too long to be a coincidence.
+// The elements that still have their marks, in runs that are too long to be a coincidence.
 struct Marked {
   int64_t count = 0;
   int64_t first = -1;

@@ -31,8 +31,8 @@ def append_backward(
 ) -> list[tuple[Variable, Variable]]:
     """Append operators that compute gradients of the sum of all targets.
 
-    With `grads` the gradients are vector-Jacobian products: each target is multiplied by its given
-    variable, and the sum over all elements and targets is differentiated.
+    With `grads`, the gradients are vector-Jacobian products: each target is multiplied by its
+    variable in `grads`, and the sum over all elements and targets is differentiated.
 
     The gradient of ``w`` is named ``w_grad``, with a suffix if that name is taken. The function may
     be called again, for other targets or for gradients of gradients, because calls do not affect
@@ -114,7 +114,7 @@ def _append(
     seeds: Mapping[str, str],
     allow_unused: bool,
 ) -> list[tuple[Variable, Variable]]:
-    """Append the gradient operators of a route; return pairs of variable and gradient."""
+    """Append the gradient operators of a route; return (variable, gradient) pairs."""
     block, walk = route.block, Walk(route)
     for name in targets:
         if (key := route.versions.last_key(name)) in route.needed:
@@ -161,7 +161,7 @@ def _names(block: Block, given: Iterable[VariableOrName], what: str) -> list[str
 def _check_seeds(
     block: Block, targets: list[str], grads: Mapping[VariableOrName, VariableOrName]
 ) -> dict[str, str]:
-    """Return the names of the given gradients by target; raise if one does not fit."""
+    """Return the names of the given gradients by target; raise if a gradient does not fit."""
     if not isinstance(grads, Mapping):
         raise GradientError(
             f"append_backward: grads must map targets to variables, got {grads!r}; write "
@@ -210,7 +210,7 @@ def _check_dependence(route: Route, targets: list[str]) -> None:
 
 
 def _is_unused(walk: Walk, key: Key) -> bool:
-    """Whether all paths from a value without gradient to the targets may lack a gradient."""
+    """Whether it is correct that no path from a value to the targets has a gradient."""
     paths = walk.route.paths
     return not walk.reasons and not any(
         isinstance(forward.op.definition.gradient, NoGradient)

@@ -1,8 +1,8 @@
 """The gradient of a branch: an operator of the same type, whose bodies compute gradients.
 
 Each body is a copy of the forward body, recomputed, followed by gradient operators. It reads the
-inputs of the forward body and the gradients of the outputs, and returns the gradients of its
-captured variables, which are zero if a body does not compute them.
+inputs of the forward body and the gradients of the outputs, and returns the gradients of the
+captured variables. If a body does not compute such a gradient, it is zero.
 """
 
 from __future__ import annotations

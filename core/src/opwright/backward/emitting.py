@@ -25,7 +25,7 @@ def append_zeros(block: Block, like: str, name: str) -> str:
 class GradientEmitter(BlockPlace):
     """Writes gradient operators at the end of a block, after all forward operators.
 
-    Outputs start as temporaries, renamed once it is known of which variables they are gradients.
+    Outputs are temporaries at first, and are renamed once it is known which gradients they contain.
     """
 
     def __init__(self, block: Block, versions: Versions) -> None:
@@ -81,7 +81,7 @@ class GradientEmitter(BlockPlace):
         return self._renamed.get(name, name)
 
     def rename(self, temporary: str, name: str) -> str | None:
-        """Give a temporary a final name, derived from `name`, and return it; None if it has one."""
+        """Give a temporary a final name, based on `name`; return it, or None if it has one."""
         ops = self._mentions.pop(temporary, None)
         if ops is None:
             return None

@@ -27,7 +27,7 @@ class Keeping:
         self._arrays = self._known_arrays()
 
     def move(self, block: Block) -> list[tuple[str, str]]:
-        """Move a block out of the body; return pairs of outer array and variable of the block.
+        """Move a block out of the body; return pairs of an outer array and a variable of the block.
 
         Values of the body that the block reads become elements of arrays. Loop-invariant
         values are recomputed instead, since an array would hold a copy per iteration. An iteration
@@ -62,7 +62,7 @@ class Keeping:
         return described
 
     def turns(self) -> str | None:
-        """Return the variable with the number of iterations, or None if all of them run."""
+        """Return the variable with the number of iterations, or None if all iterations run."""
         outputs, control = self._forward.op.outputs, self._control
         if control.turns_taken is not None:
             names = outputs.get(control.turns_taken)

@@ -165,14 +165,14 @@ class _LoopGradient:
         self._local, self._blocked = self._walk.collect(inner, self._forward)
 
     def _define_grad(self, name: str, word: str = "") -> str:
-        """Define in the gradient body a variable like one of the forward body; return its name."""
+        """Define a copy of a forward body's variable in the gradient body; return its name."""
         like = self._body.var(name)
         free = self._program.free_name(self._prefix + name + GRAD_SUFFIX + word)
         self._block.define_var(free, like.shape, like.dtype)
         return free
 
     def _gives_init(self, i: int) -> bool:
-        """Whether an initial value has a gradient, which is the result's if no iteration runs."""
+        """Whether an initial value has a gradient; after 0 iterations, it is the result's."""
         name = self._inputs[i]
         return self._wanted_init[i] and (name in self._local or name not in self._blocked)
 
@@ -271,7 +271,7 @@ class _LoopGradient:
 
 
 def _scan_control(forward: ForwardOp) -> Loop:
-    """Return the Loop description of the operator that runs gradients."""
+    """Return the Loop description of the operator that runs the gradient of a loop."""
     control = definition_of(SCAN).control
     if isinstance(control, Loop) and control.condition is None and control.stacks:
         return control

@@ -146,7 +146,7 @@ class Versions:
 
 
 class Stop(NamedTuple):
-    """Why a gradient flow ends, and whether the user requested it."""
+    """The reason why a gradient ends, and whether the user requested that."""
 
     reason: str
     is_asked: bool
@@ -166,7 +166,7 @@ class Route(NamedTuple):
 
 
 class Paths:
-    """The dependents of the wanted variables, the dependencies of the targets, and both.
+    """The dependents of the wanted variables, the dependencies of the targets, and values in both.
 
     ``influence`` contains all values that the targets depend on, differentiably or not.
     """
@@ -221,7 +221,7 @@ class Paths:
         return None
 
     def find_blocks(self, wanted: Key) -> list[tuple[ForwardOp, Stop]]:
-        """Return each operator that ends the gradient of one value, and the reason, in order."""
+        """Return the operators at which a value's gradient ends, in order, with reasons."""
         needed = self.find_needed([wanted])
         blocks = []
         for forward in self._versions.forward:
@@ -242,7 +242,7 @@ class Paths:
         return blocks
 
     def _is_selection(self, forward: ForwardOp, key: Key) -> bool:
-        """Whether a value identifies the selected elements, as the index of max_pool2d.
+        """Whether a value only identifies selected elements, like the index output of max_pool2d.
 
         Its dtype is not float and only the gradient operator reads it, so its gradient is zero.
         """
@@ -264,7 +264,7 @@ def find_route(
     wanted: Collection[str] | None,
     stopped: Collection[str],
 ) -> Route:
-    """Return how gradients flow from targets to wanted variables, after expanding composites.
+    """Expand composites, and return the route of gradients from targets to wanted variables.
 
     By default all trainable parameters on which the targets depend are wanted. If the body of a
     composite does not read the values of an input, as for an empty result, the input counts as

@@ -65,7 +65,7 @@ class Walk:
         self.add(target, grad[OUT][0])
 
     def add(self, key: Key, grad: str) -> None:
-        """Add a variable to the sum that is the gradient of a value."""
+        """Add a variable as one term of the gradient of a value."""
         self._partials.setdefault(key, []).append(grad)
 
     def run(self) -> None:
@@ -126,7 +126,7 @@ class Walk:
         return context.input_grads
 
     def check_forward(self, forward: ForwardOp) -> None:
-        """Infer the operator's shapes to raise errors, since a program from a file is unchecked."""
+        """Infer the operator's shapes to detect errors: shapes in program files are unchecked."""
         op, var = forward.op, self.block.var
         inputs = {slot: list(map(var, names)) for slot, names in op.inputs.items()}
         infer_outputs(self.block, op.definition, inputs, op.attrs, op.outputs)
@@ -145,7 +145,7 @@ class Walk:
         self.add(key, str(name))
 
     def _close(self, key: Key) -> str | None:
-        """Sum and name the gradients that were added for a value; None if none were added."""
+        """Sum and name the gradients that were added for a value; return None if there are none."""
         partials = self._partials.pop(key, None)
         if partials is None:
             return None
@@ -171,7 +171,7 @@ class Walk:
 
 
 def _explain_no_rule(forward: ForwardOp) -> str:
-    """Return the message for the author of an operator, or for the user of a gradient."""
+    """Return the error message for an operator without a gradient rule."""
     flowing = ", ".join(repr(key.name) for key in forward.data_reads())
     once = forward.op.definition.forward
     if once is None:

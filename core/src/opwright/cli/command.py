@@ -144,7 +144,7 @@ def _load(point: Source) -> Command:
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises where argparse would print and exit, so that there is only one way to fail."""
+    """Raises an error where argparse would print and exit, so commands fail in only one way."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **options})
@@ -157,7 +157,7 @@ class Parser(argparse.ArgumentParser):
 
 @contextlib.contextmanager
 def resolving() -> Iterator[None]:
-    """Convert errors of a block that looks up names from the command line to CommandError.
+    """Convert errors to CommandError in a block that looks up names from the command line.
 
     Errors of plugins are re-raised unchanged.
     """
@@ -231,7 +231,7 @@ def writing(as_json: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _descriptor_turned() -> Iterator[None]:
-    """Redirect the descriptor of standard output to standard error, for C code."""
+    """Redirect file descriptor 1 to standard error, because C code writes to the descriptor."""
     try:
         output = os.dup(1)
         os.dup2(2, 1)

@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; return 1 if a plugin is at fault or skipped, or nothing computes."""
+    """Print the report; return 1 if a plugin is faulty or skipped, or no operator can run."""
     if not 0 < args.timeout <= _MAX_TIMEOUT_S:
         raise CommandError(
             f"doctor: --timeout must be more than 0 and at most {_MAX_TIMEOUT_S:g} seconds, got "
@@ -212,7 +212,7 @@ def _rows(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
 
 
 def measure_index_ms(record: PluginRecord) -> float:
-    """Return the time in which a process reads one plugin from the index."""
+    """Measure how long a process takes to read one plugin from the index."""
     data = index.dump([record])
     return _measure(lambda: merge(index.parse(data)))[1]
 

@@ -55,11 +55,11 @@ class Event(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """The state of all plugins."""
+    """The state of the examination of all plugins."""
 
     records: list[PluginRecord]  # plugins whose hooks returned
     failures: tuple[PluginFailure, ...]  # quarantined plugins
-    # Plugins that crash or block processes: all processes (True), or only those that use an object.
+    # Plugins that crash or block a process: every process (True), or only if an object is used.
     crashes: dict[PluginFailure, bool]
     problems: dict[Package, dict[str, str]]  # unusable objects, and the command that may help
     refusals: dict[Package, dict[str, list[str]]]  # why the kernels of some libraries would refuse
@@ -116,7 +116,7 @@ def _diagnose(
 def _run_child(
     sources: list[Source], skipped: list[tuple[str, str]], timeout_s: float
 ) -> tuple[list[Event], str, str]:
-    """Return the events of a child, how it ended, and the traceback if a signal killed it."""
+    """Run a child; return its events, how it ended, and a traceback if a signal killed it."""
     events: list[Event] = []
     limit_s, began = max(timeout_s, START_S), time.monotonic()
     child = Child("opwright.cli.examine:examine_plugins", sources, skipped, capture=True)
@@ -202,7 +202,7 @@ def _check(
 
 
 def _describe(reason: str, subjects: list[str]) -> str:
-    """Return one line for all kernels with one reason, as unusable libraries have many kernels."""
+    """Return one line per reason, which often applies to all kernels of an unusable library."""
     first, *others = dict.fromkeys(subjects)
     return f"{first}{f' and {len(others)} more' if others else ''}: {reason}"
 
@@ -236,7 +236,7 @@ def _named_things(
         yield op.type, partial(registries.ops.get, op.type)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
         for entry in registries.kernels.entries(op_type):
-            # Kernels for an operator or device that no installed plugin provides are not a fault.
+            # A kernel for an operator or device that no installed plugin provides is not an error.
             if entry.package == record.package and _is_served(entry, registries):
                 yield str(entry.key), entry.load
     for device in record.devices:

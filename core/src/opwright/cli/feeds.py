@@ -63,7 +63,7 @@ def make_feeds(
     feed_texts: Sequence[str],
     given: Mapping[str, Any] = MappingProxyType({}),
 ) -> Arrays:
-    """Return random feeds, which are the same in every call.
+    """Return random feeds, the same in every call.
 
     Floating-point numbers are normal; integers are 0 or 1, which most indices allow.
 

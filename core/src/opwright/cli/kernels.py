@@ -180,7 +180,7 @@ def format_matrix(
 def _format_cell(
     registrations: Iterable[KernelRegistration], device: str, dtype: str, letters: dict[str, str]
 ) -> str:
-    """Return the letters of the libraries in the order of `KernelRegistry.candidates`."""
+    """Return the letters of the kernels' libraries in the order of `KernelRegistry.candidates`."""
     ranked = sorted(
         (-r.priority, r.device == ANY, dtype not in r.dtypes, r.library)
         for r in registrations

@@ -10,7 +10,7 @@ from opwright.messages.tables import align
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the operator type, and the switch for helpers."""
+    """Add the operator type, and the switch that also lists helper operators."""
     parser.add_argument("type", nargs="?", help="show this operator as a page")
     parser.add_argument("--all", action="store_true", help="helpers of gradients too")
 

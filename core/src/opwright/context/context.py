@@ -133,7 +133,7 @@ class Context:
 
     @property
     def pins(self) -> Mapping[str, str]:
-        """The pinned library of each operator type, and of ``"*"``."""
+        """The pinned library of each operator type, and of ``"*"`` if it is pinned."""
         return self._pins
 
     @property
@@ -267,7 +267,7 @@ def context_guard(context: Context) -> contextlib.AbstractContextManager[Context
 
 
 def list_ops(all: bool = False) -> list[str]:
-    """Return the types of all operators, sorted; with `all`, gradient operators as well."""
+    """Return the sorted types of all operators; with `all`, gradient operators are included."""
     return current_context().ops.types(all=all)
 
 

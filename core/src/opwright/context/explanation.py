@@ -216,7 +216,7 @@ def _check_types(op_type: object, context: object) -> None:
 
 
 def _without_kernel(definition: OpDefinition) -> str:
-    """Return how an operator runs if no kernel fits; empty if it cannot."""
+    """Return how an operator runs if no kernel fits, or an empty string if it cannot run."""
     if definition.body is not None:
         return "a composite, which runs as the simpler operators of its body"
     if definition.control is not None:

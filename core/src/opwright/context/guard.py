@@ -1,4 +1,4 @@
-"""The current Context of a thread or task, and whether it is the default one, unchanged."""
+"""The current Context of a thread or task, and whether it is the unmodified default Context."""
 
 from __future__ import annotations
 

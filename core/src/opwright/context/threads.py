@@ -65,7 +65,7 @@ def is_forked() -> bool:
 def is_deterministic() -> bool:
     """Return whether plans by default give bitwise identical results for any number of threads.
 
-    Read from OPWRIGHT_DETERMINISTIC at first use; by default False, SettingError if not 0 or 1.
+    OPWRIGHT_DETERMINISTIC, read at first use; default False; SettingError if it is not 0 or 1.
     """
     return read_switch(DETERMINISTIC_VARIABLE)
 

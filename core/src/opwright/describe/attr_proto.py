@@ -104,7 +104,7 @@ class AttrProto(ProtoValue):
     length: int
     operand: bool
     added: bool
-    # For the fast path of `check`: scalar or element type, and whether any value is allowed.
+    # The scalar or element type, and whether any value is allowed, for the fast path of `check`.
     _exact: object
     _element: object
     _free: bool
@@ -244,7 +244,7 @@ class AttrProto(ProtoValue):
         )
 
     def _examples(self) -> Iterable[Any]:
-        """Return example elements, of which the rule may allow only some."""
+        """Return example elements; the rule may not allow all of them."""
         bounds = tuple(bound for bound in (self.min, self.max) if bound is not None)
         return self.allowed or (*_EXAMPLES[self.type], *bounds)
 
@@ -261,7 +261,7 @@ class AttrProto(ProtoValue):
 
 
 def _convert(type: AttrType, value: Any) -> Any:
-    """Return a value with its exact type, or unchanged if it has none, so that rules refuse it."""
+    """Convert a value to its exact type, or return it unchanged so that rules refuse it."""
     converted = convert_value(type, value)
     return value if converted is None else converted
 

@@ -77,7 +77,7 @@ def describe_type(type: AttrType) -> str:
 
 
 def convert_element(type: AttrType, value: object) -> Any:
-    """Return `value` as exactly the Python type of an element, or None if the types differ.
+    """Convert `value` to exactly the Python type of an element; return None if the types differ.
 
     A bool is not an int, and an int is not a bool. Arrays without axes are accepted,
     including NumPy scalars. For a FLOAT, an int becomes a float, or stays a 64-bit int if no float
@@ -109,13 +109,13 @@ def _as_float(value: int) -> float | int | None:
 
 
 def find_inexact(values: Iterable[AttrValue | None]) -> int | None:
-    """Return an integer in the value of a FLOAT attribute that no double equals, or None."""
+    """Return the first integer in values of FLOAT attributes that no double equals, or None."""
     numbers = (n for value in values for n in (value if isinstance(value, tuple) else (value,)))
     return next((number for number in numbers if isinstance(number, int)), None)
 
 
 def convert_value(type: AttrType, value: object, length: int | None = None) -> Any:
-    """Return `value` with its exact type, a list as a tuple, or None if the types differ.
+    """Convert `value` to its exact type, a list to a tuple; return None if the types differ.
 
     With `length`, a single number or bool becomes a list of that length.
     """

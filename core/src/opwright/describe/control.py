@@ -9,7 +9,7 @@ from opwright.records import NamedTuple
 
 
 class BodyNames(NamedTuple):
-    """One body of an operator: the index of its block, and the variables that enter and leave."""
+    """One body of an operator: its block's index, and the variables that it takes and returns."""
 
     block: int
     entering: tuple[str, ...]
@@ -128,5 +128,5 @@ Control: TypeAlias = Branch | Loop
 
 
 def names_in(attrs: Mapping[str, Any], attr: str | None) -> tuple[str, ...]:
-    """Return the names in a STRINGS attribute; empty if `attr` is None."""
+    """Return the names in a STRINGS attribute, or an empty tuple if `attr` is None."""
     return tuple(attrs.get(attr or "") or ())

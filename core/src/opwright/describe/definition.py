@@ -240,10 +240,10 @@ class OpDefinition:
         return tuple(outputs)  # type: ignore[arg-type]  # none of them is None
 
     def output_counts(self, inputs: SlotMetas, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
-        """Return the number of variables of each output slot if the caller names none.
+        """Return the number of variables of each output slot if the caller does not name them.
 
         A required slot gets one variable, and a duplicable slot as many as `count_outputs` returns.
-        An optional slot gets none. An output that aliases an input gets as many as the input has.
+        An optional slot does not get a variable. An aliased output gets as many as its input.
 
         Raises
         ------
@@ -364,7 +364,7 @@ def _find_source(slot: VarProto, places: Mapping[str, int]) -> _DtypeSource:
 
 
 def _read_source(source: _DtypeSource, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
-    """Return the dtype that a source gives these inputs and attributes, or None."""
+    """Return the dtype that a source determines for these inputs and attributes, or None."""
     index, attr, dtype = source
     if index >= 0:
         return inputs[index][0].dtype if inputs[index] else None

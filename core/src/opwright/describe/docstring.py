@@ -31,7 +31,7 @@ def make_docstring(definition: OpDefinition) -> str:
 
 
 def returns_on_request(proto: OpProto) -> bool:
-    """Return whether a call returns some outputs only if ``returns`` names them."""
+    """Return whether some outputs are returned only if ``returns`` names them."""
     hidden = any(slot.intermediate or slot.optional for slot in proto.outputs)
     return hidden and "returns" not in {*proto.input_slots, *proto.attr_protos}
 

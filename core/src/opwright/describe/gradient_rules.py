@@ -215,7 +215,7 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
 
 
 def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
-    """Return the shape rule of a derived gradient: all inputs must belong to one forward call.
+    """Return the shape rule of a derived gradient; it checks that inputs fit one forward call.
 
     A gradient kernel infers the size of one array from the shape of another array, so the shapes
     must agree. The shape rule of the forward operator checks the forward inputs and returns the
@@ -224,7 +224,7 @@ def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
     """
     slots = forward.proto.outputs
     indices = {slot.name: index for index, slot in enumerate(derived.inputs)}
-    # Inputs that have the meta of a forward output, each with the index of that output.
+    # Inputs with the same meta as a forward output, each with the index of that output.
     reads = tuple(
         (indices[name], output)
         for output, slot in enumerate(slots)

@@ -278,17 +278,17 @@ def dims_match(a: int, b: int) -> bool:
 
 
 def shapes_match(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Return whether two shapes have equal rank and possibly equal dimensions."""
+    """Return whether two shapes have equal ranks, and dimensions that may be equal."""
     return a == b or (len(a) == len(b) and all(map(dims_match, a, b)))
 
 
 def metas_match(a: Meta, b: Meta) -> bool:
-    """Return whether two metas have equal dtypes and possibly equal shapes."""
+    """Return whether two metas have equal dtypes, and shapes that may be equal."""
     return a.dtype == b.dtype and shapes_match(a.shape, b.shape)
 
 
 def merge_dims(a: int, b: int) -> int:
-    """Return the known value of two equal dimensions, or -1 if both are unknown."""
+    """Merge two dimensions that are equal; return -1 if both are unknown."""
     return b if a < 0 else a
 
 
@@ -335,7 +335,7 @@ def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:
 def normalize_axis(
     ctx: InferContext, axis: int, rank: int, name: str = "axis", scalar: bool = False
 ) -> int:
-    """Return the non-negative equivalent of an axis; a negative axis counts from the end.
+    """Return an axis as a non-negative number; a negative axis counts from the end.
 
     Parameters
     ----------

@@ -197,7 +197,7 @@ class OpMaker:
         return self._set(self._slot("as_shape_only", "input"), "shape_only", True)
 
     def same_dtype_as(self, name: str) -> OpMaker:
-        """Give the slot the dtype of an input, or the dtype named by a dtype attribute."""
+        """Give the slot the dtype of an input, or the dtype that a dtype attribute names."""
         return self._set(self._slot("same_dtype_as"), "same_as", name)
 
     def dtypes(self, *names: str) -> OpMaker:
@@ -208,7 +208,7 @@ class OpMaker:
         return self._set(draft, "dtypes", names)
 
     def aliases(self, slot: str) -> OpMaker:
-        """Declare that the output is the same variable as this input, which is updated in place."""
+        """Declare that the output is the variable of an input, which is updated in place."""
         return self._set(self._slot("aliases", "output"), "aliases", slot)
 
     # -- the operator as a whole -------------------------------------------------------------------
@@ -364,7 +364,7 @@ class OpMaker:
         return self._added_last(method, "add_input or add_output", "input", "output")
 
     def _added_last(self, method: str, before: str, *kinds: str) -> _Draft:
-        """Return the slot or attribute added last, which must be of one of these kinds."""
+        """Return the slot or attribute that was added last; raise if it is of a different kind."""
         if self._kind not in kinds:
             last = f"the {self._kind} {self._last['name']!r}" if self._kind else "nothing"
             raise self._error(f"{method} must follow {before}, got {last} before it")

@@ -296,7 +296,7 @@ class OpProto(ProtoValue):
 
 
 def can_be_float(proto: OpProto, slot: VarProto) -> bool:
-    """Return whether a slot accepts a float dtype and so can have a gradient."""
+    """Return whether a slot accepts a float dtype, and therefore can have a gradient."""
     seen = set()
     while slot.same_as is not None and slot.name not in seen and not slot.dtypes:
         seen.add(slot.name)

@@ -114,7 +114,7 @@ def hide_operands(inputs: Slots, attrs: Attrs) -> Attrs:
 
 
 def fill_operands(proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[str], Any]) -> Attrs:
-    """Replace marks by the elements of the arrays that `find` returns for names; check the result.
+    """Replace marks by elements of the arrays that `find` returns for names; check the attributes.
 
     Raises ProgramError if a variable's number of elements changed since the operator was created.
     """

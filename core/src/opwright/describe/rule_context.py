@@ -100,7 +100,7 @@ class RuleContext:
         return next(iter(self.inputs(slot)), None)
 
     def inputs(self, slot: str) -> list[str]:
-        """Return the variable names of an input slot; empty if it is absent."""
+        """Return the variable names of an input slot, or an empty list if it is absent."""
         if slot not in self.op.inputs:
             self.proto.input(slot)  # SlotError for an unknown one
         return list(self.op.inputs.get(slot, ()))
@@ -110,7 +110,7 @@ class RuleContext:
         return next(iter(self.outputs(slot)), None)
 
     def outputs(self, slot: str) -> list[str]:
-        """Return the variable names of an output slot; empty if it is absent."""
+        """Return the variable names of an output slot, or an empty list if it is absent."""
         if slot not in self.op.outputs:
             self.proto.output(slot)  # SlotError for an unknown one
         return list(self.op.outputs.get(slot, ()))
@@ -214,7 +214,7 @@ class GradientContext(RuleContext):
         return next(iter(self.output_grads(slot)), None)
 
     def output_grads(self, slot: str) -> list[str | None]:
-        """Return the gradients of all variables of an output slot, each None if it is zero."""
+        """Return the gradients of an output slot's variables, with None for zero gradients."""
         self._asked.add(slot)
         grads = list(self._output_grads.get(slot, ()))
         return grads or [None] * len(self.outputs(slot))
@@ -258,7 +258,7 @@ class GradientContext(RuleContext):
             self.input_grads[slot, index] = name
 
     def check_complete(self) -> None:
-        """Raise GradientError if the rule, which has run, omitted a gradient.
+        """Raise GradientError if the rule has omitted a gradient; called after the rule.
 
         It must have set every wanted gradient, and read every nonzero output gradient; otherwise a
         term of the sum would silently be zero.

@@ -139,7 +139,7 @@ def by_differentiating(forward: Forward, reads: Sequence[str] = ()) -> Compositi
 
 
 def _pair_inputs(b: BodyContext) -> list[tuple[str, str]]:
-    """Return pairs of forward input and the gradient output for it."""
+    """Return pairs of a forward input and the output with its gradient."""
     return [
         pair
         for slot in b.proto.outputs

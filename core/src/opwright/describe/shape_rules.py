@@ -9,7 +9,7 @@ from opwright.describe.meta import InferContext, broadcast_shapes, shapes_match
 
 
 def same_shape_as(slot: str, *outputs: str) -> InferShape:
-    """Return a shape rule by which outputs have the shape of an input.
+    """Return a shape rule that gives outputs the shape of an input.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def same_shape_as(slot: str, *outputs: str) -> InferShape:
 
 
 def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -> InferShape:
-    """Return a shape rule by which an output has the broadcast shape of the inputs.
+    """Return a shape rule that gives an output the broadcast shape of the inputs.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ _PACKED: Final[Mapping[str, Callable[[Any], bytes]]] = {
 
 
 def value_to_bytes(type: AttrType, value: AttrValue, who: str) -> bytes:
-    """Return the value of an attribute as a message; FormatError with `who` if the type differs."""
+    """Return an attribute's value as a message; FormatError, with `who`, if its type is wrong."""
     converted = convert_value(type, value)
     if converted is None:
         raise FormatError(f"{who}: must be {type.type_name} to be written, got {value!r}")
@@ -165,7 +165,7 @@ def op_to_message(
 ) -> Message:
     """Return the message of one operator of a program.
 
-    `inputs` and `outputs` map slots to names, of which empty ones are skipped; `attrs` are
+    `inputs` and `outputs` map slots to names; slots without names are skipped. `attrs` are
     complete.
     """
     sides = {

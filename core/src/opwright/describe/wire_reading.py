@@ -94,7 +94,7 @@ PROGRAM: Final = _schema(
 
 
 def read_value(message: Message, who: str, expected: AttrType | None = None) -> AttrValue:
-    """Return the value in an AttrValue message.
+    """Return the value that an AttrValue message contains.
 
     Raises FormatError, with `who` as prefix, if the value is missing or not of the `expected` type.
     """

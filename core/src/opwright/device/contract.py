@@ -37,7 +37,7 @@ class PythonDevice(Protocol):
         """Wait until all work that was started is done."""
 
     def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> object:
-        """Return the array that Python kernels on this device get.
+        """Return the array that is passed to Python kernels on this device.
 
         Not called for handle 0, since a tensor without elements, or read only for its shape, is
         passed to kernels as a NumPy dummy.

@@ -36,7 +36,7 @@ os.register_at_fork(after_in_child=_forget_lock)  # the owner of the old lock ma
 
 
 def get_device(name: str, context: Context) -> _runtime.Device:
-    """Return the runtime device of a name as users write it, such as ``"cuda"`` or ``"cuda:1"``.
+    """Return the runtime device for a name as users write it, such as ``"cuda"`` or ``"cuda:1"``.
 
     It is opened at first use, and shared by all Contexts whose entry for this name is the same
     library file or Python object.
@@ -92,7 +92,7 @@ def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
 
 
 def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
-    """Set the arrays for Python kernels of a device; return why it has none, or None on success.
+    """Set the arrays for Python kernels of a device; return why that failed, or None on success.
 
     Raises PluginError if the object that the plugin named cannot be imported, or lacks a method.
     """

@@ -76,7 +76,7 @@ def give_to_jax(result: Array, like: Any) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _find_put(kind: type) -> Callable[..., Any] | None:
-    """Return the JAX function from ndarrays to this type of array, or None for other libraries."""
+    """Return the JAX function that converts ndarrays to this type, or None for other libraries."""
     if kind.__module__.partition(".")[0] != "jaxlib":
         return None
     return getattr(sys.modules.get("jaxlib.xla_client"), "batched_device_put", None)

@@ -61,7 +61,7 @@ def merge(
     disabled: Iterable[Package] = (),
     notes: ImportNotes = NO_NOTES,
 ) -> Registries:
-    """Return registries filled from sorted records; the first of two conflicting plugins is kept.
+    """Return registries filled from sorted records; of conflicting plugins, the first one is kept.
 
     `failures` are plugins that did not load; conflicting plugins are appended. OPWRIGHT_PLUGINS
     disables `disabled`. `notes` records later imports as they run.
@@ -120,7 +120,7 @@ def _clashes(
 
 
 class Settings(NamedTuple):
-    """The environment variables for plugins; lists are names separated by commas."""
+    """The environment variables for plugins; a list consists of names separated by commas."""
 
     allowed: tuple[str, ...] | None = None  # OPWRIGHT_PLUGINS: only these are loaded; None: all
     strict: bool = False  # OPWRIGHT_STRICT=1: the first failure is an error
@@ -200,7 +200,7 @@ def _load_missing(
     strict: bool,
     notes: ImportNotes,
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
-    """Return the records of the sources, in order, from the index or loaded, and failures."""
+    """Return the sources' records, in order, from the index or loaded, and the failures."""
     missing = [source for source in sources if index.key_of(source) not in known]
     loaded, failures = load_all(missing, strict, notes)
     by_key = {**known, **{index.key_of(record.source): record for record in loaded}}

@@ -75,7 +75,7 @@ _GROUPS: Final[tuple[tuple[type[Any], str], ...]] = (
 
 
 def index_path(folder: str, sources: Iterable[Source], core_version: str) -> str:
-    """Return the file for these plugins, this Python and this core."""
+    """Return the path of the index for these plugins, this Python and this core."""
     environment = [FORMAT, core_version, sys.implementation.cache_tag, sys.platform]
     plugins = [[s.distribution, s.name, s.target, s.location] for s in sources]
     data = repr([environment, plugins]).encode()
@@ -90,7 +90,7 @@ def key_of(source: Source) -> str:
 
 
 def read(path: str | None, sources: Iterable[Source]) -> tuple[dict[str, PluginRecord], str]:
-    """Return the records of unchanged plugins in the file, by `key_of`, and the state of the file.
+    """Read the index; return its state, and the records of unchanged plugins by `key_of`.
 
     The state, for `opwright doctor`, is ``"read"``, ``"read in part"``, ``"absent"``,
     ``"unreadable: <why>"``, ``"corrupt: <why>"``, or ``"off: <why>"`` if there is no path.
@@ -218,7 +218,7 @@ def check_own(record: PluginRecord) -> None:
 def _list_tops(location: str) -> set[str]:
     """Return the top-level modules of an installed distribution; empty without a list of files.
 
-    This avoids importlib.metadata, which also reads other lists but takes 17 ms to import.
+    This avoids importlib.metadata, which can also read other file lists but takes 17 ms to import.
     """
     with contextlib.suppress(OSError, ValueError):
         with open(os.path.join(location, "RECORD"), encoding="utf-8") as file:

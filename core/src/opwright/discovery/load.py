@@ -173,7 +173,7 @@ def _describe_invalid(error: BaseException) -> str:
 
 
 def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, ...]:
-    """Return the files that the registrations may depend on, with their times and sizes.
+    """Return the files on which the registrations may depend, with their times and sizes.
 
     These are the hook module, its parent packages, and the modules of the same distribution that
     they imported. The result is empty if a file has no time, or changed while it was read.

@@ -169,7 +169,7 @@ def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
 
 
 def _select_newest(items: Iterable[Source]) -> list[Source]:
-    """Return the newest source of each name, since broken uninstalls leave older sources."""
+    """Return the newest source of each name, since failed uninstalls leave older sources behind."""
     newest: dict[str, Source] = {}
     for item in items:
         other = newest.setdefault(item.distribution, item)
@@ -303,7 +303,7 @@ def _location(distribution: Distribution) -> str:
 
 
 class WatchedFile(NamedTuple):
-    """A file on which the registrations of a plugin depend, in its state when the hooks ran."""
+    """A file on which a plugin's registrations depend, with its state when the hooks ran."""
 
     path: str
     mtime_ns: int

@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 
 
 def lower(request: LowerRequest) -> LoweredPlan:
-    """Decide everything that can be decided before a run.
+    """Return a plan, in which everything that can be decided before a run is decided.
 
     Raises OpwrightError, with nothing run or changed, if shapes or dtypes do not fit, a variable is
     read before it is written, or no kernel is registered.
@@ -116,7 +116,7 @@ def _finish(graph: Graph, request: LowerRequest) -> LoweredPlan:
 
 
 def _forget(built: Iterable[LoweredOp], kept: Iterable[LoweredOp]) -> None:
-    """Drop references that are useless once a plan is built.
+    """Drop references that are not needed once a plan is built.
 
     References from values to operators form cycles, which only the garbage collector would free.
     It would also traverse the signatures of operators that a plan keeps for error messages.

@@ -1,4 +1,4 @@
-"""Cuts a graph into two; the second depends on late feeds, as a backward pass does.
+"""Cuts a graph into two halves; the second depends on late feeds, as a backward pass does.
 
 Passes have rewritten the whole graph, so both halves run the kernels of one plan. The first half
 saves the values that the second half reads, in as few bytes as possible: values that are cheap to
@@ -112,7 +112,7 @@ class _First:
         self.half = self._make()
 
     def _close(self, values: list[Value], also: Callable[[LoweredOp], bool]) -> set[LoweredOp]:
-        """Return the early operators that compute `values` or satisfy `also`, and all they need."""
+        """Return early operators that `values` need or `also` selects, with dependencies."""
         needed = {value.source or value for value in values}
         closed = set()
         for op in reversed(self._early):
@@ -191,7 +191,7 @@ class _First:
 
 
 class _Second:
-    """The half that runs second, over its own copies of the values.
+    """The half that runs second, with its own copies of the values.
 
     Its feeds are the saved values, then the feeds of the first half that it reads, then late feeds.
     """

@@ -30,7 +30,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.*+!-]{0,127}")
 
 
 class LockedKernel(NamedTuple):
-    """The key of a kernel, and the distribution and version that provide it."""
+    """The key of a kernel, and name and version of the distribution that provides it."""
 
     operator: str
     device: str
@@ -41,7 +41,7 @@ class LockedKernel(NamedTuple):
 
 
 class LockedPass(NamedTuple):
-    """A pass that rewrites the plan, and the distribution and version that provide it."""
+    """A pass that rewrites the plan, and name and version of the distribution that provides it."""
 
     name: str
     package: str

@@ -24,7 +24,7 @@ _NO_METAS: Final[Mapping[str, Meta]] = MappingProxyType({})
 
 
 class Target:
-    """Where and how a plan runs, which determines its kernels.
+    """Describes where and how a plan runs, which determines its kernels.
 
     Attributes
     ----------
@@ -114,8 +114,8 @@ class Given(NamedTuple):
     metas: Mapping[str, Meta] = _NO_METAS
     role: Role = Role.FEED  # CAPTURED for a body or the rest of a cut graph
     on_device: frozenset[str] = frozenset()  # feeds on the plan's device, not the host
-    # Whether feeds on the device are copied into the plan's memory so that the device can record
-    # the rest as a graph; otherwise kernels read them directly.
+    # Whether feeds on the device are copied into the plan's memory, so that the device can record
+    # the other steps as a graph; otherwise kernels read the feeds directly.
     copied: bool = True
     # Known elements of given values, from which shape operands are computed.
     numbers: Mapping[str, Array] = MappingProxyType({})

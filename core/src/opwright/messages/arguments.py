@@ -54,7 +54,7 @@ def _who(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 
 
 def check_flag(who: str, argument: str, value: object) -> bool:
-    """Return an argument if it is True or False; AttributeTypeError for anything else."""
+    """Return an argument that is True or False; raise AttributeTypeError for any other value."""
     if not isinstance(value, bool):
         raise AttributeTypeError(f"{who}: {argument} must be True or False, got {value!r}")
     return value

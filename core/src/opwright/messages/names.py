@@ -22,7 +22,7 @@ def find_nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def hint(name: str, known: Iterable[str], what: str = "names") -> str:
-    """Return the end of an error message, with the most similar name, otherwise with all names.
+    """Return the end of an error message: the most similar name, or all names if none is similar.
 
     Parameters
     ----------

@@ -151,7 +151,7 @@ def advise_retry(plugin: str) -> str:
 
 
 def describe_ended(ended: list[EndedImport]) -> str:
-    """Return one line about the processes that ended during one import."""
+    """Return a line of text about the processes that ended during one import."""
     last = max(ended, key=lambda item: item.time_ns)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(last.time_ns / 1e9))
     who = f"the last {len(ended)} processes" if len(ended) > 1 else "a process"
@@ -174,7 +174,7 @@ def _remove(ended: Iterable[EndedImport]) -> None:
 
 
 def _judge(ended: list[EndedImport]) -> None:
-    """Warn about the first process that ended; raise from `MOST_ENDED` on."""
+    """Warn about a process that ended; raise if there are at least `MOST_ENDED`."""
     if not ended:
         return
     package = ended[0].package
@@ -271,7 +271,7 @@ def _has_changed(item: EndedImport) -> bool:
 def _source_files(folders: list[str]) -> Iterator[str]:
     for folder in folders:
         for path, _, names in os.walk(folder):
-            # The import itself writes byte code.
+            # Byte code is excluded, since the import itself writes it.
             yield from (os.path.join(path, name) for name in names if not name.endswith(".pyc"))
 
 

@@ -71,7 +71,7 @@ def _advise_module(module: str, package: Package) -> str:
     top, dot, _ = module.partition(".")
     own_modules = {package.plugin, package.distribution.replace("-", "_")}
     missing = find_missing_for(top, package.distribution)
-    # A plugin may have the name of a requirement, like opwright-onnx.
+    # A plugin, such as opwright-onnx, may have the same name as its requirement.
     is_needed = any(each.replace("-", "_").startswith(top) for each in missing)
     if not is_needed and (top in own_modules or has_module(package.distribution, top)):
         return (

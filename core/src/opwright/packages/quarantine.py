@@ -17,7 +17,7 @@ _SHOWN_FAILURES: Final = 5
 
 
 class PluginFailure(NamedTuple):
-    """A plugin that is quarantined, or one of its modules or libraries that cannot be loaded.
+    """A quarantined plugin, or a module or library of a plugin that cannot be loaded.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class PluginFailure(NamedTuple):
 class PluginReport:
     """The state of all installed plugins, which registries share for their error messages.
 
-    `loaded` plugins are in use, `failures` are quarantined, and OPWRIGHT_PLUGINS disables
-    `disabled`. `epoch` is incremented by every addition to the registries. `index_state` is
-    ``"read"``, ``"written"``, or what prevented both.
+    `loaded` plugins are in use, `failures` are quarantined, and `disabled` plugins are disabled by
+    OPWRIGHT_PLUGINS. `epoch` is incremented by every addition to the registries. `index_state` is
+    ``"read"``, ``"written"``, or the reason why the index was neither read nor written.
     """
 
     def __init__(

@@ -88,7 +88,7 @@ def has_module(distribution: str, module: str) -> bool:
 
 
 def find_required_file(distribution: str, name: str) -> Path | None:
-    """Return the path of the file ``name`` in a requirement of this distribution, or None."""
+    """Return the path of the file ``name`` in a required distribution, or None."""
     required = (m[1] for m in _read_requirements(distribution) if _is_installed(m[1]))
     listed = (file for each in required for file in ask(files, each) or ())
     return next((Path(str(f.locate())).resolve() for f in listed if f.name == name), None)
@@ -99,7 +99,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _normal(requirement: str) -> str:
-    """Return the name of a requirement or module, normalized as in packaging."""
+    """Return the name in a requirement, or a module name, normalized as in packaging."""
     name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 

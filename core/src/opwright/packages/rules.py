@@ -66,7 +66,7 @@ def check_owner(op_type: str, package: Package) -> None:
 
 
 def check_target(target: object, who: str, *, libraries: bool = False) -> None:
-    """Raise unless `target` is ``"module:attribute"``, or, if allowed, a library."""
+    """Raise unless `target` is ``"module:attribute"`` or, where allowed, a library."""
     if isinstance(target, str) and _TARGET.fullmatch(target):
         return
     if libraries and is_library(target):
@@ -123,7 +123,7 @@ def check_arrays(arrays: object, who: str, target: object) -> None:
 
 
 def check_library_says(who: str, **properties: bool) -> None:
-    """Raise if a hook repeats a property of a compiled kernel that its library declares."""
+    """Raise if a hook gives a property of a compiled kernel that only its library may declare."""
     for word, is_given in properties.items():
         if is_given:
             raise RegistrationError(

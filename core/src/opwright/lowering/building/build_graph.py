@@ -154,13 +154,13 @@ class GraphBuilder:
         return self.request.given.numbers.get(name) if value is None else self._folding.find(value)
 
     def _unknown_operands(self, op: Operator) -> list[str]:
-        """Return the variables used as numbers whose values are known only at run time."""
+        """Return the shape operands whose values are known only at run time."""
         slots = [op.inputs.get(name, ()) for name in op.definition.proto.operands]
         names = dict.fromkeys(name for names in slots for name in names)
         return [name for name in names if self._find_numbers(name) is None]
 
     def known_numbers(self, readers: Sequence[Operator], values: Iterable[Value]) -> Numbers:
-        """Return the elements of values from which later lowering may compute sizes."""
+        """Return the elements of values from which sizes may be computed later in lowering."""
         if not reads_operands(readers, self.request.program):
             return {}
         found = ((value.name, self._folding.find(value)) for value in values)
@@ -228,9 +228,9 @@ class GraphBuilder:
         op.outputs = tuple(outputs)
 
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
-        """Return the values of an input slot that is overwritten; some are copied first.
+        """Return the values of an input slot that an operator overwrites; some are copied first.
 
-        Given values are copied, and so are constants, which are not recomputed before each run.
+        Given values are copied. So are constants, because they are not recomputed before each run.
         """
         for place, value in enumerate(op.inputs[slot]):
             external = value.buffer.external

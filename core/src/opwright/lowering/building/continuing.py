@@ -86,7 +86,7 @@ def cut(
 def _cross_results(
     builder: GraphBuilder, dynamic: LoweredOp, rest: Sequence[Operator]
 ) -> dict[str, Value]:
-    """Forward the memory of a branch's results, which the outer plan owns."""
+    """Pass on the memory of a branch's results, which the outer plan owns."""
     from opwright.lowering.building.control import infer_metas
 
     metas = {name: value.meta for name, value in builder.env.items()}
@@ -115,7 +115,7 @@ def _lower_rest(
     scope_metas: dict[str, Meta],
     shapes: tuple[tuple[int, ...], ...],
 ) -> Any:
-    """Return the plan of the operators after a dynamic operator, for the shapes it has computed."""
+    """Return the plan of the operators after a dynamic operator, for its computed shapes."""
     kept = request.persistables
     results = set(map(result_name, range(len(request.fetches.names))))
     given = {name: value.meta for name, value in crossing if name not in results}

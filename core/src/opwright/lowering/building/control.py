@@ -31,7 +31,7 @@ LowerBlock: TypeAlias = "Callable[[str, Mapping[str, Meta], Fetches], LoweredPla
 
 
 class Part(NamedTuple):
-    """Consecutive iterations over segments of equal length, which one plan of the body runs."""
+    """Consecutive iterations over segments of equal length; one plan of the body runs them all."""
 
     first: int  # the number of iterations before them
     n_turns: int  # -1 for any number
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """How a loop splits its arrays."""
+    """Describes how a loop splits its arrays."""
 
     names: frozenset[str]  # the variables of the body that are segments; the rest are elements
     rows: int  # elements in each segment but the last; 0 for a loop without segments
@@ -220,7 +220,7 @@ def _lower_turn(
     part: Part,
     lower_block: LowerBlock,
 ) -> LoweredPlan:
-    """Return the plan of a loop's body for the iterations of one part."""
+    """Return the body's plan for the iterations of one part of a loop."""
     carried = op.input(control.carried)
     names = op.attrs[control.block_inputs]
     given = {name: value.meta for name, value in zip(names, carried, strict=True)}

@@ -41,7 +41,7 @@ def reads_operands(ops: Iterable[Operator], program: Program | None) -> bool:
 
 
 def read_numbers(operands: Iterable[tuple[str, Meta]], shape: Sequence[int]) -> dict[str, Array]:
-    """Return the numbers that `as_shape` wrote into a shape: n as (n, 0), -n as (0, n)."""
+    """Decode the numbers that `as_shape` wrote into a shape: n as (n, 0), and -n as (0, n)."""
     numbers = iter([a - b for a, b in zip(shape[::2], shape[1::2])])
     return {
         name: np.array([next(numbers) for _ in range(numel(meta.shape))]).reshape(meta.shape)
@@ -133,7 +133,7 @@ class Folding:
 
 
 def _original(value: Value) -> Value:
-    """Return the source of a copied value; for any other value, the value itself."""
+    """Return the source of a copied value, or the value itself if it is not a copy."""
     while value.op is not None and value.op.is_copy:
         value = value.op.inputs[0][0]
     return value

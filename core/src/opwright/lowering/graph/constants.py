@@ -50,7 +50,7 @@ def is_constant(op: LoweredOp) -> bool:
 def mark_constants(op: LoweredOp) -> bool:
     """Mark the constant outputs of an operator that no other operator writes.
 
-    Return whether all are constant.
+    Return whether all of its outputs are constant.
     """
     if not is_constant(op):
         return False

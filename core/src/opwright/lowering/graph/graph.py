@@ -1,6 +1,6 @@
 """The graph that passes rewrite: operators over values in the order of the program.
 
-A pass keeps the order of reads and writes of every buffer. See `opwright.rewriting`.
+A pass must keep the order of the reads and writes of every buffer. See `opwright.rewriting`.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Graph:
         return [op for op in self.ops if op.type in requested]
 
     def type_names(self) -> set[str]:
-        """Return the types of all operators, and each also as ``"*.name"``, for any plugin."""
+        """Return the types of all operators, each also as ``"*.name"`` (any plugin)."""
         if self._type_names is None:
             types = {op.type for op in self.ops}
             self._type_names = types | {f"{ANY}.{t.rpartition('.')[2]}" for t in types}

@@ -1,4 +1,4 @@
-"""Infers the outputs of lowered operators, and makes new operators for passes."""
+"""Infers the outputs of lowered operators, and creates new operators for passes."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ def least_separation(
 
     `sources_of` returns the values from which a value is computed, an empty sequence if the value
     always exists, or None if it can only be saved. The result is a minimum cut of the flow from the
-    values that can only be saved to the wanted values (Ford and Fulkerson 1956). Of several minimum
-    cuts, the one with the least recomputation is returned.
+    values that can only be saved to the wanted values (Ford and Fulkerson 1956). If there are
+    several minimum cuts, the cut with the least recomputation is returned.
     """
     wanted = list(wanted)
     saved = {value: None for value in wanted if sources_of(value) is None}

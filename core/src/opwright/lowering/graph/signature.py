@@ -38,7 +38,7 @@ class Choice(NamedTuple):
 
     entry: KernelEntry
     prepared: Prepared
-    # Output and input slots that may share memory: one value each, equal in size and dtype.
+    # Pairs of output and input slot that may share memory: one value each, equal in size and dtype.
     reuse: tuple[tuple[int, int], ...]
     refusals: Refusals  # better kernels, with the reason why each is unusable
     unread: tuple[int, ...]  # flat outputs that it may leave unwritten

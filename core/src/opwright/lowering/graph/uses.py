@@ -172,7 +172,7 @@ def find_late(graph: Graph) -> tuple[set[LoweredOp], set[Value]]:
     """Return the operators and values that depend on late feeds, including the late feeds.
 
     This includes operators that write to the memory of such a value and, after the first operator
-    with an effect, all later ones with an effect.
+    with an effect, all later operators with an effect.
     """
     ops: set[LoweredOp] = set()
     values = {graph.feeds[name] for name in graph.late_feeds if name in graph.feeds}
@@ -196,7 +196,7 @@ def _own(value: Value) -> Value:
 
 
 def _any_between(positions: Sequence[int], low: int, high: int, but: Collection[int]) -> bool:
-    """Whether a sorted list has a number strictly between two limits that is not in ``but``."""
+    """Whether a sorted list has a number that is strictly between two limits and not in ``but``."""
     if len(positions) < 2:  # nearly always
         return bool(positions) and low < positions[0] < high and positions[0] not in but
     begin, end = bisect_right(positions, low), bisect_left(positions, high)

@@ -65,7 +65,7 @@ class External:
 
 
 class Buffer:
-    """Memory of one value, or of several values if an operator works in place (``is_shared``).
+    """The memory of a value, or of several values if an operator works in place (``is_shared``).
 
     ``device`` is None for the plan's own device. ``first`` and ``last`` are positions in
     `Graph.ops`, set by the memory planner together with ``slot`` and the ``offset`` in it.
@@ -253,14 +253,14 @@ class LoweredOp:
         return any(value.buffer.dynamic for value in self.writes())
 
     def data_slots(self) -> tuple[tuple[Value, ...], ...]:
-        """Return the input slots whose data the operator reads, without shape-only ones."""
+        """Return the input slots whose data the operator reads; shape-only slots are excluded."""
         if not self.definition.any_shape_only:
             return self.inputs
         slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
         return tuple([values for slot, values in slots if not slot.shape_only])
 
     def data_reads(self) -> list[Value]:
-        """Return the values whose data the operator reads, without shape-only slots."""
+        """Return the values whose data the operator reads; shape-only slots are excluded."""
         return _flatten(self.data_slots())
 
     def writes(self) -> list[Value]:
@@ -294,7 +294,7 @@ def external_value(external: External) -> Value:
 
 
 def check_lasting(value: Value) -> None:
-    """Raise ProgramError if the meta of a value differs from the meta of its lasting memory."""
+    """Raise ProgramError if a value's meta differs from that of its persistent memory."""
     external = value.buffer.external
     if external is None or external.meta == value.meta:
         return

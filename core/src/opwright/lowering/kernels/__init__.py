@@ -1,1 +1,1 @@
-"""Which kernel computes each operator of a graph, and how it is prepared."""
+"""Chooses and prepares the kernel of each operator of a graph."""

@@ -29,7 +29,7 @@ def arguments_of(op: LoweredOp, graph: Graph) -> Arguments:
 
 
 def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
-    """Return the inputs that the plan reads from the scope and does not write.
+    """Return the inputs that the plan reads from the scope and never writes.
 
     Values that are computed once, only from such inputs, count as well.
     """

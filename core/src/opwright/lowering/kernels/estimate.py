@@ -29,7 +29,7 @@ at each shared step; the runtime does not wake threads for a short plan
 
 
 def estimate_ns(op: LoweredOp, device: str) -> int:
-    """Return the ns of one run of an operator's kernel on the plan's `device`.
+    """Estimate the time, in ns, of one run of an operator's kernel on the plan's `device`.
 
     For a kernel that may wait for another process, only the declared time counts, not the waiting.
     """
@@ -60,7 +60,7 @@ def first_target(request: LowerRequest) -> Target:
 
 
 def is_short(ops: Iterable[LoweredOp], n_threads: int = 2) -> bool:
-    """Whether the operators on the host do too little work for several threads.
+    """Whether the work of the operators on the host is too short for several threads.
 
     Kernels estimate for `n_threads`; the sum is judged as if two threads ran the plan.
     """

@@ -76,7 +76,7 @@ def prepare_again(
 
 
 def find_prepared(context: Context, key: Any) -> Prepared | Refuse | None:
-    """Return the kernel in use by a plan, or the cached refusal, for this key."""
+    """Return the kernel with this key that some plan uses, or the cached refusal."""
     reference = context.prepared.get(key)
     prepared: Prepared | None = None if reference is None else reference()
     return context.refusals.get(key) if prepared is None else prepared
@@ -85,7 +85,7 @@ def find_prepared(context: Context, key: Any) -> Prepared | Refuse | None:
 def remember(context: Context, key: Any, prepared: Prepared | Refuse) -> None:
     """Share a kernel with later plans for as long as a plan uses it.
 
-    Refusals do not own resources; a limited number of them is kept.
+    Refusals do not own resources; a limited number of refusals is kept.
     """
     if not isinstance(prepared, Refuse):
         # A WeakValueDictionary is unsuitable: its callbacks swallow exceptions of signal handlers.

@@ -108,7 +108,7 @@ def _find_lack_of_arrays(device: str, target: Target) -> str | None:
 
 
 def _attributes(op: LoweredOp) -> dict[str, Any]:
-    """Return all attributes of an operator; absent attributes are None."""
+    """Return all attributes of an operator, with None for absent attributes."""
     return {attr.name: op.attrs.get(attr.name) for attr in op.definition.proto.attrs}
 
 
@@ -277,7 +277,7 @@ def _refusal(error: _runtime.RefusedError) -> Refuse:
 
 
 def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
-    """Return the error for a failed ``prepare``, of the raised class if opwright defines it."""
+    """Return the error for a failed ``prepare``, of the raised class if it is an opwright class."""
     ours = type(error).__module__ == OpwrightError.__module__
     kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
     if isinstance(error, MemoryError):

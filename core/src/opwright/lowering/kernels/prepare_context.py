@@ -13,7 +13,7 @@ from opwright.records import NamedTuple
 
 
 class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fault
-    """Raised by a kernel in ``prepare`` so that the next candidate is tried.
+    """Raised in ``prepare`` by a kernel that declines, so that the next candidate is tried.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ Complete: TypeAlias = Callable[[Sequence[Any]], None]
 
 
 class PrepareContext:
-    """Everything that is known about one operator when a plan is made.
+    """Describes everything that is known about one operator when a plan is made.
 
     Attributes
     ----------
@@ -182,10 +182,10 @@ class PrepareContext:
     def defer(self, complete: Complete, work: Any) -> bool:
         """Defer slow work, such as compiling; return False if it must be done now.
 
-        If it returns True, the object that ``prepare`` returns then is checked and used to lay out
-        the plan, but never runs. Once all kernels of the plan are chosen, `complete` is called with
-        the deferred work of the kernels in the plan. Then ``prepare`` is called again. It must not
-        defer work then, and must make the same decisions.
+        If it returns True, the object that this call of ``prepare`` returns is checked and used to
+        lay out the plan, but never runs. Once all kernels of the plan are chosen, `complete` is
+        called with the deferred work of the kernels in the plan. Then ``prepare`` is called again.
+        It must not defer work then, and must make the same decisions.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ NOT_DETERMINISTIC: Final = f"{REFUSED}it is not deterministic, but the plan must
 
 
 def select_kernels(graph: Graph) -> None:
-    """Choose and prepare a kernel for every operator that has none yet.
+    """Choose and prepare a kernel for every operator without a kernel.
 
     Raises KernelNotFoundError, which lists the registered kernels, refusals with reasons, and the
     package to install, or LockError, which lists the operators without a locked kernel.
@@ -101,7 +101,7 @@ def _is_settled(op: LoweredOp, graph: Graph) -> bool:
 
 
 def _describe_unserved(op: LoweredOp, graph: Graph) -> str:
-    """Return how an operator differs from the lock; raise if no lock, or no kernel, exists."""
+    """Return how an operator differs from the lock; raise if there is no lock or no kernel."""
     target, dtype = graph.target, signature_of(op).dtype
     candidates = target.context.candidates(op.type, graph.device, dtype)
     if target.fallback and _may_fall_back(op, graph):
@@ -216,7 +216,7 @@ def _choose_for(
     arguments: Arguments,
     candidates: Sequence[KernelEntry] | None = None,
 ) -> Choice | None:
-    """Return the choice for these threads and arguments, shared by equal operators.
+    """Return the choice, shared by equal operators, for these threads and arguments.
 
     It is the first kernel that does not refuse; if `candidates` are given, only these are tried.
     Raises OutOfMemoryError if a kernel runs out of memory, since the next would need memory, too.
@@ -334,7 +334,7 @@ def _to_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
 
 
 def _from_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
-    """Make the operator write on the host, in place if it must, and copy results to the device."""
+    """Make an operator write to the host, in place if it must, and copy results to the device."""
     aliased = dict(op.definition.alias_slots)
     slots = []
     for position, values in enumerate(op.outputs):

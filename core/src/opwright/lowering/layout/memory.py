@@ -153,7 +153,7 @@ def _separate_outputs(op: LoweredOp) -> list[LoweredOp]:
 
 
 def _in_place_pairs(op: LoweredOp) -> set[tuple[int, Buffer]]:
-    """Return the (output slot, buffer) pairs for which the operator may overwrite the input."""
+    """Return pairs of an output slot and the buffer of an input that it may overwrite."""
     pairs: set[tuple[int, Buffer]] = set()
     for out_slot, in_slot in op.definition.alias_slots:
         pairs.update((out_slot, value.buffer) for value in op.inputs[in_slot])
@@ -206,7 +206,7 @@ def _reuse_inputs(op: LoweredOp, position: int) -> None:
 
 
 def _owned_buffers(graph: Graph) -> dict[str | None, dict[Buffer, None]]:
-    """Return the buffers of the plan on each device type, in the order of their first writes."""
+    """Return the plan's buffers by device type, in the order of their first writes."""
     owned: dict[str | None, dict[Buffer, None]] = {}
     for op in graph.ops:
         for values in op.outputs:
@@ -220,7 +220,7 @@ def _owned_buffers(graph: Graph) -> dict[str | None, dict[Buffer, None]]:
 
 
 def _assign_slots(buffers: Iterable[Buffer], device: _runtime.Device) -> list[int]:
-    """Assign each buffer a slot, from its first operator until its last."""
+    """Assign each buffer a slot for the time from its first to its last operator."""
     slots: list[int] = []
     if not device.shares_memory:
         for buffer in buffers:

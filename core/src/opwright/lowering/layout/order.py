@@ -48,7 +48,7 @@ def _writes_scope_alone(op: LoweredOp) -> bool:
 
 
 def _stays(op: LoweredOp) -> bool:
-    """Whether an operator has effects that must keep the program's order."""
+    """Whether an operator has effects that must occur in the order of the program."""
     return op.has_effect or bool(op.children) or op.is_dynamic
 
 
@@ -69,7 +69,7 @@ def _last_readers(graph: Graph) -> set[LoweredOp]:
 def _find_places(
     ops: Sequence[LoweredOp], candidates: set[LoweredOp]
 ) -> dict[int, list[LoweredOp]]:
-    """Return the operators that move, by the earliest position after which each can run."""
+    """Return the operators to move, by the earliest position after which they can run."""
     behind: dict[int, list[LoweredOp]] = {}
     written: dict[Buffer, int] = {}
     touched: dict[Buffer, int] = {}  # read or written

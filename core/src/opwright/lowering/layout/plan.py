@@ -23,7 +23,7 @@ from opwright.registry import HOST, HOST_DEVICE
 
 
 class Placement:
-    """Counts of one plan, including bodies of control flow.
+    """Counts the parts of one plan, including bodies of control flow.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class LoweredPlan(NamedTuple):
 
     @property
     def placement(self) -> Placement:
-        """The current counts, since the device may still refuse to record the plan as a graph."""
+        """The counts now; they may change, since the device may still refuse to record a graph."""
         return Placement(self)
 
 

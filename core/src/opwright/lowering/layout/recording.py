@@ -82,7 +82,7 @@ class Recorder:
         return self
 
     def arena(self, size_bytes: int, device: _runtime.Device) -> None:
-        """Only forward the call, because a bundle places values when it is opened."""
+        """Only forward the call, because values of a bundle are placed when it is opened."""
         self._builder.arena(size_bytes, device)
 
     def external(self, role: int, name: str, *, create: bool) -> int:
@@ -181,7 +181,7 @@ class Recorder:
         return self.kernels.setdefault(key, len(self.kernels))
 
     def _flags(self, op: LoweredOp) -> list[int]:
-        """Return the argument uses that the kernel received."""
+        """Return how the plan uses the arguments, as the kernel was told."""
         signature = signature_of(op)
         chosen = [key for key, c in signature.choices.items() if c.prepared is op.prepared]
         known = [key[2] for key in chosen if not isinstance(key, str)]

@@ -18,8 +18,8 @@ from opwright.packages import ANY
 class Edit:
     """Changes that a pass collects; `fuse`, `exchange` and `bypass` return whether it is allowed.
 
-    All of these see the graph before the first change, and refuse a change that may conflict with
-    an earlier change of this edit. `apply` makes all changes; a new edit sees the result.
+    These methods see the graph as it was before the first change, and refuse changes that may
+    conflict with earlier ones. `apply` makes all changes; a new edit sees the result.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -105,7 +105,7 @@ class Edit:
     def exchange(self, pairs: Mapping[LoweredOp, LoweredOp]) -> bool:
         """Replace several operators together, each in place.
 
-        So an operator can pass different values to its gradient than before.
+        So an operator can pass values to its gradient that the original operator does not compute.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class Edit:
         return True
 
     def bypass(self, op: LoweredOp, *sources: Value) -> bool:
-        """Remove an operator; readers of its outputs read ``sources`` instead, one for each output.
+        """Remove an operator; readers of each output then read the corresponding source instead.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class Edit:
         return True
 
     def current(self, value: Value) -> Value:
-        """Return the replacement of a value after the bypasses so far, usually the value itself."""
+        """Return the replacement of a value after the bypasses so far, or the value itself."""
         while value in self._stand_in:
             value = self._stand_in[value]
         return value
@@ -273,7 +273,7 @@ class Edit:
     def _can_read_beside(
         self, new: LoweredOp, here: int, before: set[Value], lost: set[Value]
     ) -> bool:
-        """Whether the inputs of an operator exist at its position, or are among ``before``."""
+        """Whether each input of an operator exists at its position or is in ``before``."""
         for value in new.data_reads():
             read = self.current(value)
             own = read.source or read

@@ -68,7 +68,7 @@ def _run_pass(entry: PassEntry, graph: Graph) -> bool:
 
 
 def _verify(entries: Sequence[PassEntry], graph: Graph) -> None:
-    """Raise PluginError if a graph changed by these passes cannot run."""
+    """Raise PluginError if the graph cannot run after these passes have changed it."""
     fault = find_violation(graph)
     if fault is None and entries[-1].phase == "memory":
         fault = _find_unserved(graph)
@@ -109,7 +109,7 @@ def _allowed(target: Target) -> frozenset[str] | None:
 
 
 def remove_dead_ops(graph: Graph) -> None:
-    """Remove operators whose results are unused; operators that write the scope stay."""
+    """Remove operators whose results are unused, except operators that write to the scope."""
     if graph.keep_all:
         return
     needed: set[Value] = {value.source or value for value, _ in graph.sinks}

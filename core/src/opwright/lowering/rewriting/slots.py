@@ -1,4 +1,4 @@
-"""Helpers for passes, which return values by slot name and create operators with kernels."""
+"""Functions for passes that return values by slot name and create operators with kernels."""
 
 from __future__ import annotations
 
