@@ -4,7 +4,7 @@
 >>> dist.rank(), dist.size()
 (0, 1)
 
-A program with collectives also runs in a single process. If the launcher of an engine starts it, as
+A program with collectives also runs in a single process. If an engine's launcher starts it, as
 in ``opwright-mpi run -n 4 train.py``, it runs in several processes.
 """
 

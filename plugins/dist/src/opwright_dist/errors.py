@@ -1,4 +1,4 @@
-"""The error class of communication between processes."""
+"""The error class for communication between processes."""
 
 from __future__ import annotations
 

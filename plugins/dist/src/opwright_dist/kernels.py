@@ -1,4 +1,4 @@
-"""Kernels that do not need an engine: for groups of one, on every device, and `RouteRows`."""
+"""Kernels that do not need an engine: groups of one on every device, and `RouteRows`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shard:
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Compute the position where the part begins."""
+        """Compute the offset at which the part starts."""
         rank = current_world().group(ctx.attrs["group"]).rank
         first = rank * ctx.outputs["out"][0].shape[0]
         return lambda x, out, **_: _shard(x, out, first)
@@ -86,7 +86,7 @@ class RouteRows:
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Return a function for a fixed number of processes and ids."""
+        """Return the kernel function for the number of processes and the attributes."""
         n_processes = current_world().group(ctx.attrs["group"]).size
         size, padding_index = ctx.attrs["size"], ctx.attrs["padding_index"]
 
@@ -114,9 +114,9 @@ def _key_rows(ids: Array, n_processes: int, size: int, padding_index: int) -> Ar
 
 
 def _find_unique(keys: Array, highest: int) -> tuple[Array, Array]:
-    """Compute `np.unique` with the inverse in half the time, for thousands of keys.
+    """Compute `np.unique` with inverse indices; takes half the time for thousands of keys.
 
-    The low bits of each key contain its index, so one sort moves both.
+    The index of each key is packed into its low bits, so one sort moves keys and indices.
     """
     bits = max(keys.size - 1, 1).bit_length()
     if highest.bit_length() + bits > _INT64_BITS:

@@ -1,4 +1,4 @@
-"""Finds the libraries that engines open, in their own package or in other wheels."""
+"""Finds the libraries that engines open, in the engine package or in other wheels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright_dist.errors import DistError
 
 
 def find_own_library(package: ModuleType, name: str) -> Path:
-    """Return the path of a library of the package; editable installations have two folders.
+    """Return the path of a library in a package; an editable package has two folders.
 
     Raises
     ------

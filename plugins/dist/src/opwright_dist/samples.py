@@ -30,7 +30,7 @@ def collective(draw: Draw) -> Drawn:
 
 
 def batch_norm(draw: Draw) -> Drawn:
-    """Draw non-negative variances and epsilon, and no unbiased variance of a single element."""
+    """Draw non-negative variances and epsilon, but never an unbiased variance of one element."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -87,7 +87,7 @@ def own_part(draw: Draw) -> Drawn:
 
 
 def route_rows(draw: Draw) -> Drawn:
-    """Draw ids of a table."""
+    """Draw row ids of a table."""
     size = draw.choice([5, 9])
     ids = draw.integers((draw.length, draw.other_length()), 0, size, draw.dtype)
     draw.refused["ids"] = [-1, size]
@@ -97,7 +97,7 @@ def route_rows(draw: Draw) -> Drawn:
 
 
 def exchange_rows(draw: Draw) -> Drawn:
-    """Draw rows, all of which the single process sends to itself."""
+    """Draw rows; the single process sends all of them to itself."""
     rows = draw.floats((draw.length, draw.other_length()), dtype=draw.dtype)
     counts = draw.integers((1,), draw.length, draw.length + 1)
     inputs = {"x": rows, "send_counts": counts, "receive_counts": counts}

@@ -38,8 +38,8 @@ _FORWARD_S: Final = 0.2
 class MpiEngine(Engine):
     """Connects the processes with MPI; at most one instance per process.
 
-    If a process exits with an exception, the other processes are terminated. Otherwise it waits
-    until they exit.
+    If a process exits with an exception, the other processes are terminated. A process that exits
+    normally waits until the other processes exit.
 
     Raises
     ------

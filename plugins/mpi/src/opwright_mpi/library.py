@@ -40,7 +40,7 @@ def find_library() -> str:
     if other is not None:
         raise DistError(
             f"opwright-mpi: a process must have only one MPI library, got {other} in "
-            f"addition to {path}; do not import packages that load the former, or set "
+            f"addition to {path}; do not import packages that load the other library, or set "
             f"{LIBRARY_VARIABLE} to it if it has the standard MPI ABI"
         )
     return path

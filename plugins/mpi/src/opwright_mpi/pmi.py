@@ -1,6 +1,6 @@
-"""A PMI server, at which the processes of an MPI library meet.
+"""A PMI server, through which the MPI libraries of several processes find each other.
 
-The protocol is PMI-1 of MPICH. A process puts its address into a table, waits for all processes at
+The protocol is MPICH's PMI-1. A process puts its address into a table, waits for all processes at
 a barrier, and reads the other addresses. A message is a line of ``key=value`` pairs.
 
 PMI-1 does not have authentication, so each process gets an authenticated connection as ``PMI_FD``,
@@ -69,8 +69,8 @@ class PmiServer(Server):
     def __init__(self, nodes: Sequence[int], address: str | None = "127.0.0.1") -> None:
         self._table = {"PMI_process_mapping": map_nodes(nodes)}
         self._waiting: dict[int, Peer] = {}
-        # Unique per run, since MPICH uses it in the names of shared memory, which a killed process
-        # leaves behind.
+        # Unique per run: MPICH derives shared-memory names from it, and a killed process leaves
+        # such memory behind.
         self._name = f"opwright_{os.getpid()}_{secrets.token_hex(8)}"
         self.aborted: set[int] = set()
         super().__init__(_WHO, len(nodes), address)
@@ -90,11 +90,11 @@ class PmiServer(Server):
         return {RANK_VARIABLE: str(rank), RANKS_VARIABLE: str(self.size)}
 
     def parse(self, line: bytes) -> tuple[dict[str, str], int]:
-        """Return the pairs of a line."""
+        """Parse the ``key=value`` pairs of a line."""
         return dict(_PAIR.findall(line.decode("ascii", "replace"))), 0
 
     def answer(self, peer: Peer, message: Mapping[str, str], data: bytes) -> None:
-        """Answer one message; the first message begins PMI."""
+        """Answer one message; the first message must be ``init``."""
         del data
         command = message.get("cmd", "")
         answer = _ANSWERS.get(command)
@@ -181,7 +181,7 @@ def map_nodes(nodes: Sequence[int]) -> str:
 
 
 def pmi_variables(file: int, rank: int, size: int) -> dict[str, str]:
-    """Return the environment variables for the connection and rank of an MPI library.
+    """Return the environment variables that give an MPI library its connection and rank.
 
     The version prevents MPICH from using PMIx if the launcher itself runs under PMIx.
     """

@@ -85,7 +85,7 @@ class NcclEngine(Engine):
         return self._start.size
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """Create a group, which its first collective connects."""
+        """Create a group; its first collective connects the processes."""
         self._members[name] = tuple(ranks)
         if self.rank in ranks:
             own = tuple(ranks).index(self.rank)
@@ -202,7 +202,7 @@ class NcclEngine(Engine):
             self._abort(f"ended, and {late}")
 
     def _let_the_first_be_named(self) -> None:
-        """Wait so the launcher first detects the process that failed before this process."""
+        """If another process failed earlier, wait, so the launcher detects that process first."""
         with contextlib.suppress(DistError):
             _, ended = self._store.get([])
             if LOST in ended.values():

@@ -1,4 +1,4 @@
-"""Paths of NCCL and of the opwright-nccl library, and calls of the latter."""
+"""Locates NCCL and the opwright-nccl library, and calls functions of opwright-nccl."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def open_library() -> str:
         If NCCL is missing, cannot be opened, or is too old.
     """
     path = find_library()
-    # Capture must not wait for other processes, since one can recapture while others replay.
+    # Capture must not wait for other processes: one process can recapture while others replay.
     os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
     call("open", path.encode())
     return path

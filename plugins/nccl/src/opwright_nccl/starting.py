@@ -1,4 +1,4 @@
-"""Finds the store of a run through the variables of the launcher or over MPI."""
+"""Finds the store of a run through the launcher's environment variables or over MPI."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _find_address() -> str:
 
 
 def _serve(size: int, address: str) -> tuple[subprocess.Popen[bytes], bytes]:
-    """Start the store, which exits when its stdin is closed, as when this process exits."""
+    """Start the store; it exits when its stdin is closed, for example when this process exits."""
     command = [sys.executable, "-m", "opwright_nccl.store", str(size), address]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None  # noqa: S101 - stdout is a pipe

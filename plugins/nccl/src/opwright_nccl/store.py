@@ -121,7 +121,7 @@ class Store(Server):
             self.joined.add(peer.rank)
 
     def leave(self, peer: Peer) -> None:
-        """Drop the requests of a closed connection; if its process had not finished, it is lost."""
+        """Drop the requests of a closed connection; an unfinished process is recorded as lost."""
         for gathering in self._gatherings.values():
             for place in [p for p, (each, _) in gathering.waiting.items() if each is peer]:
                 del gathering.waiting[place]
@@ -278,7 +278,7 @@ class Connection:
         self._ask("put", {"key": key}, value.encode())
 
     def get(self, keys: Sequence[str]) -> tuple[list[str | None], dict[int, str]]:
-        """Return the strings of keys, or None if a key is missing, and the exited processes."""
+        """Return the value of each key, None for a missing key, and the exited processes."""
         answer, _ = self._ask("get", {"keys": list(keys)})
         return answer["values"], _by_rank(answer["ended"])
 
@@ -352,7 +352,7 @@ def _read(file: Any) -> tuple[dict[str, Any], bytes] | None:
 
 
 def main() -> None:
-    """Run the store here: print the variables of rank 0, and exit when stdin is closed."""
+    """Run the store in this process: print rank 0's variables, and exit when stdin closes."""
     size, address = int(sys.argv[1]), sys.argv[2]
     store = Store(size, address)
     line = json.dumps(store.environment(0)).encode()

@@ -40,7 +40,7 @@ def examine() -> Examination:
 
 
 def _run_self_test(ray: Any, folder: str) -> str:
-    """Return the report of two workers of a temporary cluster."""
+    """Return the report of two workers in a temporary cluster."""
     ray.init("local", num_cpus=2, include_dashboard=False, logging_level="error")
     try:
         fitted = OpwrightTrainer(_meet, num_workers=2, engine=_ENGINE, storage_path=folder).fit()
@@ -50,7 +50,7 @@ def _run_self_test(ray: Any, folder: str) -> str:
 
 
 def _meet() -> str:
-    """Run the self-test on a worker; the result of rank 0 becomes the value of the training run."""
+    """Run the self-test on a worker; the result of rank 0 becomes the run's return value."""
     from opwright_dist.self_test import run_self_test
 
     return run_self_test()

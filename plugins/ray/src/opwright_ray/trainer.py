@@ -18,7 +18,7 @@ class OpwrightTrainer:
     """Runs a training function in the workers of a Ray cluster, which an engine connects.
 
     If a worker exits or fails, Ray restarts all workers, and `opwright_ray.resume` reads the last
-    checkpoint of `opwright_ray.report`.
+    checkpoint written by `opwright_ray.report`.
 
     Parameters
     ----------

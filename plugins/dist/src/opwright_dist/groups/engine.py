@@ -13,7 +13,7 @@ ENGINES: Final = "opwright_dist.engines"
 
 
 class Rendezvous(ABC):
-    """The rendezvous of the processes of one run, which their launcher keeps open."""
+    """The rendezvous at which the processes of a run connect; their launcher keeps it open."""
 
     @abstractmethod
     def environment(self, rank: int) -> dict[str, str]:
@@ -37,7 +37,7 @@ class Engine(ABC):
     @classmethod
     @abstractmethod
     def was_launched(cls) -> bool:
-        """Return whether, by its environment, a launcher of this engine started the process."""
+        """Return whether the environment shows that this engine's launcher started the process."""
 
     @classmethod
     def open_rendezvous(cls, nodes: Sequence[int], address: str) -> Rendezvous:
@@ -90,11 +90,11 @@ class Engine(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the name and version of the library for messages."""
+        """Return the library name and version, for messages."""
 
 
 class SingleProcess(Engine):
-    """The engine of a process without a launcher, whose only group has one member."""
+    """The engine for a process without a launcher; its only group has one member."""
 
     name = "single"
 
@@ -117,7 +117,7 @@ class SingleProcess(Engine):
         """Do nothing, since this process is the only one."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
-        """Return the data of this process."""
+        """Return a list that contains only `data`."""
         return [data]
 
     def set_deadline(self, seconds: float) -> None:

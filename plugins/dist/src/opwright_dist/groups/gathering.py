@@ -1,4 +1,4 @@
-"""Serializes bytes, numbers and arrays for the gather of an engine, and parses them."""
+"""Serializes bytes, numbers and arrays for an engine's `gather`, and parses them."""
 
 from __future__ import annotations
 

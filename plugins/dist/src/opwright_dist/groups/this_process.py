@@ -87,7 +87,7 @@ def gather(data: Any, group: str = ...) -> list[npt.NDArray[Any]]: ...
 
 @suggest_arguments
 def gather(data: Any, group: str = "world") -> list[Any]:
-    """Return the data of each process of a group in rank order; all its processes must call this.
+    """Return the data of each process of a group, in rank order; every member must call this.
 
     Use it outside programs for results such as losses and predictions. Within a program, the
     operator ``dist.all_gather`` concatenates tensors.

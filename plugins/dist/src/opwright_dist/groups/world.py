@@ -1,4 +1,4 @@
-"""The processes of a run, with their engine and their groups."""
+"""The processes of a run, the engine that connects them, and their groups."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Group(NamedTuple):
 
 
 class World:
-    """All processes, which one engine connects, and their groups.
+    """All processes of a run, connected by one engine, and their groups.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class World:
         self.engine.set_deadline(self.deadline_s)
 
     def group(self, name: str, who: str = "dist") -> Group:
-        """Return a group by its name.
+        """Return the group with the given name.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ def set_world(world: World | None) -> World | None:
 
 @suggest_arguments
 def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
-    """Return an engine class by its name, without connecting processes.
+    """Return the engine class with the given name, without connecting processes.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
 
 
 def _open_engine() -> Engine:
-    """Construct the engine of the environment, or the engine whose launcher started the process."""
+    """Construct the engine set in the environment, or the engine that launched the process."""
     wanted = os.environ.get(ENGINE_VARIABLE)
     if wanted is not None:
         return get_engine(wanted)()

@@ -145,7 +145,7 @@ def _read_options(words: list[str]) -> _Chosen | None:
     if n is None:
         raise _UsageError("-n must give the number of processes, got none; write -n 4")
     if not rest:
-        raise _UsageError(f"a script must follow, got none; write run -n {n} train.py")
+        raise _UsageError(f"a script must follow the options, got none; write run -n {n} train.py")
     return _Chosen(n, is_module, rest)
 
 
@@ -154,7 +154,7 @@ def _read_count(text: str) -> int:
     if not 1 <= n <= _MOST_RANKS:
         raise _UsageError(
             f"-n must be a number of processes in [1, {_MOST_RANKS}], got {text!r}; use "
-            "about the number of cores of the machine"
+            "about one process per core of the machine"
         )
     return n
 

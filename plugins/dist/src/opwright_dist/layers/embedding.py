@@ -1,4 +1,4 @@
-"""`embedding` with a table of which each process stores every n-th row."""
+"""`embedding` with a table distributed over n processes, each of which stores every n-th row."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def embedding(
     their rows, receives the rows, and sends their gradients back. Only requested rows are
     transferred, and none are dropped. All processes must have the same number of ids.
 
-    The gradient is that of the mean loss of the processes, with equal weights, as for
+    Gradients are computed for the mean of the process losses, with equal weights, as for
     `data_parallel` over the same group.
 
     Parameters
@@ -111,7 +111,7 @@ def _check_size(size: Iterable[int]) -> Sequence[int]:
 
 
 class _Route(NamedTuple):
-    """The rows that a process requests from others, and how many rows they request from it.
+    """The rows that this process requests, and the number of rows that each process requests of it.
 
     Attributes
     ----------

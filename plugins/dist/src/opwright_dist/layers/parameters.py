@@ -1,4 +1,4 @@
-"""Creates partitioned parameters, which are initialized as in one process and marked as parts."""
+"""Creates partitioned parameters, initializes them as in one process, and marks them as parts."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def mark(
     *,
     rows: int = 0,
 ) -> ow.Variable:
-    """Append a marker that says that an output was computed from parts of parameters.
+    """Append a marker for an output that was computed from parts of parameters.
 
     Parameters
     ----------

@@ -2,8 +2,9 @@
 
 With one process, and in inference, it is the same as `batch_norm`. With several processes, mean and
 variance cover the whole batch: the mean is the weighted mean of the process means, and the variance
-is the weighted mean of their mean squared deviations from it. The gradient is that of the mean of
-the process losses, each of which is a mean over the examples of the process, as in `data_parallel`.
+is the weighted mean of their mean squared deviations from it. As in `data_parallel`, the
+differentiated loss is the mean of the process losses, and each process loss is a mean over the
+examples of its process.
 """
 
 from __future__ import annotations

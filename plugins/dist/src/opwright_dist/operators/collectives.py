@@ -114,7 +114,7 @@ def _all_gather_shape(ctx: InferContext) -> None:
 
 def _all_gather_gradient(g: GradientContext) -> None:
     attrs = {"axis": g.attr("axis"), "group": g.attr("group")}
-    # With a common loss, each process has the complete gradient, of which x gets its own part.
+    # With a common loss, each process has the complete gradient and takes its own part for x.
     own = "dist.own_part" if g.attr("losses") == "one" else "dist.reduce_scatter"
     g.set_input_grad("x", g.emit(own, {"x": g.output_grad("out")}, attrs=attrs))
 

@@ -72,13 +72,13 @@ def find_group(ctx: InferContext) -> Group:
 
 
 def same_shape(ctx: InferContext) -> None:
-    """The output has the shape of x."""
+    """Give the output the shape of x."""
     find_group(ctx)
     ctx.set_output("out", ctx.input("x").shape)
 
 
 def check_divisible(ctx: InferContext) -> tuple[list[int], int]:
-    """Return the shape of x and the axis; the number of processes must divide its length."""
+    """Return the shape of x and the axis; the process count must divide the axis length."""
     shape = list(ctx.input("x").shape)
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     size = find_group(ctx).size

@@ -1,6 +1,6 @@
 """`dist.mean_share`, the contribution of a tensor to the mean over a group.
 
-A program with it runs with any number of processes, which is determined when it is lowered.
+A program with this operator runs with any number of processes; lowering determines the number.
 """
 
 from __future__ import annotations

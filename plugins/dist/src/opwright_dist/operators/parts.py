@@ -29,7 +29,7 @@ from opwright_dist.operators.description import (
 
 
 def _own_part_shape(ctx: InferContext) -> None:
-    """Divide the axis into blocks; a part of a table has a zero row and a fraction of the rows."""
+    """Infer the part's shape: a block of the axis, or a zero row and a share of the table rows."""
     if ctx.attr("layout") == BLOCKS:
         shape, axis = check_divisible(ctx)
         if shape[axis] != -1:

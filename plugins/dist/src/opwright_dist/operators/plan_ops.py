@@ -1,4 +1,4 @@
-"""Operators created only by passes: two-step reductions, a comparison, the part of a process."""
+"""Operators created only by passes: two-step reductions, `compare_plans` and `part`."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def route_rows_body(b: BodyContext) -> None:
 
 
 def _write_keys(write: _Writer, n: int, end: int) -> str:
-    """Emit a sort key per id, by process and row; `end` for ids without a row."""
+    """Emit a key per id that sorts by process and row; ids without a row get the key `end`."""
     b, n_processes, size = write.b, write.group.size, write.b.attr("size")
     ids = write.reshape(b.emit("cast", {"x": b.input("ids")}, attrs=_INT64), [n])
     least, most = write.binary("greater_equal", ids, 0), write.binary("less", ids, size)
@@ -107,7 +107,7 @@ def _write_keys(write: _Writer, n: int, end: int) -> str:
 
 
 def _write_counts(write: _Writer, ordered: str, number: str, n: int) -> str:
-    """Emit the number of distinct keys per process, from the position of its first key."""
+    """Emit the number of distinct keys per process, using the position of its first key."""
     n_processes, size = write.group.size, write.b.attr("size")
     begins = write.binary("multiply", write.count(n_processes + 1), size)
     places = write.b.emit("searchsorted", {"x": ordered, "values": begins})
@@ -137,7 +137,7 @@ def exchange_rows_body(b: BodyContext) -> None:
 
 
 def _write_ends(write: _Writer, slot: str, n_rows: int) -> tuple[str, str]:
-    """Emit the begin and end of the rows of each process in the sequence of counted rows."""
+    """Emit where the rows of each process start and end in the sequence of counted rows."""
     counts = write.b.input(slot) or ""
     ends = write.running_sum(counts)
     is_right = write.binary(

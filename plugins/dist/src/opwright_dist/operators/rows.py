@@ -1,7 +1,7 @@
 """`dist.route_rows` and `exchange_rows`, for lookups in a table that is sharded by row.
 
-Shapes are fixed when a plan is built, but numbers of transferred rows are not. A process allocates
-memory for the maximum number of requests, and only requested rows are sent.
+Shapes are fixed when a plan is built, but the number of transferred rows is not. A process
+allocates memory for the maximum number of requests, and only requested rows are sent.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ROUTE_ROWS = (
 
 
 def _exchange_shape(ctx: InferContext) -> None:
-    """Give out the rows of like, by default the maximum that all processes could send."""
+    """Give out as many rows as like, or by default as many as all processes could send."""
     shape, n_processes = ctx.input("x").shape, find_group(ctx).size
     ctx.require(len(shape) >= 1, "x must have rows, got a tensor without axes")
     for slot in ("send_counts", "receive_counts"):

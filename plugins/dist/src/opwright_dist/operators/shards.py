@@ -39,7 +39,7 @@ def _length_for(ctx: InferContext, slot: str) -> int:
 
 
 def _shard_shape(ctx: InferContext) -> None:
-    """Give out the number of elements divided by the number of processes, rounded up."""
+    """Give out a length: the element count divided by the process count, rounded up."""
     ctx.set_output("out", (_length_for(ctx, "x"),))
 
 
@@ -93,7 +93,7 @@ REDUCE_SHARD = (
 
 
 def _unshard_shape(ctx: InferContext) -> None:
-    """Give the output the shape of like, of which x is a shard."""
+    """Check that x has the length of a shard of like, and give the output the shape of like."""
     ctx.require_shape("x", (_length_for(ctx, "like"),))
     ctx.set_output("out", ctx.input("like").shape)
 

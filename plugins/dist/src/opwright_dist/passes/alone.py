@@ -8,7 +8,7 @@ from opwright_dist.names import COLLECTIVE_TYPES
 
 
 def dist_alone(graph: Graph) -> None:
-    """Replace a collective of one process by its input, or by a copy of the input if required."""
+    """Replace a single-process collective by its input, or by a copy of the input if required."""
     alone = [op for op in graph.of_type(*COLLECTIVE_TYPES) if _is_alone(op)]
     if not alone:
         return

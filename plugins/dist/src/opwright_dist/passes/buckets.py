@@ -38,7 +38,7 @@ def dist_buckets(graph: Graph) -> None:
 
 
 def _stays(uses: Uses, part: list[LoweredOp]) -> bool:
-    """Return whether a collective is kept, because a copy into a bucket would not allow overlap."""
+    """Return whether a collective is kept; copying it into a bucket would not allow any overlap."""
     if len(part) > 1:
         return False
     (op,) = part
@@ -58,7 +58,7 @@ class _Divider:
         self._limit = limit
 
     def divide(self, ops: list[LoweredOp]) -> list[list[LoweredOp]]:
-        """Return the buckets; one ends at its size limit, or if it could not start at one point."""
+        """Return the buckets; each ends at the size limit or if the next operator does not fit."""
         parts: list[list[LoweredOp]] = []
         size = 0
         for op in ops:
@@ -129,7 +129,7 @@ def _place(graph: Graph, buckets: list[_Bucket]) -> None:
     gone = {op for bucket in buckets for op in bucket.ops}
     behind: dict[int, list[LoweredOp]] = {}
     before: dict[int, list[LoweredOp]] = {}
-    # Starts stay in program order, which is equal on all processes, also relative to unfused
+    # Starts stay in program order, which is the same on all processes. This order includes unfused
     # reductions.
     staying = [uses.position[op] for op in graph.of_type(*_WAITS_FOR) if op not in gone]
     started = -1

@@ -50,7 +50,7 @@ def dist_compare(graph: Graph) -> None:
         entries.append("the end of the collectives")
         attrs = {"group": group, "entries": entries, "digest": digest(entries)}
         made.append(graph.make("dist.compare_plans", {}, {}, attrs, like=members[0]))
-    # The comparison follows the copies of feeds, after which the graph of a device begins.
+    # The comparison is placed after the feed copies, where the device graph begins.
     place = next((i for i, op in enumerate(graph.ops) if not op.is_copy), len(graph.ops))
     graph.ops[place:place] = made
     graph.forget_uses()

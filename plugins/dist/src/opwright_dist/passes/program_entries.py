@@ -33,7 +33,7 @@ def list_entries(program: ow.Program) -> list[str]:
 
 
 def list_operators(ops: Sequence[ow.Operator], place: str = "the network") -> list[str]:
-    """Return the lines of operators, which need not belong to a program."""
+    """Return the lines that describe operators; these do not have to belong to a program."""
     entries = [
         _shorten(f"operator {number} of {place}: {describe_operator(op)}")
         for number, op in enumerate(ops, 1)
@@ -42,7 +42,7 @@ def list_operators(ops: Sequence[ow.Operator], place: str = "the network") -> li
 
 
 def describe_operator(op: ow.Operator) -> str:
-    """Describe an operator with slots and attributes except a rank: ``o = relu(x=i) -> ...``."""
+    """Describe an operator, its slots and attributes except a rank: ``o = relu(x=i) -> ...``."""
     attrs: Mapping[str, Any] = op.attrs
     arguments = [f"{slot}={'+'.join(map(_printable, names))}" for slot, names in op.inputs.items()]
     arguments += [
@@ -70,7 +70,7 @@ def _printable(name: str) -> str:
 
 
 def _describe_variables(block: ow.Block) -> Iterator[str]:
-    """Yield the inputs of a block by name, and its persistable variables."""
+    """Yield lines for a block's inputs and persistable variables, sorted by name."""
     written = {name for op in block.ops for name in op.output_names()}
     for name, variable in sorted(block.vars.items()):
         if variable.persistable or variable.is_data or name not in written:

@@ -1,6 +1,6 @@
 """``dist_random`` makes processes draw the same numbers as one process with the whole batch.
 
-Random operators such as dropout draw a number for each element of a tensor, which depends on its
+For each tensor element, random operators such as dropout draw a number that depends on the element
 index. If the processes share a batch, indices must refer to the tensor of the whole batch. Each
 process therefore determines the number of rows before its own rows, and the random operator draws
 for its part.
@@ -74,7 +74,7 @@ def _find_sharing(program: ow.Program | None) -> _Sharing | None:
 def _find_axis(graph: Graph, op: LoweredOp) -> int | None:
     """Return the batch axis: the first unknown dimension in the program.
 
-    None if all dimensions are known, since such a tensor is replicated, for example a parameter.
+    Return None if all dimensions are known: such a tensor, for example a parameter, is replicated.
     """
     out = op.writes()[0]
     if graph.is_body or graph.program is None:

@@ -1,4 +1,4 @@
-"""The first line of a connection, with the rank and the secret token of the run.
+"""Defines the first line of a connection, which contains the rank and the run's secret token.
 
 ::
 

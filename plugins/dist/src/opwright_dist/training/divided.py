@@ -1,6 +1,6 @@
-"""Partitioned variables, which are gathered for saving and split after loading.
+"""Gathers partitioned variables for saving, and splits them after loading.
 
-A program marks them with ``dist.divided`` and its input `parts`, which loaded programs retain.
+Programs mark such variables as input `parts` of ``dist.divided``; loaded programs keep the mark.
 Optimizer states are partitioned like their parameter.
 """
 

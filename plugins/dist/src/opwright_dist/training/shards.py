@@ -1,4 +1,4 @@
-"""ZeRO-1, in which each process updates its shard of every parameter and gathers the others.
+"""ZeRO-1: each process updates its shard of every parameter and gathers the other shards.
 
 The program records the shards: ``dist.shard`` links a shard to its parameter, and
 ``dist.shard_states`` links it to its states.
