@@ -362,7 +362,8 @@ def test_the_report_of_a_model_without_calls_says_so() -> None:
 
 
 def test_a_report_of_an_uncompiled_model_raises() -> None:
-    with pytest.raises(NotCompiledError, match=r"report: must be given a result of torch\.compile"):
+    message = r"report: compiled must be a result of torch\.compile"
+    with pytest.raises(NotCompiledError, match=message):
         opwright_torch.report(Tower())
 
 

@@ -344,7 +344,7 @@ def test_dynamic_sizes_with_inputs_passed_as_kwargs_are_refused() -> None:
             return x + others["y"]
 
     given = {"x": torch.ones(2, 3), "y": torch.ones(3)}
-    with pytest.raises(SettingError, match=r"got 'y', which belongs to \*\*.* x, others"):
+    with pytest.raises(SettingError, match=r"got 'y', which is passed through \*\*.* x, others"):
         opwright_torch.to_program(Takes(), given, {"x": {0: "batch"}})
 
 
@@ -363,7 +363,7 @@ def test_a_model_must_return_tensors() -> None:
 
 
 def test_to_state_dict_refuses_programs_that_are_not_from_models() -> None:
-    with pytest.raises(SettingError, match="to_state_dict: must be given a program of"):
+    with pytest.raises(SettingError, match="to_state_dict: loaded must be a program from"):
         opwright_torch.to_state_dict(ow.LoadedProgram(ow.Program(), None, []))
 
 

@@ -21,7 +21,7 @@ def opwright(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Region | Uncaptured:
-    """Compile a graph of a model to opwright plans; called by `torch.compile`.
+    """Compile a model graph to opwright plans; called by `torch.compile`.
 
     PyTorch runs a graph that cannot be captured, and a warning is issued.
 

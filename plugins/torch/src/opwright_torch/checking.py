@@ -95,7 +95,7 @@ def _find_difference(what: str, found: Any, expected: Any) -> str | None:
 
 
 def _opcheck(torch: Any, use: Any) -> str | None:
-    """Return the findings of PyTorch's own checks of an operator."""
+    """Return the problems that PyTorch's own checks report for an operator."""
     from opwright_torch.ops.library import find_overloads
 
     arguments = []

@@ -42,17 +42,17 @@ def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
         found = list(_search(_frame_of(innermost_fn(compiled)), seen))
     else:
         raise NotCompiledError(
-            f"report: must be given a result of torch.compile, got {type(compiled).__name__}; "
+            f"report: compiled must be a result of torch.compile, got {type(compiled).__name__}; "
             'write compiled = torch.compile(model, backend="opwright")'
         )
     return list(dict.fromkeys(found))
 
 
 def _may_be_of(graph: Region | Uncaptured, own: set[int], is_shared: bool) -> bool:
-    """Return whether a graph can belong to the model with these tensors, compared by identity.
+    """Return whether a graph can belong to the model that owns these tensors, compared by identity.
 
-    A graph that does not own tensors belongs to every model with its frame. If all models share the
-    frame, it belongs only to models without tensors.
+    A graph that does not own tensors belongs to every model with its frame. If the frame is shared
+    by all models, such a graph belongs only to models without tensors.
     """
     owned = graph.owned() if isinstance(graph, Region) else set()
     return not own.isdisjoint(owned) if owned else not (is_shared and own)

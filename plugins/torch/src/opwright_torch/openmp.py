@@ -16,6 +16,7 @@ def share_threads() -> bool:
     """Run this thread's plans on PyTorch's OpenMP threads, if they exist.
 
     After each parallel region, such as a fused optimizer, PyTorch's threads spin while they wait
-    for the next region. Separate threads of a plan would have to compete with them for processors.
+    for the next region. Separate plan threads would compete with the spinning threads for
+    processors.
     """
     return use_openmp(_TORCH)

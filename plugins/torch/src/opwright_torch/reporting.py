@@ -148,7 +148,7 @@ def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
 
 
 def _measure(plans: list[Forward]) -> Shares:
-    """Return the share of each package and call in the time of all plans; None without the kit."""
+    """Return the time share of each package and call, or None if it cannot be measured."""
     seconds: defaultdict[Any, float] = defaultdict(float)
     try:
         for plan in plans:

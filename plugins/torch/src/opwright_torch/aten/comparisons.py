@@ -14,7 +14,7 @@ def _comparison(type: str) -> Row:
     def row(t: Translator, input: Value, other: Value) -> Value:
         return t.op(type, *t.promote(input, other, dtype=t.promoted_dtype(input, other)))
 
-    row.__doc__ = f"The operator {type} in PyTorch's promoted dtype."
+    row.__doc__ = f"Append the operator {type} in PyTorch's promoted dtype."
     return row
 
 
@@ -33,7 +33,7 @@ def _logic(type: str) -> Row:
     def row(t: Translator, input: Value, other: Value) -> Value:
         return t.op(type, *t.promote(input, other, dtype="bool"))
 
-    row.__doc__ = f"The operator {type} on whether values are nonzero."
+    row.__doc__ = f"Append the operator {type}; nonzero values are true."
     return row
 
 
@@ -43,7 +43,7 @@ def _bits(type: str) -> Row:
             raise Decline(f"bits of {t.dtype()}")
         return t.op(type, *t.promote(input, other))
 
-    row.__doc__ = f"The operator {type} in the dtype of PyTorch's result."
+    row.__doc__ = f"Append the operator {type} in the dtype of PyTorch's result."
     return row
 
 
@@ -56,13 +56,13 @@ for _kind in ("left", "right"):
 
 @ROWS.row("aten::logical_not")
 def logical_not(t: Translator, input: Value) -> Value:
-    """Whether a value is 0."""
+    """Return whether a value is 0."""
     return t.op("logical_not", input)
 
 
 @ROWS.row("aten::bitwise_not")
 def bitwise_not(t: Translator, input: Value) -> Value:
-    """The input with all bits inverted."""
+    """Return the input with all bits inverted."""
     return t.op("bitwise_not", input)
 
 
@@ -70,7 +70,7 @@ def _asked(type: str) -> Row:
     def row(t: Translator, input: Value) -> Value:
         return t.op(type, input)
 
-    row.__doc__ = f"The operator {type}."
+    row.__doc__ = f"Append the operator {type}."
     return row
 
 
@@ -80,13 +80,13 @@ for _type in ("isnan", "isinf", "isfinite"):
 
 @ROWS.row("aten::isposinf")
 def isposinf(t: Translator, input: Value) -> Value:
-    """Whether a value is infinity."""
+    """Return whether a value is infinity."""
     return _is(t, input, float("inf"))
 
 
 @ROWS.row("aten::isneginf")
 def isneginf(t: Translator, input: Value) -> Value:
-    """Whether a value is -infinity."""
+    """Return whether a value is -infinity."""
     return _is(t, input, float("-inf"))
 
 
@@ -99,25 +99,25 @@ def _is(t: Translator, input: Value, value: float) -> Value:
 @ROWS.row("aten::where.self", "aten::where.ScalarSelf", "aten::where.ScalarOther")
 @ROWS.row("aten::where.Scalar")
 def where(t: Translator, condition: Value, input: Value, other: Value) -> Value:
-    """`input` where the condition is true, and `other` elsewhere."""
+    """Return `input` where the condition is true, and `other` elsewhere."""
     return t.op("where", t.cast(condition, "bool"), *t.promote(input, other))
 
 
 @ROWS.row("aten::masked_fill")
 def masked_fill(t: Translator, input: Value, mask: Value, value: Value) -> Value:
-    """`value` where the mask is true, and the input elsewhere."""
+    """Return `value` where the mask is true, and the input elsewhere."""
     return t.op("where", t.cast(mask, "bool"), *t.promote(value, input))
 
 
 @ROWS.row("aten::to", "aten::_to_copy", "aten::type_as", "aten::_cast")
 def convert(t: Translator, input: Value, **_: Value) -> Value:
-    """The input in the dtype of the result; plans ignore devices and memory formats."""
+    """Cast the input to the result dtype; plans ignore devices and memory formats."""
     return t.cast(input, t.dtype())
 
 
 @ROWS.row("aten::view.dtype")
 def view_dtype(t: Translator, input: Value, dtype: Value) -> Value:
-    """The bytes of the input, reinterpreted as elements of another dtype."""
+    """Reinterpret the bytes of the input as elements of another dtype."""
     if "bool" in (input.dtype, t.dtype()):
         raise Decline(f"bytes of {input.dtype} as {t.dtype()}")
     return t.op("bit_cast", input, dtype=t.dtype())
@@ -126,13 +126,13 @@ def view_dtype(t: Translator, input: Value, dtype: Value) -> Value:
 @ROWS.row("aten::clone", "aten::contiguous", "aten::alias", "aten::lift_fresh_copy")
 @ROWS.row("aten::lift_fresh", "aten::lift", "aten::positive")
 def same(t: Translator, input: Value, **_: Value) -> Value:
-    """The input itself, since plans never overwrite values and use a single memory format."""
+    """Return the input itself: plans never overwrite values and use a single memory format."""
     return input
 
 
 @ROWS.row("aten::detach", "aten::detach_copy")
 def detach(t: Translator, input: Value) -> Value:
-    """The input without a gradient."""
+    """Return the input without a gradient."""
     return t.stop(t.op("assign", input)) if t.trains(input) else input
 
 

@@ -52,7 +52,7 @@ def conv(
     dilation: Value,
     groups: int,
 ) -> Value:
-    """Cross-correlation of images with kernels."""
+    """Cross-correlate images with kernels."""
     rank = len(weight.shape) - 2
     kernel, dilations = t.shape(weight)[2:], each_axis(dilation, rank)
     attrs: dict[str, Any] = {
@@ -76,7 +76,7 @@ def conv_transpose(
     groups: int,
     dilation: Value,
 ) -> Value:
-    """The gradient of a convolution with respect to its input."""
+    """Return the gradient of a convolution with respect to its input."""
     rank = len(weight.shape) - 2
     strides, dilations = each_axis(stride, rank), each_axis(dilation, rank)
     paddings, more = each_axis(padding, rank), each_axis(output_padding, rank)
@@ -93,7 +93,7 @@ def conv_transpose(
 
 @ROWS.row("aten::convolution", "aten::_convolution")
 def convolution(t: Translator, transposed: bool, output_padding: Value, **given: Value) -> Value:
-    """A convolution or a transposed convolution."""
+    """Append a convolution or a transposed convolution."""
     names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
     arguments = {name: given[name] for name in names}
     if transposed:

@@ -23,38 +23,38 @@ def _filled(t: Translator, value: Value) -> Value:
 @ROWS.row("aten::empty", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided")
 @ROWS.row("aten::empty_strided", "aten::empty_permuted", "aten::_efficientzerotensor")
 def zeros(t: Translator, **_: Value) -> Value:
-    """Zeros, also for ``empty``, whose values are unspecified."""
+    """Return zeros, also for ``empty``, whose values are unspecified."""
     return _filled(t, 0)
 
 
 @ROWS.row("aten::ones", "aten::ones_like", "aten::new_ones")
 def ones(t: Translator, **_: Value) -> Value:
-    """Ones."""
+    """Return ones."""
     return _filled(t, 1)
 
 
 @ROWS.row("aten::full", "aten::full_like", "aten::new_full")
 def full(t: Translator, fill_value: Value, **_: Value) -> Value:
-    """A tensor filled with one value."""
+    """Return a tensor filled with one value."""
     return _filled(t, fill_value)
 
 
 @ROWS.row("aten::fill", "aten::zero")
 def fill(t: Translator, input: Value, value: Value = 0) -> Value:
-    """A tensor filled with one value, without a gradient for the input."""
+    """Return a tensor filled with one value; the gradient of the input is 0."""
     filled = _filled(t, value)
     return unread(t, input, filled) if t.trains(input) else filled
 
 
 @ROWS.row("aten::scalar_tensor")
 def scalar_tensor(t: Translator, s: Value, **_: Value) -> Value:
-    """A scalar."""
+    """Return a scalar."""
     return _filled(t, s)
 
 
 @ROWS.row("aten::arange")
 def arange(t: Translator, end: Value, start: Value = 0, step: Value = 1, **_: Value) -> Value:
-    """Numbers from `start` up to `end`, which is excluded."""
+    """Return numbers from `start` to `end`, exclusive."""
     dtype = t.dtype()
     if dtype not in ("float16", "bfloat16", "int8", "int16", "uint8"):
         return t.op("arange", start=start, stop=end, step=step, dtype=dtype)
@@ -64,7 +64,7 @@ def arange(t: Translator, end: Value, start: Value = 0, step: Value = 1, **_: Va
 
 @ROWS.row("aten::linspace")
 def linspace(t: Translator, start: Value, end: Value, steps: int, **_: Value) -> Value:
-    """Evenly spaced numbers."""
+    """Return evenly spaced numbers."""
     return t.op("linspace", start=start, stop=end, num=steps, dtype=t.dtype())
 
 
@@ -72,20 +72,20 @@ def linspace(t: Translator, start: Value, end: Value, steps: int, **_: Value) ->
 def logspace(
     t: Translator, start: Value, end: Value, steps: int, base: float = 10, **_: Value
 ) -> Value:
-    """Powers with evenly spaced exponents."""
+    """Return powers with evenly spaced exponents."""
     exponents = t.op("linspace", start=start, stop=end, num=steps, dtype="float64")
     return t.cast(t.op("power", t.full(base, (), "float64"), exponents), t.dtype())
 
 
 @ROWS.row("aten::eye")
 def eye(t: Translator, n: int, m: Value = None, **_: Value) -> Value:
-    """Ones on the diagonal."""
+    """Return ones on the diagonal."""
     return t.op("eye", n_rows=n, n_cols=n if m is None else m, dtype=t.dtype())
 
 
 @ROWS.row("aten::tril_indices", "aten::triu_indices")
 def triangle_indices(t: Translator, row: int, col: int, offset: int = 0, **_: Value) -> Value:
-    """The indices of a triangle."""
+    """Return the indices of a triangle."""
     found = getattr(torch, t.node.target.name()[6:])(row, col, offset)
     return t.op(
         "constant", values=found.flatten().tolist(), shape=list(found.shape), dtype=t.dtype()

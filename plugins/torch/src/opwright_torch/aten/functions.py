@@ -17,7 +17,7 @@ def _pair(type: str) -> Row:
     def row(t: Translator, input: Value, other: Value) -> Value:
         return t.op(type, *t.promote(input, other))
 
-    row.__doc__ = f"The operator {type} in the dtype of PyTorch's result."
+    row.__doc__ = f"Append the operator {type} in the dtype of PyTorch's result."
     return row
 
 
@@ -37,7 +37,7 @@ for _type, _names in {
 
 @ROWS.row("aten::polygamma", "aten::special_polygamma")
 def polygamma(t: Translator, n: int, input: Value) -> Value:
-    """A derivative of digamma."""
+    """Return a derivative of digamma."""
     x = t.cast(input, t.dtype())
     written = t.block.append_op(
         "polygamma", {"x": x}, {}, {"n": n}
@@ -48,7 +48,7 @@ def polygamma(t: Translator, n: int, input: Value) -> Value:
 
 @ROWS.row("aten::mvlgamma", "aten::special_multigammaln")
 def mvlgamma(t: Translator, input: Value, p: int) -> Value:
-    """The logarithm of the multivariate gamma function."""
+    """Return the logarithm of the multivariate gamma function."""
     x = t.cast(input, t.dtype())
     parts = [t.op("lgamma", t.op("scale", x, bias=-j / 2)) for j in range(p)]
     return t.op("scale", t.op("add_n", parts), bias=p * (p - 1) / 4 * math.log(math.pi))
@@ -56,13 +56,13 @@ def mvlgamma(t: Translator, input: Value, p: int) -> Value:
 
 @ROWS.row("aten::signbit")
 def signbit(t: Translator, input: Value) -> Value:
-    """Whether the sign bit is set."""
+    """Return whether the sign bit is set."""
     return t.op("signbit", t.cast(input, "uint8") if input.dtype == "bool" else input)
 
 
 @ROWS.row("aten::special_entr")
 def entropy(t: Translator, input: Value) -> Value:
-    """The input times its negative logarithm: 0 at 0, -inf below."""
+    """Return the input times its negative logarithm: 0 at 0, -inf below."""
     x = t.cast(input, t.dtype())
     (below,) = t.promote(-math.inf)
     inner = t.op("negative", t.op("xlogy", x, x))
@@ -71,14 +71,14 @@ def entropy(t: Translator, input: Value) -> Value:
 
 @ROWS.row("aten::ldexp")
 def ldexp(t: Translator, input: Value, other: Value) -> Value:
-    """`input` · 2^`other`."""
+    """Return `input` · 2^`other`."""
     x, y = t.promote(input, other)
     return t.op("multiply", x, t.op("power", t.full(2, (), x.dtype), y))
 
 
 @ROWS.row("aten::heaviside")
 def heaviside(t: Translator, input: Value, values: Value) -> Value:
-    """0 below 0, 1 above, `values` at 0."""
+    """Return 0 below 0, 1 above 0, and `values` at 0."""
     x, at_zero = t.promote(input, values)
     step = t.cast(t.op("greater", x, 0), x.dtype)
     return t.op("where", t.op("equal", x, 0), at_zero, step)
@@ -88,7 +88,7 @@ def heaviside(t: Translator, input: Value, values: Value) -> Value:
 def nan_to_num(
     t: Translator, input: Value, nan: Value = None, posinf: Value = None, neginf: Value = None
 ) -> Value:
-    """The input with NaN and infinities replaced."""
+    """Replace NaN and infinities in the input."""
     if input.dtype not in FLOATS:
         return input
     high, low = (math.inf if posinf is None else posinf), (-math.inf if neginf is None else neginf)
@@ -103,7 +103,7 @@ def isin(
     assume_unique: bool = False,
     invert: bool = False,
 ) -> Value:
-    """Whether elements occur in another tensor."""
+    """Return whether elements occur in another tensor."""
     dtype = t.promoted_dtype(elements, test_elements)
     x, others = t.promote(elements, test_elements, dtype=dtype)
     x = t.op("unsqueeze", x, axis=[rank(x)])
@@ -114,26 +114,26 @@ def isin(
 
 @ROWS.row("aten::linalg_cross")
 def cross(t: Translator, input: Value, other: Value, dim: int = -1) -> Value:
-    """The cross product along an axis."""
+    """Return the cross product along an axis."""
     x, y = broadcast(t, *t.promote(input, other))
     return t.op("cross", x, y, axis=dim)
 
 
 @ROWS.row("aten::linalg_inv", "aten::inverse")
 def inverse(t: Translator, A: Value = None, input: Value = None) -> Value:  # noqa: N803
-    """The inverse of matrices."""
+    """Return the inverses of matrices."""
     return t.op("inverse", _matrices(t, input if A is None else A))
 
 
 @ROWS.row("aten::linalg_cholesky", "aten::cholesky")
 def cholesky(t: Translator, input: Value, upper: bool = False) -> Value:
-    """The Cholesky factor of matrices."""
+    """Return the Cholesky factors of matrices."""
     return t.op("cholesky", _matrices(t, input), upper=upper)
 
 
 @ROWS.row("aten::linalg_solve")
 def solve(t: Translator, A: Value, B: Value, left: bool = True) -> Value:  # noqa: N803
-    """The solution X of `A` X = `B`."""
+    """Return the solution X of `A` X = `B`."""
     if not left or rank(B) < 2 or (rank(B) == rank(A) - 1 and t.shape(B) == t.shape(A)[:-1]):
         raise Decline(f"left={left}, shapes {t.shape(A)} and {t.shape(B)}")
     return t.op("solve", _matrices(t, A), B)
@@ -148,7 +148,7 @@ def solve_triangular(
     left: bool = True,
     unitriangular: bool = False,
 ) -> Value:
-    """The solution X of `input` X = `B`, where the input is triangular."""
+    """Return the solution X of `input` X = `B`, where the input is triangular."""
     attrs = {"upper": upper, "unit_diagonal": unitriangular, "left": left}
     return t.op("triangular_solve", input, B, **attrs)
 
@@ -162,7 +162,7 @@ def triangular_solve(
     transpose: bool = False,
     unitriangular: bool = False,
 ) -> Value:
-    """The solution X of `A` X = `input`, where A is triangular, and a copy of A."""
+    """Return the solution X of `A` X = `input`, where A is triangular, and a copy of A."""
     attrs = {"upper": upper, "transpose": transpose, "unit_diagonal": unitriangular}
     return t.op("triangular_solve", A, input, **attrs), t.op("assign", A)
 

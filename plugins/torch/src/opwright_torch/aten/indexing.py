@@ -60,13 +60,13 @@ def _back(t: Translator, x: Value, axes: list[int]) -> Value:
 
 
 def _result_start(axes: list[int]) -> int:
-    """Return where the index axes are in the result: in place if adjacent, otherwise in front."""
+    """Return the position of the index axes in the result: in place if adjacent, else in front."""
     return axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
 
 
 @ROWS.row("aten::index", "aten::_unsafe_index")
 def index(t: Translator, input: Value, indices: Value) -> Value:
-    """``input[indices]``; None selects a whole axis."""
+    """Return ``input[indices]``; None selects a whole axis."""
     axes = _indexed_axes(indices)
     found, shape = _common(t, [indices[axis] for axis in axes])
     if len(axes) == 1:
@@ -80,7 +80,7 @@ def index(t: Translator, input: Value, indices: Value) -> Value:
 def index_put(
     t: Translator, input: Value, indices: Value, values: Value, accumulate: bool = False
 ) -> Value:
-    """The input after ``input[indices] = values``, or ``+=`` with `accumulate`."""
+    """Return the input after ``input[indices] = values``, or ``+=`` with `accumulate`."""
     values = t.cast(values, input.dtype)
     if len(indices) == 1 and indices[0].dtype in MASKS and math.prod(t.shape(values)) == 1:
         mask, value = t.cast(indices[0], "bool"), with_shape(t, values, [])
@@ -103,7 +103,7 @@ def index_put(
 def gather(
     t: Translator, input: Value, dim: int, index: Value, sparse_grad: Value = False
 ) -> Value:
-    """Elements at indices along an axis; other axes are truncated to the shape of the index."""
+    """Return elements at indices along an axis; truncate other axes to the shape of the index."""
     axis = axis_of(input, dim)
     if rank(input) < 2:
         return t.op(
@@ -125,7 +125,7 @@ def _cut(t: Translator, x: Value, shape: list[int], kept: int | None = None) -> 
 
 @ROWS.row("aten::take_along_dim")
 def take_along_dim(t: Translator, input: Value, indices: Value, dim: Value = None) -> Value:
-    """Elements at indices along an axis; the other axes broadcast."""
+    """Return elements at indices along an axis; the other axes broadcast."""
     if dim is None:
         input, indices, dim = with_shape(t, input, [-1]), with_shape(t, indices, [-1]), 0
     axis = axis_of(input, dim)
@@ -134,7 +134,7 @@ def take_along_dim(t: Translator, input: Value, indices: Value, dim: Value = Non
 
 @ROWS.row("aten::take")
 def take(t: Translator, input: Value, index: Value) -> Value:
-    """Elements at indices of the flat input."""
+    """Return elements at indices of the flat input."""
     return t.op("gather", with_shape(t, input, [math.prod(t.shape(input))]), positions(t, index))
 
 
@@ -149,7 +149,7 @@ def scatter(
     value: Value = None,
     reduce: Value = None,
 ) -> Value:
-    """The input with elements set or combined at indices along an axis."""
+    """Set or combine elements of the input at indices along an axis."""
     if t.node.target.name() == "aten::scatter_add":
         reduce = "add"
     updates = t.full(value, t.shape(index), input.dtype) if src is None else src
@@ -186,7 +186,7 @@ def scatter_reduce(
     reduce: str,
     include_self: bool = True,
 ) -> Value:
-    """The input with elements reduced at indices along an axis."""
+    """Reduce values into elements of the input at indices along an axis."""
     if include_self and reduce in REDUCTIONS:
         return _scatter(t, input, dim, index, src, REDUCTIONS[reduce])
     reduction = REDUCTIONS.get(reduce, reduce)
@@ -196,7 +196,7 @@ def scatter_reduce(
 
 @ROWS.row("aten::index_select", "aten::index_select_copy")
 def index_select(t: Translator, input: Value, dim: int, index: Value) -> Value:
-    """Slices at indices along an axis."""
+    """Return the slices at indices along an axis."""
     places = with_shape(t, positions(t, index), [math.prod(t.shape(index))])
     if rank(input) == 0:
         return with_shape(t, t.op("gather", with_shape(t, input, [1]), places), [])
@@ -207,7 +207,7 @@ def index_select(t: Translator, input: Value, dim: int, index: Value) -> Value:
 def index_add(
     t: Translator, input: Value, dim: int, index: Value, source: Value, alpha: Value = 1
 ) -> Value:
-    """The input with slices added or replaced at indices along an axis."""
+    """Add to or replace slices of the input at indices along an axis."""
     reduction = "add" if t.node.target.name() == "aten::index_add" else "none"
     if alpha != 1:
         source = t.op("multiply", source, alpha)
@@ -216,7 +216,7 @@ def index_add(
 
 @ROWS.row("aten::index_fill")
 def index_fill(t: Translator, input: Value, dim: int, index: Value, value: Value) -> Value:
-    """The input with one value at indices along an axis."""
+    """Set slices of the input at indices along an axis to one value."""
     axis = axis_of(input, dim)
     shape = t.shape(input) or [1]
     shape[axis] = math.prod(t.shape(index))
@@ -237,7 +237,7 @@ def _slices(
 
 @ROWS.row("aten::masked_scatter")
 def masked_scatter(t: Translator, input: Value, mask: Value, source: Value) -> Value:
-    """The input with masked elements replaced by elements of a source, in order."""
+    """Replace masked elements of the input by elements of a source, in order."""
     x, chosen = broadcast(t, input, t.cast(mask, "bool"))
     return t.op("masked_scatter", x, chosen, source)
 
@@ -251,13 +251,13 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Value:
-    """Rows of a table; row `padding_idx` does not get a gradient."""
+    """Look up rows of a table; row `padding_idx` does not get a gradient."""
     if scale_grad_by_freq and t.trains(weight):
         raise Decline("scale_grad_by_freq=True")
     rows = t.op("embedding", weight, positions(t, indices))
     if padding_idx < 0 or not t.trains(weight):
         return rows
-    # The padding_index of opwright returns a zero vector; PyTorch reads the row.
+    # opwright returns a zero vector for padding_index; PyTorch reads the row.
     padded = t.op("equal", t.op("unsqueeze", indices, axis=[rank(indices)]), padding_idx)
     return t.op("where", padded, t.stop(t.op("assign", rows)), rows)
 
@@ -272,7 +272,7 @@ def searchsorted(
     side: Value = None,
     sorter: Value = None,
 ) -> Value:
-    """Insertion positions in a sorted sequence."""
+    """Return insertion positions in a sorted sequence."""
     x, values = sorted_sequence, input
     if sorter is not None:
         x = t.op("take_along_axis", x, sorter, axis=-1)
@@ -287,13 +287,13 @@ def searchsorted(
 def bucketize(
     t: Translator, input: Value, boundaries: Value, out_int32: bool = False, right: bool = False
 ) -> Value:
-    """The bucket index of each value, given sorted boundaries."""
+    """Return the bucket index of each value, given sorted boundaries."""
     return searchsorted(t, boundaries, input, out_int32, right)
 
 
 @ROWS.row("aten::cdist", "aten::_cdist_forward")
 def cdist(t: Translator, x1: Value, x2: Value, p: float = 2, compute_mode: Value = None) -> Value:
-    """The `p`-norms of all pairwise differences of rows."""
+    """Return the `p`-norms of all pairwise differences of rows."""
     x = t.op("unsqueeze", x1, axis=[rank(x1) - 1])
     y = t.op("unsqueeze", x2, axis=[rank(x2) - 2])
     return t.op("norm", t.op("subtract", x, y), p=float(p), axis=[-1])

@@ -34,7 +34,7 @@ def cross_entropy(
     ignore_index: int,
     label_smoothing: float,
 ) -> Value:
-    """Cross entropy of scores with class ids, or with probabilities."""
+    """Return the cross entropy of scores with class ids or probabilities."""
     attrs = _rows(input, reduction, ignore_index)
     is_soft = t.shape(input) == t.shape(target)
     out = t.op(
@@ -53,7 +53,7 @@ def cross_entropy(
 def nll_loss(
     t: Translator, input: Value, target: Value, weight: Value, reduction: int, ignore_index: int
 ) -> Value:
-    """Negative log-likelihood of class ids."""
+    """Return the negative log-likelihood of class ids."""
     attrs = _rows(input, reduction, ignore_index)
     return t.op("weighted_nll", input, target, weight, **attrs)
 
@@ -72,13 +72,13 @@ def _pointwise(
 
 @ROWS.row("aten::mse_loss")
 def mse_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value:
-    """Squared differences."""
+    """Return squared differences."""
     return _pointwise(t, "mse", input, target, reduction)
 
 
 @ROWS.row("aten::l1_loss")
 def l1_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value:
-    """Absolute differences."""
+    """Return absolute differences."""
     return _pointwise(t, "l1", input, target, reduction)
 
 
@@ -86,19 +86,19 @@ def l1_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value
 def smooth_l1_loss(
     t: Translator, input: Value, target: Value, reduction: int, beta: float
 ) -> Value:
-    """Smooth absolute differences."""
+    """Return smooth absolute differences."""
     return _pointwise(t, "smooth_l1", input, target, reduction, beta=float(beta))
 
 
 @ROWS.row("aten::huber_loss")
 def huber_loss(t: Translator, input: Value, target: Value, reduction: int, delta: float) -> Value:
-    """Squared differences near 0, absolute differences far from it."""
+    """Return squared differences near 0, and absolute differences far from 0."""
     return _pointwise(t, "huber", input, target, reduction, delta=float(delta))
 
 
 @ROWS.row("aten::kl_div")
 def kl_div(t: Translator, input: Value, target: Value, reduction: int, log_target: bool) -> Value:
-    """Terms of the Kullback-Leibler divergence."""
+    """Return the terms of the Kullback-Leibler divergence."""
     return _pointwise(t, "kl_div", input, target, reduction, log_label=log_target)
 
 
@@ -106,7 +106,7 @@ def kl_div(t: Translator, input: Value, target: Value, reduction: int, log_targe
 def binary_cross_entropy(
     t: Translator, input: Value, target: Value, weight: Value, reduction: int
 ) -> Value:
-    """Binary cross entropy of probabilities."""
+    """Return the binary cross entropy of probabilities."""
     losses = t.op("binary_cross_entropy", input, target, weight)
     return _reduced(t, losses, reduction)
 
@@ -115,7 +115,7 @@ def binary_cross_entropy(
 def binary_cross_entropy_with_logits(
     t: Translator, input: Value, target: Value, weight: Value, pos_weight: Value, reduction: int
 ) -> Value:
-    """Binary cross entropy of scores."""
+    """Return the binary cross entropy of scores."""
     if weight is None and pos_weight is None:
         losses = t.op("sigmoid_cross_entropy_with_logits", input, target)
     else:
@@ -125,7 +125,7 @@ def binary_cross_entropy_with_logits(
 
 @ROWS.row("aten::soft_margin_loss")
 def soft_margin_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value:
-    """ln(1 + exp(-`target` · `input`))."""
+    """Return ln(1 + exp(-`target` · `input`))."""
     return _pointwise(t, "soft_margin_loss", input, target, reduction)
 
 
@@ -139,7 +139,7 @@ def multi_margin_loss(
     weight: Value,
     reduction: int,
 ) -> Value:
-    """Multi-class margin loss."""
+    """Return the multi-class margin loss."""
     x = input if t.shape(input) else with_shape(t, input, [1])
     label = with_shape(t, target, list(t.shape(x)[:-1]))
     losses = t.op("multi_margin_loss", x, label, weight, p=int(p), margin=float(margin))
@@ -156,7 +156,7 @@ def poisson_nll_loss(
     eps: float,
     reduction: int,
 ) -> Value:
-    """Negative log-likelihood of event counts."""
+    """Return the negative log-likelihood of event counts."""
     attrs: dict[str, Any] = {"log_input": log_input, "full": full, "eps": float(eps)}
     return _pointwise(t, "poisson_nll", input, target, reduction, **attrs)
 
@@ -173,7 +173,7 @@ def triplet_margin_loss(
     swap: bool,
     reduction: int,
 ) -> Value:
-    """Triplet margin loss."""
+    """Return the triplet margin loss."""
     attrs: dict[str, Any] = {
         "margin": float(margin),
         "p": float(p),
@@ -186,7 +186,7 @@ def triplet_margin_loss(
 
 @ROWS.row("aten::cosine_similarity")
 def cosine_similarity(t: Translator, x1: Value, x2: Value, dim: int, eps: float) -> Value:
-    """Cosine similarity of vectors along an axis."""
+    """Return the cosine similarity of vectors along an axis."""
     x, y = t.promote(x1, x2)
     cosine = t.op("cos_sim", x, y, axis=dim, epsilon=float(eps))
     return t.op("squeeze", cosine, axis=[dim])
@@ -194,5 +194,5 @@ def cosine_similarity(t: Translator, x1: Value, x2: Value, dim: int, eps: float)
 
 @ROWS.row("aten::one_hot")
 def one_hot(t: Translator, input: Value, num_classes: int) -> Value:
-    """One-hot vectors."""
+    """Return one-hot vectors."""
     return t.op("one_hot", input, depth=num_classes, dtype="int64")

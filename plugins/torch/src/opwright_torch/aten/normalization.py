@@ -29,7 +29,7 @@ def _batch_norm(
     variance: Value,
     **attrs: Any,
 ) -> tuple[Value, ...]:
-    """Return out, mean_out, variance_out, saved_mean and saved_inv_std; None inputs are 1 or 0."""
+    """Return out, mean_out, variance_out, saved_mean and saved_inv_std; None becomes 1 or 0."""
     x, *given = _in_wide_dtype(t, input, weight, bias, mean, variance)
     channels = [t.shape(input)[1]]
     filled = [
@@ -59,7 +59,7 @@ def batch_norm_functional(
     momentum: float,
     eps: float,
 ) -> Value:
-    """Batch norm that returns the new running statistics."""
+    """Apply batch norm, and also return the new running statistics."""
     statistics = (running_mean, running_var)
     if not training:
         return *batch_norm_inference(
@@ -81,7 +81,7 @@ def batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> Value:
-    """Batch norm with running statistics; the saved statistics are empty, as in PyTorch."""
+    """Apply batch norm with running statistics; saved statistics are empty, as in PyTorch."""
     inputs = (input, weight, bias, running_mean, running_var)
     out, *_ = _batch_norm(t, *inputs, training=False, epsilon=eps)
     empty = t.full(0.0, [0], out.dtype)
@@ -98,14 +98,14 @@ def batch_norm_without_statistics(
     momentum: float,
     eps: float,
 ) -> Value:
-    """Batch norm without running statistics."""
+    """Apply batch norm without running statistics."""
     inputs = (input, weight, bias, None, None)
     out, _, _, *saved = _train_batch_norm(t, momentum, eps, *inputs)
     return _as_promised(t, out, *saved)
 
 
 def _as_promised(t: Translator, *results: Value) -> tuple[Value, ...]:
-    """Cast results to the dtypes in PyTorch, where statistics of 16-bit floats are float32."""
+    """Cast results to PyTorch's dtypes; the statistics of 16-bit inputs are float32."""
     dtypes = [dtype_name(value.dtype) for value in t.meta()]
     return tuple(map(t.cast, results, dtypes))
 
@@ -120,7 +120,7 @@ def layer_norm(
     eps: float,
     cudnn_enable: bool = True,
 ) -> Value:
-    """Layer norm."""
+    """Apply layer norm."""
     return native_layer_norm(t, input, normalized_shape, weight, bias, eps)[0]
 
 
@@ -128,7 +128,7 @@ def layer_norm(
 def native_layer_norm(
     t: Translator, input: Value, normalized_shape: Value, weight: Value, bias: Value, eps: float
 ) -> Value:
-    """Layer norm that also returns its statistics."""
+    """Apply layer norm, and also return its statistics."""
     x, weight, bias = _in_wide_dtype(t, _as_rows(t, input, normalized_shape), weight, bias)
     begin = len(x.shape) - len(normalized_shape)
     attrs = {"begin_norm_axis": begin, "epsilon": eps}
@@ -151,7 +151,7 @@ def _as_shaped(t: Translator, out: Value, like: Value) -> Value:
 def rms_norm(
     t: Translator, input: Value, normalized_shape: Value, weight: Value, eps: float | None
 ) -> Value:
-    """RMS norm."""
+    """Apply RMS norm."""
     x, weight = _in_wide_dtype(t, _as_rows(t, input, normalized_shape), weight)
     begin = len(x.shape) - len(normalized_shape)
     epsilon = torch.finfo(torch_dtype(input.dtype)).eps if eps is None else eps
@@ -169,7 +169,7 @@ def group_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Value:
-    """Group norm."""
+    """Apply group norm."""
     x, weight, bias = _in_wide_dtype(t, input, weight, bias)
     out = t.op("group_norm", x, weight, bias, groups=num_groups, epsilon=eps)
     return t.cast(out, input.dtype)
@@ -179,7 +179,7 @@ def group_norm(
 def native_group_norm(
     t: Translator, input: Value, weight: Value, bias: Value, group: int, eps: float, **_: Value
 ) -> Value:
-    """Group norm that also returns its statistics."""
+    """Apply group norm, and also return its statistics."""
     return t.op("group_norm", input, weight, bias, groups=group, epsilon=eps, n=3)
 
 
@@ -196,7 +196,7 @@ def instance_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Value:
-    """Instance norm."""
+    """Apply instance norm."""
     if not use_input_stats:
         inputs = (input, weight, bias, running_mean, running_var)
         return _batch_norm(t, *inputs, training=False, epsilon=eps)[0]
@@ -213,19 +213,19 @@ def _along(t: Translator, type: str, input: Value, dim: int) -> Value:
 
 @ROWS.row("aten::softmax.int", "aten::_softmax", "aten::special_softmax")
 def softmax(t: Translator, input: Value, dim: int, **_: Value) -> Value:
-    """Softmax."""
+    """Apply softmax."""
     return _along(t, "softmax", input, dim)
 
 
 @ROWS.row("aten::log_softmax.int", "aten::_log_softmax", "aten::special_log_softmax")
 def log_softmax(t: Translator, input: Value, dim: int, **_: Value) -> Value:
-    """Logarithm of softmax."""
+    """Return the logarithm of softmax."""
     return _along(t, "log_softmax", input, dim)
 
 
 @ROWS.row("aten::_weight_norm")
 def weight_norm(t: Translator, v: Value, g: Value, dim: int) -> Value:
-    """`v` with its slices along an axis scaled to the norms `g`."""
+    """Return `v` with its slices along an axis scaled to the norms `g`."""
     axes = [axis for axis in range(len(v.shape)) if dim == -1 or axis != dim % len(v.shape)]
     norm = t.op("norm", v, axis=axes, keepdims=True) if axes else t.op("abs", v)
     return t.op("multiply", v, t.op("divide", g, norm))

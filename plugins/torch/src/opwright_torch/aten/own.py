@@ -17,7 +17,7 @@ ROWS: Final = Rows()
 
 @ROWS.row("opwright::")
 def append_operator(t: Translator, /, **named: Any) -> Any:
-    """Append the operator of a node for any overload in the opwright namespaces."""
+    """Append the opwright operator of a node; used for all overloads in opwright namespaces."""
     overload: Any = t.node.target
     proto = ow.op_proto(find_type(overload))
     values = [_as_list(named.get(slot.name)) for slot in proto.inputs]

@@ -29,13 +29,13 @@ def without_gradient(t: Translator, result: Value, *inputs: Value) -> Value:
 
 
 def unread(t: Translator, x: Value, result: Value) -> Value:
-    """Return `result`, with a zero gradient for `x`, on which it does not depend."""
+    """Return `result`, which does not depend on `x`, with a zero gradient for `x`."""
     return t.op("where", t.full(False, (), "bool"), x, result)
 
 
 @ROWS.row("aten::add", "aten::add.Tensor", "aten::add.Scalar")
 def add(t: Translator, input: Value, other: Value, alpha: Value = 1) -> Value:
-    """`input` + `alpha` · `other`."""
+    """Return `input` + `alpha` · `other`."""
     dtype = t.dtype()
     if is_number(other) and dtype in FLOATS:
         return t.op("scale", t.cast(input, dtype), bias=float(other * alpha))
@@ -47,7 +47,7 @@ def add(t: Translator, input: Value, other: Value, alpha: Value = 1) -> Value:
 
 @ROWS.row("aten::sub", "aten::subtract")
 def subtract(t: Translator, input: Value, other: Value, alpha: Value = 1) -> Value:
-    """`input` - `alpha` · `other`."""
+    """Return `input` - `alpha` · `other`."""
     if is_number(other):
         return add(t, input, other, -alpha)
     x, y = t.promote(input, other)
@@ -56,7 +56,7 @@ def subtract(t: Translator, input: Value, other: Value, alpha: Value = 1) -> Val
 
 @ROWS.row("aten::rsub")
 def rsub(t: Translator, input: Value, other: Value, alpha: Value = 1) -> Value:
-    """`other` - `alpha` · `input`."""
+    """Return `other` - `alpha` · `input`."""
     dtype = t.dtype()
     if is_number(other) and dtype in FLOATS:
         return t.op("scale", t.cast(input, dtype), scale=-float(alpha), bias=float(other))
@@ -70,7 +70,7 @@ def _minus(t: Translator, number: Value, input: Value) -> Value:
 
 @ROWS.row("aten::mul", "aten::multiply")
 def multiply(t: Translator, input: Value, other: Value) -> Value:
-    """The product."""
+    """Return the product."""
     dtype = t.dtype()
     if is_number(other) and dtype in FLOATS:
         return _times(t, t.cast(input, dtype), other)
@@ -88,7 +88,7 @@ def _times(t: Translator, x: Value, factor: Value) -> Value:
 
 @ROWS.row("aten::div", "aten::divide", "aten::true_divide")
 def divide(t: Translator, input: Value, other: Value, rounding_mode: Value = None) -> Value:
-    """The quotient; `rounding_mode` "floor" rounds it down, and "trunc" towards 0."""
+    """Return the quotient; `rounding_mode` "floor" rounds it down, and "trunc" towards 0."""
     if rounding_mode == "floor":
         return floor_divide(t, input, other)
     if is_number(other) and rounding_mode is None and abs(math.frexp(other)[0]) == 0.5:
@@ -100,7 +100,7 @@ def divide(t: Translator, input: Value, other: Value, rounding_mode: Value = Non
 
 
 def _truncated(t: Translator, x: Value, y: Value) -> Value:
-    """The quotient rounded towards 0."""
+    """Return the quotient rounded towards 0."""
     if x.dtype in FLOATS:
         return _trunc(t, t.op("divide", x, y))
     if x.dtype.startswith("uint"):
@@ -111,14 +111,14 @@ def _truncated(t: Translator, x: Value, y: Value) -> Value:
 
 @ROWS.row("aten::floor_divide")
 def floor_divide(t: Translator, input: Value, other: Value) -> Value:
-    """The quotient, rounded down."""
+    """Return the quotient, rounded down."""
     x, y = t.promote(input, other)
     return without_gradient(t, t.op("floor_divide", x, y), x, y)
 
 
 @ROWS.row("aten::remainder")
 def remainder(t: Translator, input: Value, other: Value) -> Value:
-    """The remainder of floor division."""
+    """Return the remainder of floor division."""
     x, y = t.promote(input, other)
     if not t.trains(x, y):
         return t.op("mod", x, y)
@@ -127,7 +127,7 @@ def remainder(t: Translator, input: Value, other: Value) -> Value:
 
 @ROWS.row("aten::pow")
 def power(t: Translator, input: Value, exponent: Value) -> Value:
-    """`input` to the `exponent`."""
+    """Raise `input` to the power `exponent`."""
     dtype = t.dtype()
     if is_number(exponent) and dtype in FLOATS:
         x = t.cast(input, dtype)
@@ -140,33 +140,33 @@ def power(t: Translator, input: Value, exponent: Value) -> Value:
 
 @ROWS.row("aten::addcmul")
 def addcmul(t: Translator, input: Value, tensor1: Value, tensor2: Value, value: Value) -> Value:
-    """`input` + `value` · `tensor1` · `tensor2`."""
+    """Return `input` + `value` · `tensor1` · `tensor2`."""
     x, y, z = t.promote(input, tensor1, tensor2)
     return t.op("add", x, _times(t, t.op("multiply", y, z), value))
 
 
 @ROWS.row("aten::addcdiv")
 def addcdiv(t: Translator, input: Value, tensor1: Value, tensor2: Value, value: Value) -> Value:
-    """`input` + `value` · `tensor1` / `tensor2`."""
+    """Return `input` + `value` · `tensor1` / `tensor2`."""
     x, y, z = t.promote(input, tensor1, tensor2)
     return t.op("add", x, _times(t, t.op("divide", y, z), value))
 
 
 @ROWS.row("aten::lerp")
 def lerp(t: Translator, input: Value, end: Value, weight: Value) -> Value:
-    """`input` + `weight` · (`end` - `input`)."""
+    """Return `input` + `weight` · (`end` - `input`)."""
     return t.op("lerp", *broadcast(t, *t.promote(input, end, weight)))
 
 
 @ROWS.row("aten::maximum", "aten::max.other")
 def maximum(t: Translator, input: Value, other: Value) -> Value:
-    """The maximum; equal elements share the gradient."""
+    """Return the maximum; equal elements share the gradient."""
     return _extremum(t, "max", input, other)
 
 
 @ROWS.row("aten::minimum", "aten::min.other")
 def minimum(t: Translator, input: Value, other: Value) -> Value:
-    """The minimum; equal elements share the gradient."""
+    """Return the minimum; equal elements share the gradient."""
     return _extremum(t, "min", input, other)
 
 
@@ -181,7 +181,7 @@ def _extremum(t: Translator, kind: str, input: Value, other: Value) -> Value:
 
 @ROWS.row("aten::clamp", "aten::clip")
 def clamp(t: Translator, input: Value, min: Value = None, max: Value = None) -> Value:
-    """The input, at least `min`, then at most `max`."""
+    """Clamp the input to at least `min`, then to at most `max`."""
     dtype = t.dtype()
     x = t.cast(input, dtype)
     if any(isinstance(bound, ow.Variable) for bound in (min, max)):
@@ -199,19 +199,19 @@ def clamp(t: Translator, input: Value, min: Value = None, max: Value = None) -> 
 
 @ROWS.row("aten::clamp_min")
 def clamp_min(t: Translator, input: Value, min: Value) -> Value:
-    """The input, at least `min`."""
+    """Clamp the input to at least `min`."""
     return clamp(t, input, min=min)
 
 
 @ROWS.row("aten::clamp_max")
 def clamp_max(t: Translator, input: Value, max: Value) -> Value:
-    """The input, at most `max`."""
+    """Clamp the input to at most `max`."""
     return clamp(t, input, max=max)
 
 
 @ROWS.row("aten::trunc", "aten::fix")
 def trunc(t: Translator, input: Value) -> Value:
-    """The input, rounded towards 0."""
+    """Round the input towards 0."""
     return _trunc(t, input)
 
 
@@ -224,19 +224,19 @@ def _trunc(t: Translator, x: Value) -> Value:
 
 @ROWS.row("aten::ceil", "aten::floor")
 def rounded(t: Translator, input: Value) -> Value:
-    """The input, rounded up or down."""
+    """Round the input up or down."""
     return without_gradient(t, t.op(t.node.target.name()[6:], input), input)
 
 
 @ROWS.row("aten::frac")
 def frac(t: Translator, input: Value) -> Value:
-    """The fractional part of the input."""
+    """Return the fractional part of the input."""
     return t.op("subtract", input, _trunc(t, input))
 
 
 @ROWS.row("aten::round")
 def round_(t: Translator, input: Value, decimals: int = 0) -> Value:
-    """The nearest number with `decimals` decimal places, ties to even."""
+    """Round to `decimals` decimal places, ties to even."""
     if decimals == 0:
         return without_gradient(t, t.op("round", input), input)
     if input.dtype not in FLOATS:
@@ -251,7 +251,7 @@ def _function(type: str) -> Row:
     def row(t: Translator, input: Value) -> Value:
         return t.op(type, t.cast(input, t.dtype()))
 
-    row.__doc__ = f"The operator {type} in the dtype of PyTorch's result."
+    row.__doc__ = f"Append the operator {type} in the dtype of PyTorch's result."
     return row
 
 
@@ -298,5 +298,5 @@ for _type, _names in FUNCTIONS.items():
 
 @ROWS.row("aten::atan2", "aten::arctan2")
 def atan2(t: Translator, input: Value, other: Value) -> Value:
-    """The angle of a point."""
+    """Return the angle of a point."""
     return t.op("atan2", *t.promote(input, other))

@@ -44,7 +44,7 @@ def max_pool_with_indices(
     dilation: Value,
     ceil_mode: bool,
 ) -> Value:
-    """The maximum of each window, and its index."""
+    """Return the maximum of each window, and its index."""
     rank, attrs = _spatial_rank(t), _windows(t, kernel_size, stride, padding, ceil_mode)
     attrs["dilations"] = each_axis(dilation, rank)
 
@@ -57,7 +57,7 @@ def max_pool_with_indices(
 
 @ROWS.row("aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d")
 def max_pool(t: Translator, **arguments: Value) -> Value:
-    """The maximum of each window."""
+    """Return the maximum of each window."""
     return max_pool_with_indices(t, **arguments)[0]
 
 
@@ -72,7 +72,7 @@ def avg_pool(
     count_include_pad: bool,
     divisor_override: int | None = None,
 ) -> Value:
-    """The mean of each window."""
+    """Return the mean of each window."""
     rank, attrs = _spatial_rank(t), _windows(t, kernel_size, stride, padding, ceil_mode)
     attrs["count_include_pad"] = count_include_pad
     attrs["divisor"] = divisor_override or 0
@@ -87,7 +87,7 @@ def avg_pool(
     "aten::_adaptive_avg_pool3d",
 )
 def adaptive_avg_pool(t: Translator, input: Value, output_size: Value) -> Value:
-    """The mean of each bin; 1-d inputs are treated as images of height 1."""
+    """Return the mean of each bin; 1-d inputs are treated as images of height 1."""
     rank = _spatial_rank(t)
     sizes = each_axis(output_size, rank)
 
@@ -103,7 +103,7 @@ def adaptive_avg_pool(t: Translator, input: Value, output_size: Value) -> Value:
 
 @ROWS.row("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
 def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
-    """The maximum of each bin and its index; 1-d inputs are treated as images of height 1."""
+    """Return each bin's maximum and its index; 1-d inputs are treated as images of height 1."""
     rank = _spatial_rank(t)
     sizes = each_axis(output_size, rank)
 
@@ -121,5 +121,5 @@ def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
 
 @ROWS.row("aten::pixel_shuffle")
 def pixel_shuffle(t: Translator, input: Value, upscale_factor: int) -> Value:
-    """Channels rearranged into pixels."""
+    """Rearrange channels into pixels."""
     return in_batch(t, input, 2, lambda x: t.op("pixel_shuffle", x, factor=upscale_factor))

@@ -16,7 +16,7 @@ ROWS: Final = Rows()
 
 @ROWS.row("aten::linear")
 def linear(t: Translator, input: Value, weight: Value, bias: Value) -> Value:
-    """`input` @ `weight`ᵀ + `bias`."""
+    """Return `input` @ `weight`ᵀ + `bias`."""
     last = len(input.shape) - 1
     if last > 0 and len(weight.shape) == 2:
         return t.op("fc", input, weight, bias, transpose_weight=True, num_flatten_dims=last)
@@ -26,14 +26,14 @@ def linear(t: Translator, input: Value, weight: Value, bias: Value) -> Value:
 
 @ROWS.row("aten::matmul", "aten::mm", "aten::bmm", "aten::mv")
 def matmul(t: Translator, input: Value, **others: Value) -> Value:
-    """The product of matrices, batches of matrices, and vectors."""
+    """Return the product of matrices, batches of matrices, and vectors."""
     (other,) = (value for name, value in others.items() if name in ("other", "mat2", "vec"))
     return t.op("matmul", input, other)
 
 
 @ROWS.row("aten::dot", "aten::vdot", "aten::inner")
 def dot(t: Translator, input: Value, **others: Value) -> Value:
-    """The sum of the products along the last axes."""
+    """Return the sum of the products along the last axes."""
     (other,) = others.values()
     if not input.shape or not other.shape:
         return t.op("multiply", input, other)
@@ -42,7 +42,7 @@ def dot(t: Translator, input: Value, **others: Value) -> Value:
 
 @ROWS.row("aten::outer")
 def outer(t: Translator, input: Value, vec2: Value) -> Value:
-    """The outer product of two vectors."""
+    """Return the outer product of two vectors."""
     return t.op("outer", *t.promote(input, vec2))
 
 
@@ -57,7 +57,7 @@ def _plus(t: Translator, product: Value, input: Value, beta: Value, alpha: Value
 
 @ROWS.row("aten::addmm", "aten::addmv", "aten::baddbmm", "aten::addr")
 def addmm(t: Translator, input: Value, beta: Value, alpha: Value, **factors: Value) -> Value:
-    """`beta` · `input` + `alpha` · the product of two factors."""
+    """Return `beta` · `input` + `alpha` · the product of two factors."""
     x, y = factors.values()
     if len(x.shape) == 1:
         return _plus(t, t.op("outer", x, y), input, beta, alpha)
@@ -69,20 +69,20 @@ def addmm(t: Translator, input: Value, beta: Value, alpha: Value, **factors: Val
 
 @ROWS.row("aten::addbmm")
 def addbmm(t: Translator, input: Value, batch1: Value, batch2: Value, **factors: Value) -> Value:
-    """`beta` · `input` + `alpha` · the sum of the products of two batches."""
+    """Return `beta` · `input` + `alpha` · the sum of the products of two batches."""
     product = t.op("sum", t.op("matmul", batch1, batch2), axis=[0])
     return _plus(t, product, input, factors["beta"], factors["alpha"])
 
 
 @ROWS.row("aten::bilinear")
 def bilinear(t: Translator, input1: Value, input2: Value, weight: Value, bias: Value) -> Value:
-    """`input1` @ `weight[k]` @ `input2` for each k, + `bias`."""
+    """Return `input1` @ `weight[k]` @ `input2` for each k, + `bias`."""
     return t.op("bilinear", input1, input2, weight, bias)
 
 
 @ROWS.row("aten::einsum")
 def einsum(t: Translator, equation: str, tensors: Value, path: Value) -> Value:
-    """Einstein summation."""
+    """Append an Einstein summation."""
     return t.op("einsum", list(tensors), equation=equation.replace(" ", ""))
 
 
@@ -98,7 +98,7 @@ def attention(
     scale: float | None,
     enable_gqa: bool,
 ) -> Value:
-    """softmax(`scale` · `query` @ `key`ᵀ + `attn_mask`) @ `value`."""
+    """Return softmax(`scale` · `query` @ `key`ᵀ + `attn_mask`) @ `value`."""
     if not enable_gqa:
         query, key, value = _share_batch(t, query, key, value)
     if dropout_p or _is_trained(t, attn_mask):
@@ -110,7 +110,7 @@ def attention(
 
 
 def _share_batch(t: Translator, *values: Value) -> list[Value]:
-    """Broadcast all axes but the last two, as for query heads that share one key head."""
+    """Broadcast all axes except the last two, for example if query heads share one key head."""
     batch = broadcast_dims([t.shape(x)[:-2] for x in values])
     return [
         x if t.shape(x)[:-2] == batch else t.op("expand", x, shape=[*batch, *t.shape(x)[-2:]])
@@ -154,7 +154,7 @@ def _attention_in_steps(
     is_causal: bool,
     scale: float | None,
 ) -> Value:
-    """Attention composed of products and softmax, for dropout or a trained mask."""
+    """Compose attention of matrix products and softmax, for dropout or a trained mask."""
     if t.shape(query)[:-2] != t.shape(key)[:-2]:
         key, value = (_repeat_heads(t, query, x) for x in (key, value))
     factor = 1 / sqrt(t.shape(query)[-1]) if scale is None else float(scale)
@@ -188,7 +188,7 @@ def flash_attention(
     attn_mask: Value,
     scale: float | None,
 ) -> Value:
-    """Attention and the logsumexp of its scores."""
+    """Return attention and the logsumexp of its scores."""
     if dropout_p:
         raise Decline(f"dropout is unsupported, got dropout_p={dropout_p}")
     attrs = {} if scale is None else {"scale": float(scale)}

@@ -13,7 +13,7 @@ ROWS: Final = Rows()
 
 @ROWS.row("aten::dropout", "aten::native_dropout")
 def dropout(t: Translator, input: Value, p: float, train: Value = True) -> Value:
-    """The input with elements dropped, and the mask if the operator returns it."""
+    """Drop elements of the input; also return the mask if the ATen operator does."""
     both = isinstance(t.meta(), (tuple, list))
     if train is False or (p == 0 and not both):
         if both:
@@ -24,7 +24,7 @@ def dropout(t: Translator, input: Value, p: float, train: Value = True) -> Value
 
 @ROWS.row("aten::feature_dropout")
 def feature_dropout(t: Translator, input: Value, p: float, train: bool) -> Value:
-    """The input with whole channels dropped."""
+    """Drop entire channels of the input."""
     if not train or p == 0:
         return input
     shape = [*t.shape(input)[:2]] + [1] * (len(input.shape) - 2)
@@ -34,7 +34,7 @@ def feature_dropout(t: Translator, input: Value, p: float, train: bool) -> Value
 
 @ROWS.row("aten::rand", "aten::rand_like")
 def rand(t: Translator, **_: Value) -> Value:
-    """Uniformly distributed numbers in [0, 1)."""
+    """Return uniformly distributed numbers in [0, 1)."""
     return _uniform(t, 0.0, 1.0)
 
 
@@ -48,32 +48,32 @@ def _normal(t: Translator, mean: float, std: float) -> Value:
 
 @ROWS.row("aten::randn", "aten::randn_like")
 def randn(t: Translator, **_: Value) -> Value:
-    """Numbers from the standard normal distribution."""
+    """Return numbers from the standard normal distribution."""
     return _normal(t, 0.0, 1.0)
 
 
 @ROWS.row("aten::uniform")
 def uniform(t: Translator, input: Value, **named: Value) -> Value:
-    """Uniformly distributed numbers in the shape of the input."""
+    """Return uniformly distributed numbers in the shape of the input."""
     return _uniform(t, float(named["from"]), float(named["to"]))
 
 
 @ROWS.row("aten::normal_functional", "aten::normal.float_float")
 def normal(t: Translator, mean: Value = 0, std: Value = 1, **_: Value) -> Value:
-    """Normally distributed numbers."""
+    """Return normally distributed numbers."""
     return _normal(t, float(mean), float(std))
 
 
 @ROWS.row("aten::normal.Tensor_float", "aten::normal.float_Tensor", "aten::normal.Tensor_Tensor")
 def normal_of(t: Translator, mean: Value, std: Value = 1, **_: Value) -> Value:
-    """Normal numbers whose means or standard deviations are tensors."""
+    """Return normal numbers whose means or standard deviations are tensors."""
     center, deviation = t.promote(mean, std)
     return t.op("add", center, t.op("multiply", deviation, _normal(t, 0.0, 1.0)))
 
 
 @ROWS.row("aten::randint", "aten::randint_like")
 def randint(t: Translator, high: int, low: int = 0, **_: Value) -> Value:
-    """Integers in [`low`, `high`)."""
+    """Return integers in [`low`, `high`)."""
     if t.dtype() in ("int32", "int64"):
         return t.op("randint", shape=t.shape(), low=low, high=high, dtype=t.dtype())
     return t.cast(t.op("randint", shape=t.shape(), low=low, high=high, dtype="int64"), t.dtype())
@@ -81,13 +81,13 @@ def randint(t: Translator, high: int, low: int = 0, **_: Value) -> Value:
 
 @ROWS.row("aten::randperm")
 def randperm(t: Translator, n: int, **_: Value) -> Value:
-    """A random permutation of range(`n`)."""
+    """Return a random permutation of range(`n`)."""
     return t.cast(t.op("permutation", n=n), t.dtype())
 
 
 @ROWS.row("aten::bernoulli")
 def bernoulli(t: Translator, input: Value, p: Value = None, generator: Value = None) -> Value:
-    """1 with the given probability, otherwise 0."""
+    """Return 1 with the given probability, otherwise 0."""
     if p is None:
         chances = input
     elif isinstance(p, float):
@@ -101,6 +101,6 @@ def bernoulli(t: Translator, input: Value, p: Value = None, generator: Value = N
 
 @ROWS.row("aten::exponential")
 def exponential(t: Translator, input: Value, lambd: float = 1, generator: Value = None) -> Value:
-    """Exponentially distributed numbers."""
+    """Return exponentially distributed numbers."""
     uniform = t.op("uniform", shape=t.shape(), min=0.0, max=1.0, dtype=t.dtype())
     return t.op("scale", t.op("log1p", t.op("negative", uniform)), scale=-1 / lambd)

@@ -13,25 +13,25 @@ ROWS: Final = Rows()
 
 @ROWS.row("aten::lstm.input")
 def lstm(t: Translator, input: Value, hx: Sequence[Value], **named: Value) -> Value:
-    """Long short-term memory, optionally with projected states."""
+    """Append long short-term memory layers, optionally with projected states."""
     return _layers(t, "lstm", input, dict(zip(("h0", "c0"), hx)), **named)
 
 
 @ROWS.row("aten::gru.input")
 def gru(t: Translator, input: Value, hx: Value, **named: Value) -> Value:
-    """Gated recurrent units."""
+    """Append layers of gated recurrent units."""
     return _layers(t, "gru", input, {"h0": hx}, **named)
 
 
 @ROWS.row("aten::rnn_tanh.input")
 def rnn_tanh(t: Translator, input: Value, hx: Value, **named: Value) -> Value:
-    """Plain recurrent layers."""
+    """Append plain recurrent layers."""
     return _layers(t, "rnn", input, {"h0": hx}, **named)
 
 
 @ROWS.row("aten::rnn_relu.input")
 def rnn_relu(t: Translator, input: Value, hx: Value, **named: Value) -> Value:
-    """Plain recurrent layers with relu."""
+    """Append plain recurrent layers with relu."""
     return _layers(t, "rnn", input, {"h0": hx}, activation="relu", **named)
 
 

@@ -27,7 +27,7 @@ def _reduction(type: str, *, in_result: bool = True) -> Row:
         reduced = t.op(type, x, axis=axes_of(input, dim), keepdims=keepdim)
         return t.cast(reduced, t.dtype())
 
-    row.__doc__ = f"The operator {type} over axes."
+    row.__doc__ = f"Append the operator {type} over axes."
     return row
 
 
@@ -55,7 +55,7 @@ def _best(kind: str) -> Row:
             return best, places
         return t.op("squeeze", best, axis=[axis]), t.op("squeeze", places, axis=[axis])
 
-    row.__doc__ = f"The {kind} along an axis, and its first index."
+    row.__doc__ = f"Return the {kind} along an axis, and its first index."
     return row
 
 
@@ -64,7 +64,7 @@ ROWS["aten::max.dim"], ROWS["aten::min.dim"] = _best("max"), _best("min")
 
 @ROWS.row("aten::argmax", "aten::argmin")
 def position(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
-    """The index of the first maximum or minimum."""
+    """Return the index of the first maximum or minimum."""
     kind = t.node.target.name()[6:12]
     if dim is not None:
         return t.op(kind, input, axis=axis_of(input, dim), keepdims=keepdim)
@@ -74,7 +74,7 @@ def position(t: Translator, input: Value, dim: Value = None, keepdim: bool = Fal
 
 @ROWS.row("aten::aminmax")
 def aminmax(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
-    """The minimum and maximum."""
+    """Return the minimum and maximum."""
     axes = axes_of(input, dim)
     return tuple(t.op(kind, input, axis=axes, keepdims=keepdim) for kind in ("min", "max"))
 
@@ -102,7 +102,7 @@ def _deviation(type: str) -> Row:
             return spread, t.op("mean", input, **attrs)
         return spread
 
-    row.__doc__ = f"The {type} over axes, and the mean if requested."
+    row.__doc__ = f"Return the {type} over axes, and the mean if requested."
     return row
 
 
@@ -120,7 +120,7 @@ def norm(
     dtype: Value = None,
     ord: Value = None,
 ) -> Value:
-    """The `p`-norm over axes."""
+    """Return the `p`-norm over axes."""
     power = ord if ord is not None else 2 if p is None else p
     x = t.cast(input, t.dtype())
     return t.op("norm", x, p=float(power), axis=axes_of(input, dim), keepdims=keepdim)
@@ -131,7 +131,7 @@ def _running(type: str) -> Row:
         x = t.cast(input, "int64" if input.dtype == "bool" else t.dtype())
         return t.cast(t.op(type, x, axis=axis_of(input, dim)), t.dtype())
 
-    row.__doc__ = f"The operator {type}."
+    row.__doc__ = f"Append the operator {type}."
     return row
 
 
@@ -141,7 +141,7 @@ ROWS["aten::logcumsumexp"] = _running("logcumsumexp")
 
 @ROWS.row("aten::cummax", "aten::cummin")
 def running_extremum(t: Translator, input: Value, dim: int) -> Value:
-    """The cumulative maximum or minimum along an axis, and the index of its last occurrence."""
+    """Return the cumulative maximum or minimum along an axis, and its last index."""
     x = t.cast(input, "uint8") if input.dtype == "bool" else input
     type = t.node.target.name()[6:12]
     best, places = t.op(type, x, axis=axis_of(input, dim), n=2)
@@ -152,7 +152,7 @@ def running_extremum(t: Translator, input: Value, dim: int) -> Value:
 def topk(
     t: Translator, input: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Value:
-    """The `k` largest or smallest elements along an axis, and their indices."""
+    """Return the `k` largest or smallest elements along an axis, and their indices."""
     axis = axis_of(input, dim)
     return t.op("top_k", input, k=k, axis=axis, largest=largest, sorted=sorted, n=2)
 
@@ -161,7 +161,7 @@ def topk(
 def sort(
     t: Translator, input: Value, dim: int = -1, descending: bool = False, stable: Value = None
 ) -> Value:
-    """The sorted elements, and their indices."""
+    """Return the sorted elements, and their indices."""
     x = t.cast(input, "uint8") if input.dtype == "bool" else input
     ordered, places = t.op("sort", x, axis=axis_of(input, dim), descending=descending, n=2)
     return t.cast(ordered, input.dtype), places
@@ -171,19 +171,19 @@ def sort(
 def argsort(
     t: Translator, input: Value, dim: int = -1, descending: bool = False, stable: Value = None
 ) -> Value:
-    """The indices that sort the elements."""
+    """Return the indices that sort the elements."""
     return sort(t, input, dim, descending)[1]
 
 
 @ROWS.row("aten::msort")
 def msort(t: Translator, input: Value) -> Value:
-    """The elements sorted along axis 0."""
+    """Return the elements sorted along axis 0."""
     return t.op("sort", input, axis=0)
 
 
 @ROWS.row("aten::kthvalue")
 def kthvalue(t: Translator, input: Value, k: int, dim: int = -1, keepdim: bool = False) -> Value:
-    """The `k`-th smallest element along an axis, and its index."""
+    """Return the `k`-th smallest element along an axis, and its index."""
     axis = axis_of(input, dim)
     return _ranked(t, input, axis, k - 1, keepdim)
 
@@ -199,7 +199,7 @@ def _ranked(t: Translator, x: Value, axis: int, place: int, keepdim: bool) -> Va
 
 @ROWS.row("aten::dist")
 def dist(t: Translator, input: Value, other: Value, p: Value = 2) -> Value:
-    """The `p`-norm of a difference."""
+    """Return the `p`-norm of a difference."""
     return t.op("norm", t.op("subtract", *t.promote(input, other)), p=float(p))
 
 
@@ -207,20 +207,20 @@ def dist(t: Translator, input: Value, other: Value, p: Value = 2) -> Value:
 def nansum(
     t: Translator, input: Value, dim: Value = None, keepdim: bool = False, dtype: Value = None
 ) -> Value:
-    """The sum of all elements that are not NaN."""
+    """Return the sum of all elements that are not NaN."""
     x = t.cast(input, t.dtype())
     return t.cast(t.op("nansum", x, axis=axes_of(input, dim), keepdims=keepdim), t.dtype())
 
 
 @ROWS.row("aten::trace")
 def trace(t: Translator, input: Value) -> Value:
-    """The sum of the diagonal."""
+    """Return the sum of the diagonal."""
     return t.op("trace", t.cast(input, t.dtype()))
 
 
 @ROWS.row("aten::median", "aten::nanmedian")
 def median(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
-    """The lower median, and its index."""
+    """Return the lower median, and its index."""
     if dim is None:
         if t.trains(input):
             raise Decline("equal elements would have to share the gradient of their median")

@@ -33,7 +33,7 @@ def _nearest(t: Translator, new: Any, old: Any, factor: float | None) -> Value:
     "aten::upsample_nearest1d.vec", "aten::upsample_nearest2d.vec", "aten::upsample_nearest3d.vec"
 )
 def nearest(t: Translator, input: Value, output_size: Value, scale_factors: Value) -> Value:
-    """The pixel at floor(i · scale)."""
+    """For each output pixel i, return the input pixel at floor(i · scale)."""
     size, old = t.shape()[2:], t.shape(input)[2:]
     factors = scale_factors or [None] * len(size)
     found = [_nearest(t, *axis) for axis in zip(size, old, factors, strict=True)]
@@ -51,7 +51,7 @@ def _spread(t: Translator, new: Any, old: Any) -> Value:
 
 
 def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:
-    """Return whether the factors yield the sizes exactly; None always does."""
+    """Return whether the factors, if any, yield the sizes exactly."""
     return factors is None or all(
         new
         == (
@@ -65,7 +65,7 @@ def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:
 def linear(
     t: Translator, input: Value, output_size: Value, align_corners: bool, scale_factors: Value
 ) -> Value:
-    """Bilinear interpolation; 1-d inputs are treated as images of height 1."""
+    """Interpolate bilinearly; 1-d inputs are treated as images of height 1."""
     size = t.shape()[2:]
     if not align_corners and not _has_factors(size, t.shape(input)[2:], scale_factors):
         raise Decline(f"the factors must yield the sizes exactly, got {scale_factors}")
@@ -92,7 +92,7 @@ def resize(
     scale_factors: Value,
     align_corners: bool = False,
 ) -> Value:
-    """Nearest, linear or cubic interpolation, or antialiased filters."""
+    """Append nearest, linear or cubic interpolation, or an antialiased filter."""
     name: str = t.node.target._schema.name
     attrs: dict[str, Any] = {"scales": list(scale_factors or ())}
     if "nearest" in name:

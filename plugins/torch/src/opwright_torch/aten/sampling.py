@@ -27,7 +27,7 @@ def grid_sampler(
     padding_mode: int,
     align_corners: bool,
 ) -> Value:
-    """Images sampled at a grid of positions."""
+    """Sample images at a grid of positions."""
     return t.op(
         "grid_sample",
         input,
@@ -40,7 +40,7 @@ def grid_sampler(
 
 @ROWS.row("aten::affine_grid_generator")
 def affine_grid(t: Translator, theta: Value, size: Value, align_corners: bool) -> Value:
-    """Sampling grids of affine maps."""
+    """Return the sampling grids of affine maps."""
     return t.op("affine_grid", theta, output_size=list(size[2:]), align_corners=align_corners)
 
 
@@ -62,7 +62,7 @@ def im2col(
     padding: Value,
     stride: Value,
 ) -> Value:
-    """The windows of images as columns."""
+    """Return the windows of images as columns."""
     attrs = _windows(kernel_size, dilation, padding, stride)
     return in_batch(t, input, 2, lambda x: t.op("unfold", x, **attrs))
 
@@ -77,7 +77,7 @@ def col2im(
     padding: Value,
     stride: Value,
 ) -> Value:
-    """Columns summed into images (col2im)."""
+    """Sum columns into images (col2im)."""
     attrs = _windows(kernel_size, dilation, padding, stride)
     attrs["output_size"] = each_axis(output_size, 2)
     return in_batch(t, input, 1, lambda x: t.op("fold", x, **attrs))
@@ -92,7 +92,7 @@ def max_unpool(
     stride: Value = None,
     padding: Value = None,
 ) -> Value:
-    """Pooled values scattered back to their indices."""
+    """Scatter pooled values back to their indices."""
     count = len(output_size)
     single = rank(input) == count + 1
     index = t.cast(indices, "int32")
@@ -119,7 +119,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = -1,
 ) -> Value:
-    """Sums, means or maxima of bags of rows; PyTorch's results for its gradient are None."""
+    """Reduce bags of rows; the extra results for PyTorch's backward are None."""
     if scale_grad_by_freq and t.trains(weight):
         raise Decline("scale_grad_by_freq=True")
     out = t.op(
@@ -137,14 +137,14 @@ def embedding_bag(
 
 @ROWS.row("aten::det", "aten::linalg_det", "aten::_linalg_det")
 def det(t: Translator, A: Value = None, input: Value = None) -> Value:  # noqa: N803
-    """Determinants."""
+    """Return determinants."""
     out = t.op("det", input if A is None else A)
     return (out, None, None) if t.node.target.name() == "aten::_linalg_det" else out
 
 
 @ROWS.row("aten::slogdet", "aten::linalg_slogdet", "aten::_linalg_slogdet")
 def slogdet(t: Translator, A: Value = None, input: Value = None) -> Value:  # noqa: N803
-    """Signs and logarithms of determinants."""
+    """Return the signs of determinants and the logarithms of their absolute values."""
     sign, logarithm = t.op("slogdet", input if A is None else A, n=2)
     is_inner = t.node.target.name() == "aten::_linalg_slogdet"
     return (sign, logarithm, None, None) if is_inner else (sign, logarithm)
@@ -168,7 +168,7 @@ def deform_conv2d(
     offset_groups: int,
     use_mask: bool,
 ) -> Value:
-    """Deformable convolution."""
+    """Append a deformable convolution."""
     if not math.prod(t.shape(offset)):
         raise Decline("no images")
     return t.op(

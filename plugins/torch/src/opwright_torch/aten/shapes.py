@@ -59,7 +59,7 @@ def broadcast(t: Translator, *values: Value) -> tuple[Value, ...]:
 @ROWS.row("aten::view_as", "aten::reshape_as", "aten::_reshape_alias", "aten::unsqueeze")
 @ROWS.row("aten::unsqueeze_copy", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d")
 def reshape(t: Translator, input: Value, dtype: Value = None, **_: Value) -> Value:
-    """The input reshaped to the shape of the result."""
+    """Reshape the input to the shape of the result."""
     if dtype is not None:
         raise Decline(f"bits cannot be reinterpreted, got {input.dtype} as {t.dtype()}")
     return with_shape(t, input, t.shape())
@@ -67,7 +67,7 @@ def reshape(t: Translator, input: Value, dtype: Value = None, **_: Value) -> Val
 
 @ROWS.row("aten::permute", "aten::permute_copy")
 def permute(t: Translator, input: Value, dims: Value) -> Value:
-    """Permuted axes."""
+    """Permute axes."""
     axes = [axis_of(input, dim) for dim in dims]
     # Moving axes of length 1 does not need a copy.
     kept = [axis for axis, length in enumerate(t.shape(input)) if length != 1]
@@ -80,7 +80,7 @@ def permute(t: Translator, input: Value, dims: Value) -> Value:
 
 @ROWS.row("aten::transpose", "aten::transpose_copy", "aten::swapdims")
 def transpose(t: Translator, input: Value, dim0: int, dim1: int) -> Value:
-    """Two axes swapped."""
+    """Swap two axes."""
     axes = list(range(rank(input)))
     if axes:
         first, second = axis_of(input, dim0), axis_of(input, dim1)
@@ -90,14 +90,14 @@ def transpose(t: Translator, input: Value, dim0: int, dim1: int) -> Value:
 
 @ROWS.row("aten::swapaxes")
 def swapaxes(t: Translator, input: Value, axis0: int, axis1: int) -> Value:
-    """Two axes swapped."""
+    """Swap two axes."""
     return transpose(t, input, axis0, axis1)
 
 
 @ROWS.row("aten::t", "aten::t_copy", "aten::matrix_H", "aten::mT", "aten::mH")
 @ROWS.row("aten::adjoint")
 def t_(t: Translator, input: Value) -> Value:
-    """A matrix transposed."""
+    """Transpose a matrix."""
     return transpose(t, input, -2, -1) if rank(input) > 1 else input
 
 
@@ -106,7 +106,7 @@ ROWS["aten::numpy_T"] = lambda t, input: permute(t, input, list(range(rank(input
 
 @ROWS.row("aten::movedim", "aten::moveaxis")
 def movedim(t: Translator, input: Value, source: Value, destination: Value) -> Value:
-    """Axes moved to other positions."""
+    """Move axes to other positions."""
     pairs = [[v] if isinstance(v, int) else v for v in (source, destination)]
     sources, targets = ([axis_of(input, dim) for dim in dims] for dims in pairs)
     rest = iter(axis for axis in range(rank(input)) if axis not in sources)
@@ -117,14 +117,14 @@ def movedim(t: Translator, input: Value, source: Value, destination: Value) -> V
 
 @ROWS.row("aten::expand", "aten::expand_copy", "aten::expand_as", "aten::broadcast_to")
 def expand(t: Translator, input: Value, **_: Value) -> Value:
-    """The input, repeated along axes of length 1 and new axes."""
+    """Repeat the input along axes of length 1 and along new axes."""
     shape = t.shape()
     return input if t.shape(input) == shape else t.op("expand", input, shape=shape)
 
 
 @ROWS.row("aten::cat", "aten::concat", "aten::concatenate")
 def cat(t: Translator, tensors: Value, dim: int = 0) -> Value:
-    """Tensors concatenated along an axis; empty 1-d tensors are ignored."""
+    """Concatenate tensors along an axis; empty 1-d tensors are ignored."""
     parts = [x for x in tensors if t.shape(x) != [0]] or list(tensors)
     axis = axis_of(parts[0], dim)
     parts = list(t.promote(*parts))
@@ -133,13 +133,13 @@ def cat(t: Translator, tensors: Value, dim: int = 0) -> Value:
 
 @ROWS.row("aten::stack")
 def stack(t: Translator, tensors: Value, dim: int = 0) -> Value:
-    """Tensors stacked along a new axis."""
+    """Stack tensors along a new axis."""
     return t.op("stack", list(t.promote(*tensors)), axis=axis_of(tensors[0], dim, 1))
 
 
 @ROWS.row("aten::roll")
 def roll(t: Translator, input: Value, shifts: Value, dims: Value = ()) -> Value:
-    """Elements rolled along axes."""
+    """Roll elements along axes."""
     if not dims:
         flat = t.op("roll", with_shape(t, input, [-1]), shift=[*shifts], axis=[0])
         return with_shape(t, flat, t.shape())
@@ -148,13 +148,13 @@ def roll(t: Translator, input: Value, shifts: Value, dims: Value = ()) -> Value:
 
 @ROWS.row("aten::flip")
 def flip(t: Translator, input: Value, dims: Value) -> Value:
-    """Reversed axes."""
+    """Reverse axes."""
     return t.op("flip", input, axis=[axis_of(input, dim) for dim in dims]) if dims else input
 
 
 @ROWS.row("aten::rot90")
 def rot90(t: Translator, input: Value, k: int = 1, dims: Value = (0, 1)) -> Value:
-    """Rotation by multiples of 90 degrees in the plane of two axes."""
+    """Rotate by multiples of 90 degrees in the plane of two axes."""
     if k % 4 == 0:
         return input
     if k % 4 == 2:
@@ -170,7 +170,7 @@ ROWS["aten::flipud"] = lambda t, input: flip(t, input, [0])
 
 @ROWS.row("aten::repeat", "aten::tile")
 def repeat(t: Translator, input: Value, repeats: Value = (), dims: Value = ()) -> Value:
-    """The input repeated along each axis; additional axes are prepended."""
+    """Repeat the input along each axis; additional axes are prepended."""
     counts = list(repeats or dims)
     counts = [1] * (rank(input) - len(counts)) + counts
     x = with_shape(t, input, [1] * (len(counts) - rank(input)) + t.shape(input))
@@ -181,7 +181,7 @@ def repeat(t: Translator, input: Value, repeats: Value = (), dims: Value = ()) -
 def repeat_interleave(
     t: Translator, input: Value, repeats: int, dim: Value = None, output_size: Value = None
 ) -> Value:
-    """Each element repeated consecutively."""
+    """Repeat each element consecutively."""
     x = with_shape(t, input, [math.prod(t.shape(input))]) if dim is None else input
     axis = axis_of(x, dim or 0)
     shape = t.shape(x)
@@ -201,7 +201,7 @@ def pad(
     value: Value = None,
     padding: Value = None,
 ) -> Value:
-    """Padding; widths are given as pairs, starting with the last axis."""
+    """Pad the input; widths are given as pairs, starting with the last axis."""
     name = t.node.target.name()
     kind = {"aten::refl": "reflect", "aten::repl": "edge"}.get(name[:10], mode)
     kind = {"replicate": "edge", "circular": "wrap"}.get(kind, kind)
@@ -217,7 +217,7 @@ def pad(
 
 @ROWS.row("aten::pixel_unshuffle")
 def pixel_unshuffle(t: Translator, input: Value, downscale_factor: int) -> Value:
-    """Pixels rearranged into channels."""
+    """Rearrange pixels into channels."""
     *batch, c, h, w = t.shape(input)
     r = downscale_factor
     n = len(batch)
@@ -228,7 +228,7 @@ def pixel_unshuffle(t: Translator, input: Value, downscale_factor: int) -> Value
 
 @ROWS.row("aten::channel_shuffle", "aten::native_channel_shuffle")
 def channel_shuffle(t: Translator, input: Value, groups: int) -> Value:
-    """Channels shuffled across groups."""
+    """Shuffle channels across groups."""
     batch, c, *rest = t.shape(input)
     x = with_shape(t, input, [batch, groups, c // groups, *rest])
     return with_shape(t, transpose(t, x, 1, 2), t.shape())
@@ -236,7 +236,7 @@ def channel_shuffle(t: Translator, input: Value, groups: int) -> Value:
 
 @ROWS.row("aten::tril", "aten::triu")
 def triangle(t: Translator, input: Value, diagonal: int = 0) -> Value:
-    """The lower or upper triangle, with zeros elsewhere."""
+    """Return the lower or upper triangle, with zeros elsewhere."""
     kind = t.node.target.name()[6:10]
     if input.dtype == "bool":
         return t.cast(t.op(kind, t.cast(input, "uint8"), k=diagonal), "bool")
@@ -245,14 +245,14 @@ def triangle(t: Translator, input: Value, diagonal: int = 0) -> Value:
 
 @ROWS.row("aten::copy")
 def copy(t: Translator, input: Value, src: Value, non_blocking: Value = False) -> Value:
-    """`src` in the dtype and the shape of the input."""
+    """Return `src` in the dtype and the shape of the input."""
     x = t.cast(src, t.dtype())
     return x if t.shape(x) == t.shape() else t.op("expand", x, shape=t.shape())
 
 
 @ROWS.row("aten::meshgrid")
 def meshgrid(t: Translator, tensors: Value, indexing: str = "ij") -> Value:
-    """A coordinate grid."""
+    """Return a coordinate grid."""
     shapes = [[t.size(dim) for dim in part.shape] for part in t.meta()]
     axes = list(range(len(tensors)))
     if indexing == "xy" and len(axes) > 1:

@@ -18,7 +18,7 @@ LAST: Final = 2**63 - 1
 
 @ROWS.row("aten::select", "aten::select_copy")
 def select(t: Translator, input: Value, dim: int, index: int) -> Value:
-    """The slice at one index of an axis."""
+    """Return the slice at one index of an axis."""
     axis = axis_of(input, dim)
     length = t.shape(input)[axis]
     if length in (2, 3, 4):
@@ -42,7 +42,7 @@ def slice_(
     end: Value = None,
     step: int = 1,
 ) -> Value:
-    """The slice from `start` to `end`, which is excluded."""
+    """Return the slice from `start` to `end`, exclusive."""
     if t.shape(input) == t.shape():
         return input
     axis = axis_of(input, dim)
@@ -51,7 +51,7 @@ def slice_(
 
 @ROWS.row("aten::narrow", "aten::narrow_copy")
 def narrow(t: Translator, input: Value, dim: int, start: Value, length: int) -> Value:
-    """`length` elements from `start`."""
+    """Return `length` elements from `start`."""
     if isinstance(start, ow.Variable):
         raise Decline("start is a tensor")
     axis = axis_of(input, dim)
@@ -72,7 +72,7 @@ def _parts(t: Translator, input: Value, dim: int) -> Value:
 @ROWS.row("aten::split_with_sizes_copy", "aten::tensor_split", "aten::unsafe_split")
 @ROWS.row("aten::unsafe_chunk", "aten::unsafe_split_with_sizes")
 def split(t: Translator, input: Value, dim: int = 0, **_: Value) -> Value:
-    """The input split along an axis, with the chunk sizes of PyTorch."""
+    """Split the input along an axis into chunks with PyTorch's sizes."""
     return _parts(t, input, dim)
 
 
@@ -83,7 +83,7 @@ ROWS["aten::dsplit"] = lambda t, input, **_: _parts(t, input, 2)
 
 @ROWS.row("aten::unbind", "aten::unbind_copy")
 def unbind(t: Translator, input: Value, dim: int = 0) -> Value:
-    """The slices at all indices of an axis."""
+    """Return the slices at all indices of an axis."""
     axis = axis_of(input, dim)
     if not t.shape(input)[axis]:
         raise Decline(f"axis {axis} is empty")
@@ -94,8 +94,8 @@ def unbind(t: Translator, input: Value, dim: int = 0) -> Value:
 def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value, ...] | None:
     """Return the slices along an axis from a split of the layer output that contains them.
 
-    Queries, keys and values then come from one split, and their heads are transposed after it,
-    which is the pattern that attention passes match. None if `x` was not computed this way.
+    Queries, keys and values then come from one split, and their heads are transposed after the
+    split. Attention passes match this pattern. Return None if `x` was not computed this way.
     """
     if (written := t.writer(x, "transpose", "reshape")) is None:
         return None
@@ -129,7 +129,7 @@ def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ..
 def as_strided(
     t: Translator, input: Value, size: Value, stride: Value, storage_offset: Value = None
 ) -> Value:
-    """The elements of contiguous memory at an offset and multiples of strides."""
+    """Return the elements of contiguous memory at an offset plus multiples of strides."""
     total, offset = math.prod(t.shape(input)), storage_offset or 0
     source = t.meta(t.node.args[0])
     if not source.is_contiguous() or source.storage_offset():
@@ -137,7 +137,7 @@ def as_strided(
     if 0 in size:
         return t.full(0, [*size], input.dtype)
     flat = with_shape(t, input, [total])
-    # Axes at the end that are contiguous are read together, in a row of `width` elements.
+    # Contiguous trailing axes are read together, in rows of `width` elements.
     n, width = len(size), 1
     while n and (size[n - 1] == 1 or stride[n - 1] == width):
         width, n = width * size[n - 1], n - 1
@@ -164,7 +164,7 @@ def transposed_last(t: Translator, x: Value, dims: list[int]) -> Value:
 
 @ROWS.row("aten::diagonal", "aten::diagonal_copy", "aten::linalg_diagonal")
 def diagonal(t: Translator, input: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """The diagonal of two axes, as the last axis."""
+    """Return the diagonal of two axes as the last axis."""
     x = transposed_last(t, input, [axis_of(input, dim1), axis_of(input, dim2)])
     *batch, rows, columns = t.shape(x)
     length = t.shape()[-1]
@@ -178,7 +178,7 @@ def diagonal(t: Translator, input: Value, offset: int = 0, dim1: int = 0, dim2: 
 
 @ROWS.row("aten::unfold", "aten::unfold_copy")
 def unfold(t: Translator, input: Value, dimension: int, size: int, step: int) -> Value:
-    """Windows of an axis, as the last axis."""
+    """Return the windows of an axis, with the window elements as the last axis."""
     axis = axis_of(input, dimension)
     count = t.shape()[axis]
     if rank(input) == 0:
@@ -203,7 +203,7 @@ def slice_scatter(
     end: Value = None,
     step: int = 1,
 ) -> Value:
-    """The input with one of its slices replaced."""
+    """Replace one slice of the input."""
     x, updates = t.promote(input, src)
     if t.shape(x) == t.shape(updates) and step == 1:
         return updates
@@ -214,7 +214,7 @@ def slice_scatter(
 
 @ROWS.row("aten::select_scatter")
 def select_scatter(t: Translator, input: Value, src: Value, dim: int, index: int) -> Value:
-    """The input with the slice at one index of an axis replaced."""
+    """Replace the slice of the input at one index of an axis."""
     axis = axis_of(input, dim)
     x, updates = t.promote(input, src)
     updates = t.op("unsqueeze", updates, axis=[axis])
@@ -226,7 +226,7 @@ def select_scatter(t: Translator, input: Value, src: Value, dim: int, index: int
 def diag_embed(
     t: Translator, input: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
 ) -> Value:
-    """Matrices with the input on a diagonal and zeros elsewhere."""
+    """Return matrices with the input on a diagonal and zeros elsewhere."""
     n = t.shape(input)[-1] + abs(offset)
     border = [0] * (2 * rank(input) - 2) + [max(-offset, 0), max(offset, 0)]
     line = t.op("pad", input, paddings=border) if offset else input

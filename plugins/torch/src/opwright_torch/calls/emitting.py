@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Deferred:
-    """A PyTorch result, or a part of it, that cannot be a variable, such as complex numbers.
+    """A PyTorch result, or an element of one, that cannot be a variable, such as a complex tensor.
 
-    The call that computes it is merged with the calls that read it.
+    The call that computes this value is merged with the calls that read the value.
     """
 
     def __init__(self, target: Any, arguments: Any, named: Any, meta: Any) -> None:
@@ -38,7 +38,7 @@ class Deferred:
 
 
 def has_deferred(value: Any) -> bool:
-    """Return whether an argument, or a part of it, is deferred."""
+    """Return whether an argument is a `Deferred` or contains one."""
     if isinstance(value, (tuple, list)):
         return any(map(has_deferred, value))
     if isinstance(value, Mapping):
@@ -117,7 +117,7 @@ class _Writer:
         self._numbers: dict[int, int] = {}  # indices of calls, by the identity of their values
 
     def write(self, value: Deferred) -> int:
-        """Return the index of the call that computes a value, written once."""
+        """Return the index of the call that computes a value; each call is written only once."""
         if id(value) not in self._numbers:
             arguments = encode(list(value.arguments), self._refer)
             named = {name: encode(item, self._refer) for name, item in value.named.items()}

@@ -164,7 +164,7 @@ def as_tensor(array: Array) -> torch.Tensor:
         return torch.empty(array.shape, dtype=dtype)
     if any(step < 0 or step % size for step in array.strides) or not array.dtype.isnative:
         raise ValueError(
-            f"strides of a {array.dtype} array must be possible for a tensor, got "
+            f"strides of a {array.dtype} array must be valid for a tensor, got "
             f"{array.strides}; feed a contiguous array"
         )
     reach = sum((n - 1) * step for n, step in zip(array.shape, array.strides)) + size

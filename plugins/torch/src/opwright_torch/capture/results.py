@@ -27,7 +27,7 @@ class View(NamedTuple):
     def apply(
         self, base: torch.Tensor, sizes: Mapping[sympy.Symbol, int], offset: int = 0
     ) -> torch.Tensor:
-        """Return the view of a tensor's storage, whose data begins at `offset`."""
+        """Return the view of a tensor's storage; `offset` is added to the offset of the view."""
         if base.dtype != self.dtype:
             base = base.view(self.dtype)
         return base.as_strided(
@@ -92,8 +92,8 @@ class Output(NamedTuple):
             return base
         if not self.requires_grad and base.requires_grad:
             base = base.detach()
-        # A computed value can start anywhere in its storage; view offsets are relative to its
-        # start.
+        # A computed value can start anywhere in its storage, and view offsets are relative to the
+        # start of the value.
         return self.view.apply(base, sizes, 0 if self.source == "input" else base.storage_offset())
 
 

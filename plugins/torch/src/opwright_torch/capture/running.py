@@ -157,12 +157,12 @@ class FunctionalRun(torch.fx.Interpreter):
         return super().run_node(n)
 
     def _check_gradients(self, n: Node) -> None:
-        """Raise CaptureError for a write that autograd does not see, after which gradients flow.
+        """Raise CaptureError for a write, unseen by autograd, to a tensor that requires gradients.
 
-        The write is to a detached alias; the functional graph would lose the gradient.
+        Such a node writes to a detached alias, and the functional graph would lose the gradient.
         """
         if n.target in _RENORMALIZED and _reads_max_norm(n):
-            raise CaptureError(f"capture: {n} writes a table of embeddings, which has max_norm")
+            raise CaptureError(f"capture: {n} writes an embedding table because max_norm is set")
         changed = n.args[0] if n.args else None
         if not isinstance(changed, Node) or not _is_in_place(n) or _records(n):
             return
@@ -171,11 +171,12 @@ class FunctionalRun(torch.fx.Interpreter):
             value = other.meta.get("example_value")
             if getattr(value, "requires_grad", False) and _memory(other) == memory:
                 raise CaptureError(
-                    f"capture: {n} changes {other}, which requires gradients, by a detached alias"
+                    f"capture: {n} changes {other}, which requires gradients, through a detached "
+                    "alias"
                 )
 
     def _run_straight(self, n: Node) -> Any:
-        """Run a node under ``no_grad`` on a tensor that requires gradients; these must still flow.
+        """Run a node under ``no_grad`` on a tensor whose gradients must still flow.
 
         PyTorch's recorder works at a lower level, where the tensors before and after the
         modification are different objects.
@@ -224,7 +225,7 @@ class FunctionalRun(torch.fx.Interpreter):
 
 
 def _is_in_place(node: Node) -> bool:
-    """Return whether a node changes its first argument, by PyTorch's names."""
+    """Return whether a node modifies its first argument, according to its schema or its name."""
     target: Any = node.target
     if isinstance(target, torch._ops.OpOverload):
         first = target._schema.arguments[0].alias_info if target._schema.arguments else None

@@ -1,4 +1,4 @@
-"""The part of a program that a `Module` runs in one mode, as text and as plans."""
+"""The part of a program that a `Module` runs in one mode, as a string and as plans."""
 
 from __future__ import annotations
 

@@ -32,13 +32,15 @@ class Module(nn.Module):
     Parameters are not copied, so steps of a PyTorch optimizer affect the program, and vice versa.
     After ``train()``, results are computed as in the program: dropout is active, and batch
     normalization uses batch statistics and updates running statistics. After ``eval()``, they are
-    computed as by ``Program.clone(for_inference=True)``. Both omit the gradients and updates of the
-    program itself. Parameters of the program become parameters, other persistable variables that
-    the results depend on become buffers; a dot in a name separates modules.
+    computed as in ``Program.clone(for_inference=True)``. Both modes omit the gradients and updates
+    of the program itself. Parameters of the program become parameters of the module, and other
+    persistable variables that the results depend on become buffers. A dot in a name separates
+    modules.
 
     A call accepts tensors by position, by name, or in one dict, in the order of `feed_names`, and
-    returns a tensor; a tuple for several results. A scalar result is computed together with its
-    gradients in one plan, other results in two. Random operators draw from ``torch.manual_seed``.
+    returns a tensor, or a tuple if there are several results. One plan computes a scalar result and
+    its gradients; otherwise, two plans compute the results and the gradients. Random operators draw
+    from ``torch.manual_seed``.
 
     Parameters
     ----------
@@ -162,7 +164,7 @@ class Module(nn.Module):
         return [getattr(owner, leaf) for owner, _, leaf in self._places]
 
     def _has_own(self, every: Sequence[Tensor]) -> bool:
-        """Return whether no parameter was replaced, for example by `torch.func.functional_call`."""
+        """Return False if a parameter was replaced, for example by `torch.func.functional_call`."""
         return all(a is b for a, b in zip(every[len(self.feed_names) :], self._tensors))
 
     def _bind(self, args: tuple[Any, ...], feeds: Mapping[str, Any]) -> list[Any]:
@@ -192,7 +194,7 @@ class Module(nn.Module):
         ]
 
     def _run(self, every: tuple[Tensor, ...]) -> Sequence[Tensor]:
-        """Run a plan, which reads the scope."""
+        """Run the plan for this mode and the requested gradients; it reads the scope."""
         key: Any = self.training, None
         if torch.is_grad_enabled():
             mask = tuple([tensor.requires_grad for tensor in every])
@@ -223,15 +225,15 @@ class Module(nn.Module):
         return results[:n]
 
     def _check_shared(self) -> None:
-        """Raise ProgramError if the scope has other memory for a parameter."""
+        """Raise ProgramError if the scope and the module no longer share a parameter's memory."""
         for name, tensor in zip(self._variables, self._tensors):
             variable = self.scope.find_var(name)
             lies = None if variable is None or not variable.is_set else variable.tensor().data_ptr
             if lies != tensor.data_ptr():
                 raise ProgramError(
                     f"Module: {name!r} must share its memory between the scope and the "
-                    "module, got a variable that was set to another shape or dtype, "
-                    "borrows other memory, or was erased; create a new Module"
+                    "module, got a variable that was set to a different shape or dtype, "
+                    "borrows different memory, or was erased; create a new Module"
                 )
         self._structure = self.scope.structure_version
 

@@ -1,4 +1,4 @@
-"""Operator calls without their tensors; gradients are derived from them and cached by them."""
+"""Operator calls without their tensors, which are the keys for deriving and caching gradients."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def freeze(value: Any) -> Any:
 
 
 def with_places(value: Any, sizes: list[Any]) -> Any:
-    """Replace symbolic sizes in an attribute by placeholders, and append them to `sizes`."""
+    """Replace symbolic sizes in an attribute by placeholders, and append the sizes to `sizes`."""
     if isinstance(value, tuple):
         return tuple([with_places(item, sizes) for item in value])
     if isinstance(value, (torch.SymInt, torch.SymFloat)):
@@ -121,7 +121,7 @@ class Recipe(NamedTuple):
 
 
 def recipe_of(definition: OpDefinition) -> Recipe:
-    """Return the recipe of an operator; without a `GradOp`, it reads all inputs or none."""
+    """Return the recipe of an operator; without a `GradOp`, gradients read all inputs or none."""
     proto, rule = definition.proto, definition.gradient
     floats = {slot.name for slot in proto.outputs if can_be_float(proto, slot)}
     stops = {slot.name for slot in proto.outputs} - floats

@@ -182,8 +182,8 @@ def make_torch_function(definition: OpDefinition, context: Any) -> Callable[...,
     """Return ``opwright_torch.ops.NAME``."""
     if definition.proto.has_blocks:
         raise MissingOperatorError(
-            f"{definition.op_type}: an operator on tensors must not have blocks, got one "
-            "that runs blocks of a program; write an if or a loop in Python"
+            f"{definition.op_type}: an operator on tensors must not have blocks, got an "
+            "operator that runs program blocks; write an if or a loop in Python"
         )
     run = shown = make_function(definition, context, TorchSource)
     run_dispatched = make_dispatched(definition, context)

@@ -154,7 +154,7 @@ def let_flow(variable: ow.Variable) -> ow.Variable:
 
 
 def read_program(whole: Whole) -> ow.Program:
-    """Return the Program of a call, a new object each time."""
+    """Return the Program of a call; each invocation creates a new object."""
     message = type(ow.Program().to_proto()).FromString(base64.b64decode(whole.program))
     return ow.Program.from_proto(message)
 
@@ -200,7 +200,7 @@ def _append_gradients(
     arguments: Sequence[ow.Variable],
     grads: Sequence[ow.Variable],
 ) -> list[str | None]:
-    """Append the gradients; return their names, None for arguments that do not affect a result."""
+    """Append the gradients; return their names, with None for arguments without effect."""
     pairs_of = zip([results[i] for i in what.given], grads, strict=True)
     seeds: dict[Any, Any] = {target: grad for target, grad in pairs_of if target is not None}
     if not seeds:

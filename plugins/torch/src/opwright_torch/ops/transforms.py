@@ -24,7 +24,7 @@ Execute = Callable[[What, Sequence[Any], Sequence[torch.Tensor]], tuple[torch.Te
 
 
 def is_followed(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether derivatives with respect to some of the tensors are requested."""
+    """Return whether derivatives with respect to some of the tensors are requested."""
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return True
     if forward_ad._current_level < 0:
@@ -127,7 +127,7 @@ def record_traced(execute: Execute, *args: Any) -> tuple[torch.Tensor, ...]:
 def _execute_below(
     execute: Execute, what: What, sizes: Sequence[Any], values: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor, ...]:
-    """Execute a call so that outer transforms can record it too, which a Function prevents."""
+    """Execute a call so that outer transforms can also record it; a Function would prevent this."""
     with (
         torch._C._AutoDispatchBelowAutograd(),
         torch.enable_grad(),

@@ -171,7 +171,7 @@ class Forward:
 
 
 def _sample(shape: Any, dtype: torch.dtype) -> torch.Tensor:
-    """Return random floats, or zeros for other dtypes, which are valid indices."""
+    """Return random floats, or zeros for other dtypes, since zeros are valid indices."""
     generator = torch.Generator().manual_seed(0)
     if not dtype.is_floating_point:
         return torch.zeros(shape, dtype=dtype)

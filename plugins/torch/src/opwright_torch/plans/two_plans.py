@@ -26,7 +26,7 @@ MAX_HANDINGS: Final = 64
 
 
 class Handing(NamedTuple):
-    """What the backward plan gets from the forward plan: argument sources and result metas."""
+    """What the backward plan takes from the forward plan: argument sources and result metas."""
 
     second: Any
     sources: tuple[Any, ...]  # the name of a feed, or the position of a result
@@ -109,7 +109,7 @@ class TwoPlans(Forward):
         ]
 
     def check(self, tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
-        """Raise PyTorch's error if a value for the backward was modified since the forward."""
+        """Raise PyTorch's error if a value saved for the backward pass was modified afterwards."""
         self.kept.check(tensors, versions, self._is_read)
 
     def spread(self, grads: Sequence[Any]) -> list[Any]:

@@ -88,7 +88,7 @@ class Dimensions:
         return self._spell_structure(given, path)
 
     def _spell_structure(self, given: Any, path: str) -> Any:
-        """Return the dimensions of a structure registered with PyTorch, whose form is unknown."""
+        """Return the dimensions of a structure of unknown form that is registered with PyTorch."""
         for keys, dim in tree_flatten_with_path(given)[0]:
             if isinstance(dim, (str, Dim)) and keys:
                 *parts, axis = (str(getattr(key, "key", getattr(key, "idx", key))) for key in keys)
@@ -221,7 +221,7 @@ def _refuse_floats(env: Any, shapes: Mapping[str, Any], graph: Graph) -> None:
         ]
         raise SettingError(
             f"to_program: values computed from {sizes[0] if sizes else 'a dimension'} must be "
-            f"integers, got {expr}, which holds for the example alone; leave the dimension out of "
+            f"integers, got {expr}, which holds only for the example; omit the dimension from "
             f"dynamic=, or make the number a tensor\n{_line(guard, graph)}"
         )
 

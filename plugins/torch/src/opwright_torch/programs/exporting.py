@@ -84,7 +84,7 @@ def _check_named(given: Iterable[str], parameters: Iterable[str]) -> None:
         if name not in parameters:
             raise SettingError(
                 "to_program: with dynamic=, example_inputs must be named arguments of "
-                f"forward, got {name!r}, which belongs to **; there are "
+                f"forward, got {name!r}, which is passed through **; there are "
                 f"{', '.join(parameters)}"
             )
 
@@ -125,7 +125,7 @@ def _take_tensors(
 
 
 def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) -> torch.Tensor:
-    """Return the tensor of the model, whose identity reveals ties, or a constant of the program."""
+    """Return the model's tensor, so ties show by identity, or otherwise a program constant."""
     owner, _, name = target.rpartition(".")
     try:
         value = getattr(model.get_submodule(owner), name)
@@ -139,7 +139,7 @@ def _count(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
 
 
 def _name_positions(parameters: Mapping[str, Parameter], count: int) -> list[str]:
-    """Return the names of the first arguments; those of ``*rest`` are ``rest.0``, ``rest.1``."""
+    """Return the names of the first arguments; ``*rest`` becomes ``rest.0``, ``rest.1``, ..."""
     names: list[str] = []
     for name, parameter in parameters.items():
         if parameter.kind is Parameter.VAR_POSITIONAL:
@@ -149,7 +149,7 @@ def _name_positions(parameters: Mapping[str, Parameter], count: int) -> list[str
 
 
 def _name_feeds(program: ExportedProgram, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the placeholder and name of each fed tensor; a name is an argument and a path in it."""
+    """Yield placeholder and name of each fed tensor; names consist of an argument and a path."""
     inputs = [s for s in program.graph_signature.input_specs if s.target is None]
     placed = [s for s in inputs if s.kind.name == "USER_INPUT"]
     for path, given in zip(_paths(program.call_spec.in_spec), placed, strict=True):

@@ -173,8 +173,8 @@ def to_state_dict(loaded: LoadedProgram) -> dict[str, torch.Tensor]:
     names = getattr(loaded, "notes", {}).get(NOTE)
     if not isinstance(names, Mapping):
         raise SettingError(
-            f"to_state_dict: must be given a program of opwright_torch.to_program, got {loaded!r}; "
-            "for other programs use parameters()"
+            "to_state_dict: loaded must be a program from opwright_torch.to_program, got "
+            f"{loaded!r}; for other programs use parameters()"
         )
     values = {name: _tensor(loaded.scope, name) for name in dict.fromkeys(names.values())}
     return {name: values[variable] for name, variable in names.items()}

@@ -85,7 +85,7 @@ class StepPlan(Forward):
         return values
 
     def _is_current(self) -> bool:
-        """Return whether the optimizer has the same tensors and options this plan supports."""
+        """Return whether this plan still fits the optimizer's current options and state tensors."""
         state = self._trainer.state
         if self._signature is not state.signature or self._states is None:
             return False

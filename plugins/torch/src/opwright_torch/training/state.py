@@ -67,11 +67,11 @@ class State:
             self._change(values)
 
     def number_name(self, group: int, name: str) -> str:
-        """Return the variable name of an option."""
+        """Return the name of the variable for an option of a parameter group."""
         return f"optimizer.{group}.{name}"
 
     def state_name(self, index: int, name: str) -> str:
-        """Return the variable name of an optimizer state of a parameter."""
+        """Return the name of the variable for a parameter's optimizer state."""
         return f"optimizer.state.{index}.{name}"
 
     def fixed(self, group: int) -> dict[str, float]:
@@ -80,12 +80,12 @@ class State:
         return {name: value for name, value in pairs if name not in self.varying}
 
     def nonzero(self, group: int) -> frozenset[str]:
-        """Return the names of nonzero numbers."""
+        """Return the names of a group's nonzero numeric options."""
         pairs = zip(self.rule.numbers, self._numbers[group], strict=True)
         return frozenset(name for name, value in pairs if value != 0)
 
     def tensors(self, wanted: Iterable[tuple[torch.Tensor, Any]]) -> tuple[torch.Tensor, ...]:
-        """Return the optimizer states of parameters that are given with their selectors."""
+        """Return the optimizer states of parameters, given pairs of parameter and selector."""
         states = self.optimizer.state
         return tuple(chain.from_iterable([pick(states[p]) for p, pick in wanted]))
 
@@ -130,11 +130,11 @@ class State:
         return tensor
 
     def group_of(self, index: int) -> int:
-        """Return the group of a parameter."""
+        """Return the index of the group that contains a parameter."""
         return self._homes[index]
 
     def names_of(self, index: int) -> dict[str, float]:
-        """Return the optimizer states in the shape of a parameter, with initial values."""
+        """Return the names and initial values of the states that have the shape of a parameter."""
         return self.rule.states(self.optimizer.param_groups[self.group_of(index)])
 
     def _change(self, values: list[Any]) -> None:
@@ -163,7 +163,7 @@ class State:
             self.signature = signature
 
     def _lay_out(self, groups: Sequence[Options]) -> None:
-        """Create the vectors with one number per parameter, and the numbers per group option."""
+        """Create vectors of per-parameter numbers, and one number for each option of each group."""
         self.parameters = [p for group in groups for p in group["params"]]
         _check_parameters(self.parameters)
         self._homes = [g for g, group in enumerate(groups) for _ in group["params"]]

@@ -167,7 +167,7 @@ class Updates:
             state.rule.append(Group(items, numbers, nonzero, flags, steps, fresh, is_finite))
 
     def _count_steps(self, is_finite: ow.Variable | None) -> tuple[Any, Any]:
-        """Append the step count; return it, and which parameters do not have a state."""
+        """Append the step count; return it, and a vector that marks parameters without a state."""
         state = self._state
         groups = {state.group_of(index) for index in self._parameters}
         is_damped = any("dampening" in state.nonzero(group) for group in groups)

@@ -48,12 +48,12 @@ class Lengths:
         return [other if dim < 0 else dim for dim, other in zip(shape, known)]
 
     def set(self, x: ow.Variable, shape: Sequence[Any]) -> None:
-        """Record the shape of a Variable, including lengths that the Program does not know."""
+        """Record the shape of a Variable, including lengths that are unknown in the Program."""
         x.shape = open_shape(shape)
         self._shapes[x.name] = shape
 
     def take(self, x: ow.Variable, shape: list[Any]) -> bool:
-        """Return whether a result can have a shape, and record it."""
+        """Return whether a result can have a shape; if it can, record the shape."""
         given = list(x.shape or ())
         if -1 not in given and not has_size(shape):
             return given == shape
@@ -115,7 +115,7 @@ class Lengths:
         return named
 
     def _infer(self, written: ow.Operator, attrs: Mapping[str, Any]) -> None:
-        """Record the output shapes of an operator that the Program does not know."""
+        """Record an operator's output shapes if the Program contains unknown lengths for them."""
         metas = [self._block.var(name).meta for name in written.output_names()]
         if not any(meta is not None and -1 in meta.shape for meta in metas):
             return

@@ -78,7 +78,7 @@ def translate(
 
 
 class Translator:
-    """The interface of rows: it appends operators of opwright, and reads sizes.
+    """The interface with which rows append opwright operators and read sizes.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class Translator:
         return as_size(value, self._sizes)
 
     def shape(self, x: ow.Variable | None = None) -> list[Any]:
-        """Return the shape of a Variable, by default of the result of the node; see `size`."""
+        """Return the shape of a Variable, by default of the node's result; see `size`."""
         if x is None:
             return [self.size(dim) for dim in self.meta().shape]
         return self._lengths.shape(x)
