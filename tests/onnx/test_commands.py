@@ -134,7 +134,7 @@ def test_a_model_is_drawn_and_locked(
         (["onnx", "report", "model.onnx", "--feed", "y"], "--feed must be NAME=SHAPE, got 'y'"),
         (["run", "model.onnx"], "'input.1' must have a shape, got float32[?, 4]"),
         (["run", "model.onnx", "--input", "x.txt"], "--input must be NAME=FILE.npy, or FILE.npz"),
-        (["run", "model.onnx", "--input", "x=x.npy"], "--input must be arrays of NumPy, got"),
+        (["run", "model.onnx", "--input", "x=x.npy"], "--input must contain NumPy arrays, got"),
     ],
 )
 def test_wrong_usage_exits_with_two_and_a_message(

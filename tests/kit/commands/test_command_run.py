@@ -53,8 +53,8 @@ def test_random_inputs_are_the_same_in_each_run(folder, capsys):
     [
         (["--feed", "x=3x4", "--input", "fil=y.npy"], "--input must name a feed, got 'fil'"),
         (["--feed", "x=3x4", "--input", "y.npy"], "--input must be NAME=FILE.npy"),
-        (["--feed", "x=3x4", "--input", "file=absent.npy"], "--input must be arrays of NumPy"),
-        (["--feed", "x=3x4", "--input", "file=text.npy"], "--input must be arrays of NumPy"),
+        (["--feed", "x=3x4", "--input", "file=absent.npy"], "--input must contain NumPy arrays"),
+        (["--feed", "x=3x4", "--input", "file=text.npy"], "--input must contain NumPy arrays"),
         ([], "the feed 'x' must have a shape, got float32[?, 4]; add --feed x=1x4"),
         (["--device", "cuba"], "no device of this name"),
     ],

@@ -39,7 +39,7 @@ _SEED: Final = 1
 
 
 def read_shapes(words: Iterable[str], proto: OpProto) -> dict[str, list[ArrayWish]]:
-    """Return shapes, and given dtypes, by input slot.
+    """Return the shapes of the inputs, and their dtypes if given, by slot.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _fail_missing(proto: OpProto, missing: Sequence[VarProto]) -> None:
 
 
 def read_attributes(words: Iterable[str], proto: OpProto) -> dict[str, Any]:
-    """Return complete attributes from words ``"axis=-1"``, ``"strides=2,2"``, ``"exact=true"``.
+    """Return all attributes, parsed from ``"axis=-1"``, ``"strides=2,2"``, ``"exact=true"``.
 
     Raises
     ------
@@ -150,7 +150,7 @@ _READERS: Final[Mapping[AttrType, Callable[[str], Any]]] = {
 
 
 def choose_dtype(definition: OpDefinition, dtype: str | None, known: Sequence[str]) -> str:
-    """Return the dtype that selects the kernel: the given one, else float32 or the first known.
+    """Return the dtype that selects the kernel: as given, otherwise float32 or the first known.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def make_sample(
     attrs: Mapping[str, Any],
     dtype: str,
 ) -> Sample:
-    """Return arrays of these shapes: floats in [0.1, 1), integers below the shortest axis.
+    """Return arrays of these shapes: floats in [0.1, 1), integers below the shortest length.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def describe_sample(sample: Sample, proto: OpProto) -> str:
 
 
 def _input_dtypes(proto: OpProto, attrs: Mapping[str, Any], dtype: str) -> dict[str, str]:
-    """Return the dtype of each input: as the slot it follows, or its first allowed dtype."""
+    """Return the dtype of each input: the dtype of the slot it is tied to, or its first allowed."""
     dtypes: dict[str, str] = {}
     for slot in proto.inputs:
         if slot.name == proto.dispatch_slot:

@@ -36,7 +36,7 @@ _EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the operator, its inputs and attributes, and how it is run."""
+    """Add the arguments: the operator, its inputs and attributes, and the options of the runs."""
     parser.epilog = _EPILOG
     parser.add_argument("type", help="operator type")
     several: list[tuple[str, str, str]] = [
@@ -99,7 +99,7 @@ class Timing(NamedTuple):
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Bytes of inputs and outputs per second of the median time; None if unknown."""
+        """Bytes of inputs and outputs divided by the median time in seconds, or None if unknown."""
         return self.n_bytes / self.median_s if self.times_s and self.median_s else None
 
     def to_json(self, fastest_s: float) -> dict[str, Any]:
@@ -126,7 +126,7 @@ _ALONE = "alone"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Time the kernels and print the table; 1 if one fails, differs, or none ran."""
+    """Time the kernels and print the table; return 1 if a kernel fails or differs, or none ran."""
     context = current_context()
     try:
         with resolving():
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_sample(args: argparse.Namespace, context: Context) -> Sample:
-    """Return the inputs for the arguments of the command line."""
+    """Return the inputs described by the command-line arguments."""
     definition = context.ops.get(args.type)
     proto = definition.proto
     known = [e.dtype for e in context.kernels.sort(context.kernels.entries(args.type))]
@@ -192,7 +192,7 @@ def _check_counts(args: argparse.Namespace) -> int:
 
 
 def _candidates(context: Context, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
-    """Return the kernels that a plan would try, in that order.
+    """Return the kernels in the order in which a plan would try them.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def _compare(timers: dict[int, KernelTimer], sample: Sample) -> dict[int, str]:
 
 
 def _count_bytes(sample: Sample, slots: Sequence[Any], outputs: Sequence[Sequence[Meta]]) -> int:
-    """Return the bytes that a kernel must at least read and write; unknown sizes count as 0."""
+    """Return the minimum bytes that a kernel reads and writes; unknown sizes count as 0."""
     read = sum(
         array.nbytes
         for slot in slots
@@ -317,12 +317,12 @@ class _Report(NamedTuple):
 
 
 def format_time(seconds: float) -> str:
-    """Return three digits with a unit: ``"12.3 us"``."""
+    """Format a time with three digits and a unit: ``"12.3 us"``."""
     return _scaled(seconds, (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9)))
 
 
 def format_rate(bytes_per_s: float) -> str:
-    """Return three digits with a unit: ``"41.6 GB/s"``."""
+    """Format a rate with three digits and a unit: ``"41.6 GB/s"``."""
     return _scaled(bytes_per_s, (("GB/s", 1e-9), ("MB/s", 1e-6), ("kB/s", 1e-3)))
 
 

@@ -25,7 +25,7 @@ _CLEAR: Final = "\r\033[K"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the distribution, and options that restrict the check."""
+    """Add the arguments: the distribution to check, and options that restrict the check."""
     parser.add_argument("package", help="distribution to check, as pip knows it")
     parser.add_argument(
         "--rule", action="append", default=[], metavar="NAME", help="only this rule; repeatable"

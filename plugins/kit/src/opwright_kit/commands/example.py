@@ -43,7 +43,7 @@ _GIVE_UP: Final = 3
 
 
 class Example(NamedTuple):
-    """Inputs and attributes that an operator accepts, and its outputs for them.
+    """Inputs and attributes that an operator accepts, and the outputs computed from them.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Example(NamedTuple):
     is_written: bool = False
 
     def code(self) -> list[str]:
-        """Return lines of Python that make the inputs and call the operator."""
+        """Return lines of Python source that create the inputs and call the operator."""
         proto = self.definition.proto
         lines = ["import numpy as np", "import opwright as ow", ""]
         inputs = {n: arrays for n, arrays in self.sample.inputs.items() if arrays}
@@ -102,7 +102,7 @@ class Example(NamedTuple):
         }
 
     def shapes(self, unknown: bool = False) -> str | None:
-        """Return ``x [2, 3], y [3] -> out [2, 3]``; None if the shape rule refuses.
+        """Return ``x [2, 3], y [3] -> out [2, 3]``, or None if the shape rule refuses the inputs.
 
         With `unknown` the first axis of the first input, and of all inputs with the same shape, is
         unknown, as for a fed batch.
@@ -133,7 +133,7 @@ class Example(NamedTuple):
 
 
 def find_example(definition: OpDefinition, context: Context) -> Example | None:
-    """Return an example that has run on the host, or has crashed there, or None.
+    """Return an example that ran or crashed on the host, or None if there is none.
 
     It runs in a separate process, so a crash of a kernel terminates only that process.
 
@@ -189,7 +189,7 @@ def _kernels_in_turn(example: Example, context: Context) -> Iterator[str]:
 
 
 def _zero_integers(example: Example) -> Example:
-    """Return the example with 0 for every integer, which is valid for any count or position."""
+    """Return the example with every integer set to 0, a value valid for any count or position."""
     inputs = {
         name: tuple(a if is_float(meta_of(a).dtype) else np.zeros_like(a) for a in arrays)
         for name, arrays in example.sample.inputs.items()
@@ -198,7 +198,7 @@ def _zero_integers(example: Example) -> Example:
 
 
 def _randomize(example: Example) -> Example:
-    """Return the example with random numbers in [0, 1) for its floats."""
+    """Return the example with its floats replaced by random numbers in [0, 1)."""
     rng = np.random.default_rng(0)
     inputs = {
         name: tuple(
@@ -279,7 +279,7 @@ def _rank(example: Example) -> tuple[int, ...]:
 
 
 def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
-    """Return Python that calls a function, in several lines if one line would be too long."""
+    """Return the source of a function call, split over several lines if it is too long for one."""
     line = f"{results} = {function}({', '.join(arguments)})"
     if len(line) <= _WIDTH:
         return [line]
@@ -290,7 +290,7 @@ def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
 
 
 def _array_code(array: Array, is_written: bool) -> str:
-    """Return Python for an array of this shape and dtype; integers are taken from the sample."""
+    """Return source that creates an array of this shape and dtype, with the sample's integers."""
     dtype = meta_of(array).dtype
     if is_float(dtype) and is_written:
         return f'np.array({array.astype("float64").round(2).tolist()}, "{dtype}")'

@@ -18,7 +18,7 @@ from opwright_kit.commands.models import check_device, is_foreign, open_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the program, the file, and the device and feeds to choose kernels for."""
+    """Add the arguments: program and lock file, and the device and feeds that select kernels."""
     parser.epilog = (
         "Kernels are chosen for the shapes of the feeds. A program whose shapes depend on values "
         "is run once."

@@ -163,7 +163,7 @@ def _traits(definition: OpDefinition) -> list[str]:
 
 
 def _rule_in_words(definition: OpDefinition) -> list[str]:
-    """Return the docstring of the shape rule; the comments of outputs have the details."""
+    """Return the docstring of the shape rule; the output comments describe the details."""
     rule = definition.infer_shape
     doc = rule.__doc__ if isinstance(rule, FunctionType) else None
     if doc:
@@ -202,7 +202,7 @@ def _wrap(text: str) -> list[str]:
 
 
 def _hang(head: str, text: str) -> list[str]:
-    """Return a string after a head, with further lines aligned to its beginning."""
+    """Return a head followed by wrapped text; later lines are indented by the width of the head."""
     lines = textwrap.wrap(text, max(_WIDTH - len(head), 30)) or [""]
     below = " " * (len(head) or 2)
     return [head + lines[0], *(below + line for line in lines[1:])]

@@ -32,7 +32,7 @@ Arrays = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the program, its feeds, and the file of results."""
+    """Add the arguments: the program, its feeds, and the output file."""
     parser.epilog = "Feeds without a file are random numbers, the same in each run."
     parser.add_argument("model", help="folder of a saved program, or a file such as model.onnx")
     parser.add_argument(
@@ -91,7 +91,7 @@ def _compute(model: Path, given: Arrays, args: argparse.Namespace) -> dict[str, 
 
 
 def _read_arrays(words: Iterable[str]) -> dict[str, Any]:
-    """Return the arrays of files, by the names of feeds."""
+    """Return the arrays read from the given files, by feed name."""
     given: dict[str, Any] = {}
     for word in words:
         name, equals, path = word.rpartition("=")
@@ -104,7 +104,7 @@ def _read_arrays(words: Iterable[str]) -> dict[str, Any]:
             content = np.load(path, allow_pickle=False)
             fresh = dict(content) if is_many else {name: content}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise CommandError(f"run: --input must be arrays of NumPy, got {error}") from error
+            raise CommandError(f"run: --input must contain NumPy arrays, got {error}") from error
         given.update(fresh)
     return given
 

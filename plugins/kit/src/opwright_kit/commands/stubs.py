@@ -26,7 +26,7 @@ _WIDTH: Final = 95
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments: the folder of the stubs, and the switch that only compares."""
+    """Add the arguments: the output folder, and a flag to only compare."""
     parser.epilog = (
         f"Writes DIR/{PACKAGE}/ops/__init__.pyi. DIR is where opwright is installed: mypy and "
         "Pyright look there by default."
@@ -93,7 +93,7 @@ def _find_folder(output: str | None) -> Path:
 
 
 def _compare(files: dict[Path, str]) -> list[str]:
-    """Return missing and superfluous parts of a file; the signatures first."""
+    """Return missing and superfluous lines of the files; in each file, signatures come first."""
     changes = []
     for path, text in files.items():
         try:

@@ -111,7 +111,7 @@ def _time(run: Callable[[], object]) -> float:
 def measure_in_turn(timers: Sequence[KernelTimer], n_rounds: int) -> list[list[float]]:
     """Return the seconds of each kernel in each round.
 
-    Every round begins with a different kernel, so a disturbance of the machine, or a warm cache,
+    Every round starts with a different kernel, so a disturbance of the machine, or a warm cache,
     affects all of them.
     """
     times: list[list[float]] = [[] for _ in timers]

@@ -42,7 +42,7 @@ class Box:
 
 @dataclass(slots=True)
 class Line:
-    """The values from one box to another: ids of the nodes in pairs, and names with types."""
+    """The values passed from one box to another: pairs of node ids, and typed value names."""
 
     sources: list[str] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ def draw_boxes(
     left: float,
     top: float,
 ) -> Picture:
-    """Draw boxes and lines at the places given by their layout.
+    """Draw boxes and lines at the positions given by their layout.
 
     `left` and `top` are the upper left corner of the drawing in SVG coordinates.
     """

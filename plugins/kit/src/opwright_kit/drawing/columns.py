@@ -1,4 +1,4 @@
-"""Computes the x of places in a layered layout: lines that continue downwards are in one column.
+"""Computes x coordinates in a layered layout; lines that continue downwards share a column.
 
 After Brandes and Köpf, "Fast and simple horizontal coordinate assignment", 2001: places of
 neighboring rows are aligned to blocks that do not cross, and blocks are packed. Here the longest
@@ -45,7 +45,7 @@ class Places:
 
 
 def assign_columns(places: Places, gap: float) -> list[float]:
-    """Return the middle of each place: as narrow as the blocks allow, `gap` between neighbors."""
+    """Return the center x of each place, as compact as blocks and the `gap` between them allow."""
     block = _blocks(places)
     right_of = _find_neighbors(places, block, gap)
     left_of: dict[int, dict[int, float]] = {b: {} for b in right_of}

@@ -31,7 +31,7 @@ class KernelChoices:
         self._known: dict[tuple[str, str, str | None], int] = {}
 
     def explain(self, node: Node, device: str) -> int:
-        """Return the number of the explanation for an operator, in `found`."""
+        """Return the index in `found` of the explanation for an operator."""
         if node.op is None:
             raise ValueError(f"{node.name}: a variable has no kernel")
         key = (node.op.type, device, _dispatch_dtype(node))

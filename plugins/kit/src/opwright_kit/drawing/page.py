@@ -238,6 +238,6 @@ def _resource(name: str) -> str:
 
 
 def _as_script(data: Any) -> str:
-    """Return JSON that cannot end its ``<script>`` element, whatever names it contains."""
+    """Return JSON that cannot close its ``<script>`` element, whatever names it contains."""
     text = json.dumps(data, separators=(",", ":"), sort_keys=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

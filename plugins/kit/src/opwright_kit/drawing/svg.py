@@ -47,7 +47,7 @@ def draw_block(graph: BlockGraph, text_of: NodeTexts, layer_text_of: LayerTexts)
 
 
 def shorten(text: str, length: int) -> str:
-    """Return at most `length` letters, without the middle: both ends of a name identify it."""
+    """Shorten text to `length` letters by omitting its middle; both ends identify a name."""
     if len(text) <= length:
         return text
     head = (length - 1) * 2 // 3
@@ -111,7 +111,7 @@ class _Drawing:
         return self._picture(nodes, _FRAME_GAP, _HEAD_HEIGHT + _FRAME_GAP, is_outer=False)
 
     def _lines(self, members: Sequence[tuple[int, ...]]) -> dict[tuple[int, int], Line]:
-        """Return the values between members, each of which is a node or the nodes of a layer."""
+        """Return the values passed between members; a member is a node or the nodes of a layer."""
         place = {number: at for at, own in enumerate(members) for number in own}
         lines: dict[tuple[int, int], Line] = {}
         for a, b in sorted(set(self._graph.edges)):
@@ -125,7 +125,7 @@ class _Drawing:
         return lines
 
     def _labels(self, own: tuple[int, ...], readers: set[int]) -> tuple[str, ...]:
-        """Return the values of a node or layer for these readers, with types, one per line."""
+        """Return the values that the readers take from a node or layer, typed, one per line."""
         labels: dict[str, None] = {}
         for number in sorted(readers):
             for read in self._graph.nodes[number].reads:

@@ -1,4 +1,4 @@
-"""The part of a profile for each operator of a drawing: time, share, color."""
+"""The profile data of each operator in a drawing: time, share and color."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class StepTimes:
         return self._profile is not None
 
     def share(self, block: int, *indices: int) -> float:
-        """Return the share of the steps that compute some operators, each step once, in [0, 1]."""
+        """Return the total share, in [0, 1], of the steps that compute any of these operators."""
         rows = {id(r): r for index in indices for r in self._rows.get((block, index), ())}
         return math.fsum(row.share for row in rows.values())
 
     def share_text(self, block: int, indices: Iterable[int]) -> str:
-        """Return the share of several operators, by the steps that begin with one of them."""
+        """Return the total share of the steps whose first operator is one of these operators."""
         own = set(indices)
         rows = [row for index in own for row in self._rows.get((block, index), ())]
         begun = {id(row): row for row in rows if row.operators[0] in own}
@@ -49,7 +49,7 @@ class StepTimes:
         return f"{100 * math.fsum(row.share for row in begun.values()):.0f} %"
 
     def color(self, block: int, *indices: int) -> str:
-        """Return a color for the share of the time; empty if nothing was measured."""
+        """Return a color for the share of the time, or an empty string if nothing was measured."""
         if not any((block, index) in self._rows for index in indices):
             return ""
         # The square root makes small shares visible. A layer may exceed the maximum of operators.
@@ -70,7 +70,7 @@ class StepTimes:
         return f"{format_seconds(seconds)} {100 * share:.0f} %"
 
     def kernel(self, block: int, index: int) -> str:
-        """Return the kernel that ran; empty if it is not known or there were several."""
+        """Return the kernel that ran, or an empty string if it is unknown or there were several."""
         kernels = {row.kernel for row in self._rows.get((block, index), ())}
         return kernels.pop() if len(kernels) == 1 else ""
 

@@ -123,7 +123,7 @@ class Kernels:
         names = [name for listed in inputs.values() for name in listed]
         fetches = [name for listed in outputs.values() for name in listed]
         variables = frozenset(names[flat] for flat in call.packable).difference(fetches)
-        # `Operator(...)` would refuse the plan-only types that passes make.
+        # `Operator(...)` would refuse the plan-only types that passes create.
         operator = Operator.make(None, definition, inputs, outputs, dict(call.attrs))
         with context_guard(self._context.with_pins({entry.op_type: entry.library})):
             run = Network([operator]).compile(

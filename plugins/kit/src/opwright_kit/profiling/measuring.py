@@ -41,9 +41,9 @@ def profile(
 ) -> Profile:
     """Measure each step of the plan compiled or run last; `print` shows a table.
 
-    The plan runs `n` times as usual, and `n` times step by step with a clock, which the runtime
-    reads. A device with a queue is synchronized around each step, and no graph is replayed. The
-    runs write into copies: the scope does not change.
+    The plan runs `n` times as usual, and `n` times step by step, timed by a clock in the runtime. A
+    device with a queue is synchronized around each step, and no graph is replayed. The runs write
+    into copies: the scope does not change.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class _Rows:
 
 
 def _operators(op: LoweredOp) -> tuple[int, ...]:
-    """Return the program operators that an operator computes; none if lowering added it."""
+    """Return the program operators that a lowered operator implements; () if lowering added it."""
     counts_runs = any(value.name.split("/")[0] == vocabulary.STEP for value in op.writes())
     if op.is_copy or counts_runs:
         return ()

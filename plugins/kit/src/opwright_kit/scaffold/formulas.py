@@ -98,9 +98,10 @@ def find_formula(op_type: str, context: Context) -> Formula:
 
 
 def _fits(proto: OpProto, formula: Formula) -> bool:
-    """Return whether the operator has the formula's slots, and attributes only of `as_added`.
+    """Return whether the operator has the formula's slots, and only attributes of `as_added`.
 
-    A kernel that lacks an added attribute is used for its default, which the formula computes.
+    A kernel without an added attribute is only used if the attribute has its default, for which the
+    formula is right.
     """
     inputs = [slot.name for slot in proto.inputs]
     outputs = [slot.name for slot in proto.outputs]

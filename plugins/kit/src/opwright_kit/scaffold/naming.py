@@ -88,7 +88,7 @@ def _find_clash(names: PackageNames, context: Context) -> str | None:
                 f"{source.version}, which is installed"
             )
     spec = importlib.util.find_spec(names.module)
-    # A folder of this name in the working directory is found, too; it has no origin.
+    # find_spec also finds a folder of this name in the working directory, but without an origin.
     if spec is not None and spec.origin is not None:
         return f"the module's name {names.module!r} is taken"
     if names.plugin in _TARGETS_OF_CMAKE:

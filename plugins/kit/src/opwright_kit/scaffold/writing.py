@@ -66,7 +66,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    # A temporary folder is private; a package has the permissions of the umask.
+    # A temporary folder is private; a package gets the permissions that the umask allows.
     folder.chmod(next(path for path in folder.iterdir() if path.is_dir()).stat().st_mode)
 
 

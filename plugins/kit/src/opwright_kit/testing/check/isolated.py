@@ -91,7 +91,7 @@ class IsolatedCheck:
         return self._child
 
     def _ask(self, method: str, *arguments: str) -> Any:
-        """Return the result of a method of `PackageCheck`; ChildEnded if it ends the process."""
+        """Call a method of `PackageCheck` in the process; raise ChildEnded if it crashes."""
         child = self._child
         if child is None:
             child = self._start()
@@ -106,7 +106,7 @@ class IsolatedCheck:
         return message
 
     def _rules_of(self, subject: str) -> list[str]:
-        """Return the rules for a subject; all rules of its kind if loading it ends the process."""
+        """Return the rules for a subject, or all rules of its kind if loading it crashes."""
         for method in ("rules_about", "rules_by_kind"):
             try:
                 rules: list[str] = self._ask(method, subject)

@@ -183,7 +183,7 @@ class Check(Protocol):
 
     @property
     def planned(self) -> list[tuple[str, str]]:
-        """Names of subject and rule, in order."""
+        """Pairs of subject name and rule name, in order."""
 
     def apply(self, subject: str, rule: str) -> Result:
         """Check one rule, add the result to the scorecard and return it."""

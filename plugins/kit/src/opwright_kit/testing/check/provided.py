@@ -2,7 +2,7 @@
 
 An annex of the topic ``rule`` is a function ``check(op_type, uses)``; its subject is the name of
 the rule. The arguments of the function are an operator type and a few `Use` objects of it. It
-yields pairs of a use and its fault, and may return a reason why there was nothing to check.
+yields a pair (use, fault) for each fault, and may return the reason why there was nothing to check.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _draw(subject: OperatorSubject, context: CheckContext) -> Iterator[Use]:
 
 
 def _make_use(definition: OpDefinition, sample: Sample, context: CheckContext) -> Use | None:
-    """Return a sample with its results and gradients; None if the operator refuses it."""
+    """Return a sample with its results and gradients, or None if the operator refuses it."""
     if definition.random and "step" in definition.proto.input_slots:
         sample = replace(sample, inputs={**sample.inputs, "step": (np.array([3]),)})
     slots = [slot for slot in definition.proto.inputs if sample.inputs.get(slot.name)]
@@ -179,7 +179,7 @@ def _call(
 def _draw_weights(
     definition: OpDefinition, sample: Sample, results: Sequence[Array], context: CheckContext
 ) -> list[Array | None]:
-    """Return weights of the results that have a gradient."""
+    """Return a random weight for each result that has a gradient, and None for other results."""
     rule, proto = definition.gradient, definition.proto
     slots = [slot for slot in proto.outputs if not slot.intermediate]
     if isinstance(rule, NoGradient) or len(slots) != len(results):
@@ -196,7 +196,7 @@ def _draw_weights(
 
 
 def _differentiate(use: Use, places: Sequence[int]) -> Use:
-    """Return the use with its gradients, except refused ones."""
+    """Return the use with its gradients if they can be computed, otherwise unchanged."""
     n = len(use.arguments)
     weighed = [i for i, weight in enumerate(use.weights) if weight is not None]
 

@@ -35,18 +35,18 @@ class Derivative(ABC):
 
     @abstractmethod
     def outputs(self, forward: Sample) -> Outputs | None:
-        """Return the operator's outputs for other inputs of the same shapes; None if it fails."""
+        """Return the operator's outputs for other inputs of the same shapes, or None on failure."""
 
     @abstractmethod
     def weighted(self, forward: Sample) -> list[Array] | None:
-        """Return the outputs to differentiate; None if the operator fails."""
+        """Return the outputs to differentiate, or None if the operator fails."""
 
     @abstractmethod
     def gradients(self, forward: Sample, out_grad: float | None = None) -> Outputs | None:
-        """Return the gradients by input slot, for the drawn `out_grad` or a constant `out_grad`."""
+        """Return the gradients by input slot, for the drawn `out_grad` or for a constant."""
 
     def is_elementwise(self, slot: str) -> bool:
-        """Return whether each element of the outputs depends on one element of an input."""
+        """Return whether each output element depends only on the input element at its position."""
         arrays = self.forward.inputs[slot]
         if len(arrays) != 1 or not arrays[0].size:
             return False
@@ -55,7 +55,7 @@ class Derivative(ABC):
         return all(self._moves_alone(slot, place) for place in sorted(places))
 
     def _moves_alone(self, slot: str, place: int) -> bool:
-        """Return whether an element of an input changes only that element of the outputs."""
+        """Return whether a changed element of an input changes outputs only at its position."""
         changed = np.array(self.forward.inputs[slot][0])
         changed.reshape(-1)[place] *= changed.dtype.type(0.75)
         inputs = {**self.forward.inputs, slot: (changed,)}

@@ -41,7 +41,7 @@ class Differences:
         self._rng = np.random.default_rng(seed)
 
     def find_fault(self, gradient: Array, most: int) -> tuple[str | None, int]:
-        """Compare a gradient at some places, and along all elements if there are more.
+        """Compare a gradient at up to `most` elements; if there are more, also along all of them.
 
         Returns
         -------
@@ -75,9 +75,9 @@ class Differences:
         return None, len(derivatives)
 
     def _find_fault_along_all(self, gradient: Array) -> str | None:
-        """Return the fault found if every element moves at once, or None.
+        """Return the fault that is detected if all elements change at once, or None.
 
-        Moves halves of the elements, and halves of these, until a single element shows the fault.
+        Bisects the elements until a single element shows the fault.
         """
         signs = self._rng.choice([-1.0, 1.0], self._array.shape).reshape(-1)
         where = np.arange(self._array.size)
@@ -114,7 +114,7 @@ class Differences:
         return direction
 
     def _along(self, direction: Array, size: float) -> float | None:
-        """Return the derivative along a direction; None at a kink, or if it is not finite."""
+        """Return the derivative along a direction, or None at a kink or if it is not finite."""
         step = _STEP * max(1.0, size)
         wide, narrow = (self._difference(direction, h) for h in (step, step / 2))
         if not np.isfinite(wide) or abs(wide - narrow) > 1e-4 * max(1.0, abs(narrow)):

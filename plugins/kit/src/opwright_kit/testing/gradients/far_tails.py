@@ -44,9 +44,10 @@ class Wide(NamedTuple):
 
 
 def find_fault_far_out(derivative: Derivative, wide: Wide | None) -> tuple[Sample, str] | None:
-    """Return where a gradient is wrong far from 0, and its value; None if it is right.
+    """Return the sample and the fault of a gradient that is wrong far from 0, or None.
 
-    It is compared with the gradient in a wider dtype, or otherwise with central differences.
+    The gradient is compared with the gradient in a wider dtype, or otherwise with central
+    differences.
     """
     if derivative.forward.loses_tails:
         return None
@@ -70,7 +71,7 @@ def _beside_float64(derivative: Derivative, slot: str, wide: Wide) -> Iterator[t
     reference = wide.derivative
     for number in _numbers():
         changed = filled_with(derivative.forward, slot, number)
-        # The number is rounded to the narrow dtype, since periodic functions differ at neighbors.
+        # Round to the narrow dtype, since a periodic function may differ between adjacent floats.
         held = float(changed.inputs[slot][0].dtype.type(number))
         got = derivative.gradients(changed)
         expected = reference.gradients(filled_with(reference.forward, slot, held))
@@ -129,7 +130,7 @@ def _beside_differences(derivative: Derivative, slot: str) -> Iterator[tuple[Sam
 def _difference(
     derivative: Derivative, slot: str, number: float, step: float
 ) -> tuple[Array, Array] | None:
-    """Return central differences of the sum of all outputs, and a bound of their errors."""
+    """Return central differences of the sum of all outputs, and a bound on their errors."""
     sides = [
         derivative.weighted(filled_with(derivative.forward, slot, number * (1 + sign * step)))
         for sign in (1, -1)

@@ -20,12 +20,12 @@ _PROT_READ_WRITE: Final = 3
 
 
 class GuardPages:
-    """Closes and opens pages of an arena, by steps of the plan before and after the kernel.
+    """Closes and opens the guard pages of an arena, in plan steps before and after the kernel.
 
     Parameters
     ----------
     ranges : sequence of (int, int)
-        Begin and end of each range in the arena, multiples of the page size.
+        Start and end of each range in the arena; both are multiples of the page size.
     """
 
     def __init__(self, ranges: Sequence[tuple[int, int]]) -> None:
@@ -41,7 +41,7 @@ class GuardPages:
     def _close(self, arena: Array) -> None:
         address = arena.ctypes.data
         if address % PAGE_BYTES:
-            raise RuntimeError(f"an arena with guard pages must begin at one, got {address:#x}")
+            raise RuntimeError(f"an arena with guard pages must start at a page, got {address:#x}")
         self._closed.address = address
         self._protect(_PROT_NONE)
 

@@ -226,8 +226,8 @@ class Launch:
         return runtime.CompiledNetwork(scope, self._plan.feeds, lambda arrays: plan, self._device)
 
     def fill(self, poison: int = POISON, *, inputs: Arrays | None = None) -> RunInput:
-        """Return the arguments of a run, in separate memory and a new scope; parameters as of
-        `run`.
+        """Return the arguments of a run, in separate memory and a new scope; see `run` for
+        parameters.
         """
         arrays = self.sample.inputs if inputs is None else inputs
         return RunInput(self._layout.fill(arrays, poison, poison), self._new_call(arrays))
@@ -235,8 +235,8 @@ class Launch:
     def run_filled(self, run_input: RunInput) -> list[Array]:
         """Return the memory after a run, followed by every resized output.
 
-        The workspace is zeroed in it, since a kernel's leftovers do not matter, such as oneDNN's
-        addresses, which differ from thread to thread.
+        The workspace is zeroed in the result, since its final contents do not matter; for example,
+        oneDNN leaves addresses there that differ from thread to thread.
         """
         named_images = dict(zip(self._plan.feeds, run_input.images, strict=True))
         self._before_run()

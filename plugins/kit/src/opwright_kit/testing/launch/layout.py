@@ -1,6 +1,4 @@
-"""The memory of the arguments of one kernel: how they are filled before a run, and read after
-it.
-"""
+"""Fills the arguments of one kernel before a run, and reads them after it."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ Arrays: TypeAlias = Mapping[str, Sequence[Array]]
 
 
 class Layout:
-    """The places of a kernel's arguments in one memory.
+    """The positions of a kernel's arguments within one `Memory`.
 
     Parameters
     ----------
@@ -33,9 +31,9 @@ class Layout:
     strided : bool
         Whether inputs have gaps between the elements of the last axis.
     n_outputs : int
-        The number of sets of outputs, for that many runs one after another.
+        The number of output sets, one for each of several consecutive runs.
     apart : collection of int
-        Flat inputs in other memory.
+        Flat positions of the inputs that are in other memory.
 
     Attributes
     ----------
@@ -101,7 +99,7 @@ class Layout:
         return outputs
 
     def fill(self, arrays: Arrays, poison: int, beside: int) -> list[Array]:
-        """Return images with the inputs in their places, and poison everywhere else.
+        """Return images with the inputs at their positions, and poison everywhere else.
 
         Parameters
         ----------
@@ -130,7 +128,7 @@ class Layout:
         originals: Arrays,
         poison: int,
     ) -> KernelRun:
-        """Return the memory after a run, of the last set of outputs.
+        """Return the inputs and the last set of outputs after a run, and which guards are broken.
 
         Parameters
         ----------

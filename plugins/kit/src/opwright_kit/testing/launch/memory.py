@@ -59,7 +59,7 @@ class Place:
     strides: tuple[int, ...] | None = None
 
     def share(self, meta: Meta) -> Place:
-        """Return the place of another array in the same memory."""
+        """Return the place of another array that shares this place's memory."""
         return replace(self, meta=meta)
 
     def view(self, images: list[Array]) -> Array:
@@ -85,7 +85,7 @@ class Place:
 
 
 class Memory:
-    """Places in one arena, or in a buffer each if the device cannot offset an address.
+    """Allocates places in one arena, or in separate buffers if the device cannot offset addresses.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Memory:
     sizes : list of int
         Bytes of each region, once closed.
     guards : list of (int, int)
-        Begin and end of the pages that cannot be accessed, in the arena.
+        Start and end, within the arena, of each range of pages that cannot be accessed.
     """
 
     def __init__(self, has_arena: bool, alignment: int, pages: Side | None = None) -> None:

@@ -104,7 +104,7 @@ class OneStepPlan:
         return runtime.PlanBuilder(self._device, self._kind, checks=checks)
 
     def _add_images(self, builder: runtime.PlanBuilder) -> list[int]:
-        """Return the memory as values of bytes, each copied from a feed."""
+        """Return the memory regions as byte arrays, each copied from a feed."""
         host = runtime.host_device()
         sizes = self._layout.memory.sizes
         if self._device.has_arena:

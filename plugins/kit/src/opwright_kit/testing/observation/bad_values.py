@@ -26,7 +26,7 @@ them."""
 
 
 class BadValue(NamedTuple):
-    """A sample with one number that is likely to be out of range.
+    """A sample with one integer that is likely to be out of range.
 
     Attributes
     ----------

@@ -175,7 +175,7 @@ class CheckContext:
         return [entry for entry in references if not _is_same(entry, checked)]
 
     def widen(self, sample: Sample, dtype: str = "float64") -> Sample | None:
-        """Return a sample with a wider dtype instead of its dispatch dtype; None if none fits.
+        """Return a sample with a wider dtype instead of its dispatch dtype, or None if none fits.
 
         Forward outputs that a gradient operator reads are recomputed, since they have rounded
         values, such as a norm that is exactly a bound.
@@ -200,7 +200,7 @@ class CheckContext:
     def compute(
         self, kernels: Iterable[KernelEntry], sample: Sample
     ) -> dict[str, list[Any]] | None:
-        """Return the outputs of the first kernel that computes a sample, None if none does."""
+        """Return the outputs of the first kernel that computes a sample, or None if all fail."""
         for entry in kernels:
             try:
                 return self.run(entry, sample).outputs
@@ -263,7 +263,7 @@ class CheckContext:
         return sorted(dtypes, key=order.index)
 
     def declared_dtypes(self, definition: OpDefinition) -> tuple[str, ...]:
-        """Return the dispatch dtypes that an operator declares, all if it names none."""
+        """Return the dispatch dtypes that an operator declares, or all if it declares none."""
         proto = definition.proto
         slot = proto.input_slots.get(proto.dispatch_slot)
         attr = proto.attr_protos.get(proto.dispatch_slot)
@@ -311,8 +311,8 @@ class CheckContext:
     def new_launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
         """Return a new launch of a kernel on a sample; it writes notes of its runs.
 
-        See `opwright_kit.testing.Launch`, also for errors. Without an instruction about packing, a
-        kernel whose inputs are all parameters packs them.
+        See `opwright_kit.testing.Launch`, also for errors. Without the option `packed`, a kernel
+        that refuses unpacked inputs is prepared again with packed inputs.
 
         Raises
         ------

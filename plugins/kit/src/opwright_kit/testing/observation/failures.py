@@ -56,7 +56,7 @@ def _is_lack(error: BaseException, entry: KernelEntry) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return in one line why a kernel failed: its own exception, if there is one."""
+    """Return in one line why a kernel failed: the exception that it raised, if there is one."""
     cause = error.__cause__
     text = f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
     return " ".join(text.split())

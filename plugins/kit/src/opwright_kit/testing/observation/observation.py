@@ -25,7 +25,7 @@ _REPEATS: Final = 16
 class Observation(NamedTuple):
     """A kernel run twice on one sample, with different bytes in memory the second time.
 
-    If it packs inputs, the second run uses the packed copy of the first.
+    If the kernel packs inputs, the second run uses the packed copy made in the first run.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def _observe(subject: KernelSubject, context: CheckContext) -> list[Observation]
 def find_launch(
     entry: KernelEntry, sample: Sample, context: CheckContext, **options: object
 ) -> Launch | None:
-    """Return a kernel prepared for a sample; None if it refuses, fails, or does not pack.
+    """Return a kernel prepared for a sample, or None if it refuses, fails or does not pack.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def equal_bytes(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> bool:
 
 
 def find_difference(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> str | None:
-    """Return the first output whose shape or bits differ, None if all are equal."""
+    """Return the first output whose shape or bits differ, or None if all outputs are equal."""
     for slot, arrays in a.items():
         for i, (x, y) in enumerate(zip(arrays, b[slot], strict=True)):
             if x.shape != y.shape or x.tobytes() != y.tobytes():

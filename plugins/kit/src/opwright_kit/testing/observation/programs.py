@@ -63,7 +63,7 @@ class DrawnProgram(NamedTuple):
 def find_operators(pass_name: str, context: Context) -> tuple[list[str], list[str]]:
     """Return the operators that a pass names: in its registration, and in its code.
 
-    A gradient operator is replaced by the operator that has that gradient.
+    A gradient operator is replaced by the operator that it differentiates.
     """
     entry = context.passes.get(pass_name)
     named = {text for text in _strings_of(entry.load()) if text in context.ops}
@@ -209,7 +209,7 @@ class _Writer:
         name: str,
         names: Mapping[tuple[str, int], str],
     ) -> tuple[Sample, tuple[str, int]] | None:
-        """Return the sample with a written variable as one input, and its place, or None."""
+        """Return the sample resized to read a written variable as one input, and which; or None."""
         meta = self._written[name]
         in_place = {slot.aliases for slot in definition.proto.outputs}
         places = [(slot, i) for slot, arrays in sample.inputs.items() for i in range(len(arrays))]
@@ -265,7 +265,7 @@ class _Writer:
         return inputs
 
     def differentiate(self) -> None:
-        """Append the gradients of all parameters, if they have some."""
+        """Append the gradients of all parameters, if they can be computed."""
         targets = [self._block.var(n) for n in self._results if is_float(self._written[n].dtype)]
         if not targets or not self._parameters:
             return
@@ -279,7 +279,7 @@ class _Writer:
         self._text.append(f"gradients of {', '.join(self._gradients)}")
 
     def update(self, samples: Sequence[Sample]) -> None:
-        """Append an update of each parameter that has a gradient, all by one operator."""
+        """Append an update of each parameter that has a gradient, all with one operator type."""
         sample = _choose(samples, self._rng)
         definition = self._context.ops.get(sample.op_type)
         in_place = {slot.aliases for slot in definition.proto.outputs}
@@ -331,9 +331,9 @@ def _resize(
     shape: tuple[int, ...],
     fixed: Mapping[tuple[str, int], str],
 ) -> Sample:
-    """Return the sample with a different shape at one place, and the other shapes adapted.
+    """Return the sample with a different shape for one array, and the other shapes adapted.
 
-    Axes of other inputs that had the length of a changed axis get its new length.
+    If an axis of another input had the old length of a changed axis, it gets the new length.
     """
     slot, i = place
     before = sample.inputs[slot][i].shape

@@ -1,4 +1,4 @@
-"""Formats a scorecard for a terminal, and as JUnit's XML for continuous integration."""
+"""Formats a scorecard for a terminal, and as JUnit XML for continuous integration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def format_scorecard(card: Scorecard) -> str:
 
 
 def format_junit(card: Scorecard) -> str:
-    """Return JUnit's XML: a test for each rule on each subject, in one suite."""
+    """Return JUnit XML with a test for each rule on each subject, in one suite."""
     counts = card.counts()
     suites = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(

@@ -1,6 +1,6 @@
 """A kernel that is declared deterministic gives bitwise identical results for equal inputs.
 
-They are the same for every number of threads, unless the kernel declares otherwise.
+The results do not depend on the number of threads either, unless the kernel declares it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 def _compare_counts(
     observation: Observation, subject: KernelSubject, context: CheckContext
 ) -> Iterator[Finding]:
-    """Yield the sample if another number of threads changes bits without a declaration."""
+    """Yield the sample if the result depends on the number of threads, and this is undeclared."""
     entry = observation.entry
     if entry.device != HOST_DEVICE or entry.by_threads or not observation.repeats():
         return  # only the host has threads

@@ -2,7 +2,8 @@
 
 The loss is ``sum(weight * out)`` with random weights, since a plain sum would hide errors: the
 gradient of sum(softmax), for example, is zero. Gradients are compared with central differences in
-float64, taken with two step sizes; where these disagree, there is a kink, which is skipped.
+float64, taken with two step sizes; elements for which these disagree are at a kink, and are
+skipped.
 """
 
 from __future__ import annotations

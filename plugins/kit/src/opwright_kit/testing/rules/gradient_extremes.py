@@ -130,7 +130,7 @@ def _find_faults(
 
 
 def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sample, str] | None:
-    """Return a place that no output depends on, whose gradient is NaN under infinity."""
+    """Return a fault if an element without effect has no gradient of 0 for infinite `out_grad`."""
     forward = derivative.forward
     if any(isinstance(value, float) and value == 0 for value in forward.attrs.values()):
         return None  # the gradient may be multiplied by an attribute that is 0
@@ -153,7 +153,7 @@ def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sampl
 
 
 def _is_still(derivative: Derivative, place: Place) -> bool:
-    """Return whether all outputs stay unchanged when one number moves a little."""
+    """Return whether a small change of one number leaves all outputs unchanged."""
     forward = derivative.forward
     number = number_at(forward, place)
     step = _STEP * max(1.0, abs(number))
@@ -165,7 +165,7 @@ def _is_still(derivative: Derivative, place: Place) -> bool:
 
 
 def _find_lost_nan(derivative: Derivative, places: list[Place]) -> tuple[Sample, str] | None:
-    """Return a place whose NaN reaches an output, and whose gradient is 0."""
+    """Return a fault if a NaN reaches an output, but its element has a gradient of 0."""
     if derivative.forward.flat_at_nan:
         return None
     usual = derivative.gradients(derivative.forward)

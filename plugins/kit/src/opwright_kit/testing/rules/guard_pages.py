@@ -39,7 +39,7 @@ def concerns(subject: KernelSubject) -> bool:
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield the first sample with an access outside of the arrays, and wrong results."""
+    """Yield each sample with a wrong result, and the first sample with an invalid access."""
     if not guard_pages.AVAILABLE:
         raise Skipped("only Linux lets pages be closed")
     forms = list(product((False, True), ("end", "begin")))

@@ -68,7 +68,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _can_be_tried(attr: AttrProto) -> bool:
-    """Return whether other values are known, which excludes free text, dtypes and blocks."""
+    """Return whether other values can be tried; they cannot for free text, dtypes and blocks."""
     is_text = attr.type.element is AttrType.STRING and not attr.allowed
     return not (attr.is_dtype or is_text or attr.type.element is AttrType.BLOCK)
 

@@ -65,7 +65,7 @@ def check(subject: PackageSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _measure(module: str) -> float:
-    """Return milliseconds of the fastest import, each in a separate process."""
+    """Return the time of the fastest of several imports in milliseconds, each in a new process."""
     best = float("inf")
     for tries in range(_TRIES):
         best = min(best, float(_run(module).stdout.split()[-1]))
@@ -75,7 +75,7 @@ def _measure(module: str) -> float:
 
 
 def _blame(module: str) -> str:
-    """Return which imports of a module take long, or that its own code takes long."""
+    """Describe which imports of a module take long, or that its own code takes long."""
     costs = [(name, ms) for name, ms in _imported(module) if ms >= LIMIT_MS / 20]
     if not costs:
         return "none of its imports takes long, so its own code does: do that at the first use"

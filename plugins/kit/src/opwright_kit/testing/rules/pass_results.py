@@ -143,7 +143,8 @@ def _compare(
 ) -> tuple[Compared | None, str | None]:
     """Return both forms of a program that the pass changes, or a fault of its results.
 
-    `passes` has the passes of the form with it, and of the form without it; None means all passes.
+    `passes` lists the passes of the form with this pass, then of the form without it; None means
+    all passes.
     """
     try:
         plain = _Form(subject, program, fetches, passes[1])

@@ -50,9 +50,7 @@ def _count_elements(compared: Compared) -> int:
 
 
 def _time(compared: Compared) -> list[float]:
-    """Return the shortest time of each form in seconds, of this thread's processor, measured
-    alternately.
-    """
+    """Return the shortest thread CPU time of each form in seconds; the forms are timed in turn."""
     least = [float("inf")] * 2
     for _ in range(_ROUNDS):
         for i, call in enumerate(compared.forms):

@@ -40,7 +40,7 @@ _LEAST: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
 class Expected(NamedTuple):
     """Outputs by slot, the kernel that computed them, and the operator's declared tolerance.
 
-    The tolerance is relative to the largest number; 0 if only rounding is allowed.
+    The tolerance is relative to the largest number; it is 0 if only rounding is allowed.
     """
 
     outputs: Mapping[str, Sequence[Array]]
@@ -77,7 +77,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> Expected | None:
-    """Return the expected outputs: of the reference in float64, another kernel, or its own."""
+    """Return the outputs of a reference, or of this kernel in a wider dtype; None if both fail."""
     wide = context.widen(sample)
     for candidate in filter(None, (wide, sample)):
         for other in context.references(entry.op_type, candidate.dtype, entry):

@@ -81,7 +81,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 class _Probe:
-    """A kernel with other numbers in one place of a sample.
+    """Runs a kernel on a sample with other numbers at one position.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class _Probe:
     sample : Sample
     place : Place
     plain : mapping of str to sequence of ndarray
-        Its result with the drawn number.
+        The result of the kernel for the drawn number.
     context : CheckContext
     """
 
@@ -112,7 +112,7 @@ class _Probe:
         self._dependents = _either(self._followers, self._where(opposite, _differ))
 
     def find_faults(self) -> Iterator[tuple[Sample, str]]:
-        """Yield the faults with NaN and infinity in the place, with the failing sample."""
+        """Yield each failing sample with NaN or infinity at the position, and its fault."""
         for number in NOT_FINITE:
             changed = with_number(self._sample, self._place, number)
             text = self._find_fault(changed, number)
@@ -142,7 +142,7 @@ class _Probe:
         return self._context.launch(entry, self._sample).run(inputs=changed.inputs).outputs
 
     def _where(self, number: float, tell: Callable[[Array, Array], Array]) -> Masks | None:
-        """Return the elements of each output for which `tell` holds with an ordinary number."""
+        """Return masks of the output elements for which `tell` holds if the element is `number`."""
         try:
             outputs = self._run(self._entry, with_number(self._sample, self._place, number))
         except OpwrightError:
@@ -208,7 +208,7 @@ def _either(a: Masks | None, b: Masks | None) -> Masks | None:
 
 
 def _masked(outputs: Outputs, masks: Masks | None) -> Iterator[tuple[str, Array, Array]]:
-    """Yield the name of each output, the output and a mask; skip outputs of another shape."""
+    """Yield the name of each output, the output and a mask; skip outputs with a different shape."""
     for slot, arrays in outputs.items() if masks is not None else ():
         for i, array in enumerate(arrays):
             where = masks[slot][i] if masks is not None else np.zeros(array.shape, bool)

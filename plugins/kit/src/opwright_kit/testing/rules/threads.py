@@ -78,7 +78,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _disturb(observation: Observation, context: CheckContext) -> str | None:
-    """Return the difference if another thread runs the kernel too; None if there is none."""
+    """Return how the result differs while another thread runs the kernel too, or None."""
     sample, launch = observation.sample, observation.launch
     one, other = sample.inputs, sample.turned_inputs()
     try:

@@ -161,7 +161,7 @@ class Draw:
     def propose(self) -> dict[str, tuple[Array, ...]] | None:
         """Return inputs as they are drawn by default, so that some of them can be changed.
 
-        Shapes may not fit: inputs that the shape rule refuses are redrawn. None if a dtype
+        Shapes may not fit: inputs that the shape rule refuses are redrawn. Returns None if a dtype
         does not fit.
         """
         return proposals.draw(self, self._progress)
@@ -231,7 +231,7 @@ def draw_samples(
 def draw_sample(
     definition: OpDefinition, dtype: str, seed: int, sampler: Sampler | None = None
 ) -> Sample | None:
-    """Return the first sample of `draw_samples`, of a few elements; None if there is none."""
+    """Return the first, small sample of `draw_samples`, or None if it cannot be drawn."""
     first = next(cases(definition, seed))
     return _draw_case(definition, dtype, seed, sampler, 0, first, Counter())
 
@@ -251,7 +251,7 @@ def _draw_case(
 
 
 def cases(definition: OpDefinition, seed: int) -> Iterator[Case]:
-    """Yield the cases to draw: lengths, attribute bounds, and odd lengths, one of them seeded."""
+    """Yield the cases to draw: lengths, attribute bounds, and odd lengths, one from the seed."""
     yield Case("small", 3)
     yield Case("empty", 0)
     yield Case("no rows", 0, rows=True)

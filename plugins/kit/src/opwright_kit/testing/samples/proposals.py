@@ -25,7 +25,7 @@ _SYMBOL: Final = re.compile(r"[A-Za-z_][\w ]*")
 
 
 def draw(draw: Draw, progress: float) -> dict[str, tuple[Array, ...]] | None:
-    """Return arrays for every input slot; None if a dtype does not fit, or they are too large.
+    """Return arrays for every input slot, or None if a dtype does not fit or they are too large.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def draw(draw: Draw, progress: float) -> dict[str, tuple[Array, ...]] | None:
 
 
 def choose_dtypes(draw: Draw) -> dict[str, str] | None:
-    """Return a dtype for each input slot, None if the dispatch dtype is impossible."""
+    """Return a dtype for each input slot, or None if the dispatch dtype is impossible."""
     proto = draw.definition.proto
     dtypes: dict[str, str] = {}
     for _ in range(len(proto.inputs) + 1):  # `same_as` may point forward

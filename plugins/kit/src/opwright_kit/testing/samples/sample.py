@@ -154,7 +154,7 @@ def count_elements(sample: Sample) -> int:
 
 
 def find_first(mask: Array) -> tuple[int, ...] | None:
-    """Return the index of the first element that is true, None if none is."""
+    """Return the index of the first true element, or None if all are false."""
     if not np.any(mask):
         return None
     return tuple(int(i) for i in np.argwhere(mask)[0])

@@ -44,7 +44,7 @@ def choose_places(sample: Sample, most: int, rng: np.random.Generator) -> Iterat
 
 
 def number_at(sample: Sample, place: Place) -> float:
-    """Return the number in a place."""
+    """Return the number at a place."""
     return float(widen(sample.inputs[place.slot][place.item])[place.at])
 
 
