@@ -94,7 +94,7 @@ def check_bool(who: str, name: str, value: object) -> bool:
 
 
 def check_str(who: str, name: str, value: object) -> str:
-    """Return `value` if it is a non-empty string."""
+    """Check that `value` is a non-empty string, and return it."""
     if not isinstance(value, str):
         _raise_type(who, name, "a string", value, f'write {name}="..."')
     if not value:
@@ -103,7 +103,7 @@ def check_str(who: str, name: str, value: object) -> str:
 
 
 def check_name(who: str, value: object) -> str | None:
-    """Return the name of a layer; None means a new name."""
+    """Check a layer name and return it; None, which means a new name, is accepted."""
     return None if value is None else check_str(who, "name", value)
 
 
@@ -182,7 +182,7 @@ def check_sizes(who: str, name: str, value: object, *, rank: int, at_least: int)
 
 
 def check_paddings(who: str, value: object, *, rank: int) -> tuple[int, ...] | None:
-    """Return padding before and after each axis; None for "same", which depends on the input."""
+    """Return padding before and after each axis, or None for "same", which depends on the input."""
     rule = f"'same', 'valid', an int of at least 0 for {_SIDES[rank]}"
     fix = "write paddings=1, for example"
     if isinstance(value, str):
@@ -208,7 +208,7 @@ def check_dtype(who: str, value: object) -> str:
 
 
 def find_array(values: Any) -> npt.NDArray[Any] | None:
-    """Return an array; None if its elements would be objects, as for rows of unequal length."""
+    """Return an array, or None if its elements would be objects, as for rows of unequal length."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -230,7 +230,7 @@ def check_numbers(who: str, name: str, values: object) -> npt.NDArray[Any]:
 
 
 def check_variable(who: str, name: str, value: object) -> ow.Variable:
-    """Return `value` if it is a variable of a program."""
+    """Check that `value` is a variable of a program, and return it."""
     if not isinstance(value, ow.Variable):
         _raise_type(who, name, "a variable of a program", value, "create one with layers.data")
     return value
@@ -263,7 +263,7 @@ def _list_kinds(cls: type) -> Iterator[str]:
 
 
 def check_mapping(who: str, name: str, value: object, example: str) -> Mapping[Any, Any]:
-    """Return `value` if it is a mapping, such as a dict."""
+    """Check that `value` is a mapping, such as a dict, and return it."""
     if not isinstance(value, Mapping):
         _raise_type(who, name, "a dict", value, f"write {name}={example}, for example")
     return value
@@ -282,7 +282,7 @@ def is_ordered(value: object) -> TypeGuard[Iterable[Any]]:
 
 
 def check_callable(who: str, name: str, value: object) -> Callable[..., object]:
-    """Return `value` if it can be called."""
+    """Check that `value` is callable, and return it."""
     if not callable(value):
         _raise_type(who, name, "a function", value, f"write {name}=lambda: ...")
     return value
@@ -315,7 +315,7 @@ def _raise_value(who: str, name: str, rule: str, value: object, fix: str) -> NoR
 
 
 def _show(value: object) -> str:
-    """Return a value for a message, abbreviated if it is long."""
+    """Return a value as text for a message, abbreviated if it is long."""
     try:
         text = repr(value)
     except ValueError:  # an int of more digits than Python prints

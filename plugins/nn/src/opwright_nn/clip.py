@@ -100,7 +100,7 @@ class ClipByNorm(GradientClip):
 
 
 class ClipByGlobalNorm(GradientClip):
-    """Each gradient g becomes ``g * max_norm / max(n, max_norm)``, where n is their global norm.
+    """Each gradient g becomes ``g * max_norm / max(n, max_norm)``, where n is the global norm.
 
     Pascanu, Mikolov and Bengio, On the difficulty of training recurrent neural networks, 2013.
 

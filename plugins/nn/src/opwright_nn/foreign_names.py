@@ -211,7 +211,7 @@ def answering(
     *,
     has_operators: bool = False,
 ) -> tuple[Callable[[str], NoReturn], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` of a module, which suggests our names, and its ``__dir__``.
+    """Return a module's ``__getattr__``, which suggests our names, and its ``__dir__``.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def answering(
 
 
 def find_operator(name: str) -> str | None:
-    """Return the suggestion for the name of an operator; None if no operator has it."""
+    """Return the suggestion for an operator name, or None if no operator has this name."""
     if name.startswith("_") or name not in ow.list_ops():
         return None
     return f"ow.ops.{name}(x), which takes variables and arrays"

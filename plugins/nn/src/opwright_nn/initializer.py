@@ -64,7 +64,8 @@ class Initializer(abc.ABC):
         attrs |= {"shape": list(shape), "dtype": variable.dtype}
         inputs: dict[str, Any] = {}
         if self.random:
-            # Without a step, since each run of the startup program must compute the same values.
+            # The operator has no step input, since each run of the startup program must compute the
+            # same values.
             inputs["step"] = None
             attrs["stream"] = stream
         block.append_op(op_type, inputs=inputs, outputs={"out": variable}, attrs=attrs)
@@ -174,9 +175,9 @@ class Xavier(_Scaled):
     """Zero mean, standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
 
     Keeps the variance of activations and gradients for activations near the origin. `gain` is the
-    inverse of the activation's derivative there: 1 for tanh and none, 4 for sigmoid. Glorot and
-    Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010, section
-    4.2.
+    inverse of the activation's derivative at the origin: 1 for tanh or without an activation, 4 for
+    sigmoid. Glorot and Bengio, Understanding the difficulty of training deep feedforward neural
+    networks, 2010, section 4.2.
 
     Parameters
     ----------
@@ -228,7 +229,7 @@ class Kaiming(_Scaled):
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the numbers of inputs and outputs that one unit of a weight of this shape connects.
+    """Return the fan-in and the fan-out of a weight of this shape.
 
     ``[in, out]`` is a fully connected layer's weight, ``[out, in, kernel…]`` a convolution's (with
     groups, `in` counts one group, `out` all groups); with one axis, both are its length; without

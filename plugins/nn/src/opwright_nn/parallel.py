@@ -43,7 +43,7 @@ class Processes(Protocol):
         """Return the values of all processes of a group, in the order of ranks."""
 
     def run_on_root(self, function: Callable[[], object], group: str | Sequence[str]) -> None:
-        """Call a function in the first process of groups; the rest waits, or raises its error."""
+        """Call a function in the first process of groups; others wait, or raise its error."""
 
     def data_parallel(
         self,
@@ -121,13 +121,13 @@ class Team(NamedTuple):
         return self.processes.size(self.group)
 
     def gather(self, value: object) -> list[Any]:
-        """Return a JSON value of each process; all of them call it."""
+        """Gather a JSON value from each process; all processes call it."""
         data = json.dumps(value).encode()
         return [json.loads(each) for each in self.processes.gather(data, self.group)]
 
 
 def check_data_parallel(who: str, value: object) -> DataParallel | None:
-    """Return how a program trains in several processes; None for None and False.
+    """Return how a program trains in several processes, or None for None and False.
 
     A package that connects the processes must be installed, and the group must exist.
 
@@ -204,7 +204,7 @@ def find_divided(program: ow.Program) -> dict[str, str]:
 
 
 def _find_teams(who: str, program: ow.Program | None) -> list[Team]:
-    """Return all teams of a program, which average gradients or divide layers."""
+    """Return all teams that average gradients or divide layers of a program."""
     averaging = find_program_team(who, program)
     groups = [] if averaging is None else [averaging.group]
     groups += [] if program is None else find_divided(program).values()

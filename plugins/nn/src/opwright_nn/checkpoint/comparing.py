@@ -130,7 +130,7 @@ def check_same(
 
 
 def list_some(problems: list[str]) -> str:
-    """Return the first few of many problems as one string."""
+    """Return problems as one string: the first few, and the number of the remaining problems."""
     more = f" and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
     return f"{'; '.join(problems[:_MAX_LISTED])}{more}"
 

@@ -35,7 +35,7 @@ class Saved(NamedTuple):
     path: str | os.PathLike[str]
 
     def reading_notes(self) -> AbstractContextManager[None]:
-        """Within a with block, name the file in messages of the rules for notes."""
+        """Within a with block, messages of the rules for notes contain the file name."""
         folder = Path(self.path)
         newest = folder if (folder / _NOTES).exists() else folder / _LATEST
         fix = "remove this generation to continue from the previous generation"
@@ -71,7 +71,7 @@ def has_program(path: str | os.PathLike[str]) -> bool:
 
 
 def read_newest(who: str, path: str | os.PathLike[str]) -> Saved | None:
-    """Return the newest complete generation of a folder, None if there is none.
+    """Return the newest complete generation of a folder, or None if there is none.
 
     Parameters
     ----------

@@ -46,11 +46,11 @@ def save(
 ) -> None:
     """Write everything that later steps depend on so that `resume` continues bitwise identically.
 
-    These are the persistable variables of the program (parameters, states of the optimizer,
-    learning rate, ``@step`` of random numbers), its seed, and `state`. They are written next to
-    earlier checkpoints, synced to the disk, and renamed: a process that is killed at any moment
-    leaves complete checkpoints. Files have checksums. All processes that train together call it,
-    and the first process writes.
+    These are the persistable variables of the program (parameters, optimizer states, learning rate,
+    ``@step`` of random numbers), its seed, and `state`. They are written next to earlier
+    checkpoints, synced to the disk, and renamed: a process that is killed at any moment leaves
+    complete checkpoints. Files have checksums. All processes that train together call it, and the
+    first process writes.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def resume(
 ) -> dict[str, Any] | None:
     """Set the variables from the newest complete checkpoint, and return its `state`.
 
-    All processes that train together call it, and read the same folder. Their number may differ
-    from the number of processes that saved.
+    All processes that train together call it, and read the same folder. The number of processes may
+    differ from the number of processes that saved.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def resume(
 
 
 def read_matching(who: str, path: str | os.PathLike[str], program: ow.Program) -> Checkpoint | None:
-    """Return a folder's newest complete checkpoint; ProgramError if it does not match `program`."""
+    """Return a folder's newest complete checkpoint; raise ProgramError if `program` differs."""
     saved = read_newest(who, path)
     check_alike(who, program, "checkpoint", lambda: describe_saved(saved))
     if saved is None:

@@ -31,7 +31,7 @@ def pack_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpack_state(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state among notes, empty if none was saved.
+    """Return the state among notes, or an empty dict if no state was saved.
 
     Raises
     ------

@@ -137,7 +137,7 @@ def _source_name(source: str | transposed) -> str:
 
 
 def _compare(variable: ow.Variable, value: Array, source: str | transposed) -> str | None:
-    """Return how a tensor differs from its variable, None if they match."""
+    """Return how a tensor differs from its variable, or None if they match."""
     shape = variable.shape
     got = f"{variable.name!r} from {_source_name(source)!r} as {value.dtype.name}"
     if shape is not None and not shapes_match(shape, value.shape):

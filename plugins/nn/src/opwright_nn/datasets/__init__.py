@@ -1,6 +1,6 @@
 """Data sets that are available offline, and file readers.
 
-`digits` and `karate_club` ship with the package, and `scikit` has the data sets of scikit-learn.
+`digits` and `karate_club` ship with the package, and `scikit` loads the scikit-learn data sets.
 `generators`, `sentences` and `ratings` generate data. `idx`, `cifar`, `csv`, `text`,
 `image_folder` and `ratings` read files. `augment` changes images at random, `TableEncoder` converts
 tables to arrays, `Vocabulary` maps words to numbers, and `pad` combines sequences of different

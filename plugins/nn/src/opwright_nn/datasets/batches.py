@@ -23,8 +23,8 @@ Batch = TypeVar("Batch", Arrays, NamedArrays)
 class Batches(Iterator[Batch], Generic[Batch]):
     """The iterator that `batches` returns; it can continue from any position.
 
-    A loop that begins after the end continues with the next epochs, each in a different order.
-    ``len`` is the number of batches in an epoch, at any position.
+    A loop started after the last batch iterates over the next epochs, each in a different order.
+    ``len`` is always the number of batches in an epoch, whatever the position.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         return Batches(self._arrays, self._names, self._starts.step, seed=self._seed, **options)
 
     def _options(self, epochs: int) -> dict[str, Any]:
-        """Return the state that copies of these batches share."""
+        """Return the constructor options for a copy of these batches."""
         options: dict[str, Any] = {"first_epoch": 0, "epochs": epochs, "progress": False}
         options |= {"drop_last": self._drop_last, "share": self._share}
         return options | {"map": self._map, "map_batch": self._map_batch}
@@ -190,7 +190,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         self._begin(first)
 
     def _order(self, epoch: int) -> npt.NDArray[np.int64] | None:
-        """Return the order of the rows in an epoch, None without shuffling."""
+        """Return the order of the rows in an epoch, or None without shuffling."""
         return make_order(self._seed, epoch, len(self._arrays[0]))
 
     def _iterate(self, first: int) -> Iterator[Batch]:
@@ -204,12 +204,12 @@ class Batches(Iterator[Batch], Generic[Batch]):
             skipped = 0
 
     def _finish(self, batch: Any, epoch: int, number: int) -> Any:
-        """Return the result of `map_batch` for a batch."""
+        """Apply `map_batch`, if given, to a batch."""
         rank = self._share.rank
         return self._map_batch(batch, epoch, number, rank) if self._map_batch else batch
 
     def _part(self, start: int) -> slice:
-        """Return the rows of this process in the batch that begins there."""
+        """Return the rows of this process's shard of the batch that starts at row `start`."""
         return self._share.of(start, min(start + self._starts.step, len(self._arrays[0])))
 
     def _take(self, rows: Any) -> Any:
@@ -265,7 +265,7 @@ def batches(
 ) -> Batches[Any]:
     """Iterate over `data` in batches: ``for images, labels in batches(train, size=64): ...``.
 
-    One call with all `epochs` uses a different order in each. A script that loops over epochs
+    One call with all `epochs` uses a different order in each epoch. A script that loops over epochs
     itself creates the batches once, before that loop, or passes ``first_epoch=epoch``.
 
     Parameters
@@ -341,7 +341,7 @@ def check_options(
 
 
 def make_order(seed: int | None, epoch: int, rows: int) -> npt.NDArray[np.int64] | None:
-    """Return the order of the rows in an epoch, None without a seed."""
+    """Return the order of the rows in an epoch, or None without a seed."""
     if seed is None:
         return None
     # One generator per epoch, so epoch 7 is the same in a long and in a short run.

@@ -19,15 +19,16 @@ MISSING: Final = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
 
 
 def read_table(who: str, table: Any, missing: Sequence[str]) -> dict[str, Cells]:
-    """Return the cells of each column: None for missing ones, strings without outer spaces.
+    """Return the cells of each column, with None for missing cells and with stripped strings.
 
     Parameters
     ----------
     who : str
         The caller, for messages.
     table : mapping, frame or sequence of mappings
-        Columns by name, such as those of ``csv.read_columns``; a frame of pandas or polars, which
-        has ``columns`` and returns one for a name; or rows, each a mapping by column names.
+        Columns by name, such as the result of ``csv.read_columns``; a frame of pandas or polars,
+        which has ``columns`` and returns a column for a name; or rows, each a mapping by column
+        names.
     missing : sequence of str
         Strings for missing values, in addition to None, NaN, NaT and pandas' NA.
 
@@ -102,7 +103,7 @@ def sort_texts(texts: Iterable[str]) -> list[str]:
 
 
 def find_number(cell: Any) -> float | None:
-    """Return a cell as a finite number; None if it is not a finite number."""
+    """Return a cell as a finite number, or None if it is not a finite number."""
     if isinstance(cell, datetime.date) or (isinstance(cell, str) and "_" in cell):
         return None
     with suppress(TypeError, ValueError, OverflowError):
@@ -112,7 +113,7 @@ def find_number(cell: Any) -> float | None:
 
 
 def find_date(cell: Any, form: str | None = None) -> datetime.datetime | None:
-    """Return a cell as a datetime in UTC, without its zone; None if it is not a datetime.
+    """Return a cell as a datetime in UTC, without its zone, or None if it is not a datetime.
 
     Strings are in ISO 8601, or in the format for ``strptime``.
     """

@@ -73,7 +73,7 @@ def read(
 
 
 def _read_records(name: str, kind: str, limit: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return the bytes of images and labels of a file."""
+    """Return the images and the label bytes of a file."""
     n_labels, index, n_classes = _KINDS[kind]
     with open(name, "rb") as file:
         data = file.read(limit + 1)

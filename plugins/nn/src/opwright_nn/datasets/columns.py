@@ -100,7 +100,7 @@ class Column(NamedTuple):
 
 
 def fit_column(who: str, name: str, cells: Cells, kind: str | None, max_categories: int) -> Column:
-    """Return a column of a kind, which is detected if it is None.
+    """Return a fitted column of a kind; a kind of None is detected from the cells.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def fit_column(who: str, name: str, cells: Cells, kind: str | None, max_categori
 
 
 def find_kind(who: str, name: str, cells: Cells, max_categories: int) -> str:
-    """Return the kind of a column: numbers, dates, or categories if strings are few."""
+    """Detect the kind of a column: numbers, dates, or categories if it has few distinct strings."""
     present = [cell for cell in cells if cell is not None]
     if all(find_number(cell) is not None for cell in present):
         return "number"
@@ -152,7 +152,7 @@ def find_kind(who: str, name: str, cells: Cells, max_categories: int) -> str:
 
 
 def read_numbers(who: str, name: str, cells: Cells) -> list[float | None]:
-    """Return cells as numbers, None if they are missing."""
+    """Return cells as numbers, with None for missing cells."""
     numbers = [None if cell is None else find_number(cell) for cell in cells]
     _check_parsed(who, name, cells, numbers, "a finite number")
     return numbers
@@ -161,7 +161,7 @@ def read_numbers(who: str, name: str, cells: Cells) -> list[float | None]:
 def read_moments(
     who: str, name: str, cells: Cells, form: str | None
 ) -> list[datetime.datetime | None]:
-    """Return cells as datetimes, None if they are missing."""
+    """Return cells as datetimes, with None for missing cells."""
     moments = [None if cell is None else find_date(cell, form) for cell in cells]
     rule = "a date of ISO 8601" if form is None else f"a date of the form {form}"
     _check_parsed(who, name, cells, moments, rule)
@@ -182,7 +182,7 @@ def _to_days(moment: datetime.datetime | None) -> float | None:
 
 
 def _turn(moment: datetime.datetime | None) -> list[float]:
-    """Return sine and cosine of the positions in the year, week and day; 0 if missing."""
+    """Return sine and cosine of the positions in the year, week and day; 0 for missing dates."""
     if moment is None:
         return [0.0] * 6
     day = (moment - datetime.datetime.combine(moment.date(), datetime.time())).total_seconds()

@@ -88,7 +88,7 @@ class TableEncoder:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The class names of the target; none if it is a number."""
+        """The class names of the target; empty if the target is a number."""
         column = self._columns.get(self._target or "")
         return () if column is None else tuple(column.words)
 

@@ -69,8 +69,8 @@ class Graph(NamedTuple):
     def propagation(self) -> npt.NDArray[np.float32]:
         """Return ``D^(-1/2) (A + I) D^(-1/2)``, [nodes, nodes], where D has the row sums of A + I.
 
-        The matrix of graph convolutions (T. Kipf, M. Welling, Semi-Supervised Classification with
-        Graph Convolutional Networks, 2017).
+        This is the matrix of graph convolutions (T. Kipf, M. Welling, Semi-Supervised
+        Classification with Graph Convolutional Networks, 2017).
         """
         matrix = self.adjacency() + np.eye(len(self.labels), dtype=np.float32)
         scale = 1 / np.sqrt(matrix.sum(axis=1))

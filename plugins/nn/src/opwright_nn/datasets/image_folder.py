@@ -111,13 +111,13 @@ def decode(
     background: float | None = None,
     max_pixels: int = _MAX_PIXELS,
 ) -> npt.NDArray[np.float32]:
-    """Return one image as an array, rotated as the file states; of several frames, the first.
+    """Return the first frame of an image as an array, rotated as the file states.
 
     - The orientation of EXIF is applied.
     - 8-bit values are divided by 255, grayscale values of 9 to 16 bits by their maximum; with 16
     bits where 0 is white, 0 becomes 1. Colors of 16 bits keep the upper 8.
-    - Floats in [0, 1] stay unchanged. Other floats, 32-bit and signed integers need `levels`,
-    since nothing states which of their values is white.
+    - Floats in [0, 1] stay unchanged. Other floats, 32-bit and signed integers need `levels`, since
+    their files do not state which value is white.
     - Palettes and CMYK are converted to red, green and blue, and colors to gray, as by Pillow,
     without color profiles.
     - Transparency is dropped and pixels keep their color; with `background` they are blended
@@ -212,7 +212,8 @@ def _open(
     image_module = _load_pillow()
     from PIL import ImageOps
 
-    # Opened here to recognize a missing file: Pillow's errors about content are OSErrors, too.
+    # Open the file here to recognize a missing file, since Pillow also raises OSError for invalid
+    # content.
     with open(name, "rb") as file:
         try:
             image = image_module.open(file)

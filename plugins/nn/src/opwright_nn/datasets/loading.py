@@ -32,7 +32,7 @@ def is_plain(items: object) -> bool:
 
 
 def take(item: Any) -> Any:
-    """Return an item that is already a sample."""
+    """Return an item unchanged, because it is already a sample."""
     return item
 
 

@@ -113,14 +113,14 @@ def _fill(value: object, dtype: np.dtype[Any]) -> Any:
 
 
 def _to_float(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Return the nearest numbers of a float dtype; None if a finite number is out of range."""
+    """Return the nearest numbers of a float dtype, or None if a finite number is out of range."""
     with np.errstate(over="ignore"):
         nearest = numbers.astype(dtype)
     return nearest if (np.isfinite(nearest) == np.isfinite(numbers)).all() else None
 
 
 def _to_whole(number: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Return a number in an integer or bool dtype; None if it cannot represent the number."""
+    """Return a number in an integer or bool dtype, or None if the dtype cannot represent it."""
     with np.errstate(invalid="ignore"):
         whole = number.astype(dtype)
     return whole if whole == number else None

@@ -1,4 +1,4 @@
-"""Ratings of films by users: a generator, and a reader of MovieLens's files."""
+"""Ratings of films by users: a generator, and a reader of MovieLens files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Ratings(NamedTuple):
     rating: npt.NDArray[np.float32]
 
     def select(self, rows: Any) -> Ratings:
-        """Return some of the rows, selected by a slice, or an array of indices or bools."""
+        """Return the rows selected by a slice, or by an array of indices or bools."""
         return Ratings(*(column[rows] for column in self))
 
     def sizes(self) -> dict[str, int]:
@@ -59,11 +59,11 @@ def generate(n: int, users: int = 1000, films: int = 500, seed: int = 0) -> Rati
     """Return synthetic ratings: users like films whose genres match their group's preferences.
 
     A user has a gender (2), an age (7 groups) and an occupation (21), a film one to three of 18
-    genres. The tastes of gender, age, occupation and of each user for genres are normal random
-    numbers; each film has a quality. A rating is 3.5 plus the taste for the film's genres, plus
-    its quality, plus noise of standard deviation 0.5, rounded to 1, 2, 3, 4 or 5. If everything
-    except the noise were known, the root mean square error would be about 0.55. The column names
-    and the numbers of groups are the same as in MovieLens 1M.
+    genres. The preferences of each gender, age, occupation and user for genres are normal random
+    numbers; each film has a quality. A rating is 3.5 plus the preference for the film's genres,
+    plus its quality, plus noise of standard deviation 0.5, rounded to 1, 2, 3, 4 or 5. A model that
+    knew everything except the noise would have a root mean square error of about 0.55. The column
+    names and the numbers of groups are the same as in MovieLens 1M.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def read_movielens(folder: str | os.PathLike[str]) -> Ratings:
 
 
 def _read(path: Path, n_fields: int, numbers: Sequence[int]) -> list[Any]:
-    """Return the fields of each line, with ints at `numbers`."""
+    """Return the fields of each line; the fields with the indices `numbers` are ints."""
     rows = []
     for line, text in enumerate(read_lines(path, encoding="latin-1"), 1):
         fields: list[Any] = text.split("::")

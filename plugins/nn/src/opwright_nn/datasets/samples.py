@@ -34,7 +34,7 @@ class Map(NamedTuple):
     seed: int | None
 
     def __call__(self, item: Any, epoch: int, *number: int) -> Any:
-        """Return the result; its stream depends only on seed, epoch and number."""
+        """Call the function; its random stream depends only on seed, epoch and number."""
         if self.seed is None:
             return self.function(item)
         # spawn_key, since (seed, epoch, 0) would have the stream of (seed, epoch), which shuffles.

@@ -21,7 +21,7 @@ class Share(NamedTuple):
     size: int = 1
 
     def of(self, start: int, stop: int) -> slice:
-        """Return the shard of the rows from `start` to `stop`; shard sizes differ by at most 1."""
+        """Return the shard of the rows from `start` to `stop`; the sizes differ by at most 1."""
         count = stop - start
         first, last = (count * rank // self.size for rank in (self.rank, self.rank + 1))
         return slice(start + first, start + last)

@@ -42,7 +42,7 @@ class Table(_Pair):
         columns: Iterable[str] = (),
         classes: Iterable[str] = (),
     ) -> Table:
-        """Make a pair that also has names."""
+        """Create the table, a pair that also has column names."""
         table = super().__new__(cls, features, targets)
         table.columns = tuple(columns)
         table.classes = tuple(classes)

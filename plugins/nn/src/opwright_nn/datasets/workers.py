@@ -1,7 +1,8 @@
 """Worker processes that make batches ahead, in order, and run as long as the loader exists.
 
-Each worker has its own connection, and gets one batch number at a time. There is no queue, whose
-lock a killed worker could leave locked. The worker's end of the connection closes when it exits.
+Each worker has its own connection, and gets one batch number at a time. There is no queue, because
+a killed worker could leave the lock of a queue locked. The worker's end of the connection closes
+when the worker exits.
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ def _pickle(make: Callable[..., Any]) -> bytes:
 def _work(payload: bytes, connection: Connection) -> None:
     """Answer requests until the other end of the connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that iterates
-    # A batch is sent while the next batch is made, since a connection buffers less than a batch.
+    # Send a batch while the next batch is made, since a connection buffers less than a batch.
     replies: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     threading.Thread(target=_send, args=(connection, replies), daemon=True).start()
     make: Callable[..., Any] | None = None
@@ -260,7 +261,7 @@ def _describe(error: Exception) -> str:
 
 
 def _pack(reply: Any) -> tuple[bytes, list[memoryview]]:
-    """Return a pickle, and the memory of its arrays, which is sent without a copy."""
+    """Return a pickle and the buffers of its arrays, which are sent without a copy."""
     buffers: list[pickle.PickleBuffer] = []
     packed = pickle.dumps(reply, protocol=5, buffer_callback=buffers.append)
     return packed, [buffer.raw() for buffer in buffers]
@@ -279,7 +280,7 @@ def _send(connection: Connection, replies: queue.SimpleQueue[tuple[int, Any]]) -
 
 
 def _receive(connection: Connection) -> tuple[int, Any]:
-    """Return a ticket and its reply, whose arrays use the memory into which it was read."""
+    """Return a ticket and its reply; the arrays use the memory into which the reply was read."""
     ticket, packed, sizes = connection.recv()
     buffers = []
     for size in sizes:

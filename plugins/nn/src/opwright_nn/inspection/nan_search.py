@@ -196,7 +196,7 @@ class _Search:
         return None
 
     def _array(self, name: str) -> Any:
-        """Return a variable's values; None if it is unset or not floating-point."""
+        """Return a variable's values, or None if it is unset or not floating-point."""
         variable = self._scope.find_var(name)
         if variable is None or not variable.is_set:
             return None
@@ -204,7 +204,7 @@ class _Search:
         return None if array.dtype.kind in "biu" else array
 
     def _note(self, name: str) -> str:
-        """Record the current values of a variable; return "NaN", "infinity", or "" for finite."""
+        """Record whether a variable is finite now; return "NaN", "infinity", or "" if it is."""
         array = self._array(name)
         self._nan.discard(name)
         self._infinite.discard(name)

@@ -218,7 +218,7 @@ def _summarize(group: LayerGroup, seen: set[str]) -> LayerSummary:
 
 
 def _parameters(ops: Iterable[ow.Operator]) -> Iterator[ow.Variable]:
-    """Yield the parameters that operators read, also within bodies of control flow."""
+    """Yield the parameters that operators read, including in control-flow bodies."""
     for op in ops:
         if op.block is None:
             continue

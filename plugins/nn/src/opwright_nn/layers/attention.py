@@ -98,7 +98,7 @@ def attention(
 
 
 def _projection_options(bias: object, param_attr: object, bias_attr: object) -> dict[str, Any]:
-    """Return the options of each projection, checked."""
+    """Check the options of each projection, and return them."""
     with_bias = checks.check_bool("attention", "bias", bias)
     given = {"param_attr": param_attr, "bias_attr": bias_attr}
     for name, value in given.items():
@@ -115,7 +115,7 @@ def _projection_options(bias: object, param_attr: object, bias_attr: object) -> 
 def _project(
     x: ow.Variable, name: str, columns: int, count: int, options: dict[str, Any]
 ) -> list[ow.Variable]:
-    """Append one product with several concatenated weights, and return its parts."""
+    """Append one matrix product with several concatenated weights, and return its slices."""
     together = fc(x, count * columns, num_flatten_dims=2, name=name, **options)
     if count == 1:
         return [together]

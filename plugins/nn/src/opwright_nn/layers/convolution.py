@@ -277,7 +277,7 @@ class ConvolutionLayer:
         return output
 
     def _bias(self) -> dict[str, ow.Variable]:
-        """Return the bias by its slot; empty without a bias."""
+        """Return the bias by its slot, or an empty dict without a bias."""
         if not self._with_bias:
             return {}
         filters, dtype = self._filters, self.images.variable.dtype

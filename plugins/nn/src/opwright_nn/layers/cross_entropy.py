@@ -303,7 +303,7 @@ def _check_weights(who: str, value: object) -> tuple[float, ...] | None:
 
 
 def _weighted(label: ow.Variable, options: _Options) -> ow.Variable:
-    """Append smoothed class distributions, each class multiplied by its weight."""
+    """Append smoothed class distributions, with each class multiplied by its weight."""
     if options.smoothing:
         if options.axis != -1:
             label = label * (1 - options.smoothing)

@@ -96,7 +96,8 @@ def _append(
     activation: str,
     out: str,
 ) -> ow.Variable:
-    # The operator computes some activations in the same kernel; other activations are separate.
+    # The operator computes some activations in its kernel; other activations become a separate
+    # operator.
     policy = find_policy()
     is_apart = policy is not None and policy.computes_in_float32(activation)
     allowed = ow.op_proto("fc").attr("activation").allowed

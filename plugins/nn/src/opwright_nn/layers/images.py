@@ -42,7 +42,7 @@ class Images:
         self._is_channels_first = self.data_format == _BY_RANK[rank][0]
 
     def shape(self) -> tuple[int, ...]:
-        """Return batch, channels and sizes; -1 for unknown dimensions.
+        """Return batch, channels and sizes, with -1 for unknown dimensions.
 
         Raises
         ------
@@ -61,16 +61,16 @@ class Images:
         return shape if self._is_channels_first else (shape[0], shape[-1], *shape[1:-1])
 
     def stored(self, n: int, channels: int) -> tuple[int, ...]:
-        """Return a shape with unknown sizes in this variable's order of axes."""
+        """Return a shape in this variable's axis order, with -1 for the unknown sizes."""
         sizes = (-1,) * self.rank
         return (n, channels, *sizes) if self._is_channels_first else (n, *sizes, channels)
 
     def windows(self, name: str, value: object) -> tuple[int, ...]:
-        """Return an argument with an int of at least 1 for each axis of a window."""
+        """Check an argument, and return it as an int of at least 1 for each axis of a window."""
         return checks.check_sizes(self._who, name, value, rank=self.rank, at_least=1)
 
     def group_size(self, groups: int) -> int:
-        """Return the channels of a group, -1 if not known; raise if groups do not divide."""
+        """Return the channels per group, or -1 if unknown; raise if `groups` is not a divisor."""
         channels = self.shape()[1]
         if channels > 0 and channels % groups:
             raise ShapeError(

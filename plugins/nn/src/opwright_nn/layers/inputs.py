@@ -54,7 +54,7 @@ def data(
 
 
 def find_input(who: str, argument: str, value: object, dtype: str = "float32") -> ow.Variable:
-    """Return the variable of a layer's argument.
+    """Return the variable given as a layer's argument, directly or by its name.
 
     Parameters
     ----------

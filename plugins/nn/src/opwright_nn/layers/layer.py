@@ -58,10 +58,10 @@ def begin(who: str, name: object) -> Layer:
 
 
 def check_activation(who: str, activation: object) -> str:
-    """Return the operator type of an activation, "" for none.
+    """Return the operator type of an activation, or "" for no activation.
 
-    It may be any operator with one input ``x``, one output ``out`` and no required attribute, of
-    any plugin.
+    An activation can be any operator, of any plugin, with one input ``x``, one output ``out`` and
+    no required attribute.
     """
     if activation is None or (isinstance(activation, str) and not activation):
         return ""
@@ -97,7 +97,7 @@ def weight_initializer(activation: str) -> Initializer:
 
 
 def width(shape: tuple[int, ...] | None, begin: int) -> int:
-    """Return the number of elements of the axes from `begin` on, -1 if unknown."""
+    """Return the number of elements of the axes from `begin` on, or -1 if unknown."""
     if shape is None or -1 in shape[begin:]:
         return -1
     return math.prod(shape[begin:])

@@ -24,7 +24,7 @@ class _Given(NamedTuple):
     is_single: bool
 
     def shaped(self, variables: Sequence[ow.Variable]) -> Carry:
-        """Return other variables in this form."""
+        """Return other variables in this form, one or a sequence."""
         return variables[0] if self.is_single else tuple(variables)
 
 

@@ -111,7 +111,7 @@ def hinge(
 ) -> ow.Variable:
     """Append ``max(0, 1 - x * label)`` for each score; labels are 1 or -1.
 
-    With `reduction` "mean" or "sum" it is a scalar.
+    With `reduction` "mean" or "sum" the result is a scalar.
     """
     return _append_loss("hinge", {"x": input, "label": label}, {}, name, reduction)
 
@@ -215,8 +215,8 @@ def rank_loss(
 ) -> ow.Variable:
     """Append ``log(1 + exp(x - y)) - label * (x - y)`` for each pair of scores.
 
-    Labels are the probabilities that `input` should be larger. With `reduction` "mean" or "sum" it
-    is a scalar.
+    Labels are the probabilities that `input` should be larger. With `reduction` "mean" or "sum" the
+    result is a scalar.
     """
     return _append_loss("rank_loss", {"x": input, "y": y, "label": label}, {}, name, reduction)
 

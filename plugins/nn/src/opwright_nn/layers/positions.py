@@ -60,7 +60,7 @@ def learned_positions(
 def sinusoidal_positions(
     input: Input, base: float = 10000.0, name: str | None = None
 ) -> ow.Variable:
-    """Append x plus fixed sines and cosines of each position.
+    """Append x plus the fixed sines and cosines for each position.
 
     Column 2i gets ``sin(p * base**(-2i / columns))`` and column 2i + 1 the cosine, for position p.
     Vaswani et al., Attention Is All You Need, 2017.

@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 class _Area(Metric):
-    """Stores all scores unchanged until `reset`, and 8 bytes per row for its class."""
+    """Stores all scores unchanged until `reset`, plus 8 bytes per row for the class of the row."""
 
     @arguments.suggest
     def __init__(
@@ -75,14 +75,14 @@ class _Area(Metric):
     @staticmethod
     @abc.abstractmethod
     def _area(scores: Array, positive: npt.NDArray[np.bool_], n_positive: int) -> float:
-        """Return the area for rows of which some, but not all, are positive."""
+        """Return the area for rows that include both positive and negative rows."""
 
 
 class AUC(_Area):
     """The exact area under the curve of true over false positives (ROC).
 
-    It is the probability that a row of the class has a higher score for it than a row of another
-    class, where ties count half. All scores are stored unchanged until `reset`.
+    It is the probability that a row of the class has a higher score for this class than a row of
+    another class; ties count half. All scores are stored unchanged until `reset`.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ class _Counts(Metric):
         self._true = _add(self._true, np.bincount(true, minlength=n_classes))
 
     def _share(self, of: npt.NDArray[np.floating[Any]] | npt.NDArray[np.int64]) -> float:
-        """Return the correct predictions of a class divided by `of`, or their mean over classes."""
+        """Return correct predictions divided by `of`: for one class, or the mean over classes."""
         if not self._true.sum():
             return math.nan
         shares = _divide(self._right, of)
@@ -302,7 +302,7 @@ class ConfusionMatrix(_Counts):
         return float(self._right.sum() / n_rows) if n_rows else math.nan
 
     def __str__(self) -> str:
-        """Return the table of the classes, and the matrix."""
+        """Return the class metrics and the matrix as a table."""
         lines = self.per_class()
         width = max([5, *(len(line.name) for line in lines)])
         cell = max([5, *(len(str(count)) for count in self._matrix.ravel())]) + 1
@@ -315,7 +315,7 @@ class ConfusionMatrix(_Counts):
 
 
 def _divide(right: npt.NDArray[np.int64], of: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return ``right / of``, 0 where `of` is 0."""
+    """Return ``right / of``, or 0 where `of` is 0."""
     return np.asarray(right / np.where(of > 0, of, 1), np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Metric: a number that is accumulated batch by batch; and the mean of any numbers."""
+"""Metric: a number that is accumulated batch by batch. Mean: the mean of any numbers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Metric(abc.ABC):
 
     @abc.abstractmethod
     def result(self) -> float:
-        """Return the number for all batches since `reset`; NaN if there were none."""
+        """Return the number for all batches since `reset`, or NaN if there were no batches."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.result():.6g})"
@@ -65,7 +65,7 @@ class Metric(abc.ABC):
 
 
 class Mean(Metric):
-    """The mean of a loss, or of any other number of each batch.
+    """The mean of a loss, or of any other number that is computed for each batch.
 
     Parameters
     ----------

@@ -16,8 +16,8 @@ def refuse_nan(who: str, scores: npt.NDArray[Any]) -> None:
     bad = np.argwhere(np.isnan(scores))
     if len(bad):
         raise AttributeValueError(
-            f"{who}: scores must not be NaN, since they are ordered, got nan in row {bad[0][0]}; "
-            "find its origin with nn.find_nan"
+            f"{who}: scores must not be NaN, since NaN cannot be ordered, got nan in row "
+            f"{bad[0][0]}; find its origin with nn.find_nan"
         )
 
 
@@ -26,7 +26,8 @@ def find_right(
 ) -> npt.NDArray[np.bool_]:
     """Return which rows have the label among their k highest scores; rows with NaN never do."""
     own = np.take_along_axis(rows, classes[:, None], axis=1)
-    # Compared instead of negated and sorted: in uint8 -1 is 255, and in int8 -(-128) is -128.
+    # Scores are compared, not negated and sorted, since in uint8 -1 is 255, and in int8 -(-128) is
+    # -128.
     earlier = np.arange(rows.shape[1]) < classes[:, None]
     ahead = ((rows > own) | ((rows == own) & earlier)).sum(axis=1)
     return np.asarray((ahead < k) & ~np.isnan(rows).any(axis=1))
@@ -56,7 +57,7 @@ def check_labels(
 def check_batch(
     who: str, scores: npt.ArrayLike, labels: npt.ArrayLike
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Return matching scores [n, classes] and labels [n]."""
+    """Validate scores [n, classes] and labels [n], and return them as arrays."""
     rows = checks.check_numbers(who, "scores", scores)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ShapeError(

@@ -43,7 +43,7 @@ def find_fillable(
 def check_inputs(
     who: str, program: ow.Program, feeds: Mapping[str, Any], cast: bool
 ) -> dict[str, Any]:
-    """Return feeds in the dtypes of inputs; FeedError as in `find_fillable` and `convert_feed`."""
+    """Convert feeds to their inputs' dtypes; FeedError as in `find_fillable` and `convert_feed`."""
     arrays = {}
     for name, data in checks.check_mapping(who, "feeds", feeds, "{'img': images}").items():
         variable = find_fillable(who, program, name, persistables=False)
@@ -52,18 +52,18 @@ def check_inputs(
 
 
 def convert_named(program: ow.Program, cast: bool, who: str, name: str, value: Any) -> Any:
-    """Return `convert_feed` for a name; values for unknown names are refused elsewhere."""
+    """Convert the value of a named variable; values for unknown names are refused elsewhere."""
     variable = program.global_block().vars.get(name)
     return value if variable is None else convert_feed(who, value, variable, cast)
 
 
 def convert_feed(who: str, value: Any, variable: ow.Variable, cast: bool) -> Any:
-    """Return the value of a variable in its dtype.
+    """Convert a value to the dtype of a variable.
 
-    An array is converted if the dtype of the variable can represent every value of its dtype, as in
-    NumPy's safe casts: int32 to int64, uint8 to float32. With `cast` any numbers are: to floats by
-    rounding, to integers unchanged. Python numbers and lists are converted if the dtype can
-    represent them.
+    An array is converted if the dtype of the variable can represent every value of the array's
+    dtype, as in NumPy's safe casts: int32 to int64, uint8 to float32. With `cast` any numbers are
+    converted: to floats by rounding, to integers only if this does not change them. Python numbers
+    and lists are converted if the dtype can represent them.
 
     Raises
     ------

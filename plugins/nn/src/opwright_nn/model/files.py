@@ -83,11 +83,12 @@ class ModelFiles(LayerMethods):
         *,
         keep: int = 2,
     ) -> None:
-        """Write only the computation of `predict`: for `opwright.load`, without the model's code.
+        """Write only the computation of `predict`; `opwright.load` does not need the model's code.
 
         The program does not contain the loss, gradients or updates, and the files do not contain
         optimizer states. Its feeds are the inputs on which `outputs` depend. ``opwright lock`` and
-        ``opwright graph`` show it as it is served. `save` writes everything that training needs.
+        ``opwright graph`` show the program as it is served. `save` writes everything that training
+        needs.
 
         Parameters
         ----------
@@ -125,10 +126,9 @@ class ModelFiles(LayerMethods):
     ) -> bool:
         """Continue training from a `save` as if it had not been interrupted.
 
-        It restores everything that later steps depend on: parameters, states of the optimizer,
-        learning rate, the seed and the step of random numbers, and the position in the data. On
-        the same machine, with the same releases and number of threads, later steps are bitwise
-        identical.
+        It restores everything that later steps depend on: parameters, optimizer states, learning
+        rate, the seed and the step of random numbers, and the position in the data. On the same
+        machine, with the same releases and number of threads, later steps are bitwise identical.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class ModelFiles(LayerMethods):
         """Load parameters and optimizer states from a folder that `save` wrote.
 
         The folder must have exactly the parameters of this model, with their shapes. The next `run`
-        initializes states of the optimizer that are not in it. The seed and the step of random
+        initializes optimizer states that are not in the folder. The seed and the step of random
         numbers are also loaded; the learning rate of this model is kept. `resume` loads everything.
 
         With `only`, or without `strict`, it loads only parameters and states of layers, for a model

@@ -84,7 +84,7 @@ def persistable_names(program: ow.Program) -> list[str]:
 
 
 def computed_names(program: ow.Program) -> set[str]:
-    """Return the names of the operators' results, without persistable variables."""
+    """Return the names of all variables that operators write, except persistable variables."""
     block = program.global_block()
     names = {name for op in block.ops for name in op.output_names()}
     return {name for name in names if not block.var(name).persistable}
@@ -101,7 +101,7 @@ def _make_inputs(program: ow.Program, given: Iterable[str]) -> None:
 
 
 def _rename_updates(program: ow.Program) -> dict[str, str]:
-    """Rename the new value of each state to a name that no target needs; return it by state."""
+    """Rename the new value of each state so that no target reads it; return the names by state."""
     names = {state: program.free_name(f"{state}/after") for state in persistable_names(program)}
     for op in program.global_block().ops:
         for slot, outputs in op.outputs.items():

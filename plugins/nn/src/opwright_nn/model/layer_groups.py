@@ -1,4 +1,4 @@
-"""Operators of one layer, by the names of their outputs: a layer's output is ``<name>_out``."""
+"""Groups operators by layer, by their output names: the output of a layer is ``<name>_out``."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def find_layer_groups(ops: Sequence[ow.Operator]) -> list[LayerGroup]:
 
 
 def layer_of_parameter(name: str) -> str:
-    """Return the layer that has created a parameter; the parameter's own name if that is
-    unknown.
-    """
+    """Return the layer that created a parameter, or the name of the parameter if it is unknown."""
     match = _PARAMETER.match(name)
     return match[1] if match else name
 
@@ -49,7 +47,7 @@ def _name_of(op: ow.Operator) -> str:
 
 
 def _find_start(groups: Sequence[LayerGroup], name: str) -> int:
-    """Return the index of the layer's first group, the number of groups if it has none."""
+    """Return the index of the layer's first group, or the number of groups if it has none."""
     if groups and groups[-1].name == name:
         return len(groups) - 1
     for number, group in enumerate(groups):

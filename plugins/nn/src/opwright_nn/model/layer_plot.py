@@ -86,7 +86,7 @@ def _parameters(op: ow.Operator) -> Iterable[ow.Variable]:
 
 
 def _read_names(op: ow.Operator) -> list[str]:
-    """Return the inputs of an operator, also within bodies of control flow."""
+    """Return the inputs of an operator, including those read in its control-flow bodies."""
     names = list(op.input_names())
     if op.block is not None:
         for idx in op.block_attrs().values():

@@ -77,9 +77,9 @@ class Model(ModelTraining):
         parameters of the first process. `run` returns the results of this process's shard.
 
     cast : bool
-        Feeds are converted to the dtype of their input if it can represent all values of theirs:
-        uint8 becomes float32. True converts any numbers, such as float64; numbers that do not fit
-        are an error.
+        Feeds are converted to the dtype of their input if it can represent all values of the feed's
+        dtype: uint8 becomes float32. True converts any numbers, such as float64; numbers that do
+        not fit are an error.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from opwright_nn.model.inference import inference_program, input_names, persista
 
 
 class RunOptions(NamedTuple):
-    """Arguments of ``Network.compile`` and ``Network.run``, by these names.
+    """Arguments of ``Network.compile`` and ``Network.run``; the fields have the same names.
 
     Attributes
     ----------

@@ -168,7 +168,7 @@ class Lamb(Adam):
 
 @declare
 class Lion(Optimizer):
-    """Steps of equal size for all elements, in the direction of the momentum's sign.
+    """Steps of equal size for all elements, in the direction given by the sign of the momentum.
 
     Chen et al., Symbolic Discovery of Optimization Algorithms, 2023.
 

@@ -36,7 +36,7 @@ def declare(cls: type[T]) -> type[T]:
 
 
 def within(default: float, **bounds: float) -> Any:
-    """Return a field with its own range, with bounds as for `checks.check_float`."""
+    """Return a dataclass field with its own range; the bounds are as for `checks.check_float`."""
     return dataclasses.field(default=default, metadata=bounds)
 
 

@@ -57,7 +57,7 @@ class LearningRate:
 
 
 def make_learning_rate(optimizer: Any) -> ow.Variable:
-    """Return the variable of the default main program; first append it, and its schedule."""
+    """Return the variable; the first call appends it and its schedule to the main program."""
     who, program = type(optimizer).__name__, ow.default_main_program()
     variable: ow.Variable | None = optimizer._learning_rate
     if variable is None:
@@ -82,6 +82,7 @@ def _append_schedule(who: str, schedule: Schedule, rate: ow.Variable) -> None:
     count = make_state(who, name, lambda: (1,), Constant(0.0), "int64")
     block = program.global_block()
     step = operators.append(block, "cast", {"x": count}, {"dtype": "float32"}, prefix=name)
-    # Written to the variables themselves so that scopes and checkpoints contain the values.
+    # Both operators write to the variables themselves so that scopes and checkpoints contain the
+    # values.
     block.append_op("assign", {"x": schedule.append(step)}, {"out": rate.name})
     block.append_op("increment", {"x": count}, {"out": count.name})

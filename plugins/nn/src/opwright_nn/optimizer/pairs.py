@@ -42,7 +42,7 @@ def check_pairs(who: str, pairs: Sequence[Pair]) -> None:
 def find_regularizer(
     who: str, parameter: ow.Variable, default: Regularizer | None
 ) -> Regularizer | None:
-    """Return the regularizer of a parameter, or `default` if it has none of its own."""
+    """Return the regularizer of a parameter, or `default` if the parameter has no regularizer."""
     own = getattr(parameter, "regularizer", None)
     checks.check_instance(who, f"regularizer of {parameter.name!r}", own, Regularizer)
     return own or default

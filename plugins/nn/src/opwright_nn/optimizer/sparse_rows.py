@@ -2,7 +2,8 @@
 ``sparse=True``.
 
 Such a gradient stays a variable with the table's shape, which is computed only if something reads
-it. Its operator ``embedding_grad`` has the components: row numbers, and a value for each.
+it. The inputs of its operator ``embedding_grad`` contain the row numbers, and a row of values for
+each.
 """
 
 from __future__ import annotations

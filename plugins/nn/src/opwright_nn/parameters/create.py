@@ -25,7 +25,7 @@ class Dimension(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size, -1 if not yet known."""
+        """The size, or -1 if it is not known yet."""
         shape = self.variable.shape
         if shape is None:
             return -1

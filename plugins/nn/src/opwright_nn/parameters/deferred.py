@@ -142,5 +142,5 @@ def deferred_guard(deferred: Deferred) -> Iterator[Deferred]:
 
 
 def find_deferred() -> Deferred | None:
-    """Return the variables of the innermost guard, None outside any guard."""
+    """Return the variables of the innermost guard, or None outside any guard."""
     return _DEFERRED.get()

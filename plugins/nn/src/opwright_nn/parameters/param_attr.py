@@ -50,7 +50,7 @@ ParamLike: TypeAlias = ParamAttr | Initializer
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
-    """Return `value` as a ParamAttr; None means all defaults, an initializer all other defaults.
+    """Return `value` as a ParamAttr: None gives the defaults, an initializer replaces the default.
 
     `unless` is the argument that removes the parameter, ``"bias=False"``.
     """

@@ -1,4 +1,4 @@
-"""Operators that mixed precision moves to 16 bits or float32; the rest follows its inputs."""
+"""Operators that mixed precision runs in 16 bits or float32; all others follow their inputs."""
 
 from __future__ import annotations
 

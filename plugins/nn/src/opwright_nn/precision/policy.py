@@ -1,4 +1,4 @@
-"""mixed_precision: products in 16 bits, parameters and reductions in float32."""
+"""mixed_precision: matrix products in 16 bits, parameters and reductions in float32."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def check_policy(who: str, value: object) -> MixedPrecision | None:
 
 
 def find_policy() -> MixedPrecision | None:
-    """Return the policy of the innermost ``with`` block, None outside any block."""
+    """Return the policy of the innermost ``with`` block, or None outside any block."""
     return _POLICY.get()
 
 

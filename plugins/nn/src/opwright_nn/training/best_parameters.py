@@ -66,7 +66,7 @@ class BestParameters:
 
 
 def _list_names(program: ow.Program, fetches: Iterable[str]) -> list[str]:
-    """Return the parameters, and other variables that predictions read: batch_norm statistics."""
+    """Return the parameters and other state that predictions read: batch_norm statistics."""
     read = persistable_names(inference_program(program, fetches))
     parameters = [parameter.name for parameter in program.parameters()]
     return [name for name in dict.fromkeys([*parameters, *read]) if name != STEP]

@@ -33,7 +33,7 @@ class Callback:
     is_last: bool = False
 
     def begin(self, training: Training) -> None:
-        """Check its requirements, before the first step."""
+        """Check the requirements of the callback, before the first step."""
 
     def wrap_step(self, training: Training, step: Step) -> Step:
         """Return a replacement of ``step(**feeds) -> list``; called before each epoch."""
@@ -55,8 +55,8 @@ class Callback:
         """
 
     def state(self) -> dict[str, Any]:
-        """Return its state for a checkpoint, in JSON types."""
+        """Return the state of the callback for a checkpoint, in JSON types."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a result of `state`."""
+        """Restore a state that `state` returned."""

@@ -110,12 +110,12 @@ class Checkpoint(Callback):
         return {} if self._best is None else self._best.state()
 
     def restore(self, state: Mapping[str, float | None]) -> None:
-        """Continue from a result of `state`."""
+        """Restore a state that `state` returned."""
         if self._best is not None and state:
             self._best.restore(state)
 
     def read(self, program: ow.Program) -> Saved | None:
-        """Return the newest complete checkpoint, None if there is none."""
+        """Return the newest complete checkpoint, or None if there is none."""
         saved = read_matching("train", self.folder, program)
         if saved is not None and _STATE not in saved.state:
             raise ProgramError(

@@ -38,7 +38,7 @@ class GradientNorms(Callback):
         self._step: _GradientStep | None = None
 
     def begin(self, training: Training) -> None:
-        """Check that a Model is trained, whose program is known."""
+        """Check that a Model is trained, because its program must be known."""
         if training.program is None:
             raise ProgramError(
                 "GradientNorms: the training must have a Model, got a step, whose gradients "
@@ -66,7 +66,7 @@ class GradientNorms(Callback):
         return {"records": pack_records(self.records)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a result of `state`."""
+        """Restore a state that `state` returned."""
         rules = {"records": unpack_records}
         self.records = fields.fields(rules)("GradientNorms", state)["records"]
 

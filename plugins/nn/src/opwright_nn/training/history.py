@@ -128,7 +128,7 @@ class History:
 
     @arguments.suggest
     def write_tensorboard(self, folder: str | os.PathLike[str]) -> None:
-        """Write the rows as an event file of TensorBoard, with the steps as its axis.
+        """Write the rows as a TensorBoard event file, with the steps as the x axis.
 
         Raises
         ------

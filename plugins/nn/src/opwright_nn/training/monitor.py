@@ -70,11 +70,11 @@ class Monitor:
 
     def state(self) -> dict[str, Any]:
         """Return its state for a checkpoint."""
-        # As a string, because JSON lacks infinity.
+        # The value is a string, because JSON lacks infinity.
         return {"best": None if self.best is None else self.best.hex(), "n_worse": self.n_worse}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a result of `state`; FormatError for anything else."""
+        """Restore a state that `state` returned; FormatError for anything else."""
         kept = _STATE(self._who, state)
         if kept["best"] != kept["best"]:
             fields.refuse(f"{self._who}.best", "a number, as NaN is never the best", kept["best"])

@@ -68,7 +68,7 @@ class NanWatch(Callback):
         _program_of(training)
 
     def wrap_step(self, training: Training, step: Step) -> Step:
-        """Return a step that also keeps its batch."""
+        """Return a step that also records its feeds and its loss."""
         self._before, self._recent = _copy(training), []
         recent = self._recent
 

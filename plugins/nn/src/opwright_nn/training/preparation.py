@@ -48,7 +48,7 @@ class Setup(NamedTuple):
 
 
 def find_team(model: Model | Step, callbacks: Iterable[Callback]) -> Team | None:
-    """Return the processes that train together, None for a single process.
+    """Return the processes that train together, or None for a single process.
 
     The program of a step is known if a `Checkpoint` has it.
     """
@@ -70,7 +70,7 @@ def check_shared(source: Source, team: Team | None) -> None:
 
 
 def feed_names(model: Model | Step) -> tuple[str, ...] | None:
-    """Return the inputs of a model or step, in order; None if unknown."""
+    """Return the inputs of a model or step, in order, or None if unknown."""
     if isinstance(model, Model):
         inputs = set(input_names(model.program))
         return tuple([name for name in model.program.global_block().vars if name in inputs])

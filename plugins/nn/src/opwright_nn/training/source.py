@@ -54,19 +54,19 @@ class Source:
 
     @property
     def per_epoch(self) -> int | None:
-        """The number of batches in an epoch, None if unknown."""
+        """The number of batches in an epoch, or None if unknown."""
         if isinstance(self._data, Batches):
             return self._data.per_epoch
         return len(self._data) if hasattr(self._data, "__len__") else None
 
     @property
     def position(self) -> dict[str, Any] | None:
-        """The position of `Batches`; None for other data, whose used batches are skipped."""
+        """The position of `Batches`, or None for other data: resuming skips its used batches."""
         return self._data.position if isinstance(self._data, Batches) else None
 
     @property
     def is_shared(self) -> bool | None:
-        """Whether processes share each batch; None if only the data determines it."""
+        """Whether processes share each batch, or None if only the data determines it."""
         return self._data.is_shared if isinstance(self._data, Batches) else None
 
     def restore(self, position: Mapping[str, Any] | None) -> None:
@@ -92,14 +92,14 @@ class Source:
         )
 
     def once(self) -> Iterator[Feeds]:
-        """Return the batches of one epoch, for an evaluation: complete, even if shared."""
+        """Return the batches of one epoch for an evaluation, without sharding over processes."""
         data = self._data.whole() if isinstance(self._data, Batches) else self._iterate()
         return map(self._name, data)
 
     def epoch(self, done: int) -> Iterator[Feeds]:
         """Return the batches of the current epoch after the first `done` batches."""
         if isinstance(self._data, Batches):
-            # Calls __next__, since a for loop would begin further epochs after the last epoch.
+            # This calls __next__, since a for loop would start further epochs after the last epoch.
             left = self._data.per_epoch - done
             return map(self._name, islice(iter(self._data.__next__, None), left))
         return map(self._name, islice(self._iterate(), done, None))
@@ -133,7 +133,7 @@ class Source:
         return cast
 
     def _cast(self, feeds: Feeds, names: Iterable[str]) -> dict[str, Any]:
-        """Return the feeds, converted if their name is listed."""
+        """Return the feeds, with the values of the listed names converted."""
         if self._convert is None:
             return dict(feeds)
         return {**feeds, **{name: self._convert(self._who, name, feeds[name]) for name in names}}

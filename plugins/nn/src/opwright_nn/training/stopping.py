@@ -26,11 +26,11 @@ class _Watching(Callback):
         self._monitor.begin(training.columns)
 
     def state(self) -> dict[str, Any]:
-        """Return the best value, and for how long it has been the best."""
+        """Return the best value, and the number of epochs without improvement."""
         return self._monitor.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a result of `state`."""
+        """Restore a state that `state` returned."""
         self._monitor.restore(state)
 
 
@@ -94,12 +94,12 @@ class EarlyStopping(_Watching):
             self._best.set_values(training)
 
     def state(self) -> dict[str, Any]:
-        """Return the best value, and for how long it has been the best."""
+        """Return the best value, and the number of epochs without improvement."""
         best = {} if self._best is None else {"best_epoch": self._best.monitor.state()}
         return {**super().state(), **best}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a result of `state`."""
+        """Restore a state that `state` returned."""
         kept = dict(state)
         best_epoch = kept.pop("best_epoch", None)
         super().restore(kept)

@@ -1,4 +1,4 @@
-"""Writes event files of TensorBoard, with tensorboardX or tensorboard, which are optional."""
+"""Writes TensorBoard event files, with tensorboardX or tensorboard, which are optional."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class TensorBoard(Callback):
 
 
 class _PlainWriter:
-    """The needed part of tensorboardX's SummaryWriter, based on tensorboard's own writer."""
+    """The needed subset of tensorboardX's SummaryWriter, based on tensorboard's own writer."""
 
     def __init__(self, folder: str) -> None:
         from tensorboard.compat.proto import event_pb2, summary_pb2

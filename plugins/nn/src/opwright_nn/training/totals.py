@@ -70,7 +70,7 @@ class Totals:
         return {"sums": [value.hex() for value in self.sums], "rows": self.rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a result of `state`; FormatError for anything else."""
+        """Restore a state that `state` returned; FormatError for anything else."""
         rules = {"sums": fields.listed(fields.bits, len(self.names)), "rows": fields.whole()}
         kept = fields.fields(rules)("totals", state)
         self.sums, self.rows = kept["sums"], kept["rows"]

@@ -152,7 +152,7 @@ class Training:
 
     @property
     def learning_rate(self) -> float | None:
-        """The learning rate of the last step, None if there is no optimizer."""
+        """The learning rate of the last step, or None if there is no optimizer."""
         return None if self.optimizer is None else self.read_learning_rate(self.optimizer)
 
     def read_learning_rate(self, optimizer: Optimizer) -> float:
@@ -184,7 +184,7 @@ class Training:
         return state
 
     def restore(self, state: object) -> None:
-        """Restore a result of `state`; FormatError for anything else."""
+        """Restore a state that `state` returned; FormatError for anything else."""
         kept = check_state(state)
         totals = Totals(self._trained.names)
         totals.restore(kept["totals"])
@@ -277,7 +277,7 @@ class Training:
         return n
 
     def _agree(self, seconds: float, interrupt: Interrupt) -> float:
-        """Return how long the slowest process took; Ctrl-C in one of them interrupts all.
+        """Return how long the slowest process took; Ctrl-C in any process interrupts all of them.
 
         All processes then have chunks of the same length, and stop after the same step. Otherwise
         they would wait for each other.

@@ -89,7 +89,7 @@ def random_resized_crop(
     scale: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> Images:
-    """Return a crop of each image, of random area and aspect ratio, resized to `size`.
+    """Return a crop of each image, with a random area and aspect ratio, resized to `size`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Checks images and random streams of augmentation, and converts results to the images' dtype."""
+"""Checks images and random streams for augmentation, and converts results to the image dtype."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def to_float(batch: Images) -> Floats:
 
 
 def white(batch: Images) -> float:
-    """Return the value of white."""
+    """Return the pixel value of white."""
     return 255.0 if batch.dtype == np.uint8 else 1.0
 
 
