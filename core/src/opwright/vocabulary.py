@@ -2,7 +2,7 @@
 
 The core contains no operator. Gradients, copies, the step counter and shape operands need six
 operators, which the core names by type; any plugin may provide them. The gradient of a loop is a
-scan, whose slots its `opwright.op.Loop` names. The slots of the other operators are fixed here:
+scan; its `opwright.op.Loop` names the slots. The slots of the other operators are fixed here:
 
 ==========  ==============  =======  ==========================================================
 type        inputs          output   attributes

@@ -1,10 +1,10 @@
-"""Symbols on Variables, such as ``x + 1``, ``x @ y`` and ``x[:, 1:]``, which append operators.
+"""Symbols on Variables, such as ``x + 1``, ``x @ y`` and ``x[:, 1:]``, append operators.
 
 The core does not contain operators, so each symbol is mapped to an operator type below, which is
 looked up when the symbol is used. If no plugin provides it, the error names the package to install.
-Numbers and arrays as operands become constants, as in any call of `opwright.ops`. For array
-attributes of other libraries, the error names the function, ``opwright.ops.sum(x)`` for
-``x.sum()``.
+Numbers and arrays as operands become constants, as in any call of `opwright.ops`. For an array
+attribute of other libraries, the error names the equivalent function, such as
+``opwright.ops.sum(x)`` for ``x.sum()``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ BinaryMethod: TypeAlias = "Callable[[Any, Operand], Variable]"
 
 
 def _binary(symbol: str) -> tuple[BinaryMethod, BinaryMethod]:
-    """Return the two methods of a symbol, for a Variable on its left and on its right."""
+    """Return the two methods of a symbol, for a Variable as its left and as its right operand."""
 
     def on_left(self: Any, other: Operand) -> Variable:
         return _apply(symbol, self, other)
@@ -93,7 +93,7 @@ def _binary(symbol: str) -> tuple[BinaryMethod, BinaryMethod]:
 
 
 def _apply(symbol: str, x: Any, y: Any) -> Variable:
-    """Append the operator of a symbol; return NotImplemented if one side is not an operand."""
+    """Append the operator of a symbol; return NotImplemented if a side cannot be an operand."""
     for side in (x, y):
         if not _is_operand(side):
             return NotImplemented  # type: ignore[no-any-return]

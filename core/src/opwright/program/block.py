@@ -64,7 +64,7 @@ class Block:
         return sum(1 for _ in self._outward()) - 1
 
     def _outward(self) -> Iterator[Block]:
-        """Yield this block and its enclosing blocks, up to the global one."""
+        """Yield this block and its enclosing blocks, up to the global block."""
         block: Block | None = self
         while block is not None:
             yield block
@@ -134,7 +134,7 @@ class Block:
         optimize: Any = None,
         regularizer: Any = None,
     ) -> Parameter:
-        """Create a parameter in the global block, or return the one of that name and shape.
+        """Create a parameter in the global block, or return the parameter of that name and shape.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class Block:
         return self.get_var(name, f"block {self.idx}") if variable is None else variable
 
     def get_var(self, name: str, who: str) -> Variable:
-        """Return `var` of that name; error messages begin with `who`."""
+        """Like `var`, but error messages begin with `who`."""
         variable = self.find_var(name)
         if variable is None:
             known = dict.fromkeys(chain.from_iterable(block.vars for block in self._outward()))
@@ -354,7 +354,7 @@ class Block:
         return metas
 
     def captured(self) -> tuple[str, ...]:
-        """Return the outer variables that the block and its inner blocks read, by first use."""
+        """Return the outer variables that the block and its inner blocks read, in order of use."""
         return tuple(
             dict.fromkeys(n for op in self.ops for n in op.input_names() if n not in self.vars)
         )

@@ -55,7 +55,7 @@ class BlockPlace:
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs
     ) -> tuple[Names, Attrs]:
-        """Give a random operator a stream, and the step unless the caller passed None as step."""
+        """Give a random operator a stream and, unless the caller passed None as step, a step."""
         program = self.block.program
         if STEP_SLOT not in inputs:
             inputs = {**inputs, STEP_SLOT: (program.step_variable().name,)}
@@ -64,14 +64,14 @@ class BlockPlace:
         return inputs, attrs
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a name: from the type for the first output and lists, otherwise from the slot."""
+        """Return a name, from the type for the first output and lists, otherwise from the slot."""
         program = self.block.program
         if slot.duplicable or (slot is proto.outputs[0] and not slot.intermediate):
             return program.unique_name(proto.type)
         return program.free_name(derived_name(proto, slot, named))
 
     def meta(self, name: str) -> Meta | None:
-        """Return the meta of a variable; None if its rank is unknown."""
+        """Return the meta of a variable, or None if its rank is unknown."""
         return self.block.var(name).meta
 
     def make(

@@ -1,4 +1,4 @@
-"""Appends an operator to operands in the form of `opwright.ops`, which may be numbers and arrays.
+"""Appends an operator with operands as in `opwright.ops`, which may be numbers and arrays.
 
 Numbers and arrays among operands become constants of the program. A number gets the dtype of the
 Variable next to it, whereas an array keeps its dtype. Large arrays must be parameters or feeds,
@@ -65,7 +65,7 @@ def _as_variable(
 def expected_dtype(
     proto: OpProto, slot: VarProto, given: Sequence[Sequence[Any]]
 ) -> tuple[str | None, str]:
-    """Return the dtype for a Python number or list, and the slot of the operand that has it."""
+    """Return the dtype for a Python number or list, and the slot of the operand with this dtype."""
     for other, items in zip(proto.inputs, given, strict=True):
         tied = slot.same_as == other.name or other.same_as == slot.name or other is slot
         tied = tied or (slot.same_as is not None and slot.same_as == other.same_as)

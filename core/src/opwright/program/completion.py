@@ -1,4 +1,4 @@
-"""Completes an operator by filling in omitted parts, in the same way everywhere.
+"""Completes an operator by filling in omitted parts, in the same way for all callers.
 
 `Block.append_op`, gradient rules and composite bodies add operators to a program. Only bodies add
 operators to a plan, and a `Network` completes its operators one at a time. All of these get output
@@ -120,7 +120,7 @@ def derived_name(proto: OpProto, slot: VarProto, named: Slots) -> str:
 def _count(
     definition: OpDefinition, slot: VarProto, inputs: Slots, attrs: Attrs, place: Place | None
 ) -> int:
-    """Return the length of a list of outputs that has no names."""
+    """Return the length of a list of outputs without names."""
     metas = [
         [None if place is None else place.meta(name) for name in inputs.get(s.name, ())]
         for s in definition.proto.inputs
@@ -136,7 +136,7 @@ def _count(
 
 
 class BodyInput(str):
-    """The name of an input of a composite, distinct from an output of the same name."""
+    """The name of a composite's input, which differs from an output with an equal name."""
 
     __slots__ = ()
 

@@ -29,7 +29,7 @@ _Cut = tuple[int, int, int, int]
 
 
 def read_key(x: Variable, key: Any) -> list[Call]:
-    """Return the operators that index a variable, in order; empty if the key selects all elements.
+    """Return the operators that index a variable, in order, or [] if the key selects all elements.
 
     Raises ShapeError for more indices than x has axes, an index outside a known axis, a step of 0,
     and an unknown number of axes, and SlotError for a mask, several index arrays, and invalid keys.
@@ -144,7 +144,7 @@ def _check_adjacent(x: Variable, parts: Sequence[Any]) -> None:
 
 
 def _read_slice(x: Variable, axis: int, part: slice) -> list[_Cut]:
-    """Return the slice of an axis; empty if it is a full slice."""
+    """Return the slice of an axis in a list, which is empty for a full slice."""
     if part == slice(None):
         return []
     step = 1 if part.step is None else _bound(x, part.step)

@@ -3,7 +3,7 @@
 Code that changes a program, its name counter, or a list of deferred shapes records how to undo the
 change. If an error leaves a transaction, its changes are undone in reverse order. A journal is used
 instead of a copy of the program, so appending an operator to a program of twenty thousand operators
-costs as much as to an empty program.
+costs as much as appending to an empty program.
 """
 
 from __future__ import annotations

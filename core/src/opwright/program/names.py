@@ -9,7 +9,7 @@ from opwright.program.journal import record
 
 
 def is_text(name: str) -> bool:
-    """Whether a name can be encoded as UTF-8, as unpaired surrogates cannot."""
+    """Whether a name can be encoded as UTF-8, which is impossible with unpaired surrogates."""
     try:
         return name.isascii() or bool(name.encode())
     except UnicodeEncodeError:
@@ -27,7 +27,7 @@ def check_name(name: object) -> str:
 
 
 def make_name(prefix: str, counts: dict[str, int], taken: Callable[[str], object]) -> str:
-    """Return ``<prefix>_<n>`` with the next n for which ``taken(name)`` is false.
+    """Return ``<prefix>_<n>`` with the next n for which ``taken`` is false for this name.
 
     `counts` has the next n of each prefix, so names for ``fc`` are ``fc_0``, ``fc_1``, and so on.
     """

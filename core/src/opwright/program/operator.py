@@ -195,7 +195,7 @@ def _name_of(op_type: str, slot: str, item: object, block: Block | None) -> str:
 
 
 def bind_slots(op_type: str, given: Mapping[str, Given], block: Block | None = None) -> Slots:
-    """Return the names in each slot, () for None; SlotError for an invalid object.
+    """Return the names in each slot, with () for None; SlotError for an invalid object.
 
     With a `block`, ProgramError if a different Variable has that name in the block.
     """

@@ -186,11 +186,11 @@ class Program:
         return stream
 
     def peek_stream(self) -> int:
-        """Return the next result of `next_stream`."""
+        """Return the number that `next_stream` returns next."""
         return self._streams
 
     def restore_streams(self, next_stream: int) -> None:
-        """Set the next result of `next_stream`, to continue numbering in a loaded program."""
+        """Set the number that `next_stream` returns next, as for a loaded program."""
         self._streams = next_stream
 
     def step_variable(self) -> Variable:
@@ -294,7 +294,7 @@ class Program:
         return format_program(self)
 
     def _repr_html_(self) -> str | None:
-        """Return a drawing by a plugin; for None, a notebook shows the repr."""
+        """Return a drawing made by a plugin, or None, for which a notebook shows the repr."""
         frame = current_context().annexes.find("kit", "frame")
         return None if frame is None else frame.load()(self)
 

@@ -90,7 +90,7 @@ def _format_operators(block: Block) -> list[str]:
 
 
 def _format_results(op: Operator) -> str:
-    """Return the types of the main outputs, without outputs that only the gradient needs."""
+    """Return the types of the main outputs; outputs that only the gradient needs are omitted."""
     if op.block is None:
         return ""
     shown = []

@@ -1,4 +1,4 @@
-"""Copies and prunes blocks, re-infers their shapes, and removes training from programs."""
+"""Copies and prunes blocks, re-infers their shapes, and removes training operators."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _prune_bodies(op: Operator, block: Block) -> None:
 
 
 def drop_unused_vars(block: Block, kept: Iterable[str]) -> None:
-    """Remove the variables of a block and its inner blocks that no operator there uses."""
+    """Remove variables of a block and its inner blocks that no operator in these blocks uses."""
     live = _live_blocks(block)
     used = set(kept)
     for part in live:
@@ -161,7 +161,7 @@ def stop_training(program: Program) -> None:
 
 
 def find_moving_ops(block: Block) -> list[list[Operator]]:
-    """Return operators that update states in training, like batch_norm, with their gradients."""
+    """Return operators that update state in training, such as batch_norm, and their gradients."""
     moving = []
     for op in block.ops:
         slots = op.definition.proto.outputs
@@ -182,7 +182,7 @@ def freeze(program: Program) -> None:
 
 
 def drop_training(program: Program) -> None:
-    """Remove the operators that depend on a gradient, and operators that only they need."""
+    """Remove operators that depend on a gradient, and operators that only these operators need."""
     block = program.global_block()
     block.replace_ops(_forward_ops(block))
     drop_unused_vars(block, [v.name for v in block.vars.values() if v.is_data or v.is_parameter])
@@ -209,7 +209,7 @@ def _forward_ops(block: Block) -> list[Operator]:
 
 
 def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str]) -> set[Operator]:
-    """Return operators whose outputs only updates read: learning rates, weight penalties."""
+    """Return operators whose outputs only updates read, like learning rates, weight penalties."""
     n_readers = Counter(name for op in kept for name in set(op.input_names()))
     serving: set[Operator] = set()
     n_before = -1

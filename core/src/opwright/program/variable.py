@@ -1,4 +1,4 @@
-"""A variable of a program, with name, shape and dtype; parameters are trained."""
+"""A variable of a program has a name, a shape and a dtype; parameters are variables to train."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def list_names(items: Variable | str | Iterable[Variable | str], argument: str) 
 
 
 def iterates(value: object) -> bool:
-    """Whether a value can be iterated over; a 0-d array only claims to be iterable."""
+    """Whether a value can be iterated over, unlike 0-d arrays, which only seem to be iterable."""
     try:
         iter(value)  # type: ignore[call-overload]
     except TypeError:

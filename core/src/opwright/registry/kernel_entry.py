@@ -69,7 +69,7 @@ class KernelEntry(Entry):
 
     @property
     def who(self) -> str:
-        """The kernel and its package, such as ``add[cpu, *, numpy] of opwright-std 0.1``."""
+        """The kernel's key and package, such as ``add[cpu, *, numpy] of opwright-std 0.1``."""
         return f"{self.key} of {self.package.label}"
 
     def _load(self) -> Any:

@@ -81,9 +81,9 @@ class KernelRegistry:
         self.epoch.advance()
 
     def find_clash(self, registrations: Iterable[KernelRegistration]) -> tuple[str, Package] | None:
-        """Return a key that is already taken, as text, and its package, or None."""
+        """Return the first key that is taken, as text, with its package; None if all are free."""
         # Every process calls this for thousands of kernels, and nearly all are the only kernels of
-        # their type. So comparing is faster than filling a table of all keys.
+        # their type. So comparing them is faster than filling a table of all keys.
         for new in registrations:
             for other, package in self._registered.get(new.op_type, ()):
                 if other.library == new.library and other.device == new.device:
@@ -145,7 +145,7 @@ class KernelRegistry:
         return entries
 
     def registrations(self) -> list[tuple[KernelRegistration, Package]]:
-        """Return all registrations, sorted by operator type, without imports."""
+        """Return all registrations, sorted by operator type; does not import kernels."""
         return [item for op_type in self.op_types() for item in self._registered[op_type]]
 
     def op_types(self) -> list[str]:

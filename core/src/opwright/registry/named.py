@@ -310,7 +310,7 @@ class AnnexRegistry(NamedRegistry[Entry]):
     def add(self, topic: str, subject: str, target: object, package: Package) -> None:
         """Add one annex; `target` is ``"module:attribute"`` or the object itself.
 
-        Raises RegistrationError for a pair that is taken, or anything malformed.
+        Raises RegistrationError for a pair that is taken, or a malformed argument.
         """
         self._add(make_annex(topic, subject, target), package)
 

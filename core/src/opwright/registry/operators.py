@@ -124,7 +124,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
             definition = library.load_definition(type, registration.hidden)
         else:
             definition = load_target(target, type, package, self.libraries.notes)
-        # If two threads race, the object of the first is kept.
+        # If two threads race, the object of the first thread is kept.
         checked = self._checked(type, definition, package, registration.hidden)
         return self._entries.setdefault(type, checked)
 

@@ -35,7 +35,7 @@ def choose_scope(who: str, given: Any) -> Scope:
 
 
 def check_fallback(who: str, fallback: Any) -> None:
-    """Raise ProgramError for a fallback other than the host."""
+    """Raise ProgramError for a fallback device other than the host."""
     if fallback is not None and not (isinstance(fallback, str) and fallback == HOST_DEVICE):
         raise ProgramError(
             f"{who}: fallback must be None or {HOST_DEVICE!r}, got {fallback!r}; only the host can "
@@ -147,7 +147,7 @@ def check_fetches(
 
 
 def check_delivery(fetch_as: Any, detach: Any, fetch_device: Any = False) -> None:
-    """Raise FeedError for an importer that is not callable; check two flags."""
+    """Raise FeedError for an importer that is not callable, and check that two flags are bools."""
     if fetch_as is not None and not callable(fetch_as):
         raise FeedError(
             f"Network.compile: fetch_as must be callable, as torch.from_dlpack is, got {fetch_as!r}"
@@ -233,8 +233,8 @@ def lasting_names(
 ) -> frozenset[str]:
     """Return the names that are kept in the scope.
 
-    In a block these are its persistable variables. Operators without a block do not have variables;
-    for these, the result has the names that they read before they write them.
+    In a block these are its persistable variables. Operators without a block do not have variables,
+    so the result has the names that they read before they write them.
     """
     if block is None:
         return frozenset(names_read_first(ops))

@@ -39,8 +39,8 @@ class CutNetwork(NamedTuple):
     """A network in two halves; a call returns the fetches of the first half, and `backward`.
 
     To keep the values between the halves, call `first` directly. It returns its `n_early` fetches,
-    then the other values that the second half reads, and finally a pair of the second half and the
-    sources of its first arguments, each a feed name or the position of a result.
+    then the other values that the second half reads, and finally a pair: the second half, and the
+    sources of its first arguments. Each source is a feed name or the position of a result.
     """
 
     first: _runtime.CompiledNetwork

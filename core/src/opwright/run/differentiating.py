@@ -119,7 +119,7 @@ class _Differentiated:
         return self._run(args)
 
     def _append(self, args: Sequence[Any]) -> tuple[Any, Any]:
-        """Append value and gradient to the block of the variables."""
+        """Append operators that compute value and gradient to the block of the variables."""
         by = [args[number] for number in self._argnums]
         for number, variable in zip(self._argnums, by, strict=True):
             if not isinstance(variable, Variable) or not is_float(variable.dtype):
@@ -142,7 +142,7 @@ class _Differentiated:
         return value, gradients[0] if self._is_one else gradients
 
     def _run(self, args: Sequence[Any]) -> tuple[Any, Any]:
-        """Compute value and gradient for arrays, after tracing the function if needed."""
+        """Compute the value and gradient for arrays; trace the function first if needed."""
         positions = {number % len(args) for number in self._argnums}
         arrays = {
             i: read_host(arg, f"grad: argument {i}")

@@ -174,8 +174,8 @@ class EagerSource:
         return from_numpy_like(self.eager.call_ready(*ready, *values), like)
 
     def _read_arrays(self, given: list[list[Any]]) -> list[list[Array]]:
-        """Return every input as a NumPy array that a kernel can read."""
-        # Arrays come first, because numbers and lists get their dtypes.
+        """Convert every input to a NumPy array that a kernel can read."""
+        # Arrays are read first, because numbers and lists get the dtypes of arrays.
         read = [
             [read_host(v, f"{self._proto.type}: {slot.name}") if is_array(v) else v for v in items]
             for slot, items in zip(self._proto.inputs, given, strict=True)
@@ -196,7 +196,7 @@ class EagerSource:
     def lower(
         self, values: tuple[Any, ...], counts: Sequence[int], attributes: tuple[Any, ...]
     ) -> _runtime.Plan:
-        """Return the plan for ready arrays, `counts` of them for each input, and attributes.
+        """Return the plan for ready arrays and attributes; input i has ``counts[i]`` arrays.
 
         Tensors must be on the device of the operator.
         """
@@ -287,7 +287,7 @@ class _Argument(NamedTuple):
 def _read_on_device(
     proto: OpProto, given: Sequence[Sequence[Any]], context: Context
 ) -> tuple[list[list[Any]], Any] | None:
-    """Return the inputs by slot, arrays as tensors on their device, and the first array.
+    """Return the inputs by slot, with arrays as tensors on their device, and the first array.
 
     Returns None if all arrays are on the host. Raises DeviceNotFoundError if no plugin provides the
     device, and SlotError if they are on several devices, or only some are on the host.

@@ -114,7 +114,7 @@ def check_array(array: Any, spec: FeedSpec) -> Meta:
 
 
 def check_meta(meta: Meta, spec: FeedSpec) -> None:
-    """Raise FeedError unless a feed of this meta fits its variable."""
+    """Raise FeedError unless a feed with this meta fits its variable."""
     if spec.dtype is not None and meta.dtype != spec.dtype:
         raise FeedError(
             f"{spec.label}: dtype must be {spec.dtype}, got {meta.dtype}; "

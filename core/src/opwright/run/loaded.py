@@ -108,7 +108,7 @@ class LoadedProgram(Called):
 
     @property
     def scope(self) -> Scope:
-        """Contains the persistable variables; ProgramError for a program alone."""
+        """The scope with the persistable variables; ProgramError if only the program was loaded."""
         if self._scope is None:
             raise ProgramError(
                 "LoadedProgram: it must have its parameters to be called, trained or saved, got "
@@ -118,7 +118,7 @@ class LoadedProgram(Called):
 
     @property
     def feeds(self) -> tuple[ArraySpec, ...]:
-        """The arguments of a call, in order; for a program without results, all feeds."""
+        """The arguments of a call, in order, or all feeds for a program without results."""
         return self._describe(self._list_feeds() if self._names else self.program_feeds)
 
     @property
@@ -212,7 +212,7 @@ class LoadedProgram(Called):
         return [scope.var(variable.name) for variable in persistable_variables(self._find_part())]
 
     def _find_part(self) -> Program:
-        """Return the operators of a call; for a program without results, all operators."""
+        """Return the operators of a call, or all operators for a program without results."""
         with self._lock:
             if self._part is None:
                 part = self.program

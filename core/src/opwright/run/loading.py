@@ -37,7 +37,7 @@ def load(
     """Load a program with its parameters from a folder that `save` has written, or a bundle.
 
     No code in the files is run. All checks and allocations are done before a given scope changes.
-    While other processes save to the folder, the result is still from a single call of `save`.
+    Even if other processes save to the folder meanwhile, the result is from a single `save` call.
 
     The result can be called: ``load(folder)(images)`` computes the results of the program.
 

@@ -88,7 +88,7 @@ class Network:
 
     @property
     def block(self) -> Block | None:
-        """The block of the network, None for a network of operators without a block."""
+        """The block of the network, or None if its operators do not have a block."""
         return self._block
 
     @property

@@ -128,7 +128,7 @@ def _find_newest(folder: str) -> str:
 
 
 def _read(path: str, size_bytes: int | None = None) -> bytes:
-    """Return the beginning of a file, or all of it."""
+    """Return the beginning of a file, or the complete file."""
     with open_regular(path, follow=True) as handle:
         return read_small(path, handle, _MOST_BYTES, size_bytes)
 
@@ -145,7 +145,7 @@ def describe_installed() -> str:
 
 
 def _describe_process() -> str:
-    """Return the settings on which lowering depends, besides the program and installed files."""
+    """Return the settings on which lowering depends, apart from the program and installed files."""
     others = sorted(
         (name, value)
         for name, value in os.environ.items()
@@ -336,7 +336,7 @@ def open_cached(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram
 
 
 def _read_scope(place: Place, record: Record, mapped: bool) -> _runtime.Scope | None:
-    """Return a scope with the parameters; None if they are damaged."""
+    """Return a scope with the parameters, or None if they are damaged."""
     # Files in a generation, which is recognized by its manifest, are never modified.
     mapped, is_known = mapped and bool(place.manifest), place.seen in record.params
     try:

@@ -100,7 +100,7 @@ def _keep(
 def keep_model(folder: str, loaded: LoadedProgram, is_same: Callable[[], bool]) -> Place | None:
     """Save a program for `opwright.load_translated`; None if that is impossible.
 
-    Later processes find it only if `is_same` holds once its parameters are written.
+    Later processes find it only if `is_same` still holds after its parameters have been written.
     """
     context, parent = contexts.current_context(), os.path.dirname(folder)
     if context.epoch is not default_epoch or context.failures:
@@ -161,7 +161,7 @@ def _remove_oldest_models(parent: str) -> None:
 
 
 def _list_files(context: contexts.Context) -> Iterable[str]:
-    """Yield all files of loaded plugins, which lowering depends on."""
+    """Yield all files of loaded plugins, since lowering depends on them."""
     tops = {"opwright"}
     for record in context.records:
         tops.add(record.source.target.partition(":")[0].partition(".")[0])

@@ -53,7 +53,7 @@ class Results(tuple[Any, ...]):
 
 
 class Called:
-    """A callable that takes feeds, by position or by name, and returns `Results`.
+    """A callable that takes feeds by position or by name, and returns `Results`.
 
     Attributes
     ----------

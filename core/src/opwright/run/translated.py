@@ -75,7 +75,7 @@ def load_translated(
 class _Keeper:
     """Saves a translated program and its plans, after the results of calls are returned.
 
-    This is done by threads, one at a time. The process waits for them before it exits, but results
+    Threads do this, one at a time. The process waits for them before it exits, but results
     do not. Other processes do not find files that changed meanwhile.
     """
 
@@ -115,7 +115,7 @@ class _Keeper:
     def start(self) -> None:
         """Write in a thread of this Context; if no thread can be started, nothing is saved.
 
-        If another thread is here (after a fork, perhaps forever), the next result starts one.
+        If another thread is in here (after a fork, perhaps forever), the next result starts one.
         """
         if not self._starting.acquire(blocking=False):
             return

@@ -55,10 +55,10 @@ class NativeKernel:
 
         `packable` are the flat arguments that the plan reads from the scope and never writes;
         `unread` are the arguments that are never read. With `deterministic`, `n_threads` is the
-        same on all machines, and so are results. The types of attributes come from the OpProto, or,
-        with `typed_by_value`, from the values. The attribute `untyped` has its value but type 0, so
-        a kernel that checks types fails to read it. Raises RefusedError with the reason of the
-        kernel, and KernelError if prepare fails otherwise.
+        same on all machines, and so are the results. The types of attributes come from the OpProto,
+        or, with `typed_by_value`, from the values. The attribute `untyped` has its value but type
+        0, so a kernel that checks types fails to read it. Raises RefusedError with the reason of
+        the kernel, and KernelError if prepare fails otherwise.
         """
         if typed_by_value:
             typed = [(name, _type_number(name, value), value) for name, value in attrs.items()]
@@ -96,7 +96,7 @@ def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int
 
 
 def _type_number(name: str, value: object) -> int:
-    """Return the number of the attribute type for a Python value."""
+    """Return the number of the attribute type that fits a Python value."""
     is_list = isinstance(value, (list, tuple))
     sample = (value[0] if value else 0) if isinstance(value, (list, tuple)) else value
     for kinds, scalar, plural in (

@@ -106,7 +106,7 @@ class LibraryTable:
             )
         from opwright.targets.library import NativeLibrary  # as above
 
-        # If two threads race, the object of the first is kept; the file is opened only once.
+        # If two threads race, the first thread's object is kept; the file is opened only once.
         return self._libraries.setdefault((target, package), NativeLibrary(opened, label))
 
 

@@ -28,7 +28,7 @@ that have this axis; examples become elements of it.
 
 
 class Batched(NamedTuple):
-    """One computation of all examples."""
+    """A computation that computes all examples at once."""
 
     what: What
     align: Callable[[Sequence[Any]], list[Any]]
@@ -40,7 +40,7 @@ def find_batched(
 ) -> Batched | None:
     """Return one computation of `n` examples in axis 0 of some values, or None if there is none.
 
-    It is used only if it returns the results of each example, for all shapes.
+    It is used only if the dtypes and shapes of its results fit those of each example.
     """
     shapes = [v.shape[1:] if b else v.shape for v, b in zip(values, is_batched, strict=True)]
     call = innermost(what)
@@ -65,7 +65,7 @@ class _Given(NamedTuple):
     n: int
 
     def align(self, values: Sequence[Any], rank: int | None, every: bool) -> list[Any]:
-        """Return values with the batch in axis 0, and of one rank so that they broadcast.
+        """Return values with the batch in axis 0 and with equal ranks, so that they broadcast.
 
         If `rank` is None, values keep their ranks. With `every`, inputs that examples share are
         repeated, since in a gradient each example has its own.
@@ -82,7 +82,7 @@ class _Given(NamedTuple):
 
 
 def _broadcast(given: _Given, least: int) -> Batched | None:
-    """Return one computation of inputs that broadcast."""
+    """Return one computation for all examples of an operator whose inputs broadcast."""
     rank = max((len(shape) for shape in given.shapes), default=0)
     if any(len(shape) < least for shape in given.shapes[: _count(given.call)]):
         return None
@@ -91,7 +91,7 @@ def _broadcast(given: _Given, least: int) -> Batched | None:
 
 
 def _move(given: _Given, name: str) -> Batched | None:
-    """Return one computation of the batch, with the operator's axes after the new batch axis."""
+    """Return one computation of the batch, whose axes come after a new batch axis."""
     moved = _move_axes(given.call, name, len(given.shapes[0]))
     others = range(1, _count(given.call))  # parameters, which all examples share
     if moved is None or any(given.is_batched[i] for i in others):
@@ -105,7 +105,7 @@ def _move(given: _Given, name: str) -> Batched | None:
 
 
 def _fold(given: _Given, slots: Sequence[str]) -> Batched | None:
-    """Return one computation of all examples as elements of one axis.
+    """Return one computation in which the examples are elements of an existing axis.
 
     If examples share an input, each example has its own gradient for it, without this axis;
     `_check` detects this.

@@ -32,7 +32,7 @@ class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
     It returns the results of `of`, then the values, besides the arguments, that the gradients read.
-    They compute the gradients of the arguments `wanted` from the gradients of the results `given`.
+    The gradients of the results `given` determine the gradients of the arguments `wanted`.
     """
 
     of: What
@@ -41,7 +41,7 @@ class Forward(NamedTuple):
 
 
 class Vjp(NamedTuple):
-    """Gradients of a computation.
+    """The gradients of a computation.
 
     It takes the arguments of `of`, then the values of the variables `saved` of its `Forward`, then
     the gradients of the results `given`. Its results are the gradients of the arguments `wanted`.

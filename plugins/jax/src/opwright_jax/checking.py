@@ -1,4 +1,4 @@
-"""The rule ``jax`` of ``opwright check``, by which operators give the same results inside JAX."""
+"""The rule ``jax`` of ``opwright check``: operators must give the same results inside JAX."""
 
 from __future__ import annotations
 

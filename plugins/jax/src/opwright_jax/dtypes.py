@@ -1,4 +1,4 @@
-"""Converts between dtypes and shapes of JAX and opwright."""
+"""Converts dtypes and shapes between JAX and opwright."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def metas_of(who: str, values: Sequence[Any]) -> tuple[Meta, ...]:
 
 
 def narrow(dtype: str) -> Any:
-    """Return the JAX dtype for a dtype of opwright, without 64-bit types."""
+    """Return the JAX dtype for an opwright dtype, with 32 bits instead of 64."""
     return to_jax(NARROW.get(dtype, dtype))
 
 
 def to_jax(dtype: str) -> Any:
-    """Return the JAX dtype for a dtype of opwright."""
+    """Return the JAX dtype for an opwright dtype."""
     return np.dtype(dtype_to_numpy(dtype))

@@ -78,7 +78,7 @@ class JaxSource(EagerSource):
 
 
 def _stub(who: str, array: Any) -> Any:
-    """Return an empty array with the dtype of `array` in JAX."""
+    """Return an empty array with the dtype that `array` has in JAX."""
     dtype = meta_of(who, jax.ShapeDtypeStruct((), array.dtype)).dtype
     return np.empty(0, dtype_to_numpy(dtype if is_wide() else NARROW.get(dtype, dtype)))
 
@@ -92,7 +92,7 @@ def _is_strong(value: Any) -> bool:
 
 @lru_cache(maxsize=MAX_FUNCTIONS)
 def compile_what(what: What) -> Callable[..., list[Any]]:
-    """Return a compiled function of a computation's arrays, which may be part of a `jax.jit`."""
+    """Return a compiled function of a computation's arrays; `jax.jit` may trace it."""
     run = jax.jit(differentiable(what), inline=True)
     refusal = (
         f"{label(what)}: operators of opwright support only reverse mode, got a forward-mode "

@@ -1,4 +1,4 @@
-"""Gradients of computations for JAX, which are computations with gradients themselves."""
+"""Gradients of computations for JAX; they are computations that have gradients, too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_FUNCTIONS: Final = 4096
 
 
 class Kept(NamedTuple):
-    """The source of the gradients of a computation, without arrays."""
+    """Describes how the gradients of a computation are computed, without arrays."""
 
     what: What
     metas: Metas

@@ -1,4 +1,4 @@
-"""Programs of computations, for arguments of known dtypes and shapes."""
+"""The programs of computations, for arguments of known dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class Piece(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """The arguments of a custom call, and the mapping of its operands and results to the
-    computation.
-    """
+    """The arguments of a custom call, and how its operands and results fit the computation."""
 
     text: str
     digest: tuple[int, int]
@@ -83,7 +81,7 @@ def digest_of(text: str) -> tuple[int, int]:
 
 
 def _write(program: ow.Program, feeds: list[Any], fetches: list[Any]) -> str:
-    """Return a program as text, which is equal for equal computations in every process."""
+    """Return a program as text that is equal for equal computations in every process."""
     message = program.to_proto().SerializeToString(deterministic=True)
     return json.dumps({"program": message.hex(), "feeds": feeds, "fetches": fetches})
 

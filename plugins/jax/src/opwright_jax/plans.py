@@ -54,7 +54,7 @@ def open_library() -> Any:
     ]
     library.opwright_jax_start.argtypes = [ctypes.c_void_p]
     library.opwright_jax_start(ctypes.cast(_resolve, ctypes.c_void_p))
-    # Programs of XLA are freed later than the objects that create plans.
+    # XLA programs are freed later than the objects that create plans.
     atexit.register(library.opwright_jax_start, None)
     return library
 

@@ -1,4 +1,4 @@
-"""The JAX primitive through which opwright computes a part of a program."""
+"""The JAX primitive with which opwright computes a part of a JAX program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`function`, which converts a complete program of opwright to a JAX function."""
+"""`function`, which converts a complete opwright program to a JAX function."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class _Function:
         return named
 
     def _place(self, inputs: Sequence[Any], others: Mapping[str, Any]) -> list[Any]:
-        """Return inputs in the order of `feed`, of which some are given by name."""
+        """Return the inputs in the order of `feed`; some of them are given by name."""
         rest = [str(item) for item in self._feed][len(inputs) :]
         if sorted(rest) != sorted(others):
             raise FeedError(
@@ -197,7 +197,7 @@ class _Function:
 
 
 def _name(variable: Any) -> str:
-    """Return the name of a variable, which may be given by its name."""
+    """Return the name of a Variable; a name is returned unchanged."""
     return variable.name if isinstance(variable, ow.Variable) else str(variable)
 
 

@@ -1,4 +1,4 @@
-"""The table of the objects of opwright-jax, which it only names.
+"""The table of opwright-jax, which only names its objects.
 
 It is separate from `opwright_jax`, which imports JAX to register its custom call, because discovery
 must not import JAX.

@@ -6,7 +6,7 @@ other synchronization. See ``docs/decisions/0047-generations.md``.
 
 All temporary names of a saver end with its token. A saver holds a file lock until it has saved; the
 system releases the lock whenever the process ends. A lock only determines which files are
-leftovers; a saver whose files were removed by mistake rewrites them.
+leftovers; if a saver's files were removed by mistake, the saver rewrites them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def find_newest(folder: StrPath) -> int | None:
 
 
 def link_text(name: str) -> str:
-    """Return the target of the top-level link with this name."""
+    """Return the target that the top-level link with this name must have."""
     return f"{LATEST}/{name}"
 
 
@@ -130,7 +130,7 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
         if new.exists():  # the requested number is taken
             remove_folder(new)
             return
-        # Otherwise another saver assumed that this saver ended, as it cannot know without locks.
+        # Otherwise another saver has assumed that this saver ended, since there are no locks.
     raise OSError(
         errno.EBUSY, "other savers remove the files that are being written", os.fspath(folder)
     )
@@ -271,8 +271,8 @@ class Saver:
                 remove_folder(self._generations / name)
 
     def _has_lock(self, token: str) -> bool:
-        # A saver creates the lock file first and removes it last, so it may exist although a
-        # listing that was being read lacks it.
+        # A saver creates the lock file first and removes it last, so the file may exist although it
+        # is missing from a listing that was read meanwhile.
         return os.path.lexists(self._generations / (_LOCK + token))
 
     def _clean_after(self, token: str) -> None:
@@ -301,7 +301,7 @@ def _remove_work(folder: Path, generations: Path, token: str) -> None:
 
 
 def _try_lock(handle: int) -> bool | None:
-    """Take a lock; return whether it was free, or None if the file system lacks locks."""
+    """Acquire a lock; return whether it was free, or None if the file system lacks locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
 """The parameters and the manifest of a generation; the manifest has sizes, checksums and notes.
 
-Parameters are a safetensors file with a checksum and the digest of its program. The format itself
-has neither, so both are stored in the metadata, which other readers ignore.
+Parameters are a safetensors file with a checksum and the digest of its program. The safetensors
+format has neither, so both are in the metadata, which other readers ignore.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _checksum_of(arrays: Mapping[str, Array]) -> str:
 
 
 def _checksum_in(path: StrPath, handle: int, tensors: Mapping[str, Tensor]) -> str:
-    """Return the same checksum for the tensors in an open file, read in chunks."""
+    """Return the checksum of the tensors in an open file, which is read in chunks."""
     return _checksum(
         (name, meta.dtype, meta.shape, read_chunks(path, handle, begin, end))
         for name, (meta, begin, end) in sorted(tensors.items())
@@ -219,7 +219,7 @@ def write_generation(folder: Path, files: Mapping[str, Iterable[Chunk]]) -> None
 
 
 def check_notes(notes: object) -> dict[str, Any]:
-    """Return notes after a round trip through JSON; AttributeValueError if that changes them."""
+    """Convert notes to JSON and back; raise AttributeValueError if that changes them."""
     if notes is None:
         return {}
     if not isinstance(notes, Mapping) or not all(isinstance(name, str) for name in notes):

@@ -133,7 +133,7 @@ def _refuse(who: str, got: str) -> NoReturn:
     raise FormatError(f"{who}, got {got}")
 
 
-# Each rule applies to both the reader and the writer; `who` begins the message.
+# Both the reader and the writer check each rule; `who` begins the message.
 
 
 def _check_length(who: str, header_bytes: int) -> int:

@@ -45,10 +45,10 @@ def save(
     """Write a program, and its persistable variables in a scope, to a folder.
 
     Each call adds a generation, a folder with ``program.pb`` and ``params.safetensors``, and
-    removes the oldest. Top-level files of these names are links to the newest generation. If the
-    disk is full, or an interrupt or crash occurs at any moment, earlier saves stay intact. Several
-    processes, even on several machines, may save to one folder. Each adds its own generation, and
-    the last generation is loaded.
+    removes the oldest generations. Top-level files of these names are links to the newest
+    generation. If the disk is full, or an interrupt or crash occurs at any moment, earlier saves
+    stay intact. Several processes, even on several machines, may save to one folder. Each adds its
+    own generation, and the last generation is loaded.
 
     Parameters
     ----------

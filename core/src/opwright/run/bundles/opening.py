@@ -21,7 +21,7 @@ _OF_PROGRAMS: Final = frozenset(
 
 
 class PlanSource:
-    """Finds, for the runtime, the plans of a compiled network whose plans were lowered earlier.
+    """Finds the plans of a compiled network, which were lowered earlier, for the runtime.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class PlanSource:
         return read_feed(value, label, spec.dtype, open_device(HOST, context), context)
 
     def __call__(self, arrays: tuple[Any, ...]) -> Any:
-        """Return the plan for feeds that are ready, in order; FeedError if there is none."""
+        """Return the plan for ready feeds, given in order; FeedError if the bundle lacks one."""
         return self._find_plan(arrays)
 
 

@@ -166,7 +166,7 @@ class _Lowering:
     def encode(
         self, plans: Iterable[tuple[int, int, int, int, list[Any]]]
     ) -> tuple[bytes, list[Array]]:
-        """Return the result of `describe`, for plans of ranges of batches and threads."""
+        """Return the result of `describe` for plans of given ranges of batches and threads."""
         variants: list[bytes] = []
         for *bounds, tokens in plans:
             section = encode(tokens)
@@ -218,7 +218,7 @@ class _Lowering:
     def record(
         self, request: LowerRequest, target: Target, n: int
     ) -> tuple[LoweredPlan, list[Any]]:
-        """Return the plan for a batch, lowered with its own target, and its tokens, if any."""
+        """Lower a plan for a batch; return it and its tokens, empty if it cannot be bundled."""
         recorder = self.recorder
         recorder.target, recorder.plans, recorder.is_done = target, [], False
         target.recorder = recorder
@@ -249,7 +249,7 @@ class _Lowering:
         return [*tokens, len(self._source.template.fetches.names), *outputs]
 
     def _list_tensors(self) -> tuple[list[Any], list[Array]]:
-        """Return the tokens of the weights, and the weights."""
+        """Return the tokens that describe the weights, and the weights themselves."""
         tokens: list[Any] = [0]
         arrays: list[Array] = []
         offset = 0
