@@ -43,7 +43,7 @@ OPWRIGHT_CPU_CLONES void RunStatistics(const E* x, const Lines& lines, int64_t c
   variance[channel] = squares / count;
 }
 
-// Computes 1 / sqrt(variance + epsilon) of one channel in the rare case that squares overflow or
+// Computes 1 / sqrt(variance + epsilon) of one channel for the rare case that squares overflow or
 // underflow.
 template <typename E>
 __attribute__((noinline, cold)) NumberOf<E> InverseOfExtremeChannel(const E* x, const Lines& lines,
@@ -130,7 +130,7 @@ OPWRIGHT_CPU_CLONES void PutTogether(const RowPieces& pieces, const T* of_pieces
   for (int64_t c = 0; c < n; ++c) result.squares[c] /= static_cast<T>(n_rows);
 }
 
-// Normalized 16-bit values are rounded before a residual is added, as they are without fusion.
+// Normalized 16-bit values are rounded before a residual is added, as without fusion.
 template <typename E, bool kResidual>
 OPWRIGHT_CPU_CLONES void Normalize(const E* x, const E* residual, const Lines& lines,
                                    const Extent& extent, const Channels<NumberOf<E>>& channels,
@@ -144,7 +144,7 @@ OPWRIGHT_CPU_CLONES void Normalize(const E* x, const E* residual, const Lines& l
   });
 }
 
-// Slots: x, scale, bias, mean, variance, and of the fused operator residual?; out, mean_out,
+// Slots: x, scale, bias, mean, variance, and for the fused operator residual?; out, mean_out,
 // variance_out, saved_mean, saved_inv_std.
 template <typename E>
 struct BatchNormKernel {
@@ -193,7 +193,7 @@ struct BatchNormKernel {
     return opwright::Status::Ok();
   }
 
-  // Computes the moments of adjacent channels; `of_pieces` is memory for the moments of the chunks.
+  // Computes the moments of adjacent channels; `of_pieces` is memory for the chunks' moments.
   void ComputeMoments(const E* x, int32_t n_threads, const Moments<T>& result, T* of_pieces) const {
     const int64_t n = lines_.length;
     pieces_.ForEach(n_threads, [&](int64_t i) {

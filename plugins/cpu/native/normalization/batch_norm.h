@@ -23,8 +23,8 @@ namespace opwright_cpu {
 // Number of rows that are summed separately so that long columns lose less precision.
 constexpr int64_t kRows = 64;
 
-// The share of one thread, which is either a range of rows of all channels or all rows of a range
-// of channels.
+// The share of one thread: either a range of rows, for all channels, or a range of channels, for
+// all rows.
 struct Extent {
   Part rows;
   Part channels;
@@ -67,7 +67,7 @@ class RowPieces {
   Extent extent_of(int64_t i) const {
     return {{i * each_, std::min((i + 1) * each_, lines_.outer)}, {0, lines_.length}};
   }
-  // Returns the elements in the workspace, which are kArrays values per channel and chunk.
+  // Returns the number of workspace elements, which is kArrays per channel and chunk.
   int64_t numel() const { return count_ * kArrays * lines_.length; }
 
   // Calls function(i) for each chunk.
@@ -85,7 +85,7 @@ class RowPieces {
   int64_t count_ = 0;
 };
 
-// Calls function(extent) for one channel after the other so that reread data is still cached.
+// Calls function(extent) for one channel after another so that reread data is still cached.
 template <typename Function>
 void ForChannels(int32_t n_threads, const Lines& lines, const Function& function) {
   const int64_t grain = kElementGrain / std::max<int64_t>(lines.count(), 1) + 1;
@@ -94,8 +94,8 @@ void ForChannels(int32_t n_threads, const Lines& lines, const Function& function
   });
 }
 
-// An activation that clips elements to two bounds. A NaN bound is inactive, since comparisons with
-// it are false. NaN elements stay NaN.
+// An activation that clips elements to two bounds. A NaN bound has no effect, since comparisons
+// with it are false. NaN elements stay NaN.
 template <typename T>
 struct Bounds {
   T low = std::numeric_limits<T>::quiet_NaN();

@@ -6,9 +6,9 @@
 namespace opwright_cpu {
 namespace {
 
-// The source of the gradient of the normalized values. Without an activation, it is out_grad
-// (kOutGrad). With an activation, it also depends on where the derivative of the activation is 0:
-// kAnew recomputes the activation input, kOut reads the activation output.
+// How the gradient of the normalized values is computed. Without an activation, it is out_grad
+// (kOutGrad). With an activation, it also depends on where the derivative of the activation is 0.
+// kAnew recomputes the activation input for this; kOut reads the activation output.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename E>
@@ -52,7 +52,7 @@ struct Sums {
   }
 };
 
-// Sums a range of rows of all n channels; the memory after the sums has space for as many elements.
+// Sums a range of rows of all n channels; the memory after the sums has room for as many elements.
 template <typename E, Source source>
 OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<E>& inputs, int64_t n, const Part& rows,
                                  const Sums<NumberOf<E>>& result) {

@@ -1,5 +1,5 @@
 // Groups of channels that are normalized together. An array is [n, channels, inner]. A row is the
-// data of one group of channels of one item, and a run is the data of one channel in a row.
+// data of one channel group of one item; a run is the data of one channel in a row.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_GROUP_NORM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_GROUP_NORM_H_
 

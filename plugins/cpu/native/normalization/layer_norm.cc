@@ -35,7 +35,7 @@ OPWRIGHT_CPU_INLINE void NormalizeRow(const T* x, const T* scale, const T* bias,
   }
 }
 
-// Normalizes rows up to the first row whose squares overflow or underflow; returns their number.
+// Normalizes rows up to the first row in which squares overflow or underflow; returns their number.
 template <typename T, bool kCentered>
 OPWRIGHT_CPU_CLONES int64_t NormalizeOrdinaryRows(const T* x, const T* scale, const T* bias,
                                                   int64_t n_rows, int64_t n, T epsilon, T* out,

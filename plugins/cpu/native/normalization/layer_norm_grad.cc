@@ -75,8 +75,7 @@ struct RowNormGradKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const LayerNormAttrs& attrs) {
     rows_ = NormalizedRows(ctx.input(0).shape(), attrs.begin_norm_axis);
-    // There are at most 64 blocks, whose sums are added in order, so blocks are long if there are
-    // many rows.
+    // There are at most 64 blocks, added in order, so blocks are long if there are many rows.
     block_ = std::max((rows_.outer + 63) / 64, kRowBlock);
     n_blocks_ = (rows_.outer + block_ - 1) / block_;
     if (ctx.has_output(1) || (kCentered && ctx.has_output(2))) {

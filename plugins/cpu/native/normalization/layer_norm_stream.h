@@ -6,8 +6,8 @@
 
 namespace opwright_cpu {
 
-// The minimum elements and maximum bytes of supported rows. Three rows must fit into the L2 cache
-// together with scale and bias.
+// The minimum number of elements and the maximum number of bytes of supported rows. Three rows must
+// fit into the L2 cache together with scale and bias.
 constexpr int64_t kLeastStreamedRow = 128;
 constexpr int64_t kMostStreamedRowBytes = int64_t{128} << 10;
 

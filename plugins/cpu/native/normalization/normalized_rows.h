@@ -1,5 +1,5 @@
-// Rows that are normalized by their own statistics. layer_norm, rms_norm (which does not subtract
-// the mean) and group_norm share this arithmetic.
+// Rows that are normalized by their own statistics. This arithmetic is shared by layer_norm,
+// rms_norm (which does not subtract the mean) and group_norm.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
 #define OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
 
@@ -33,7 +33,7 @@ struct RowStatistics {
   bool is_ordinary = true;
 };
 
-// Computes 1 / sqrt(mean((x - mean)**2) + epsilon) in the rare case that the squares overflow or
+// Computes 1 / sqrt(mean((x - mean)**2) + epsilon) for the rare case that squares overflow or
 // underflow. A loop that contains this call is slower even if it is never executed.
 template <typename T>
 __attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T mean, T epsilon) {

@@ -27,11 +27,11 @@ OPWRIGHT_CPU_ACTIVATION(Silu)
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
-// Computes silu of vectors, x / (1 + 2**t) with t = -x log2(e), in two thirds of a loop's time. The
-// result is within 3 ulp of the exact result for an x that is off by half an ulp, and 0 below
-// -88.8, where results approach the denormals. 2**t is 2**round(t) times a polynomial of the
-// remainder. All vectors advance together step by step, because the out-of-order window is too
-// short to start one vector while another waits.
+// Computes silu of vectors, x / (1 + 2**t) with t = -x log2(e), in two thirds of the time of a
+// plain loop. The result is within 3 ulp of the exact result for an x that is off by half an ulp.
+// Below -88.8, where results approach the denormals, it is 0. 2**t is 2**round(t) times a
+// polynomial of the remainder. All vectors advance together, step by step, because the out-of-order
+// window is too short to start one vector while another waits.
 template <int kVectors>
 OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   constexpr float kMinusLog2E = -1.44269504f;
@@ -49,8 +49,8 @@ OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   OPWRIGHT_CPU_EACH power[i] = power[i] * rest[i] + 0.693147f;
   OPWRIGHT_CPU_EACH power[i] = power[i] * rest[i] + 1.0f;
   OPWRIGHT_CPU_EACH power[i] = _mm512_maskz_scalef_ps(kAll, power[i], whole[i]) + 1.0f;
-  // This avoids infinity / infinity, which is NaN. If an operand is NaN, the maximum is the second
-  // operand, so NaN is kept.
+  // This avoids infinity / infinity, which is NaN. The maximum is the second operand if either is
+  // NaN, so NaN is kept.
   OPWRIGHT_CPU_EACH x[i] = _mm512_maskz_max_ps(kAll, _mm512_set1_ps(-1000.0f), x[i]) / power[i];
 #undef OPWRIGHT_CPU_EACH
 }

@@ -22,7 +22,7 @@ struct Eltwise {
 // In most convolutions, oneDNN's own relu turns NaN into 0, so the loss would be finite even for
 // NaN parameters. relu is therefore computed as x * min(max(a x, 0), 1) with the largest a, which
 // is x for all normal x > 0, -0 below, and NaN for NaN. It is also NaN for -inf, like oneDNN's silu
-// and hard_swish, which are products with x, too.
+// and hard_swish, which also multiply by x.
 inline const Eltwise* FindEltwise(std::string_view op) {
   static constexpr Eltwise kAll[] = {
       {"relu", dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0.f},
@@ -42,13 +42,13 @@ inline void AppendEltwise(const Eltwise& eltwise, dnnl::post_ops* post_ops) {
   post_ops->append_eltwise(eltwise.algorithm, eltwise.alpha, eltwise.beta);
 }
 
-// An in-place activation of n float32 numbers, as our own loop that runs after a primitive.
+// Our own loop for an in-place activation of n float32 values, which runs after a primitive.
 using OwnActivation = void (*)(float* numbers, int64_t n);
 
-// Returns NULL if oneDNN's function is as fast, or if no loop for the function exists.
+// Returns NULL if oneDNN's function is as fast, or if there is no loop for the function.
 //
-// With AVX-512, oneDNN's fused silu takes twice as long as our loop, including the pass of the loop
-// over memory, and is less accurate. Its sigmoid, tanh and hard_swish are about as fast.
+// With AVX-512, oneDNN's fused silu takes twice as long as our loop with its extra pass over
+// memory, and is less accurate. Its sigmoid, tanh and hard_swish are about as fast.
 OwnActivation FindOwnActivation(std::string_view op);
 
 // Returns the loop to use after our own products, or NULL if FindEltwise lacks the function.

@@ -10,14 +10,14 @@
 
 namespace opwright_cpu {
 
-// Throws std::runtime_error if the loader does not find the library, because opening it would fail
-// later.
+// Throws std::runtime_error if the loader does not find the library, since opening it later would
+// fail.
 void CheckDnnlExists();
 // Returns a function of the library. Throws std::runtime_error if the library cannot be opened or
 // has a different version, and std::bad_alloc if memory is insufficient.
 void* FindDnnlFunction(const char* name);
 
-// Looks up the function only once, without a lock, which a fork could leave locked in the child.
+// Looks up the function only once, and without a lock: a fork could leave it locked in the child.
 template <typename Function>
 Function FindOnce(std::atomic<Function>* function, const char* name) {
   Function found = function->load(std::memory_order_acquire);

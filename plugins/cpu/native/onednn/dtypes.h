@@ -17,7 +17,7 @@ constexpr dnnl::memory::data_type OneDnnType() {
   return std::is_same_v<T, float> ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
-// Whether oneDNN supports this dtype on any processor.
+// Whether oneDNN supports this dtype on at least some processors.
 template <typename T>
 constexpr bool kIsOneDnnType = std::is_same_v<T, float> || std::is_same_v<T, opwright::BFloat16>;
 

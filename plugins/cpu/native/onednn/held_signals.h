@@ -25,7 +25,7 @@ inline bool MovesStack(const dnnl::primitive_desc_base& description) {
 }
 
 // While an object exists, no signal handler runs in the calling thread or in its OpenMP threads.
-// OpenMP threads do not handle signals afterward either, which leaves them to the main thread.
+// Afterward, the OpenMP threads still do not handle signals, which leaves them to the main thread.
 // Faults are not blocked, because a blocked fault terminates the process without calling its
 // handler.
 class HeldSignals {

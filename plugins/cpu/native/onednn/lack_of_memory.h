@@ -75,7 +75,7 @@ bool HadMemory(const Function& function) {
 }
 
 // Calls the function and, if memory was insufficient, calls it a second time in a new thread.
-// Repeating the function must be safe. A new thread is used because oneDNN's code generator keeps
+// The function must be safe to repeat. A new thread is used because oneDNN's code generator keeps
 // its first error for the lifetime of a thread, so everything that this thread creates afterward
 // fails, too.
 template <typename Function>

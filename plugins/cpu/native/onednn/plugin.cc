@@ -1,5 +1,5 @@
 // The entry point of the library, which registers all of its kernels. The library loads with any
-// oneDNN that the loader finds; dnnl.cc rejects a different major version from the one used in the
+// oneDNN that the loader finds; dnnl.cc rejects a major version that differs from that of the
 // build.
 #include <exception>
 #include <new>

@@ -41,7 +41,7 @@ inline dnnl::memory::desc Strided(const dnnl::memory::dims& dims, dnnl::memory::
 // instance first needs it, since passes prepare more kernels than a plan runs.
 class Primitive {
  public:
-  // The size of a primitive's generated code, measured over products and convolutions.
+  // The size of a primitive's generated code, as measured for products and convolutions.
   static constexpr uint64_t kCodeBytes = 96 * 1024;
 
   Primitive() = default;

@@ -18,8 +18,8 @@
 namespace opwright_cpu {
 
 // Divides images among threads, with one part per thread. If there are fewer images than threads,
-// oneDNN divides a single part among its own threads or, if results must be bitwise independent of
-// the number of threads, each image is one part.
+// oneDNN divides a single part among its own threads. If results must be bitwise independent of the
+// number of threads, each image is one part instead.
 struct ImageSplit {
   ImageSplit() = default;
   ImageSplit(int64_t images, const opwright::PrepareContext& ctx) : n_images(images) {
@@ -57,8 +57,8 @@ using ImageBytes = std::array<int64_t, kFirstTemporary>;
 // Immutable after Prepare.
 class SplitPipeline {
  public:
-  // Adds a part that begins at these byte offsets of the tensors if steps for its sizes exist, and
-  // returns whether they do. Recreating the steps would recompile the same code.
+  // If steps for its sizes exist, adds a part that begins at these byte offsets of the tensors.
+  // Returns whether they exist. Creating the steps again would recompile the same code.
   bool AddLike(const PartSizes& sizes, const ImageBytes& offsets) {
     for (size_t i = 0; i < pipelines_.size(); ++i) {
       if (pipelines_[i].sizes != sizes) continue;
@@ -145,7 +145,7 @@ class LayoutChange {
  private:
   friend class LayoutChangeExecution;
 
-  // Returns the number of elements of the first axis that a layout keeps adjacent.
+  // Returns how many elements along the first axis a layout keeps adjacent.
   static int64_t BlockOf(const dnnl::memory::desc& layout) {
     const dnnl::memory::dims blocks = layout.get_inner_blks(), axes = layout.get_inner_idxs();
     int64_t block = 1;

@@ -20,7 +20,7 @@ OPWRIGHT_CPU_CLONES void ScaleRange(const T* x, T* out, T factor, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] * factor;
 }
 
-// A block of a tensor, whose squares are summed separately.
+// A block of a tensor; the squares of each block are summed separately.
 struct NormBlock {
   uint32_t tensor;
   int64_t begin;

@@ -1,5 +1,5 @@
 // Code shared by the sparse optimizers. Rows that occur in lookups are updated by the rules of the
-// dense optimizers, each row once and by one thread.
+// dense optimizers. Each row is updated once, by one thread.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_SPARSE_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_SPARSE_UPDATE_H_
 
@@ -25,9 +25,9 @@ struct SparseAttrs {
   }
 };
 
-// Inputs param [ids, size], lists of rows and values, learning_rate, the states, the scalars; the
-// outputs are as in UpdateKernel. For half precision, updates are computed in float and rounded
-// once; rows are widened one by one.
+// The inputs are param [ids, size], lists of rows and values, learning_rate, the states and the
+// scalars; the outputs are as in UpdateKernel. For half precision, updates are computed in float
+// and rounded once; rows are widened one by one.
 template <template <typename> class RuleOf, typename T>
 struct SparseUpdateKernel {
   static constexpr bool kIsHalf = !std::is_floating_point_v<T>;
@@ -37,8 +37,8 @@ struct SparseUpdateKernel {
   using Factors = typename Rule::Factors;
   using Slots = StepSlots<Rule, 3>;
   static constexpr uint32_t kTables = 1 + Rule::kStates;  // param and states
-  // The number of scratch rows, for the summed values of a row and, in half precision, a widened
-  // value and a widened row of each table.
+  // The number of scratch rows: one for the summed values of a row and, in half precision, one for
+  // a widened value and one per table for a widened row.
   static constexpr uint32_t kScratch = kIsHalf ? 2 + kTables : 1;
   static constexpr int64_t kAhead = 8;     // prefetch distance in rows
   static constexpr int64_t kGrain = 8192;  // number of elements that justifies another thread

@@ -48,8 +48,8 @@ int64_t TouchedRows::BucketOf(int64_t row) const {
   return static_cast<int64_t>((static_cast<uint64_t>(row) * 0x9E3779B97F4A7C15u) >> (64 - bits_));
 }
 
-// Each thread owns a range of buckets and thus all lookups of the rows in them. Its entries follow
-// the entries of the previous threads, which it counts first.
+// Each thread owns a range of buckets, and thus all lookups of the rows in them. A thread first
+// counts the entries of the previous threads, because its own entries follow them.
 int32_t TouchedRows::Find(int32_t thread, int32_t n_threads) {
   const Part own = PartOf(int64_t{1} << bits_, 1, thread, n_threads);
   std::fill(buckets_ + own.begin, buckets_ + own.end, kNone);

@@ -24,8 +24,8 @@ class TouchedRows {
   // Makes an empty list for n lookups in `workspace`, which must be aligned to 8 bytes.
   TouchedRows(int64_t n, void* workspace);
 
-  // Records the rows of the lookups [first, first + n), which are the n elements of `index`, except
-  // lookups of row `skipped`.
+  // Records the rows of the lookups [first, first + n), which are the n elements of `index`.
+  // Lookups of row `skipped` are omitted.
   void Take(const Positions& index, int64_t n, int64_t first, int64_t skipped);
 
   // Finds the rows that belong to one of n_threads threads and returns the first entry, or kNone.

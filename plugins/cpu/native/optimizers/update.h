@@ -1,5 +1,5 @@
-// Code shared by all optimizers: the assignment of elements to threads, for one or many parameters
-// per step, and the scalars of a step. These files are compiled without contraction (fused
+// Code shared by all optimizers. It assigns the elements of one or many parameters per step to
+// threads, and handles the scalars of a step. These files are compiled without contraction (fused
 // multiply-add) so that results do not depend on the positions of elements in vectors and shares.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
@@ -21,8 +21,8 @@ struct Scalars {
   double at[2];
 };
 
-// The elements of one share. States and parameter are updated in place, because the outputs alias
-// the inputs. An absent state is null.
+// The elements of one share. The parameter and its states are updated in place, because the outputs
+// alias the inputs. An absent state is null.
 template <typename T>
 struct Elements {
   T* param;
@@ -81,13 +81,14 @@ struct StepSlots {
   }
 };
 
-// Inputs param, grad, learning_rate, the states, the scalars; the outputs are all of these except
-// grad and learning_rate, in the same order. Slots hold one parameter in an optimizer, or lists of
-// equal length in the operator that updates many parameters in one step.
+// The inputs are param, grad, learning_rate, the states and the scalars; the outputs are all of
+// these except grad and learning_rate, in the same order. In an optimizer, slots hold one
+// parameter; in the operator that updates many parameters in one step, they hold lists of equal
+// length.
 //
 // A rule defines kStates states with the shape of the parameter, kScalars scalar states, the
-// factors of a step (computed once per parameter), the loop over the elements, and the next value
-// of a scalar.
+// factors of a step (computed once per parameter), the loop over the elements, and how a scalar
+// advances.
 template <typename Rule, typename T>
 struct UpdateKernel {
   using Attrs = typename Rule::Attrs;

@@ -10,8 +10,7 @@ namespace {
 
 constexpr int64_t kUpdateGrain = 16384;  // number of elements that justifies another thread
 
-// Returns the part of a large parameter for one thread. It consists of complete rows if there are
-// enough of them.
+// Returns one thread's part of a large parameter, in complete rows if there are enough of them.
 Part RowsOf(const std::vector<int64_t>& shape, int64_t numel, int32_t thread, int32_t n_threads) {
   const int64_t rows = shape.empty() ? 1 : shape[0];
   if (rows < n_threads) return PartOf(numel, 16, thread, n_threads);

@@ -15,7 +15,7 @@ struct UpdateShare {
 };
 
 // Returns the shares of every thread. A large parameter is split by rows, as in the kernels that
-// read it, so its cache lines stay in the same cores. A small parameter is assigned to the thread
+// read it, so its cache lines stay with the same cores. A small parameter is assigned to the thread
 // with the least work.
 std::vector<std::vector<UpdateShare>> DealOut(const std::vector<std::vector<int64_t>>& shapes,
                                               int32_t n_threads);

@@ -15,7 +15,7 @@ OPWRIGHT_CPU_CLONES void AddInto(int64_t n, const T* x, T* sums) {
   for (int64_t i = 0; i < n; ++i) sums[i] += x[i];
 }
 
-// Adds consecutive rows of n elements, several at a time, so sums are written less often.
+// Adds consecutive rows of n elements, several at a time so that sums are written less often.
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddRowsInto(int64_t rows, int64_t n, const T* x, T* sums) {
   constexpr int64_t kAtOnce = 4;
@@ -70,8 +70,8 @@ struct AveragePoolShape : PoolWindows {
   int64_t divisor = 0;  // 0 stands for the number of elements
 };
 
-// Calls function(row, sums) for all rows of all planes, in several threads if this pays off. `sums`
-// is memory for one row.
+// Calls function(row, sums) for all rows of all planes, in several threads if that pays off. `sums`
+// is a buffer for one row.
 template <typename Function>
 void OverRows(const opwright::RunContext& ctx, int64_t n_rows, int64_t row_work, uint64_t row_bytes,
               const Function& function) {

@@ -44,7 +44,7 @@ struct MaxPoolShape : PoolWindows {
   void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
             const AdaptivePoolAttrs& attrs) {
     PoolWindows::Make(x_shape, out_shape, attrs);
-    // Bins of equal size are processed as windows if a row has enough bins to fill vectors;
+    // Equal-sized bins are processed as windows if a row has enough bins to fill vectors;
     // otherwise, bins are processed one by one.
     constexpr int64_t kManyBins = 16;
     const bool is_even = x.width % out.width == 0 && out.width >= kManyBins;
@@ -144,8 +144,8 @@ struct MaxPool {
     }
   }
 
-  // Pools unevenly spaced windows with channels first. A position is searched only in rows with an
-  // element greater than the maximum so far, which are few.
+  // Pools unevenly spaced windows with channels first. Positions are searched only in rows with an
+  // element greater than the maximum so far; such rows are few.
   void TakeBins(const T* x, int32_t first, T* out, int32_t* index) const {
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
@@ -191,7 +191,7 @@ struct MaxPool {
     }
   }
 
-  // Pools `count` windows, the first of which covers these slices, rows and columns.
+  // Pools `count` windows; the first window covers these slices, rows and columns.
   void TakeCovered(const Window& slices, const Window& rows, const Window& columns, int64_t count,
                    const T* plane, T* out, int32_t* index) const {
     const int64_t run = shape_.x.run;
@@ -259,7 +259,7 @@ struct MaxPoolGrad {
     ParallelFor(ctx.n_threads(), shape_.x.planes, grain_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         const int64_t at = plane * shape_.out.plane();
-        // Scatter rereads the positions while they are still in the L1 cache.
+        // Scatter rereads the positions from the L1 cache.
         if (!check.Admits(index + at, shape_.out.plane())) return;
         if (shape_.x.run == 1) Scatter(index + at, grad + at, x_grad + plane * shape_.x.plane());
       }

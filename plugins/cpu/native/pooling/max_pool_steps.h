@@ -53,8 +53,8 @@ struct Taps {
 };
 
 // Updates the maxima of adjacent channels of one window with the pixels of `taps`, or initializes
-// the maxima. The loop over channels is vectorized and keeps the maxima in registers, which an
-// inner loop over taps would prevent.
+// the maxima. The loop over channels is vectorized and keeps the maxima in registers. An inner loop
+// over taps would prevent this.
 template <typename T, bool kFirst>
 OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps, int32_t shift,
                                   T* __restrict best, int32_t* __restrict index) {
@@ -76,7 +76,7 @@ OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps
 }
 
 // Updates the maxima of all channels of adjacent windows. If the last channels do not fill a block,
-// the block overlaps its predecessor. This does not change maxima, because an element is not
+// the last block overlaps its predecessor. This does not change maxima, because an element is not
 // greater than itself.
 template <typename T, bool kFirst>
 OPWRIGHT_CPU_CLONES void TakeWindows(int64_t windows, int64_t pixels, int64_t channels, const T* x,

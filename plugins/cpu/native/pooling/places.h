@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-// The combined result of threads that check positions, each for its own images.
+// Combines the results of threads that check positions, each for its own images.
 class PlaceCheck {
  public:
   explicit PlaceCheck(int64_t count) : count_(count) {}

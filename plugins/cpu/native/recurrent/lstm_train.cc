@@ -1,5 +1,5 @@
-// An LSTM in training. The states of a layer overwrite the states of the previous layer after these
-// have been read.
+// An LSTM in training. Each layer overwrites the states of the previous layer once they have been
+// read.
 #include "recurrent/lstm_train.h"
 #include "recurrent/attributes.h"
 #include "recurrent/recurrent_products.h"
@@ -79,7 +79,7 @@ struct LstmTrainKernel {
     if (!lengths.empty()) ClearEnded(lengths, states);
   }
 
-  // Runs all steps of a range of batch rows.
+  // Runs all steps for a range of batch rows.
   void RunRows(const opwright::RunContext& ctx, int64_t layer, Part rows, T* gates, T* states,
                const Buffers& at, const std::vector<int64_t>& lengths) const {
     const int64_t first = rows.begin * s_.size, last = rows.end * s_.size;

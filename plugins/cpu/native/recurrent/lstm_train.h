@@ -26,8 +26,8 @@ struct LstmTrainShape : RecurrentShape {
     return opwright::Status::Ok();
   }
 
-  // Sets the workspace of a kernel to the arena memory that `take` allocates, and its estimate to
-  // the time for the multiplications.
+  // Sets the kernel's workspace to the arena memory that `take` allocates, and its estimate to the
+  // time of the multiplications.
   template <typename T, typename Take>
   void Request(opwright::PrepareContext& ctx, int64_t per_nanosecond, const Take& take) const {
     Arena<T> arena(nullptr);

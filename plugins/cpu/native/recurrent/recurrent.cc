@@ -23,7 +23,7 @@ struct RecurrentKernel {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const RecurrentAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(MakeRecurrentShape(ctx, kHasCell, kHasGates, attrs, &s_));
     gemm_ = BestGemm<T>();
-    // Whether states are joined into a copy; otherwise, the next layer reads them in place.
+    // Whether states are joined in a copy; otherwise, the next layer reads them in place.
     joins_ = s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || ctx.has_input(kLengths)));
     PackWeights(ctx);
     Arena<T> arena(nullptr);

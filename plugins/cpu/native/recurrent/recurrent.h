@@ -59,7 +59,7 @@ inline opwright::Status MakeRecurrentShape(opwright::PrepareContext& ctx, bool h
   return opwright::Status::Ok();
 }
 
-// Allocates consecutive blocks of a workspace. If the workspace is NULL, only adds up their sizes.
+// Allocates consecutive blocks of a workspace. If the workspace is NULL, only sums their sizes.
 template <typename T>
 class Arena {
  public:
@@ -104,9 +104,9 @@ struct LayerSource {
   int64_t inputs;
 };
 
-// Computes the contribution of the source to the pre-activations of all steps, for entry `i` of the
-// parameter lists, including the biases that only affect the sum. Slots 1 to 4 are the parameters;
-// weight_ih is transposed if it is in panels.
+// For entry `i` of the parameter lists, computes the contribution of the source to the
+// pre-activations of all steps, including the biases that affect only the sum. Slots 1 to 4 are the
+// parameters; weight_ih is transposed if it is in panels.
 template <typename T>
 void WriteSums(const RecurrentShape& s, GemmFn<T> gemm, const opwright::RunContext& ctx, uint32_t i,
                const LayerSource<T>& source, T* sums, bool in_panels = false) {
@@ -133,8 +133,8 @@ void SwapAxes(const T* from, int64_t a, int64_t b, int64_t width, T* to) {
   }
 }
 
-// Writes the output of a layer, which is the states of its directions side by side, and 0 after the
-// end of a sequence. `states` points to the states of the first direction.
+// Writes the output of a layer: the states of its directions side by side, and 0 after the end of a
+// sequence. `states` points to the states of the first direction.
 template <typename T>
 void JoinStates(const RecurrentShape& s, const T* states, const std::vector<int64_t>& lengths,
                 T* joined) {

@@ -74,8 +74,8 @@ struct RecurrentGradKernel {
   };
 
   // Returns the destination of a layer's input gradient, or NULL if it is not requested. Steps run
-  // backward, and narrower rows are written to the end, so they never overwrite unread rows of
-  // `flow`.
+  // backward, and narrower rows are written to the end, so unread rows of `flow` are never
+  // overwritten.
   T* TargetOf(const opwright::RunContext& ctx, int64_t layer, const Buffers& at) const {
     if (layer > 0) return at.flow;
     if (!ctx.has_output(0)) return nullptr;
@@ -83,8 +83,9 @@ struct RecurrentGradKernel {
     return at.flow + s_.rows() * (std::max(s_.inputs, s_.joined()) - s_.inputs);
   }
 
-  // Processes one layer, StepsAtOnce() steps at a time. `flow` is its output gradient, or NULL for
-  // zeros; `to` receives its input gradient and may be `flow`, or NULL if it is not requested.
+  // Processes one layer, StepsAtOnce() steps at a time. `flow` is the output gradient of the layer,
+  // or NULL for zeros. `to` receives its input gradient, or is NULL if it is not requested; it may
+  // be `flow`.
   void RunLayer(const opwright::RunContext& ctx, int64_t layer, const T* flow, T* to,
                 const Buffers& at, const std::vector<int64_t>& lengths) const {
     const T* source = SourceOf(ctx, layer, lengths, at.source);
@@ -120,9 +121,9 @@ struct RecurrentGradKernel {
     } while (steps.end > 0);
   }
 
-  // Returns the number of steps whose pre-activation gradients are in memory at once, with enough
-  // rows for efficient products. Two directions process the steps from opposite ends, so all steps
-  // are needed.
+  // Returns how many steps have their pre-activation gradients in memory at once, with enough rows
+  // for efficient products. Two directions process the steps from opposite ends, so all steps are
+  // needed.
   int64_t StepsAtOnce() const {
     constexpr int64_t kRows = 512;
     if (s_.directions > 1) return std::max<int64_t>(s_.steps, 1);
@@ -132,7 +133,7 @@ struct RecurrentGradKernel {
   // For few steps, packing takes longer than it saves.
   bool PacksWeights() const { return s_.steps >= 4; }
 
-  // Returns whether a layer reads a copy instead of x or the states of the previous layer.
+  // Returns whether a layer reads a copy of x, or of the states of the previous layer.
   bool CopiesSource() const {
     return s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || has_lengths_));
   }

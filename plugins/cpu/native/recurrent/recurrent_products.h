@@ -24,8 +24,8 @@ struct StepWeight {
 };
 
 // Packs panels of kPanelWidth columns, whose rows are contiguous. In a wide matrix, adjacent rows
-// of a panel are pages apart and often map to the same set of the L1 cache, so every step
-// would reload them from the L2 cache.
+// of a panel are pages apart and often map to the same set of the L1 cache, so every step would
+// reload rows from the L2 cache.
 template <typename T>
 void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to) {
   for (int64_t column = 0; column < columns; column += kPanelWidth) {
@@ -65,7 +65,8 @@ void MultiplyPanels(GemmFn<T> gemm, GemmCall<T> call, const T* weight, bool back
 
 // Computes the product of `call` with a weight in place of b. Traversing the panels `backward` in
 // every second step reuses the panels that the previous step left in the cache, which may be
-// smaller than the weight. Threads share the panels if the product takes longer than waking them.
+// smaller than the weight. Threads share the panels if the product takes longer than waking
+// threads.
 template <typename T>
 void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weight,
                     bool backward = false, int32_t n_threads = 1) {

@@ -138,8 +138,8 @@ OPWRIGHT_CPU_CLONES void RunStep(Recurrent kind, const StepRows<T>& at) {
   }
 }
 
-// Prefetch distance in rows. Only loads of the gates are slow, since a row is often as long as a
-// page, at whose end hardware prefetching stops.
+// Prefetch distance in rows. Only loads of the gates are slow, since hardware prefetching stops at
+// the end of a page, and a row is often as long as a page.
 constexpr int64_t kAhead = 2;
 
 template <typename T>

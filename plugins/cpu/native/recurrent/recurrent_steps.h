@@ -15,7 +15,7 @@ enum class Recurrent { kLstm, kGru, kTanh, kRelu };
 constexpr int64_t GatesOf(Recurrent kind) {
   return kind == Recurrent::kLstm ? 4 : kind == Recurrent::kGru ? 3 : 1;
 }
-// Returns the number of values stored per element of a step. The fourth value of a GRU is the
+// Returns the number of values stored per element of a step. In a GRU, the fourth value is the
 // contribution of the state to n, separate from the contribution of x.
 constexpr int64_t WidthOf(Recurrent kind) { return GatesOf(kind) == 1 ? 1 : 4; }
 
@@ -36,7 +36,7 @@ struct StepRows {
 template <typename T>
 void RunStep(Recurrent kind, const StepRows<T>& at);
 
-// Recomputes the cells of an LSTM, bitwise identical, from the gates that RunStep stored.
+// Recomputes the cells of an LSTM, bit for bit, from the gates that RunStep stored.
 template <typename T>
 void RunCellsAgain(const StepRows<T>& at);
 

@@ -61,8 +61,8 @@ struct WeightGrads {
 
  private:
   int64_t rows() const { return (steps.end - steps.begin) * s.n; }
-  // Returns the factor of previous results, which is 0 for the last steps, since they are processed
-  // first, and 1 for earlier steps, which add to the results.
+  // Returns the factor of previous results: 0 for the last steps, since they are processed first,
+  // and 1 for earlier steps, which add to the results.
   T kept() const { return steps.end == s.steps ? T(0) : T(1); }
 
   T* Out(uint32_t parameter) const {

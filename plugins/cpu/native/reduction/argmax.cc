@@ -24,8 +24,8 @@ OPWRIGHT_CPU_INLINE bool TakesPlaceOf(T x, T best) {
   return Extremum<T, kMax>::IsBetter(x, best) | ((x != x) & (best == best));
 }
 
-// A block whose extremum is not better than the best one so far cannot contain the first position.
-// Elements are prefetched beyond this line, so memory is not idle during a position search.
+// A block cannot contain the first position unless its extremum is better than the best so far.
+// Prefetches beyond this line, so memory is not idle during a position search.
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
   constexpr int64_t kBlock = kBlockBytes / static_cast<int64_t>(sizeof(T));

@@ -8,8 +8,8 @@
 namespace opwright_cpu {
 namespace {
 
-// A repeated block is doubled up to this size in bytes. Beyond it, a block of this size is copied
-// repeatedly, so the source stays in the L1 cache.
+// A repeated block is doubled up to this size in bytes. Beyond that, blocks of this size are copied
+// from the same source, which stays in the L1 cache.
 constexpr int64_t kDoubledBytes = 16384;
 
 // Repeats the first `block` elements of `out` until it contains n copies of them.

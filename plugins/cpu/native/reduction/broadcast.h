@@ -1,4 +1,4 @@
-// Repeats an array along axes, which is the reverse of a reduction.
+// Repeats an array along axes, the reverse of a reduction.
 #ifndef OPWRIGHT_CPU_REDUCTION_BROADCAST_H_
 #define OPWRIGHT_CPU_REDUCTION_BROADCAST_H_
 

@@ -96,8 +96,8 @@ OPWRIGHT_CPU_CLONES int64_t FindNorms(const T* x, const Lines& lines, int64_t be
   return n_extreme;
 }
 
-// Recomputes the norms whose squares overflow or underflow. A norm that an ordinary epsilon bounds
-// is already correct.
+// Recomputes the norms whose squares overflow or underflow. Norms that are raised to an ordinary
+// epsilon are already correct.
 template <typename T>
 void FindExtremeNorms(const T* x, const Lines& lines, int64_t begin, int64_t end, T epsilon,
                       T* norms) {
@@ -127,7 +127,7 @@ int64_t PairGrain(int64_t length) {
   return std::max<int64_t>(1, kElementGrain / std::max<int64_t>(length, 1));
 }
 
-// Rejects scalars, shapes with different ranks, and shapes that would broadcast vectors.
+// Rejects scalars, different ranks, and shapes that would require broadcasting of vectors.
 opwright::Status CheckPair(const opwright::Shape& x, const opwright::Shape& y, int64_t axis) {
   if (x.rank() > 0 && x.rank() == y.rank() && x.dim(axis) == y.dim(axis)) {
     return opwright::Status::Ok();
@@ -221,7 +221,7 @@ struct CosSimGradKernel {
     const int64_t strides[] = {pairs_.x().inner, pairs_.y().inner};
     const int64_t n = pairs_.length();
     const T epsilon = static_cast<T>(attrs.epsilon), scale = static_cast<T>(attrs.scale);
-    // If vectors are repeated, one thread sums the gradients of the lines that share a vector.
+    // If vectors are repeated, a single thread sums the gradients of all lines that share a vector.
     const int32_t n_threads = pairs_.is_plain() ? ctx.n_threads() : 1;
     for (uint32_t side = 0; side < 2; ++side) {
       if (!ctx.has_output(side)) continue;

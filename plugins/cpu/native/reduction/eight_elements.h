@@ -12,9 +12,9 @@
 
 namespace opwright_cpu::reducer {
 
-// An integer type of 32 or 64 bits with the same signedness that is at least twice as wide; `T` if
-// In has 64 bits. 16 bits are not used, since GCC already chooses 16-bit vectors if they suffice,
-// and single 16-bit elements would have to be extended again.
+// An integer type of 32 or 64 bits that has the same signedness as In and is at least twice as
+// wide, or `T` if In has 64 bits. 16 bits are not used, since GCC already chooses 16-bit vectors
+// where they suffice, and single 16-bit elements would have to be extended again.
 template <typename T, typename In>
 using TwiceAsWide = std::conditional_t<
     sizeof(In) < 4, std::conditional_t<std::is_signed_v<In>, int32_t, uint32_t>,

@@ -17,7 +17,7 @@ constexpr int64_t kHalfBytes = 2;
 
 // Elements per block; a longer row is one block.
 constexpr int64_t kWide = 4096;
-// Elements of the longest supported row; a few float rows of this length fit into the L2 cache.
+// Maximum number of elements per row; a few float rows of this length fit into the L2 cache.
 constexpr int64_t kWidestRow = 16384;
 
 struct HalfBlocks {
@@ -25,7 +25,7 @@ struct HalfBlocks {
   int64_t length = 0;
   int64_t at_once = 0;  // rows per block
 
-  // Rejects longer rows and lines whose elements are not contiguous, which other kernels support.
+  // Rejects longer rows, and lines of non-contiguous elements; other kernels support both.
   opwright::Status Make(const Lines& lines) {
     if (lines.inner != 1 || lines.length > kWidestRow) {
       return opwright::Status::Refused("supports contiguous rows of at most ", kWidestRow,

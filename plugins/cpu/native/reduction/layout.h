@@ -25,7 +25,7 @@ inline int64_t PlaceOf(const Lines& lines, int64_t line, int64_t element) {
   return (line / lines.inner * lines.length + element) * lines.inner + line % lines.inner;
 }
 
-// A run of adjacent axes that are all reduced or all kept.
+// A run of adjacent axes, which are either all reduced or all kept.
 struct Span {
   int64_t size;
   bool reduced;
@@ -50,7 +50,7 @@ inline Lines LinesAlong(const opwright::Shape& shape, int64_t axis) {
 }
 
 // Returns for each axis whether it is reduced; an empty list means all axes. An axis may be given
-// even for a 0-d array.
+// even if the array is 0-d.
 inline std::vector<bool> ReducedAxes(const std::vector<int64_t>& axes, int32_t rank) {
   std::vector<bool> reduced(static_cast<size_t>(rank), axes.empty());
   for (int64_t axis : axes) {

@@ -1,5 +1,5 @@
-// Computes norms that are sums of absolute values or of squares in one pass. The body of norm would
-// store the absolute values or squares.
+// Computes norms based on sums of absolute values or of squares in one pass; the function body of
+// norm would store the absolute values or squares.
 #include <opwright/functors.h>
 
 #include <algorithm>

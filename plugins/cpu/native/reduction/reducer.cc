@@ -20,7 +20,7 @@ char* At(void* x, int64_t bytes) { return static_cast<char*>(x) + bytes; }
 
 }  // namespace
 
-// The work of one stage. `loops` reduces its input, and `again` reduces the results of chunks.
+// The work of one stage. `loops` reduces the stage input, and `again` the results of its chunks.
 struct Stages::Step {
   const Loops& loops;
   const Loops& again;

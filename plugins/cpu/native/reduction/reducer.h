@@ -1,4 +1,4 @@
-// Reduces any axes of an array in stages; each reduces one run of adjacent axes, innermost first.
+// Reduces any axes of an array in stages, one run of adjacent axes per stage, innermost first.
 #ifndef OPWRIGHT_CPU_REDUCTION_REDUCER_H_
 #define OPWRIGHT_CPU_REDUCTION_REDUCER_H_
 
@@ -26,7 +26,7 @@ struct Loops {
                   void* out);
 };
 
-// The parts of a reduction that do not depend on the rule, which are axes and memory.
+// The parts of a reduction that do not depend on the rule: its axes and its memory.
 class Stages {
  public:
   Stages() = default;

@@ -102,7 +102,7 @@ Loops LoopsOf() {
   return {sizeof(In), &ReduceRows<T, Rule, In>, &ReduceColumns<T, Rule, In>};
 }
 
-// The rule that reduces the results of a rule: Rest if the rule declares it, or the rule itself.
+// Rule for reducing the results of a rule: Rest if the rule declares it, otherwise the rule itself.
 template <typename Rule, typename = void>
 struct RestOf {
   using Type = Rule;

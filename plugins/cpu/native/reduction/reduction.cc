@@ -174,7 +174,7 @@ OPWRIGHT_CPU_CLONES void KeepMarked(const T* marks, T* shares, int64_t n) {
 }
 
 // x_grad of max and min, in which elements equal to the extremum share its gradient. Slots: x, out,
-// out_grad. A count in float is exact up to 2**24 ties per line, because sums are pairwise.
+// out_grad. Because sums are pairwise, a float count is exact up to 2**24 ties per line.
 template <typename T>
 struct ExtremumGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

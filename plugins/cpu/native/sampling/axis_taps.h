@@ -43,7 +43,7 @@ struct AxisTaps {
     if (share != 0) taps.push_back({place, share});
   }
 
-  // Returns the taps for the gradient, which are the positions to which each element contributes.
+  // Returns the taps for the gradient: the positions to which each element contributes.
   AxisTaps Transposed(int64_t size) const {
     std::vector<std::vector<Tap>> of(static_cast<size_t>(size));
     for (int64_t i = 0; i < count(); ++i) {

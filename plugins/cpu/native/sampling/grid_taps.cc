@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The mapping of coordinates along one axis to pixel positions. All loops below process a block.
+// Maps coordinates along one axis to pixel positions. All loops below process a block.
 template <typename T>
 struct AxisRule {
   T begin, factor, shift, last;  // position = (coordinate - begin) * factor + shift

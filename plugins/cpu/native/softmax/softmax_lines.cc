@@ -19,7 +19,7 @@ namespace functors = opwright::functors;
 // chunk, instead of being read, written, reread and rewritten.
 constexpr int64_t kLongLine = 65536;
 constexpr int64_t kLineChunk = 8192;
-// Lines up to this length, processed one by one, would leave most lanes of a vector unused.
+// Lines up to this length would leave most vector lanes unused if processed one by one.
 constexpr int64_t kShortLine = 32;
 
 template <typename T, bool kLog>
@@ -39,7 +39,7 @@ constexpr int64_t kLanes = 16;
 
 // The exponentials of the last elements of a line, which do not fill a vector. They are computed in
 // a vector that ends with the line, and lanes of elements that have already been counted are
-// zeroed. Processed one by one, the last elements would take longer than all others.
+// zeroed. If the last elements were processed one by one, they would take longer than all others.
 template <typename T>
 struct LastPowers {
   OPWRIGHT_CPU_INLINE LastPowers(const T* x, int64_t n, T maximum) {

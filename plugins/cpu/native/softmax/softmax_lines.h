@@ -11,15 +11,15 @@ namespace opwright_cpu {
 // The maximum number of columns that are computed side by side.
 constexpr int64_t kLineStrip = 2048;
 
-// Returns the number of columns per strip. A strip fits into the L2 cache or, if that is
-// impossible, its rows fill pages.
+// Returns the number of columns per strip. A strip fits into the L2 cache; if that is impossible,
+// its rows fill pages.
 inline int64_t StripWidth(const Lines& lines) {
   const int64_t fitting = 65536 / std::max<int64_t>(lines.length, 1);
   return fitting >= 128 ? std::min(fitting, kLineStrip) : kLineStrip;
 }
 
 // Calls function(first, width, offset) for strips of the lines [begin, end). The `width` lines from
-// `first` on are adjacent and begin at element `offset`; their elements are lines.inner apart.
+// `first` on are adjacent and begin at element `offset`. Elements of a line are lines.inner apart.
 template <typename Function>
 void ForStrips(const Lines& lines, int64_t begin, int64_t end, const Function& function) {
   while (begin < end) {
@@ -30,7 +30,7 @@ void ForStrips(const Lines& lines, int64_t begin, int64_t end, const Function& f
   }
 }
 
-// Returns the minimum number of lines per thread that makes it worthwhile to wake a thread.
+// Returns the minimum number of lines per thread for which waking a thread pays off.
 inline int64_t LineGrain(const Lines& lines) {
   return std::max<int64_t>(1, 8192 / std::max<int64_t>(lines.length, 1));
 }
