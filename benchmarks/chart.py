@@ -112,7 +112,7 @@ def draw_chart(result: dict[str, Any]) -> str:
     where = f"{machine['date']}, {machine['cores']} cores of {machine['processor']}"
     rows = [_row(bar, _TOP + _STEP * index, unit) for index, bar in enumerate(bars)]
     line = _MARGIN + unit
-    # Only next to the bars, so it does not cross their titles.
+    # The line is drawn only next to the bars, so it does not cross their titles.
     dashes = "".join(f"M{line:.1f} {_TOP + _STEP * i + 13}v24" for i in range(len(bars)))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '

@@ -39,7 +39,7 @@ Filled = Mapping[str, Any]
 
 
 class LackingError(Exception):
-    """Raised if an implementation lacks the operator or does not support this call of it."""
+    """Raised if an implementation lacks the operator or does not support this call."""
 
 
 def listed(result: Any) -> list[Any]:

@@ -115,7 +115,7 @@ class Process:
         )
 
     def prepare(self) -> None:
-        """Wait until rounds can be requested, or the process has reported why they cannot."""
+        """Wait until rounds can be requested, or the process has reported why not."""
         answer = self._read(PREPARE_TIMEOUT_S)
         if answer:
             self.per, self.result.values = answer["per"], answer["values"]
@@ -271,7 +271,7 @@ def collect_figures(workload: Workload, process: Process) -> None:
 
 
 def compare_values(workload: Workload, results: list[Result]) -> None:
-    """Mark implementations whose values differ from those of the first peer with values."""
+    """Mark implementations whose values differ from the first peer that returned values."""
     with_values = [result for result in results if result.values]
     peers = [result for result in with_values if not is_ours(result.implementation)]
     for reference in (peers or with_values)[:1]:

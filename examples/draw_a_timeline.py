@@ -2,7 +2,7 @@
 
     opwright-mpi run -n 2 examples/draw_a_timeline.py --folder /tmp/timeline
 
-The trace is opened by chrome://tracing and by Perfetto.
+Open the trace in chrome://tracing or Perfetto.
 """
 
 import argparse

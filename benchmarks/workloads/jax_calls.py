@@ -1,4 +1,4 @@
-"""Custom calls of opwright within a compiled JAX function, compared with an empty call."""
+"""opwright custom calls within a compiled JAX function, compared with an empty call."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def timed_step(step: Callable[[], Any], to_float: Callable[[Any], float] = float
 
 
 def opwright_model(batch: int) -> Timed:
-    """The loop of a user: fill, fill, run."""
+    """A user's loop: fill, fill, run."""
     model, _ = make_opwright_model(batch)
     images, labels = make_batch(batch)
 

@@ -1,4 +1,4 @@
-"""A forward and a later backward compared with one plan, and the memory kept in between."""
+"""A forward and a later backward call compared with one plan, and the memory kept in between."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def one_plan(append: Callable[[], tuple[Any, ...]]) -> Timed:
 
 
 def two_plans(append: Callable[[], tuple[Any, ...]]) -> Timed:
-    """A forward and then its backward."""
+    """A forward call followed by its backward call."""
     model = Model(append)
     forward = model.cut()
 

@@ -25,7 +25,7 @@ ROOT = HERE.parents[1]
 
 
 def make_pages() -> dict[str, bytes]:
-    """Return every page of the site, and every file that a page links to, by its path there."""
+    """Return every page of the site, and every file that a page links to, by path in the site."""
     references = {
         **operators.make_pages(),
         **python_modules.make_pages(),
@@ -38,7 +38,7 @@ def make_pages() -> dict[str, bytes]:
 
 
 def write_changed(folder: Path, contents: dict[str, bytes]) -> None:
-    """Make a folder contain exactly these files; unchanged files keep their times."""
+    """Make a folder contain exactly these files; unchanged files keep their modification times."""
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         if path.relative_to(folder).as_posix() not in contents:
             path.unlink()

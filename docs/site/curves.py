@@ -35,7 +35,7 @@ _JUMP: Final = 0.5
 
 
 def draw_operator(proto: OpProto, context: Context) -> str:
-    """Return the plot of an operator as one block of HTML; empty if it is not element-wise.
+    """Return the plot of an operator as one block of HTML, or '' if it is not element-wise.
 
     Attributes have their defaults, so operators with required attributes are not plotted.
     """
@@ -82,7 +82,7 @@ def _look_up(op_type: str) -> Callable[..., Any]:
 def _is_element_wise(function: Function) -> bool:
     """Return whether each element of the result depends only on the corresponding input element.
 
-    False for constants and identities, which do not need a plot.
+    Also return False for constants and identities, which do not need a plot.
     """
     x = np.linspace(-1.9, 1.7, 12).reshape(2, 1, 6)
     try:

@@ -84,7 +84,7 @@ def names_in(formula: Formula) -> set[str]:
 
 
 def _read(name: str, text: str) -> Formula | None:
-    """Return the formula at the beginning of a text, or None if it cannot be parsed to its end."""
+    """Return the formula at the start of a string, or None if it cannot be parsed to its end."""
     target = ast.parse(name, mode="eval").body
     cases = _CASES.match(text)
     if cases:
@@ -98,7 +98,7 @@ def _read(name: str, text: str) -> Formula | None:
 
 
 def _clause(text: str) -> tuple[ast.expr, str] | None:
-    """Return the expression at the beginning of a text, and the note after it."""
+    """Return the expression at the start of a string, and the note after it."""
     for end in _END.finditer(text):
         expression = _parse(text[: end.start()])
         if expression is not None:
@@ -135,7 +135,7 @@ def _is_plain(expression: ast.expr) -> bool:
 
 
 def typeset(formulas: list[Formula]) -> str:
-    """Return formulas as one block of HTML; empty if there are none."""
+    """Return formulas as one block of HTML, or '' if there are none."""
     lines = "\n".join(f'<math display="block">{_equation(formula)}</math>' for formula in formulas)
     return f'<div class="formula">\n{lines}\n</div>' if lines else ""
 

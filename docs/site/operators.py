@@ -148,7 +148,7 @@ def _paragraphs(comment: str) -> str:
 
 
 def _make_index(types: list[str], context: Context) -> str:
-    """Return the list of all operators, the standard ones by subject."""
+    """Return the list of all operators, with the standard operators grouped by subject."""
     subject_of = find_subjects()
     groups: dict[str, tuple[str, list[str]]] = {s.title: (s.sentence, []) for s in SUBJECTS}
     for type in types:
@@ -178,7 +178,7 @@ def _owner(type: str, context: Context) -> str:
 
 
 def _first_sentence(comment: str) -> str:
-    """Return the beginning of a comment; if a long formula follows the name, only the name."""
+    """Return the first sentence of a comment, or only its beginning up to a comma if it is long."""
     text = " ".join(comment.split())
     end = text.find(". ")
     sentence = text if end < 0 else text[: end + 1]

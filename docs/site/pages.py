@@ -73,7 +73,7 @@ def make_pages(root: Path) -> dict[str, bytes]:
 def _make_index(front: str, documents: str) -> str:
     """Return the first page: the beginning of the README, then the list of documents.
 
-    Each section of the list is one of the side bar.
+    Each section of the list is a section of the side bar.
     """
     _, *parts = SECTION.split(documents)
     text = f"{front.rstrip()}\n\n"

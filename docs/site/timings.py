@@ -1,7 +1,7 @@
 """Times of operators compared with PyTorch and NumPy, from a file that ``make bench-operators``
 wrote.
 
-It is not part of the repository: a site that is built without it has no times.
+The file is not part of the repository; a site that is built without it does not show times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def load_timings(file: Path = FILE) -> dict[str, Any]:
 
 
 def describe_timings(op_type: str, timings: Mapping[str, Any]) -> str:
-    """Return the times of one operator as Markdown; empty if it was not measured."""
+    """Return the times of one operator as Markdown, or '' if it was not measured."""
     measured = timings.get("operators", {}).get(op_type)
     if measured is None:
         return ""

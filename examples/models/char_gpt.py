@@ -49,7 +49,7 @@ history = nn.train(model, train, epochs, batch_size=BATCH, validation=test)
 def write(prompt: str, length: int) -> str:
     """Continue a prompt with characters sampled from the probabilities that the network computes.
 
-    The input always has CONTEXT numbers, so the network is compiled once. The text is followed by
+    The input always has CONTEXT ids, so the network is compiled once. The text is followed by
     padding, which causal attention ignores.
     """
     rng = np.random.default_rng(1)

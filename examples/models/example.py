@@ -11,7 +11,7 @@ import opwright_nn as nn
 def read_arguments(
     doc: str | None, *, picture: str | None = None, **inputs: str
 ) -> argparse.Namespace:
-    """Return the arguments ``short`` and ``plot``, and additional arguments of the script.
+    """Parse the arguments ``short`` and ``plot``, and the script's additional arguments.
 
     Parameters
     ----------

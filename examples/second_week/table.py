@@ -47,7 +47,7 @@ history = nn.train(model, train, epochs=10, validation=test, metrics=metrics, pr
 print("accuracy:", round(history["accuracy"][-1], 3))
 ow.save("served", model.program, model.scope, [scores], notes={"encoder": encoder.state()})
 
-# In another process, with rows like those of a request:
+# In another process, with rows as a request contains them:
 loaded = ow.load("served")
 encoder = nn.datasets.TableEncoder.from_state(loaded.notes["encoder"])
 rows = [

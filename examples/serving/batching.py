@@ -58,7 +58,7 @@ class _Job(NamedTuple):
 
 
 class Batcher:
-    """Computes jobs in batches, one batch at a time, in a thread beside the event loop.
+    """Computes jobs in batches, one batch at a time, in a thread separate from the event loop.
 
     While a batch is computed, the next batch is collected. Call `start` and `close` in the event
     loop.

@@ -40,7 +40,7 @@ class Version(NamedTuple):
     is_batched: bool
 
     def read(self, fields: object) -> dict[str, Array]:
-        """Convert a request, a dict of nested lists, to arrays; RequestError if they do not fit."""
+        """Convert a request, a dict of nested lists, to arrays, or raise RequestError."""
         names = [spec.name for spec in self.loaded.feeds]
         if not isinstance(fields, dict) or sorted(fields) != sorted(names):
             got = sorted(fields) if isinstance(fields, dict) else type(fields).__name__

@@ -42,7 +42,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "run_onnx_models.md"
 BEGIN: Final = "<!-- what follows is written by tests/onnx/onnx_page.py -->\n"
 
 EXPORTED_MODELS: Final = """\
-Models of torchvision, timm and transformers with random weights, written by both exporters of
+Models from torchvision, timm and transformers with random weights, written by both exporters of
 torch 2.13. "Equal" means equal to PyTorch's results, at the batch size of the export and at a
 different batch size."""
 
@@ -69,7 +69,7 @@ def render() -> str:
             "",
             _wrap(written),
             "",
-            "Of the domain `com.microsoft`:",
+            "In the domain `com.microsoft`:",
             "",
             _wrap(others),
             "",
@@ -81,10 +81,10 @@ def render() -> str:
             "",
             _wrap(missing),
             "",
-            "## Cases of onnx that do not pass",
+            "## onnx test cases that do not pass",
             "",
             *_cases(),
-            "## Models of PyTorch",
+            "## PyTorch models",
             "",
             textwrap.fill(EXPORTED_MODELS, 120),
             "",

@@ -1,4 +1,4 @@
-"""Tests of existing devices, and of the errors without devices, OpenCL or memory."""
+"""Tests device numbers, and the errors if a device, OpenCL or enough memory is missing."""
 
 from __future__ import annotations
 

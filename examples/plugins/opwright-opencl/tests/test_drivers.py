@@ -69,8 +69,8 @@ def test_a_skipped_driver_is_listed_with_its_reason(machine):
 def test_without_a_working_driver_each_reason_is_reported(machine):
     machine(old=LOG, older="out of date")
     text = (
-        "^opencl: a driver must build an empty kernel, got only failing ones: old cannot build an "
-        "empty kernel: error: unknown target CPU 'generic'; older cannot build an empty kernel: "
+        "^opencl: a driver must build an empty kernel, got only failing drivers: old cannot build "
+        "an empty kernel: error: unknown target CPU 'generic'; older cannot build an empty kernel: "
         "out of date; install a newer driver"
     )
     with pytest.raises(DeviceNotFoundError, match=text):

@@ -6,7 +6,7 @@ import opwright as ow
 from opwright_kit.testing import check_package
 
 
-def test_stretch_is_its_formula():
+def test_stretch_matches_its_formula():
     x = np.linspace(-6, 6, 25)
     expected = np.arcsinh(x / 0.5) / np.arcsinh(2)
     np.testing.assert_allclose(ow.ops.sky.stretch(x, softness=0.5), expected, rtol=1e-12)

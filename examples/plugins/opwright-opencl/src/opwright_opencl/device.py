@@ -137,7 +137,7 @@ class OpenClDevice:
             )
 
     def make_buffer(self, size_bytes: int) -> cl.Buffer:
-        """Return memory that is freed with the returned object; see `allocate` for errors."""
+        """Allocate a buffer that is freed with the returned object; see `allocate` for errors."""
         self.check_process()
         if size_bytes > self._largest_bytes:
             raise MemoryError(
@@ -158,7 +158,7 @@ class OpenClDevice:
         return made
 
     def make_kernel(self, name: str, dtype: str) -> cl.Kernel:
-        """Return a kernel of the program for elements of `dtype`, which is built at first use.
+        """Return a kernel for elements of `dtype`; its program is built at first use.
 
         Each call returns a new object, since setting arguments and enqueueing are separate calls.
         """

@@ -82,8 +82,8 @@ def get_device(number: int) -> cl.Device:
     left_out = "; ".join(faults)
     if not working:
         raise DeviceNotFoundError(
-            f"opencl: a driver must build an empty kernel, got only failing ones: {left_out}; "
-            "install a newer driver, and one for this processor"
+            f"opencl: a driver must build an empty kernel, got only failing drivers: {left_out}; "
+            "install a newer driver that supports this processor"
         )
     listed = ", ".join(f"opencl:{i} ({each.name.strip()})" for i, each in enumerate(working))
     raise DeviceNotFoundError(

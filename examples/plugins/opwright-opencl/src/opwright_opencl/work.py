@@ -170,7 +170,7 @@ class _Bound:
             self._check_labels(self._labels, self._fault)
 
     def _buffer(self, slot: Slot) -> cl.Buffer | None:
-        """Return the memory of a slot; for an empty array it is a NumPy array."""
+        """Return the buffer of a slot, or a NumPy array if the slot's array is empty."""
         array = self._slots[slot.number]
         return array.buffer if isinstance(array, DeviceArray) else None
 

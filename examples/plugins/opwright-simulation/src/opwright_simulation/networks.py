@@ -53,7 +53,7 @@ class Cost(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The sum of both parts."""
+        """The total time, latency plus transfer."""
         return self.latency_s + self.transfer_s
 
 

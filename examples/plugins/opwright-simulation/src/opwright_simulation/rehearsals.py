@@ -198,9 +198,9 @@ def _events(rows: Sequence[Any]) -> Iterator[Event]:
 
 
 def _sent(name: str, row: Any) -> int:
-    """Return the bytes of the unpartitioned tensor; for exchanged rows, the maximum.
+    """Return the bytes of the unpartitioned tensor; for exchanged rows, the most that can be sent.
 
-    Either x or out of such an exchange has memory for the rows of all processes.
+    In such an exchange, either x or out has room for the rows of all processes.
     """
     given, got = _size_of(row.inputs[:1]), _size_of(row.outputs)
     if name == "exchange_rows":

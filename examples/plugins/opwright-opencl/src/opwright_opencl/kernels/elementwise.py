@@ -78,7 +78,7 @@ FILL = FILL_LIKE = Kernel(_fill)
 def _spread(
     ctx: PrepareContext, work: Work, slots: tuple[str, str], small: Shape, divisor: float
 ) -> None:
-    """Broadcast an array, viewed as `small`, to the shape of the first output, and divide it."""
+    """Broadcast an array, viewed as `small`, to the first output's shape; divide by `divisor`."""
     out = first_output(ctx)
     if not count_of(out):
         return
