@@ -56,7 +56,7 @@ HAS_GPU = shutil.which("nvidia-smi") is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip tests that this machine or this run excludes, with the reason; mark the first part."""
+    """Skip tests that this machine or run excludes, with reasons; mark tests of the first part."""
     sample_grids(config, items)
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
     folders = {Path(__file__).parent / name for name in FIRST_PART}
@@ -101,7 +101,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session")
 def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Provide a GPU: that of the machine, or the emulated GPU with its driver."""
+    """Provide the GPU of the machine, or otherwise the emulated GPU with its driver."""
     if HAS_GPU:
         yield None
         return
@@ -119,13 +119,13 @@ def emulator_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def toy() -> ModuleType:
-    """The module of toy operators, which no package provides."""
+    """Return the module that defines toy operators; no package registers them."""
     return import_module("toy_operators")
 
 
 @pytest.fixture(scope="session")
 def cosine_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel of the example in C++ and CUDA."""
+    """Build the wheel of the C++ and CUDA example."""
     from example_wheels import build_example_wheel
 
     return build_example_wheel("opwright-cosine", tmp_path_factory.mktemp("cosine_wheel"))
@@ -133,7 +133,7 @@ def cosine_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cosine_site(cosine_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the distribution opwright-cosine, as pip leaves it."""
+    """Return a folder with opwright-cosine, laid out as pip installs it."""
     folder = tmp_path_factory.mktemp("cosine_site")
     with zipfile.ZipFile(cosine_wheel) as wheel:
         wheel.extractall(folder)

@@ -110,7 +110,7 @@ def test_an_implementation_with_wrong_results_is_reported_and_is_never_the_best_
     )
 
 
-def test_our_function_accepts_arrays_of_a_peer(measure: Any) -> None:
+def test_our_function_accepts_peer_arrays(measure: Any) -> None:
     done, found = measure("lent")
     assert done.returncode == 0, done.stdout + done.stderr
     assert found["opwright"]["median"] > 0

@@ -14,7 +14,7 @@ Model = tuple[ow.Network, Any, dict[str, list[int | None]]]
 
 
 def make(name: str) -> Model:
-    """Return a network, the result of `compile`, and the shapes of its feeds by name."""
+    """Return a network, its compiled form, and its feed shapes by name."""
     main, startup = ow.Program(), ow.Program()
     scope = ow.Scope()
     with ow.program_guard(main, startup), ow.scope_guard(scope):

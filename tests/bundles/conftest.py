@@ -1,4 +1,4 @@
-"""Makes the modules of this folder importable for the tests of bundles."""
+"""Makes the modules in this folder importable for the bundle tests."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Model:
         functions.ow_release(self.handle)
 
     def count(self, kind: int) -> int:
-        """Return the number of objects of a kind."""
+        """Return how many objects of this kind the bundle contains."""
         return int(self._library.functions.ow_count(self.handle, kind))
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -110,7 +110,7 @@ class Model:
         self._library.call("ow_run", self.session, given, n_given, made, n_made)
 
     def describe(self, kind: int, i: int) -> Description:
-        """Return the description of object `i` of a kind."""
+        """Return the description of the `i`-th object of this kind."""
         made = Description(ctypes.sizeof(Description))
         self._library.call("ow_describe", self.handle, kind, ctypes.c_uint64(i), ctypes.byref(made))
         return made

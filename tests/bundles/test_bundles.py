@@ -99,7 +99,7 @@ def test_a_loaded_bundle_describes_its_feeds_and_does_not_contain_a_program(tmp_
         loaded(np.zeros((5, 20), "float32"))
 
 
-def test_the_error_names_wrong_tensors_before_anything_runs(tmp_path: Path) -> None:
+def test_a_run_with_wrong_tensors_raises_an_error_that_names_the_rule(tmp_path: Path) -> None:
     network, _, shapes = make("mlp")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (2, 4))
@@ -158,7 +158,7 @@ def test_batch_and_feeds_must_match_the_program(tmp_path: Path) -> None:
         network.bundle(tmp_path / "model.owb")
 
 
-def test_the_error_names_python_kernels_and_data_dependent_shapes(tmp_path: Path) -> None:
+def test_bundling_python_kernels_or_data_dependent_shapes_raises(tmp_path: Path) -> None:
     for name, rule in (("inverse", "inverse: operator 0 .* compiled kernel"), ("nonzero", "pad")):
         network, _compiled, shapes = make(name)
         with pytest.raises(ProgramError, match=rule):

@@ -19,7 +19,7 @@ Feeds = dict[str, np.ndarray]
 
 
 def lenet(images: int) -> tuple[Any, Feeds]:
-    """Return the loss of convolutions followed by maximum pooling, and a batch."""
+    """Return the loss of convolutions followed by max pooling, and a batch."""
     x = layers.data("x", shape=[None, 1, 28, 28])
     label = layers.data("label", shape=[None, 1], dtype="int64")
     h = layers.max_pool2d(layers.conv2d(x, filters=20, kernel=5), kernel=2)

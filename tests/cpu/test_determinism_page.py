@@ -10,5 +10,5 @@ sys.path.insert(0, str(Path(__file__).parent))
 from determinism_page import PAGE, render
 
 
-def test_the_lists_of_the_page_are_up_to_date() -> None:
+def test_the_lists_on_the_page_are_up_to_date() -> None:
     assert PAGE.read_text() == render(), "python tests/cpu/determinism_page.py writes them"

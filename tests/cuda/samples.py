@@ -25,7 +25,7 @@ MOST_DRAWN = 12
 
 
 class Sample(NamedTuple):
-    """A kernel in one dtype; for plan-only kernels, also the index of the sample in the kit."""
+    """A kernel in one dtype; for a plan-only kernel, also the index of its sample in the kit."""
 
     op_type: str
     dtype: str
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
 
 class Call(NamedTuple):
-    """The arguments of an operator.
+    """The arguments with which an operator is called.
 
     Attributes
     ----------

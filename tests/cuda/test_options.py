@@ -1,4 +1,4 @@
-"""Options of opwright-cuda that affect rounding can be set for a network or a Context."""
+"""The opwright-cuda options that affect rounding can be set for a network or a Context."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CAPTURED_EVENT = 907
 
 
 class Driver:
-    """Calls the functions of the driver; each must return the expected status."""
+    """Calls driver functions, each of which must return the expected status."""
 
     def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))

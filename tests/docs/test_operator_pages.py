@@ -187,7 +187,7 @@ def test_times_are_shown_with_date_and_processor_and_only_if_measured() -> None:
     assert timings.describe_timings("conv2d", measured_times()) == ""
 
 
-def test_the_page_of_times_states_reasons_for_slow_operators() -> None:
+def test_the_timing_page_states_reasons_for_slow_operators() -> None:
     page = timings.make_page(measured_times())
     slow = page[page.index("## Above 1.3") : page.index("## All")]
     assert "it is stable" in slow
@@ -236,7 +236,7 @@ def test_times_have_three_significant_digits_and_a_unit(seconds: float, text: st
     assert timings.format_time(seconds) == text
 
 
-def test_a_site_without_measured_times_shows_no_times(tmp_path: Path) -> None:
+def test_a_site_without_measurements_does_not_show_times(tmp_path: Path) -> None:
     missing = timings.load_timings(tmp_path / "operator_times.json")
     assert timings.describe_timings("exp", missing) == ""
 

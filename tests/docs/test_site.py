@@ -80,7 +80,7 @@ def test_the_page_of_an_operator_shows_its_definition(site: Path) -> None:
 
 
 @of_the_site
-def test_every_name_of_the_c_interface_has_a_heading(site: Path) -> None:
+def test_every_c_interface_name_has_a_heading(site: Path) -> None:
     text = ABI.read_text()
     names = set(re.findall(r"^(?:typedef )?struct (ow_\w+) \{", text, re.MULTILINE))
     names |= set(re.findall(r"^typedef .*\(\*(ow_\w+)\)\(", text, re.MULTILINE))
@@ -92,7 +92,7 @@ def test_every_name_of_the_c_interface_has_a_heading(site: Path) -> None:
 
 @of_the_site
 @pytest.mark.parametrize("name", ["OPWRIGHT_PLUGIN", "OpMaker", "RunContext", "Status", "SiluGrad"])
-def test_the_names_of_the_cpp_sdk_have_headings(site: Path, name: str) -> None:
+def test_every_tested_cpp_sdk_name_has_a_heading(site: Path, name: str) -> None:
     pages = [*(site / "c").glob("sdk_*.html"), site / "c" / "functors.html"]
     assert any(name in headings(page).split() for page in pages)
 

@@ -28,7 +28,7 @@ def test_the_page_states_the_format_versions_that_are_written_and_read(
     assert read == (f"1 to {version}" if version > 1 else "1")
 
 
-def test_the_rules_of_the_interface_match_its_header() -> None:
+def test_the_interface_rules_match_the_header() -> None:
     for rule in (
         "A different minor number is never refused.",
         "The major number is part of the",

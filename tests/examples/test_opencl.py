@@ -89,7 +89,7 @@ def installed(package: Installed) -> Installed:
     return package
 
 
-def test_the_commands_of_its_readme_print_the_output_on_the_page(installed: Installed) -> None:
+def test_the_readme_commands_print_the_output_on_the_page(installed: Installed) -> None:
     page = SOURCE / "README.md"
     [block] = [block for block in read_blocks(page) if block.language == "console"]
     [(install, nothing), *commands] = commands_of(block)

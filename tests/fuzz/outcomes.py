@@ -9,7 +9,7 @@ import numpy as np
 
 from opwright.errors import OpwrightError
 
-# Exceptions that indicate a bug in the code of opwright.
+# Exceptions that indicate a bug in opwright.
 _INTERNAL = (
     AssertionError,
     AttributeError,

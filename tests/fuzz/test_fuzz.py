@@ -54,7 +54,7 @@ def worker(tmp_path, *args, **environ):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_stored_case_gives_a_result_or_an_intentional_error(target, tmp_path):
+def test_a_stored_case_returns_a_result_or_raises_an_intentional_error(target, tmp_path):
     paths = [str(path) for path in CORPUS if path.parent.name == target]
     done = worker(tmp_path, "replay", *paths)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

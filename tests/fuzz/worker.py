@@ -208,7 +208,7 @@ def replay(paths: list[str]) -> int:
 
 
 def main() -> int:
-    """Run the command of the arguments."""
+    """Run the command given by the script arguments."""
     if not is_sanitized():  # which reports crashes in more detail
         faulthandler.enable()
     kind, *rest = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""Functions of JAX and opwright on images: convolutions, pooling, other sizes.
+"""JAX and opwright functions on images: convolutions, pooling and resizing.
 
 A row has our function, the JAX function, and their arguments, which have gradients.
 """

@@ -1,4 +1,4 @@
-"""Functions of JAX and opwright on signals, indices, matrices, layers and losses.
+"""JAX and opwright functions on signals, indices, matrices, layers and losses.
 
 A row has our function, the JAX function, and their arguments, which have gradients.
 """

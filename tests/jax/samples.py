@@ -1,4 +1,4 @@
-"""The cases of the standard operators as calls of `opwright_jax.ops` on arrays of JAX."""
+"""The test cases of the standard operators, as calls of `opwright_jax.ops` on JAX arrays."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Sample(NamedTuple):
         return [i for i, (s, a) in pairs if s in graded and jnp.issubdtype(a.dtype, jnp.floating)]
 
     def scalar(self) -> tuple[Callable[..., Any], list[Any]]:
-        """Return a weighted sum of float results as a function, and its graded arguments."""
+        """Return a function that sums weighted float results, and its differentiable arguments."""
         places = self.graded()
 
         def total(*values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Whole programs of opwright as functions of JAX."""
+"""Complete opwright programs used as JAX functions."""
 
 from __future__ import annotations
 

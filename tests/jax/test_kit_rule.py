@@ -1,4 +1,4 @@
-"""The rule ``jax`` of the kit: operators that pass, and its findings."""
+"""The kit rule ``jax``: operators that pass, and the findings that it reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_wrong_results_are_detected(what: str) -> None:
     assert "that differs by 1" in fault
 
 
-def test_an_exception_of_a_call_is_reported() -> None:
+def test_an_exception_raised_by_a_call_is_reported() -> None:
     use = replace(uses_of("softmax")[0], results=[])
     ((_, fault),) = check_operator("softmax", [use])
     assert "ValueError: zip()" in fault

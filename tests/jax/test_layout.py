@@ -1,4 +1,4 @@
-"""The structs of the handler have the layout of the interface of the installed JAX."""
+"""The handler structs have the layout that the installed JAX declares."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _Static_assert(FFI_BUFFER == XLA_FFI_RetType_BUFFER, "result");
 """
 
 
-def test_the_structs_of_the_handler_match_the_header(tmp_path: Path) -> None:
+def test_the_handler_structs_match_the_header(tmp_path: Path) -> None:
     lines = [
         '#include "xla/ffi/api/c_api.h"',
         '#include "ffi.h"',

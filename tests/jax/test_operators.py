@@ -28,7 +28,7 @@ TOLERANCE = 1e-7
 def largest_cases() -> list[Case]:
     """Return the largest case of each operator, if possible with a fixed number of results.
 
-    The number is fixed if attributes determine it, or if no output slot is duplicable.
+    The number of results is fixed if attributes determine it, or if no output slot is duplicable.
     """
     names = {case.op for case in callable_cases()}
     listed = [cases for op, cases in graded_cases().items() if op in names]

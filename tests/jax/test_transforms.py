@@ -1,4 +1,4 @@
-"""Operators inside the transformations of JAX: derivatives, batches, loops, meshes, export."""
+"""Operators inside JAX transformations: derivatives, batches, loops, meshes, export."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_batch_of_unequal_ranks_broadcasts_within_each_example() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_a_loop_of_jax_runs_operators() -> None:
+def test_a_jax_loop_runs_operators() -> None:
     def step(carry: Any, row: Any) -> Any:
         return ops.tanh(ops.add(carry, row)), carry
 
@@ -140,7 +140,7 @@ def test_an_optimizer_returns_new_arrays() -> None:
         ),
     ],
 )  # fmt: skip
-def test_mistakes_raise_our_errors(call: Any, error: Any, match: str) -> None:
+def test_mistakes_raise_opwright_errors(call: Any, error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
         call()
 

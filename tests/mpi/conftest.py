@@ -1,4 +1,4 @@
-"""Provides functions that run scripts in several processes connected by the MPI of the wheel."""
+"""Provides functions that run scripts in several processes connected by the MPI in the wheel."""
 
 from __future__ import annotations
 

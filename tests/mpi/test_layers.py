@@ -99,7 +99,9 @@ print("good")
 
 
 @pytest.mark.long("separate tests cover the files of sharded tables and of sharded states")
-def test_files_of_a_sharded_table_and_sharded_states_match_one_process(run, tmp_path: Path) -> None:
+def test_saved_files_of_a_sharded_table_and_sharded_states_match_one_process(
+    run, tmp_path: Path
+) -> None:
     def train(ranks: int, epochs: int) -> dict[str, np.ndarray]:
         done = run(HEAD + f"epochs = {epochs}\n" + SAVED, ranks)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -164,7 +166,7 @@ except ow.errors.OpwrightError as error:
 
 
 @pytest.mark.parametrize("ranks", [2, 1, 4])
-def test_training_of_sharded_products_matches_one_process(run, ranks: int) -> None:
+def test_training_of_sharded_fully_connected_layers_matches_one_process(run, ranks: int) -> None:
     done = run(HEAD + GROUPS + PRODUCTS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
@@ -216,7 +218,9 @@ print("good")
 """
 
 
-def test_files_match_one_process_and_load_in_any_number_of_processes(run, tmp_path: Path) -> None:
+def test_saved_files_match_one_process_and_can_be_loaded_by_any_number_of_processes(
+    run, tmp_path: Path
+) -> None:
     def train(ranks: int, epochs: int) -> list[float]:
         done = run(HEAD + GROUPS + f"epochs = {epochs}\n" + MODEL, ranks)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -253,7 +257,7 @@ print("same")
 """
 
 
-def test_one_process_loads_a_file_of_several_processes(run) -> None:
+def test_one_process_loads_a_file_saved_by_several_processes(run) -> None:
     done = run(HEAD + GROUPS + "epochs = 1\n" + MODEL, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     loading = MODEL.split("folder = ", maxsplit=1)[0] + LOADED
@@ -303,7 +307,7 @@ def test_the_first_batch_can_determine_the_width_of_a_layer(run) -> None:
     assert done.stdout.count("good") == 2
 
 
-def test_a_failure_of_one_process_is_raised_by_all_processes_of_several_groups(run) -> None:
+def test_a_failure_in_one_process_raises_in_all_processes_of_several_groups(run) -> None:
     script = """
 calls = []
 dist.run_on_root(lambda: calls.append(r), ["data", "tensor"])

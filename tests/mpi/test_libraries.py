@@ -28,7 +28,7 @@ print(bits.hexdigest())
 
 @pytest.fixture
 def intel_mpi() -> Path:
-    """Return the library of the wheel `impi-rt`."""
+    """Return the library in the wheel `impi-rt`."""
     try:
         files = distribution("impi-rt").files or []
     except PackageNotFoundError:

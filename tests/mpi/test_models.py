@@ -1,4 +1,4 @@
-"""Models of opwright-nn can be trained, normalized, saved and resumed over real processes."""
+"""Several real processes can train, normalize, save and resume opwright-nn models."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_the_node_map_lists_machines_as_blocks_of_processes() -> None:
     assert map_nodes([0, 1, 0]) == "(vector,(0,1,1),(1,1,1),(0,1,1))"
 
 
-def test_an_address_of_another_machine_is_refused() -> None:
+def test_an_address_on_another_machine_is_refused() -> None:
     with pytest.raises(dist.DistError, match=r"address must belong to this machine, got '192.0.2"):
         PmiServer([0], "192.0.2.1")
 

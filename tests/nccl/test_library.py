@@ -38,7 +38,7 @@ def run_alone(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 @real
-def test_the_library_of_the_wheel_is_opened_and_creates_ids() -> None:
+def test_the_library_in_the_wheel_is_opened_and_creates_ids() -> None:
     code = """
 from opwright_nccl.library import call, find_library, make_id, open_library
 assert open_library() == find_library()
@@ -53,7 +53,7 @@ assert len(ids) == 3 and all(len(each) == 128 and any(each) for each in ids)
 
 @real
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="it connects where there is a GPU")
-def test_a_failed_connection_reports_the_reason_of_nccl() -> None:
+def test_a_failed_connection_reports_the_nccl_error() -> None:
     code = """
 from opwright_nccl.library import ask, open_library
 open_library()
@@ -119,7 +119,7 @@ def test_the_error_for_a_library_that_cannot_be_opened_states_the_reason(tmp_pat
     assert f"{path}: file too short" in done.stderr or "invalid ELF header" in done.stderr
 
 
-def test_a_library_without_a_function_of_nccl_is_refused() -> None:
+def test_a_library_that_lacks_an_nccl_function_is_refused() -> None:
     code = """
 import ctypes.util
 from opwright_nccl.library import call

@@ -154,7 +154,7 @@ def test_the_error_for_a_closed_store_names_it() -> None:
     connection.close()
 
 
-def test_an_address_of_another_machine_is_refused() -> None:
+def test_an_address_on_another_machine_is_refused() -> None:
     with pytest.raises(DistError, match="the address must belong to this machine, got '192.0.2.1'"):
         Store(1, "192.0.2.1")
 

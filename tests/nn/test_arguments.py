@@ -38,7 +38,7 @@ from opwright_nn.arguments import suggest
         (lambda x: nn.batches((x, x), batch_size=3), "'batch_size'; did you mean 'size'"),
     ],
 )
-def test_the_error_for_an_argument_of_another_framework_suggests_ours(programs, call, rule):
+def test_the_error_for_an_argument_of_another_framework_suggests_our_argument(programs, call, rule):
     with pytest.raises(AttributeTypeError, match=rf"^[\w.]+: unknown argument, got {rule}"):
         call(layers.data("x", [None, 3]))
 
@@ -189,7 +189,7 @@ def test_the_error_for_a_prediction_without_variables_names_the_missing_argument
         (lambda n, d, p: nn.History().write_csv(pth=p), "'pth'; did you mean 'path'"),
     ],
 )
-def test_methods_of_results_are_also_covered(call, rule, tmp_path):
+def test_methods_of_returned_objects_also_report_wrong_arguments(call, rule, tmp_path):
     network = ow.Network([ow.Operator("relu", x="x", out="a")])
     with pytest.raises(AttributeTypeError, match=rule):
         call(network, nn.batches(([1, 2],), 1), tmp_path)

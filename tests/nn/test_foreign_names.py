@@ -50,7 +50,7 @@ X = np.ones((6, 4), np.float32)
         ("xyzxyz", "got 'xyzxyz'$"),
     ],
 )
-def test_the_error_for_a_foreign_method_suggests_ours(name, text):
+def test_the_error_for_a_method_of_another_framework_suggests_our_method(name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(nn.Model(), name)
 
@@ -63,7 +63,7 @@ def test_the_error_for_a_foreign_method_suggests_ours(name, text):
         ("EarlyStoping", "did you mean 'EarlyStopping'"),
     ],
 )
-def test_the_error_for_a_foreign_name_suggests_ours(name, text):
+def test_the_error_for_a_name_of_another_framework_suggests_our_name(name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(nn, name)
 
@@ -86,7 +86,9 @@ def test_the_error_for_a_foreign_name_suggests_ours(name, text):
         (nn.datasets, "__path_of_nothing__", "got '__path_of_nothing__'$"),
     ],
 )
-def test_the_error_for_a_foreign_name_in_a_module_suggests_ours(module, name, text):
+def test_the_error_for_a_name_of_another_framework_in_a_module_suggests_our_name(
+    module, name, text
+):
     with pytest.raises(AttributeError, match=text):
         getattr(module, name)
 

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of ONNX models, which are skipped without onnx."""
+"""Fixtures for the ONNX tests, which are skipped if onnx is not installed."""
 
 from __future__ import annotations
 

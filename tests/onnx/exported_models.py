@@ -1,4 +1,4 @@
-"""Exports PyTorch models with both PyTorch exporters, and checks the results of opwright.
+"""Exports PyTorch models with both PyTorch exporters, and checks the opwright results.
 
 ``exported_models.py`` checks all models, and ``exported_models.py 'resnet*' bert`` only the named
 models; ``--exporter old`` or ``new`` selects one exporter. Models have random weights. A model
@@ -110,7 +110,7 @@ def compute_wide(model: torch.nn.Module, inputs: Sequence[Any]) -> list[np.ndarr
 
 
 def find_error(results: Sequence[Any], expected: Sequence[Any]) -> float:
-    """Return the largest difference, relative to the largest value of its output."""
+    """Return the largest difference of any output, relative to the largest value of that output."""
     if len(results) != len(expected):
         raise ValueError(f"{len(results)} outputs instead of {len(expected)}")
     errors = [0.0]

@@ -55,13 +55,13 @@ def make_pairs(batch: int) -> tuple[torch.Tensor, ...]:
 
 
 def of_vision(name: str, size: int = 64, **options: Any) -> Case:
-    """Return a model of torchvision for square images."""
+    """Return a torchvision model for square images."""
     build = partial(vision.get_model, name, weights=None, **options)
     return Case(build, partial(make_images, size=size))
 
 
 def of_timm(name: str, size: int = 224) -> Case:
-    """Return a model of timm for square images."""
+    """Return a timm model for square images."""
     return Case(partial(timm.create_model, name, num_classes=10), partial(make_images, size=size))
 
 
@@ -74,7 +74,7 @@ PAIR |= {"encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
 
 
 class Positional(torch.nn.Module):
-    """A model of transformers whose inputs are passed by position, without a cache."""
+    """A transformers model whose inputs are passed by position, without a cache."""
 
     def __init__(self, model: torch.nn.Module, names: tuple[str, ...]) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def of_text(
     make_inputs: Callable[[int], tuple[torch.Tensor, ...]] = make_masked_ids,
     **options: Any,
 ) -> Case:
-    """Return a model of transformers, from a configuration of two narrow layers."""
+    """Return a transformers model, built from a configuration with two narrow layers."""
 
     def build() -> torch.nn.Module:
         config = getattr(transformers, f"{family}Config")(**options)

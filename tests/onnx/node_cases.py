@@ -1,4 +1,4 @@
-"""The node cases of onnx, run by our backend and compared like in the runner of onnx."""
+"""The onnx node cases, run by our backend and compared as in the onnx test runner."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ def run_case(case: Any) -> None:
 
 
 def _as_lists(ours: Any, theirs: Any) -> tuple[Any, Any]:
-    """Return one output as lists, because the runner of onnx confuses scalars in a sequence."""
+    """Return one output as lists, because the onnx test runner confuses scalars in a sequence."""
     return (ours, theirs) if isinstance(theirs, list) else ([ours], [theirs])

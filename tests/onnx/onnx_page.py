@@ -1,4 +1,4 @@
-"""Writes which operators of ONNX are supported, and which node cases are refused and why.
+"""Writes which ONNX operators are supported, and which node cases are refused and why.
 
 ``onnx_page.py`` writes the end of the page; test_pages.py checks that it is current.
 """

@@ -1,4 +1,4 @@
-"""Cases of onnx that are loaded and written back, for ONNX Runtime and in our own domains."""
+"""The onnx cases, loaded and written back, for ONNX Runtime and in our own domains."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def write(program: ow.LoadedProgram, opset: int = USUAL_OPSET, **named: Any) -> 
 
 
 def run_again(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
-    """Return the results of opwright for a model that opwright wrote."""
+    """Return the opwright results for a model that opwright wrote."""
     program = opwright_onnx.load(model)
     kept = {spec.name for spec in program.feeds}
     results = program({name: value for name, value in fed.items() if name in kept})

@@ -1,4 +1,4 @@
-"""`opwright check` tests rows of ONNX in both directions, also for third-party operators."""
+"""`opwright check` tests ONNX rows in both directions, also for third-party operators."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sloped(x: Any, out: Any, *, slope: float) -> None:
 
 @pytest.fixture
 def context() -> Iterator[ow.Context]:
-    """Yield a context with an operator of a third party."""
+    """Yield a context with a third-party operator."""
     with ow.context_guard(ow.Context.discover()) as made:
         made.ops.add("acme.sloped", SLOPED, ACME)
         made.kernels.add(
@@ -95,5 +95,5 @@ def test_a_wrong_row_is_reported(context: ow.Context, rows: dict[str, Any], faul
     assert any(fault in each for each in faults), faults
 
 
-def test_a_correct_row_of_an_operator_of_onnx_passes(context: ow.Context) -> None:
+def test_a_correct_row_for_an_onnx_operator_passes(context: ow.Context) -> None:
     assert find_faults(context, {"LeakyRelu": (6, "acme.sloped", {"alpha": "slope"})}) == []

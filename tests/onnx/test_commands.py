@@ -137,14 +137,14 @@ def test_a_model_is_drawn_and_locked(
         (["run", "model.onnx", "--input", "x=x.npy"], "--input must contain NumPy arrays, got"),
     ],
 )
-def test_wrong_usage_exits_with_two_and_a_message(
+def test_wrong_usage_exits_with_status_2_and_a_message(
     weights: dict[str, Any], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_a_model_exits_with_status_one(
+def test_a_file_that_is_not_a_model_exits_with_status_1(
     weights: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("bad.onnx").write_bytes(b"\xff" * 9)

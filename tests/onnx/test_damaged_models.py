@@ -1,4 +1,4 @@
-"""Damaged and hostile models raise an error of opwright after little work."""
+"""Damaged and hostile models raise an opwright error after little work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FUZZ = Path(__file__).parents[1] / "fuzz"
 ROUNDS = 2000 if EVERY else 200
 
 
-def test_damaged_bytes_of_a_model_raise_only_errors_of_opwright() -> None:
+def test_damaged_model_bytes_raise_only_opwright_errors() -> None:
     data = make_perceptron()[0].SerializeToString()
     rng = np.random.default_rng(5)
     refused = 0
@@ -73,7 +73,7 @@ def test_a_function_that_calls_itself_is_refused() -> None:
         opwright_onnx.load(model)
 
 
-def test_a_loop_of_many_iterations_is_not_unrolled() -> None:
+def test_a_loop_with_many_iterations_is_not_unrolled() -> None:
     body = helper.make_graph(
         [node("Concat", ["state", "state"], ["next"], axis=0)],
         "body",
@@ -152,7 +152,7 @@ def fuzzer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
             del sys.modules[name]
 
 
-def test_damaged_models_of_every_operator_raise_only_errors_of_opwright(fuzzer: Any) -> None:
+def test_damaged_models_of_every_operator_raise_only_opwright_errors(fuzzer: Any) -> None:
     target, _ = fuzzer
     rng = random.Random(7)
     for _ in range(ROUNDS):
@@ -160,6 +160,6 @@ def test_damaged_models_of_every_operator_raise_only_errors_of_opwright(fuzzer: 
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
-def test_a_stored_case_raises_only_errors_of_opwright(fuzzer: Any, path: Path) -> None:
+def test_a_stored_case_raises_only_opwright_errors(fuzzer: Any, path: Path) -> None:
     target, recorded = fuzzer
     target.run(recorded.read_case(path)[2])

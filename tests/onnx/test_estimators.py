@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn predict as in ONNX Runtime or in the reference of onnx."""
+"""scikit-learn estimators predict as in ONNX Runtime or in the onnx reference evaluator."""
 
 from __future__ import annotations
 
@@ -77,21 +77,21 @@ def test_missing_integers_are_imputed() -> None:
 
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
-def test_linear_regression(transform: str) -> None:
+def test_linear_regression_matches_onnx_runtime(transform: str) -> None:
     attrs = {"coefficients": numbers(3, FEATURES), "intercepts": numbers(3, seed=2)}
     check(build("LinearRegressor", targets=3, post_transform=transform, **attrs))
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], [7, 3, 5]])
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
-def test_linear_classification(labels: list[int], transform: str) -> None:
+def test_linear_classification_matches_onnx_runtime(labels: list[int], transform: str) -> None:
     attrs = {"coefficients": numbers(3, FEATURES), "intercepts": numbers(3, seed=2)}
     attrs |= {"classlabels_ints": labels, "post_transform": transform}
     check(build("LinearClassifier", 2, **attrs))
 
 
 @pytest.mark.parametrize("kernel", ["LINEAR", "RBF", "POLY", "SIGMOID"])
-def test_support_vector_regression(kernel: str) -> None:
+def test_support_vector_regression_matches_onnx_runtime(kernel: str) -> None:
     attrs = {"coefficients": numbers(5), "support_vectors": numbers(5, FEATURES, seed=2)}
     attrs |= {"kernel_type": kernel, "kernel_params": [0.3, 0.2, 3.0], "rho": [0.1]}
     check(build("SVMRegressor", n_supports=5, **attrs))
@@ -128,7 +128,7 @@ def weigh(kind: str, leaves: list[tuple[int, int]], count: int) -> dict[str, Any
 
 @pytest.mark.parametrize("mode", ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_regression_with_tree_ensembles(mode: str, count: int) -> None:
+def test_regression_with_tree_ensembles_matches_onnx_runtime(mode: str, count: int) -> None:
     nodes, leaves = grow(5, 3, mode)
     attrs = {**nodes, **weigh("target", leaves, count), "n_targets": count}
     check(build("TreeEnsembleRegressor", base_values=numbers(count, seed=3), **attrs))
@@ -142,7 +142,9 @@ def test_trees_can_have_a_single_leaf() -> None:
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("labels", [[0, 1, 2], [4, 9]])
-def test_classification_with_tree_ensembles(transform: str, labels: list[int]) -> None:
+def test_classification_with_tree_ensembles_matches_onnx_runtime(
+    transform: str, labels: list[int]
+) -> None:
     nodes, leaves = grow(4, 2)
     attrs = {**nodes, **weigh("class", leaves, len(labels)), "post_transform": transform}
     model = build("TreeEnsembleClassifier", 2, classlabels_int64s=labels, **attrs)
@@ -152,7 +154,7 @@ def test_classification_with_tree_ensembles(transform: str, labels: list[int]) -
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC"])
 @pytest.mark.parametrize("is_positive", [True, False])
-def test_binary_classification_with_tree_weights_for_one_class(
+def test_binary_classification_with_tree_weights_for_one_class_matches_onnx_runtime(
     transform: str, is_positive: bool
 ) -> None:
     nodes, leaves = grow(3, 2)

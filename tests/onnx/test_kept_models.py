@@ -57,7 +57,7 @@ IO = (("x", 64), ("y", 32))
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_a_second_process_does_not_use_protobuf_without_external_data(
+def test_a_second_process_uses_protobuf_only_for_a_model_with_external_data(
     external: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))

@@ -1,4 +1,4 @@
-"""The rule ``onnx`` of the kit: an operator computes the same after saving and loading."""
+"""The kit rule ``onnx``: an operator gives the same results after saving and loading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages read without protobuf equal messages read with it."""
+"""Messages read without protobuf equal messages read with protobuf."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_messages_that_are_too_deep_are_refused() -> None:
         opwright_onnx.load(write_bytes(7, graph))
 
 
-def test_the_error_for_a_file_or_an_exported_program_tells_what_to_pass() -> None:
+def test_the_error_for_a_file_or_an_exported_program_states_what_to_pass() -> None:
     exported = SimpleNamespace(model_proto=None)
     with pytest.raises(AttributeTypeError, match=r"got BytesIO; pass file.read\(\)"):
         opwright_onnx.load(BytesIO())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Operators of the domain com.microsoft match ONNX Runtime."""
+"""Operators in the domain com.microsoft match ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node cases of onnx have the expected results, unless they are listed as refused."""
+"""The onnx node cases have the expected results, unless they are listed as refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of onnx, loaded and resaved, have the same results in ONNX Runtime and in opwright."""
+"""The onnx cases, loaded and resaved, have the same results in ONNX Runtime and in opwright."""
 
 from __future__ import annotations
 

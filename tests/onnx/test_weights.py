@@ -27,7 +27,7 @@ opwright_onnx.load(onnx.load(sys.argv[1]))
 """
 
 
-def test_loading_needs_neither_onnx_nor_protobuf_and_accepts_their_models(tmp_path: Path) -> None:
+def test_a_model_saved_with_onnx_is_loaded_without_onnx_or_protobuf(tmp_path: Path) -> None:
     onnx.save(make_perceptron()[0], tmp_path / "model.onnx")
     command = [sys.executable, "-c", LOADED_ALONE, str(tmp_path / "model.onnx")]
     env = {**os.environ, "OPWRIGHT_KEEP_PLANS": "0"}  # stored models are written by protobuf
@@ -42,7 +42,7 @@ def make_product() -> tuple[onnx.ModelProto, Any]:
     return make_model(nodes, inputs, outputs, {"w": weight}), weight
 
 
-def test_large_weights_are_read_from_a_file_without_its_message(tmp_path: Path) -> None:
+def test_large_weights_are_read_from_a_file_without_parsing_its_message(tmp_path: Path) -> None:
     model, weight = make_product()
     rest, found = split_weights(memoryview(model.SerializeToString())) or (b"", {})
     assert len(rest) < 400
@@ -53,7 +53,7 @@ def test_large_weights_are_read_from_a_file_without_its_message(tmp_path: Path) 
     np.testing.assert_allclose(loaded(x)[0], x @ weight, rtol=1e-5, atol=1e-5)
 
 
-def test_weights_stored_in_parts_are_left_to_protobuf() -> None:
+def test_weights_stored_in_several_fields_are_left_to_protobuf() -> None:
     model, weight = make_product()
     whole = model.SerializeToString()
     twice = onnx.TensorProto(raw_data=(weight * 2).tobytes()).SerializeToString()

@@ -1,4 +1,4 @@
-"""The oldest supported release of protobuf and the pinned one exchange messages."""
+"""The oldest supported protobuf release and the pinned release exchange messages."""
 
 from __future__ import annotations
 

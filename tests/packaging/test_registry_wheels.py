@@ -49,7 +49,7 @@ def list_libraries(wheel: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def list_requirements(wheel: Path) -> list[str]:
-    """Return the requirements of a wheel, without those of its extras."""
+    """Return the requirements of a wheel, without requirements of extras."""
     with zipfile.ZipFile(wheel) as opened:
         [name] = [name for name in opened.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = Parser().parsestr(opened.read(name).decode())
@@ -105,7 +105,7 @@ def test_the_cpu_wheel_requires_onednn_and_does_not_contain_it(wheelhouse: Path)
 def test_an_empty_environment_trains_with_only_these_wheels(
     wheelhouse: Path, bare_environment: Any
 ) -> None:
-    """Third-party packages come from the index of pip, and our packages only from the folder."""
+    """Third-party packages come from the pip index, and our packages only from the folder."""
     wheels = [wheel for wheel in wheelhouse.iterdir() if not wheel.name.startswith(LARGE_WHEELS)]
     needs = {line for wheel in wheels for line in list_requirements(wheel)}
     bare_environment.install(*(line for line in needs if not line.startswith("opwright")))

@@ -24,7 +24,7 @@ collect_ignore_glob = [] if PYTHON else ["test_*.py"]
 
 @pytest.fixture(scope="session")
 def peer() -> Iterator[Peer]:
-    """The peers PyTorch and NumPy, in a separate process."""
+    """Start the peers PyTorch and NumPy in a separate process."""
     from peer import Peer
 
     if PYTHON is None:

@@ -1,4 +1,4 @@
-"""Layers and the corresponding modules of PyTorch: how to build both and match weights."""
+"""Layers and the corresponding PyTorch modules: how to build both and match weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Arrays = dict[str, Any]
 
 @dataclass
 class LayerCase:
-    """A layer, and the corresponding module of PyTorch.
+    """A layer, and the corresponding PyTorch module.
 
     Attributes
     ----------

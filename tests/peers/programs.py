@@ -86,7 +86,7 @@ class Drawing:
         return names[int(self.rng.integers(len(names)))]
 
     def _append_any(self) -> None:
-        """Append an operator to one of the last values, or to any value."""
+        """Append an operator that reads one of the last three values, or any value."""
         few = self.values[-3:] if self.rng.random() < 0.7 else self.values
         x = self._choose(*few)
         makers: list[Callable[[str], str]] = [self._unary, self._unary, self._binary, self._move]
@@ -261,7 +261,7 @@ class Drawing:
         return self._append("batch_norm", inputs, training=True)
 
     def _append_loss(self) -> str:
-        """Append the sum of the mean squares of the tanh of all unread values."""
+        """Append the loss: the sum over all unread values of mean(tanh(value)**2)."""
         read = {name for op in self.block.ops for name in op.input_names()}
         parts = []
         for name in [value for value in self.values if value not in read]:

@@ -1,4 +1,4 @@
-"""The benchmark of single operators compares equal work, and writes the file of the site."""
+"""The benchmark of single operators compares equal work, and writes the file for the site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "operator_times.py"
 
 
-def test_the_script_compares_with_peers_and_names_the_kernel(tmp_path: Path) -> None:
+def test_the_script_compares_times_with_peers_and_names_the_opwright_kernel(tmp_path: Path) -> None:
     python = os.environ.get("OPWRIGHT_TEST_PEERS")
     if python is None:
         pytest.skip("no peers: run make test-peers")

@@ -96,7 +96,7 @@ def torch_modules() -> Iterator[Callable[[Any], Any]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_layer_matches_the_module_of_pytorch(case: LayerCase, torch_modules: Any) -> None:
+def test_a_layer_matches_the_pytorch_module(case: LayerCase, torch_modules: Any) -> None:
     feeds = draw(case.inputs)
     outputs, input_grads, values, gradients = run_ours(case, feeds)
     request = {

@@ -46,7 +46,7 @@ def test_a_random_program_matches_pytorch(
 
 
 @pytest.mark.parametrize("seed", range(COUNT))
-def test_a_gradient_of_gradients_of_a_program_matches_pytorch(seed: int, peer: Peer) -> None:
+def test_second_gradients_of_a_program_match_pytorch(seed: int, peer: Peer) -> None:
     drawing = Drawing(seed, "float64", has_recurrent=False)  # which are differentiated once
     request, block = drawing.to_request(), drawing.block
     square = block.append_op("square", {"x": drawing.loss}).output("out")[0]

@@ -34,7 +34,7 @@ def test_every_standard_operator_has_a_peer_or_a_reason(peer: Peer) -> None:
 
 
 @over_targets(every_dtype, lambda target: target.device == "cpu")
-def test_a_case_of_the_table_matches_the_peers(
+def test_a_case_in_the_table_matches_the_peers(
     case: Case, dtype: str, target: Target, peer: Peer
 ) -> None:
     if case.op in NO_PEER:

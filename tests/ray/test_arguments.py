@@ -51,7 +51,7 @@ def test_passing_the_result_of_train_fn_instead_of_the_function_raises() -> None
 
 
 @pytest.mark.parametrize(("release", "rule"), [(None, "got none"), ("2.61.0", "got 2.61.0")])
-def test_without_a_supported_release_of_ray_the_error_names_the_package_to_install(
+def test_without_a_supported_ray_release_the_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, release: str | None, rule: str
 ) -> None:
     monkeypatch.setattr(requirement, "find_release", lambda: release)

@@ -1,4 +1,4 @@
-"""Training in the workers of a cluster survives failures, restarts and changes of size."""
+"""Training on cluster workers survives failures, restarts and a changed number of workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_killed_worker_is_restarted_and_the_result_is_bitwise_identical(fit, t
     assert parts.metrics["bits"] == whole.metrics["bits"]
 
 
-def test_a_run_of_the_same_name_continues_with_a_different_number_of_workers(
+def test_a_run_with_the_same_name_continues_with_a_different_number_of_workers(
     fit, train, tmp_path: Path
 ) -> None:
     whole = fit(train, num_workers=1, config={"epochs": 8})
@@ -42,7 +42,7 @@ def test_a_run_of_the_same_name_continues_with_a_different_number_of_workers(
     np.testing.assert_allclose(parts.metrics["sum"], whole.metrics["sum"], rtol=1e-4)
 
 
-def test_fit_raises_an_exception_of_a_worker_under_its_rank(cluster, fit, train) -> None:
+def test_fit_raises_a_worker_exception_with_the_rank_of_the_worker(cluster, fit, train) -> None:
     config = {"epochs": 8, "fault": "raise ValueError('a fault of the user')"}
     with pytest.raises(cluster.train.TrainingFailedError) as caught:
         fit(train, num_workers=2, config=config)

@@ -1,4 +1,4 @@
-"""Compiles the plugins of the tests, each of them once."""
+"""Compiles each test plugin once."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def run(library, type, inputs, outputs):
     step.close()
 
 
-def test_the_library_has_the_version_of_the_package(library):
+def test_the_library_version_matches_the_package_version(library):
     assert (library.code, library.plugin.version) == (0, b"1.0")
 
 

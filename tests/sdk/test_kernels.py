@@ -186,7 +186,7 @@ def test_run_reads_the_packed_copy(features):
         ("memory", OUT_OF_MEMORY, "out of memory"),
     ],
 )
-def test_prepare_returns_the_reason_of_a_refusal(features, mode, code, message):
+def test_prepare_returns_the_reason_for_a_refusal(features, mode, code, message):
     with pytest.raises(FailedError) as caught:
         staged(features, mode)
     assert (caught.value.code, caught.value.message) == (code, message)

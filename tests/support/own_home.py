@@ -1,7 +1,7 @@
-"""A separate, initially empty home for the tests, so that files of the user are not touched.
+"""A separate, initially empty home for the tests, so that user files are not touched.
 
-Files that earlier runs left in the caches of the user must not affect tests. Folders that variables
-of other tools set are kept, such as PIP_CACHE_DIR for the downloads of pip, since users who set
+Files that earlier runs left in user caches must not affect tests. Folders set by environment
+variables of other tools are kept, such as PIP_CACHE_DIR for pip downloads, since users who set
 these variables want this.
 """
 

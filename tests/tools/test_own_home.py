@@ -1,4 +1,4 @@
-"""Tests and continuous integration neither read nor write files of the user."""
+"""Tests and continuous integration neither read nor write user files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ done
 
 
 class Users:
-    """The folders of a user, all empty: home, the XDG folders and the cache of opwright."""
+    """The user folders, all empty: home, the XDG folders and the opwright cache."""
 
     def __init__(self, folder: Path) -> None:
         self.folders = {name: folder / name for name in ("HOME", *XDG_FOLDERS)}

@@ -1,4 +1,4 @@
-"""Workloads with fake peers: one works, and others are missing, fail, crash or are wrong."""
+"""Workloads with fake peers: one works, others are missing, fail, crash or return wrong results."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_unused_variables_are_skipped_if_allowed(block):
     assert [(variable.name, gradient.name) for variable, gradient in pairs] == [("w", "w_grad")]
 
 
-def test_allow_unused_does_not_excuse_an_operator_without_a_gradient(block):
+def test_allow_unused_does_not_permit_an_operator_without_a_gradient(block):
     loss = append(block, "floor", "h", "y")
     with pytest.raises(GradientError, match="since floor .* it has no gradient"):
         append_backward(loss, ["w"], allow_unused=True)

@@ -163,8 +163,8 @@ def test_doctor_runs_the_registered_checks(site):
 CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
-def test_doctor_accepts_a_kernel_for_an_unprovided_device(site):
-    """Such kernels belong to an extra of their package that is not installed."""
+def test_doctor_accepts_a_kernel_for_a_device_that_no_plugin_provides(site):
+    """Such kernels belong to a package extra that is not installed."""
     hook = "registry.add('acme.swish', device='gpu', dtypes='*', kernel='not_there:k')\n"
     site.add("acme")
     site.add("more", KERNEL_HOOK + hook)

@@ -44,7 +44,7 @@ def test_operators_are_listed_without_importing_them(site):
 
 
 def crashing_swish():
-    """Return a module whose kernel of swish reads unmapped memory."""
+    """Return a module whose swish kernel reads unmapped memory."""
     crash = "import ctypes\n    ctypes.string_at(0)\n    np.divide(x, 1 + np.exp"
     return SWISH.replace("np.divide(x, 1 + np.exp", crash)
 
@@ -145,7 +145,7 @@ def test_a_misspelled_option_is_reported(site):
 
 
 def blend():
-    """Return the maker of an operator with every kind of slot."""
+    """Return an OpMaker for an operator with every kind of slot."""
     return (
         OpMaker("acme.blend")
         .add_comment("A blend.")
@@ -171,7 +171,7 @@ def blend():
 
 @pytest.fixture
 def acme():
-    """A Context to which tests add operators and kernels of acme."""
+    """A Context to which tests add acme operators and kernels."""
     return Context()
 
 

@@ -65,7 +65,7 @@ def test_a_kernel_whose_plugin_finds_no_refusal_is_chosen(rival):
     assert done.stdout.splitlines()[2].split()[1] == "fast"
 
 
-def test_kernels_of_another_device_or_dtype_are_not_queried(rival):
+def test_kernels_for_another_device_or_dtype_are_not_queried(rival):
     done = rival(LACK).command("explain", "acme.swish", "--dtype", "float64")
     assert "asked" not in done.stdout
 

@@ -27,7 +27,7 @@ def opwright_annexes(registry):
 
 
 def add_service(site: Site, text: str, name: str = "acme") -> None:
-    """Install a distribution with a check for doctor; `text` is the body of the function."""
+    """Install a distribution with a doctor check; `text` is the body of its function."""
     body = "".join(f"    {line}\n" for line in text.splitlines())
     code = f"from opwright.commands import Examination\n\ndef examine():\n{body}"
     site.add(name, TABLE + ANNEX, modules={"doctor": code})

@@ -95,7 +95,7 @@ WRONG = {
 
 
 def arguments(command):
-    """Return the arguments of a command that accept a value."""
+    """Return the command arguments that take a value."""
     [subparsers] = [
         a for a in _make_parser(command, get_command(command))[0]._actions if a.dest == "command"
     ]

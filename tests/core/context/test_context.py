@@ -91,7 +91,7 @@ def test_pins_cannot_be_changed_directly(context):
         context.pins["*"] = "slow"
 
 
-def test_a_context_with_other_pins_shares_all_other_state(context):
+def test_a_context_with_different_pins_shares_all_other_state(context):
     twin = context.with_pins({"acme.swish": "slow"})
     assert (order(twin), order(context)) == (["slow"], ["fast", "slow"])
     assert twin.ops is context.ops

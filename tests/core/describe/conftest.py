@@ -1,4 +1,4 @@
-"""Operators for the tests of `describe`, and a recorder that takes the place of a program."""
+"""Operators for the tests of `describe`, and a recorder that stands in for a program."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_the_error_for_a_value_that_is_not_allowed_suggests_the_nearest_value():
         attr(INT, allowed=(1, 2)).check("op", 3)
 
 
-def test_a_dtype_attribute_accepts_all_dtypes_of_numpy():
+def test_a_dtype_attribute_accepts_all_numpy_dtypes():
     dtype = attr(STRING, allowed=("float32", "float64"))
     assert dtype.is_dtype
     assert dtype.check("op", np.float32) == dtype.check("op", np.dtype("f4")) == "float32"

@@ -278,7 +278,7 @@ def test_infer_shape_receives_none_for_absent_attributes():
     assert seen == [None, 2]
 
 
-def test_infer_shape_can_read_the_metas_of_variables_of_a_block():
+def test_infer_shape_can_read_the_metas_of_block_variables():
     definition = define(lambda ctx: ctx.set_metas("out", ctx.block_metas("body", ["a"])))
     blocks = {(3, "a"): I64}
     ((meta,),) = definition.infer(

@@ -35,7 +35,7 @@ def test_every_dtype_survives_a_round_trip_through_numpy_and_dlpack(name):
 
 
 @pytest.mark.parametrize("name", [*INT_DTYPES, "bool", "float16", "float32"])
-def test_dlpack_types_match_the_exports_of_numpy(name):
+def test_dlpack_types_match_numpy_exports(name):
     # DLDataType begins at byte 20 of the DLTensor that the capsule points to.
     import ctypes
 
@@ -48,7 +48,7 @@ def test_dlpack_types_match_the_exports_of_numpy(name):
 
 
 @pytest.mark.parametrize("given", ["float32", np.float32, np.dtype("<f4"), np.dtype(">f4"), "f4"])
-def test_every_dtype_of_numpy_has_one_canonical_name(given):
+def test_every_numpy_dtype_has_one_canonical_name(given):
     assert canonical_dtype(given) == "float32"
 
 

@@ -87,7 +87,7 @@ def test_an_unset_version_means_version_one():
     assert OpProto.from_proto(message).version == 1
 
 
-def test_the_values_of_attribute_types_match_the_wire_format():
+def test_attribute_type_values_match_the_wire_format():
     assert {type.name: type.value for type in AttrType} == dict(pb.AttrType.items()[1:])
 
 

@@ -29,7 +29,7 @@ from opwright.packages import Package
 
 
 def maker(type="acme.op"):
-    """Return the maker of a valid operator, for tests that make it invalid."""
+    """Return an OpMaker for a valid operator, which tests then make invalid."""
     return (
         OpMaker(type)
         .add_comment("An operator.")

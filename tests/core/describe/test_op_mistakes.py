@@ -1,4 +1,4 @@
-"""OpMaker reports every mistake in a slot or an attribute by its name."""
+"""OpMaker reports every mistake in a slot or an attribute, and names the slot or attribute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright.op import OpMaker, same_shape_as
 
 
 def maker(type="acme.op"):
-    """Return the maker of a valid operator, for tests that make it invalid."""
+    """Return an OpMaker for a valid operator, which tests then make invalid."""
     return (
         OpMaker(type)
         .add_comment("An operator.")

@@ -83,7 +83,7 @@ def test_a_plugin_that_crashed_two_processes_is_skipped_by_the_third(site, how):
     assert advice == "opwright doctor --retry acme"
 
 
-def test_a_process_killed_during_a_hanging_import_counts_as_killed_by_it(site):
+def test_a_process_killed_during_a_hanging_import_counts_as_killed_by_the_import(site):
     package = site.add("acme", HANG)
     began = package / "plugin.began"
     kill_when_begun(site, LOOK, began)
@@ -128,7 +128,7 @@ def _table():
     return TABLE
 
 
-def test_imports_of_running_processes_are_not_counted(site):
+def test_imports_in_processes_that_are_still_running_are_not_counted(site):
     package = site.add("acme", HANG)
     began = package / "plugin.began"
     env = {**os.environ, "OPWRIGHT_CACHE_DIR": str(site.cache)}
@@ -191,7 +191,7 @@ def test_strict_raises_for_excluded_plugins(site):
 
 @pytest.fixture
 def left_out(site):
-    """Make the import of acme terminate two processes and a fork; return its hook module."""
+    """Make importing acme terminate two processes and a fork; return the hook module of acme."""
     package = site.add("acme", ENDS["exit"][0])
     run(site, LOOK), run(site, LOOK), look(site)
     return package / "plugin.py"
@@ -259,7 +259,7 @@ def test_an_unwritable_cache_is_harmless(site, tmp_path):
     assert (types, failures, warned) == (["acme.swish"], [], "")
 
 
-def test_imports_of_indexed_plugins_do_not_read_or_write_notes(site):
+def test_importing_indexed_plugins_does_not_read_or_write_notes(site):
     site.add("acme")
     look(site)
     code = """

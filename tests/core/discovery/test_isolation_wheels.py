@@ -225,7 +225,7 @@ def test_the_error_for_an_operator_of_an_excluded_plugin_names_the_plugin_first(
 
 @pytest.fixture(scope="session")
 def doctor(installed: Installed) -> Callable[[str], dict[str, Any]]:
-    """A function that finds a plugin in one list of the report of doctor."""
+    """A function that finds a plugin in one list of the doctor report."""
     done = installed.run("-m", "opwright", "doctor", "--json")
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)

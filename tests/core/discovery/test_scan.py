@@ -46,7 +46,7 @@ def test_only_the_plugin_group_is_read():
     ]
 
 
-def test_plugins_of_opwright_come_first_and_others_are_sorted_by_distribution(tmp_path):
+def test_opwright_plugins_come_first_and_all_others_are_sorted_by_distribution(tmp_path):
     for name in ("aaa", "opwright_nn", "zzz", "opwright_std", "opwright_cuda", "opwright_cpu"):
         install(tmp_path, name, entries=f"{name} = m")
     core = install(tmp_path, "opwright")
@@ -75,7 +75,7 @@ def test_the_newest_metadata_of_several_versions_in_one_folder_is_used(tmp_path)
     assert source.version == "1.2"
 
 
-def test_leftover_folders_of_pip_are_ignored(tmp_path):
+def test_folders_left_behind_by_pip_are_ignored(tmp_path):
     install(tmp_path, "~cme", entries="acme = m")
     assert scan([str(tmp_path)], []) == []
 
@@ -164,7 +164,7 @@ def test_an_empty_entry_points_file_gives_an_empty_list(text):
 
 
 def zipped(path: Path, files: dict[str, bytes]) -> str:
-    """Write a zip file with the metadata of ``foo`` in it."""
+    """Write a zip file that contains the metadata of ``foo``."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in files.items():
             archive.writestr(f"foo-1.0.dist-info/{name}", content)

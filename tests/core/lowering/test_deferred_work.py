@@ -15,7 +15,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 class Factory:
-    """The entry point of scale kernels, which create their factor in deferred work."""
+    """The entry point of kernels whose scale factor is created in deferred work."""
 
     def __init__(self):
         self.made = set()

@@ -54,7 +54,7 @@ def test_values_that_depend_on_a_late_feed_are_late(context):
 
 
 def _random_values(seed):
-    """Return sizes, inputs by value (None if it cannot be recomputed), and the wanted values."""
+    """Return value sizes, each value's inputs (None if not recomputable), and the wanted values."""
     rng = random.Random(seed)
     n = rng.randint(1, 8)
     sizes = [rng.randint(1, 9) for _ in range(n)]

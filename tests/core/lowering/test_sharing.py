@@ -49,7 +49,7 @@ def test_building_a_plan_does_not_leave_cyclic_garbage():
     ("a", "b"),
     [(0.0, -0.0), ((0.0, 1.0), (-0.0, 1.0)), ((1.0, -0.0), (1.0, 0.0)), ((0.0,), (0.0, 0.0))],
 )
-def test_attributes_whose_zeros_differ_in_sign_have_different_keys(a, b):
+def test_attributes_that_differ_in_the_sign_of_zero_have_different_keys(a, b):
     assert attrs_key({"v": a}) != attrs_key({"v": b})
     assert attrs_key({"v": a}) == attrs_key({"v": a})
 

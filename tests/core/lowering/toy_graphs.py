@@ -1,4 +1,4 @@
-"""Toy operators, graphs of them, and a pass that fuses an addition and a ReLU."""
+"""Toy operators, graphs built from them, and a pass that fuses an addition and a ReLU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls a plan as native code of another framework does, by addresses and on its own memory."""
+"""Calls a plan like native code of another framework, which passes addresses of its own memory."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from opwright import _runtime as rt
 
 
 class Recorded:
-    """An EagerFunction with two inputs and an attribute that records the arguments of calls."""
+    """Records the arguments of all calls of an EagerFunction with two inputs and an attribute."""
 
     def __init__(self, defaults=("no x", "no y", 0.5), n_positional=2):
         self.calls = []
@@ -48,7 +48,7 @@ def test_calls_of_functions_with_many_parameters_are_passed_to_bind():
     assert recorded.function(1, 2) == "bound"
 
 
-def test_the_errors_of_calls_by_position_and_by_name_are_raised():
+def test_errors_of_positional_and_keyword_calls_are_raised():
     def fail(*args, **kwargs):
         raise KeyError(kwargs.get("name", "by position"))
 

@@ -58,7 +58,7 @@ def test_set_keeps_the_dtype_and_replaces_a_mismatched_array():
     assert (variable.shape, variable.dtype) == ((1,), "float64")
 
 
-def test_numpy_and_array_are_copies():
+def test_numpy_and_asarray_return_copies():
     variable = rt.Scope().var("w")
     variable.set(f32(1, 2))
     variable.numpy()[0] = 9
@@ -81,7 +81,7 @@ def test_dlpack_shares_the_memory_and_keeps_it_alive():
     rt.Tensor.from_numpy(f32(1)).__dlpack__()  # an unconsumed capsule
 
 
-def test_the_error_for_reading_an_empty_or_erasing_an_unknown_variable_names_it():
+def test_reading_an_unset_variable_or_erasing_an_unknown_variable_raises():
     scope = rt.Scope()
     with pytest.raises(VariableNotFoundError, match="w: the variable must be set"):
         scope.var("w").numpy()
@@ -109,7 +109,7 @@ def update_plan(name="w", shape=(4,)):
     return make.build()
 
 
-def test_param_and_param_out_are_one_variable_whose_version_each_run_increments():
+def test_each_run_increments_the_version_of_the_variable_shared_by_param_and_param_out():
     scope = rt.Scope()
     scope.var("w").set(f32(0, 0, 0, 0))
     call = compiled(update_plan(), "x", scope=scope)

@@ -59,7 +59,7 @@ def test_advice_names_a_missing_dependency_to_install(site, module, advice):
     assert site.json(ADVICE) == needs
 
 
-def test_advice_names_a_dependency_that_has_the_name_of_its_plugin(site):
+def test_advice_names_a_missing_dependency_whose_name_equals_the_plugin_name(site):
     site.add("not_there", "import not_there\n")
     add_requirements(site, "not-there >= 2")
     needs = "install 'not_there', which the plugin 'not_there' needs: pip install 'not-there>=2'"

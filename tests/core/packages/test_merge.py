@@ -94,7 +94,7 @@ def test_registrations_of_a_quarantined_plugin_do_not_clash():
         ("tanh", "cpu", ("float32",), "fast"),
     ],
 )
-def test_keys_that_differ_in_one_part_do_not_clash(other):
+def test_keys_that_differ_in_one_component_do_not_clash(other):
     found = merge([record("a", kernels=[KEY]), record("b", kernels=[other])])
     assert found.report.failures == ()
 

@@ -88,7 +88,7 @@ def test_variables_read_by_bodies_are_captured():
     assert op.block_attrs() == {"true_block": 1, "false_block": 3}
 
 
-def test_a_capture_that_lacks_a_variable_is_refused():
+def test_a_capture_list_that_lacks_a_variable_is_refused():
     program = build_branch()
     block = program.global_block()
     given = block.ops.pop().attrs
@@ -299,7 +299,7 @@ def test_guards_affect_only_their_own_thread():
     ("seed", "error"),
     [(-1, AttributeValueError), (2**63, AttributeValueError), (1.5, AttributeTypeError)],
 )
-def test_a_seed_must_be_an_int_of_63_bits(seed, error):
+def test_a_seed_must_be_an_int_that_fits_in_63_bits(seed, error):
     with pytest.raises(error, match="seed must be"):
         Program(seed)
 

@@ -148,7 +148,7 @@ def test_a_malformed_annex_is_refused(given, words):
         AnnexRegistry().add(*given, ACME)
 
 
-def test_a_target_that_is_not_a_module_fails_on_request():
+def test_a_target_that_is_not_a_module_raises_when_requested():
     annexes = AnnexRegistry()
     annexes.add("onnx", "Relu", "math:no_such_name", ACME)
     with pytest.raises(PluginError, match=r"^onnx\[Relu\]: 'math:no_such_name' of opwright-acme"):

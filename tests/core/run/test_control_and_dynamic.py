@@ -213,7 +213,7 @@ def test_a_loop_carries_its_values_until_the_condition_fails(toy):
 
 
 @pytest.mark.parametrize("names", [["out", "more"], ["out"] * 3])
-def test_the_error_for_a_cond_with_too_many_outputs_in_a_file_names_it(names):
+def test_a_loaded_cond_with_a_wrong_number_of_outputs_raises(names):
     message = _branching().to_proto()
     block = message.blocks[0]
     more = block.vars.add()

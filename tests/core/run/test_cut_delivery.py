@@ -49,7 +49,7 @@ def test_the_importer_converts_the_results_of_both_halves() -> None:
     np.testing.assert_array_equal(grad.array, differentiate(DY)[0])
 
 
-def test_the_first_half_returns_the_sources_of_the_arguments_of_the_second_half() -> None:
+def test_the_first_half_returns_where_each_argument_of_the_second_half_comes_from() -> None:
     _, cut = halves()
     *results, (second, sources) = cut.first(X)
     assert cut.n_early == 1

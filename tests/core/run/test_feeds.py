@@ -11,7 +11,7 @@ from opwright.errors import FeedError
 
 @pytest.fixture
 def x():
-    """A float32 data variable of any batch size."""
+    """A float32 data variable with any batch size."""
     return ow.Program().global_block().create_var("x", [-1, 3], "float32", is_data=True)
 
 
@@ -71,7 +71,7 @@ def test_check_feed_and_a_network_report_the_same_error(x):
     assert str(before.value).removeprefix("Model.fill: ") == str(at_the_call.value)[5:]
 
 
-def test_names_read_first_are_not_written_by_an_earlier_operator():
+def test_names_read_first_returns_only_names_that_no_earlier_operator_writes():
     block = ow.Program().global_block()
     for name in ("x", "y", "z"):
         block.create_var(name, [2])

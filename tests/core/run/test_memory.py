@@ -21,14 +21,14 @@ def row(label):
 
 
 def run_child(code: str) -> None:
-    """Run code in a separate process, which does not hold memory of other tests."""
+    """Run code in a separate process, which holds no memory of other tests."""
     text = HEAD + textwrap.dedent(code)
     done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def products(n: int, size: int = 512):
-    """Compile a network of ``n`` products with separate parameters; return it and its scope."""
+    """Compile a network of ``n`` matrix products with separate weights; return it and its scope."""
     program, scope = ow.Program(), ow.Scope()
     block = program.global_block()
     x = block.create_var("x", [-1, size])
@@ -39,7 +39,7 @@ def products(n: int, size: int = 512):
     return ow.Network(block).compile(["x"], [x], scope=scope), scope
 
 
-def test_new_shapes_of_an_operator_keep_little_memory() -> None:
+def test_calling_an_operator_with_new_shapes_retains_little_memory() -> None:
     run_child("""
         for n in range(1, 200):
             ow.ops.matmul(np.ones((n, 64), "f"), np.ones((64, n), "f"))
@@ -83,7 +83,8 @@ def test_shapes_and_threads_share_packed_parameters() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # There are at most two packed copies of each parameter, since products use two algorithms.
+    # There are at most two packed copies of each parameter, since matrix products use two
+    # algorithms.
     assert ow.memory().packed_bytes - before <= 2 * max(one, 4 * 512 * 512 * 4)
 
 

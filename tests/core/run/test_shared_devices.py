@@ -1,4 +1,4 @@
-"""A device written in Python is opened once per process for each object and number."""
+"""A device written in Python is opened once per process for each device object and number."""
 
 from __future__ import annotations
 

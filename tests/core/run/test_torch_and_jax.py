@@ -66,7 +66,7 @@ def test_a_network_trains_the_parameters_and_statistics_of_a_module(torch):
     np.testing.assert_array_equal(count.numpy(), X)
 
 
-def test_arrays_of_jax_are_fed_and_returned_but_not_written(call):
+def test_jax_arrays_can_be_fed_and_returned_but_not_written(call):
     jnp = pytest.importorskip("jax.numpy", reason=WHY)
     x = jnp.asarray(X)
     np.testing.assert_array_equal(call(x)[0], 2 * X)

@@ -218,7 +218,7 @@ def test_a_plugin_that_opens_devices_by_number_can_provide_several():
         np.testing.assert_allclose(out.numpy(), 2 * X)
 
 
-def test_the_error_of_a_plugin_for_an_invalid_device_number_is_raised():
+def test_the_plugin_error_for_an_invalid_device_number_is_raised():
     with pytest.raises(DeviceNotFoundError, match=r"^pair: the number must be 0 or 1, got 2; wr"):
         _compile_on("pair:2", Pair())
 
@@ -275,7 +275,7 @@ def _branching():
 
 
 @pytest.mark.parametrize("fetch_device", [False, True])
-def test_a_branch_runs_on_the_device_for_any_location_of_its_result(device, fetch_device):
+def test_a_branch_runs_on_the_device_wherever_its_result_is_stored(device, fetch_device):
     call = _branching().compile(["p", "x"], ["out"], device="toy", fetch_device=fetch_device)
     for p, expected in ((True, X + X), (False, X * X)):
         (out,) = call(p=np.array([p]), x=X)

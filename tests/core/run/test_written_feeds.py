@@ -34,7 +34,7 @@ def composite():
 
 
 def updated():
-    """Return operators with an optimizer, which declares that it writes its inputs in place."""
+    """Return operators that include sgd, which declares that it writes its inputs in place."""
     return [
         ow.Operator("fill", shape=[1], value=0.5, dtype="float32", out="rate"),
         ow.Operator("multiply", x="mean", y="x", out="between"),

@@ -1,4 +1,4 @@
-"""Arrays of another library on the device "tape": DLPack exports them, NumPy cannot read them.
+"""Arrays of another library on the device "tape"; DLPack exports them, but NumPy cannot read them.
 
 Their memory is filled with NaN and freed when the last array that uses it is deleted.
 """
@@ -36,7 +36,7 @@ class Managed(ctypes.Structure):
 
 
 def connect(path: Path) -> Any:
-    """Open the library of the tape; opwright uses the same handle."""
+    """Open the tape library; opwright uses the same handle."""
     global _library  # noqa: PLW0603
     _library = ctypes.CDLL(str(path))
     for name in ("tape_allocate", "tape_host_side", "tape_foreign_stream"):

@@ -38,10 +38,10 @@ class Tape:
     def count(self, what: str) -> int:
         """Return a counter of the library.
 
-        ``streams``, ``allocations``, ``graphs`` and ``events`` are numbers of live objects;
-        ``replays``, ``launches``, ``captured`` and ``event waits`` are totals. ``odd addresses``
-        counts misaligned kernel arguments. ``foreign addresses`` counts kernel arguments that are
-        on another device. ``largest`` is the size of the largest allocation in bytes.
+        ``streams``, ``allocations``, ``graphs`` and ``events`` count live objects; ``replays``,
+        ``launches``, ``captured`` and ``event waits`` are totals. ``odd addresses`` counts
+        misaligned kernel arguments. ``foreign addresses`` counts kernel arguments that are on
+        another device. ``largest`` is the size of the largest allocation in bytes.
         """
         counted: int = self._library.tape_count(what.encode())
         assert counted >= 0, what

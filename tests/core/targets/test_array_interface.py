@@ -42,7 +42,7 @@ def test_an_array_with_the_attribute_is_read_without_a_copy(tape):
     assert tape.count("foreign addresses") == 0
 
 
-def test_the_stream_of_opwright_waits_for_the_stream_of_the_array(tape):
+def test_the_opwright_stream_waits_for_the_stream_of_the_array(tape):
     call = _compiled("add")
     for factor in (1, 2, 3):
         array = factor * np.array([-1, 2, 3], np.float32)
@@ -129,7 +129,7 @@ def test_an_empty_array_can_have_any_address(tape):
     assert ow.ops.add(empty, empty).shape == (0, 2)
 
 
-def test_the_error_for_an_unreadable_array_is_the_message_of_locate(tape):
+def test_the_error_for_an_unreadable_array_contains_the_message_of_locate(tape):
     array = PlacedArray(X)
     array.place = array.place._replace(pointer=array.place.pointer + 4)
     text = r"the address must be a multiple of 256, got \d+; copy it"

@@ -1,4 +1,4 @@
-"""Other files, libraries for another machine or ABI, and malformed tables are refused."""
+"""Non-library files, libraries for another machine or ABI, and malformed tables are refused."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def test_the_error_for_a_missing_linked_library_names_it_and_the_package(needy):
 def elsewhere(needy, acme):
     """Install a linked library in a folder outside the search path.
 
-    This happens to libdnnl if its distribution is in another environment than the plugin.
+    This happens to libdnnl if its distribution and the plugin are in different environments.
     """
     needy("other-lib")
     info = acme.site / "other_lib-2.0.dist-info"

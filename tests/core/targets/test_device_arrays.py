@@ -157,7 +157,7 @@ def test_an_error_on_entering_or_leaving_a_stream_fails_the_kernel(make_tape, mo
     np.testing.assert_array_equal(call(x=X)[0], 2 * X)
 
 
-def test_arrays_without_a_method_are_reported(make_tape):
+def test_array_helpers_that_lack_a_method_are_reported(make_tape):
     make_tape(table_with_python(arrays="tape_arrays:relu"))
     network, last = make_network("relu")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
@@ -165,7 +165,7 @@ def test_arrays_without_a_method_are_reported(make_tape):
         call(x=X)
 
 
-def test_arrays_can_only_be_given_for_a_device_in_a_library(acme, compiler):
+def test_array_helpers_can_be_given_only_for_a_device_in_a_library(acme, compiler):
     table = TABLE.replace('"tape", LIBRARY', '"tape", "tape_arrays:ARRAYS", arrays="a:b"')
     context = acme.use(compiler.build("tape.cc"), table)
     assert "arrays belong to a device in a compiled library" in context.failures[0].reason

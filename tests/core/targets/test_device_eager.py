@@ -87,7 +87,7 @@ def test_a_strided_array_is_refused(tape):
         ow.ops.negative(a)
 
 
-def test_operators_of_tensors_return_tensors(tape):
+def test_operators_called_on_tensors_return_tensors(tape):
     network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
     options = {"device": "tape:1", "scope": ow.Scope(), "fetch_device": True}
     (tensor,) = network.compile(["x"], ["out"], **options)(x=X)

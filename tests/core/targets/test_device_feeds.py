@@ -44,7 +44,7 @@ def test_a_device_feed_is_not_copied_through_the_host(tape):
     np.testing.assert_array_equal(again.numpy(), 4 * X)
 
 
-def test_the_plan_is_recorded_once_for_any_addresses_of_feeds(tape):
+def test_the_plan_is_recorded_once_for_all_feed_addresses(tape):
     network, call = _compiled("add", "multiply", "add")
     arrays = [TapeArray(turn * X) for turn in range(1, 6)]
     for turn, x in enumerate(arrays, start=1):
@@ -174,7 +174,7 @@ def test_events_are_released_with_the_network(tape):
     assert tape.count("events") == 0
 
 
-def test_two_threads_can_feed_arrays_of_the_device(tape):
+def test_two_threads_can_feed_arrays_on_the_device(tape):
     _, call = _compiled("add", "multiply")
     wrong = []
 
@@ -233,7 +233,7 @@ def test_a_variable_is_set_from_an_array_on_its_device(tape):
     np.testing.assert_array_equal(call()[0], 2)
 
 
-def test_a_variable_refuses_arrays_of_other_devices_and_copies_tensors_through_the_host(tape):
+def test_a_variable_refuses_arrays_on_other_devices_and_copies_tensors_through_the_host(tape):
     _, call = _compiled("add", device="tape:1", fetch_device=True)
     (tensor,) = call(x=X)
     scope = ow.Scope()
@@ -276,7 +276,7 @@ def test_an_importer_receives_fetches_on_the_device(tape):
 
 
 @pytest.mark.parametrize("kind", [TapeArray, ExchangedArray])
-def test_fetches_are_written_into_arrays_of_the_device(tape, kind):
+def test_fetches_are_written_into_arrays_on_the_device(tape, kind):
     _, call = _compiled("add", fetch_device=True)
     out = kind(0 * X)
     for factor in (1, 2, 3):
@@ -291,7 +291,7 @@ def test_fetches_are_written_into_arrays_of_the_device(tape, kind):
         call(x=out, out=[out])
 
 
-def test_a_fetch_on_the_host_refuses_an_array_of_the_device(tape):
+def test_a_host_fetch_refuses_an_array_on_the_device(tape):
     _, call = _compiled("add")
     with pytest.raises(FeedError, match=r"out\[0\]: .* got TapeArray on tape; .*fetch_device=True"):
         call(x=X, out=[TapeArray(X)])
@@ -314,7 +314,7 @@ def test_a_feed_on_the_host_or_the_device_is_written_in_place(tape, kind):
     assert network.placement().graph_refusal == ""
 
 
-def test_a_read_only_array_of_the_device_is_not_written(tape):
+def test_a_read_only_array_on_the_device_is_not_written(tape):
     network = ow.Network([ow.Operator("add", x="mean", y="x", out="mean")])
     call = network.compile(["mean", "x"], [], "tape", ow.Scope(), writes=["mean"])
     mean = ExchangedArray(0 * X)

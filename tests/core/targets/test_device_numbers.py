@@ -10,7 +10,7 @@ import opwright as ow
 from opwright.errors import DeviceNotFoundError, KernelError
 
 
-def test_a_plan_runs_on_the_device_of_its_number(tape):
+def test_a_plan_runs_on_the_device_with_the_given_number(tape):
     network, last = make_network("add", "multiply")
     for name in ("tape:1", "tape", "tape:1"):
         call = network.compile(["x"], [last], device=name, scope=ow.Scope())

@@ -193,7 +193,7 @@ def test_a_checked_process_names_the_kernel_that_leaves_an_output_unwritten(
         ow.ops.acme.scale(X.astype(dtype), fault=fault)
 
 
-def test_a_checked_process_gives_the_results_of_an_unchecked_process(hostile, checked):
+def test_a_checked_process_returns_the_same_results_as_an_unchecked_process(hostile, checked):
     for shape in [(), (0,), (1,), (2, 3)]:
         x = np.full(shape, np.nan)
         np.testing.assert_array_equal(ow.ops.acme.scale(x), x)

@@ -73,7 +73,7 @@ def python_kernels(acme, plain_library, table, isolated):
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
-def test_an_isolated_kernel_gives_the_same_results_as_this_process(
+def test_an_isolated_kernel_gives_the_same_results_as_in_this_process(
     acme, plain_library, isolated, shape
 ):
     acme.use(plain_library)

@@ -35,7 +35,7 @@ def test_two_contexts_share_one_device_and_its_stream(tape):
     assert get_device("tape:1", contexts[0]) is get_device("tape:1", contexts[1]) is not first
 
 
-def test_a_context_can_read_the_results_of_another(tape):
+def test_a_context_can_read_the_results_of_another_context(tape):
     once = run_add(Context.discover(), X)
     twice = run_add(Context.discover(), once)
     with context_guard(Context.discover()):
@@ -137,7 +137,7 @@ def test_a_variable_can_move_between_devices_of_the_same_name(tape, other):
     np.testing.assert_array_equal(scope.find_var("w").numpy(), 8 * X)
 
 
-def test_the_error_for_a_plan_with_a_variable_of_the_other_device_names_both(tape, other):
+def test_the_error_for_a_plan_with_a_variable_on_another_device_names_both_devices(tape, other):
     context = Context.discover()
     device, theirs = get_device("tape", context), get_device("tape", other)
     builder = _runtime.PlanBuilder(device, "plan")

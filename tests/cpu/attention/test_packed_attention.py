@@ -102,7 +102,7 @@ def test_a_step_gives_the_same_results_with_and_without_the_pass(time, causal, n
 @pytest.mark.parametrize(
     "options", [{"masked": True}, {"scale": 0.1}, {"dtype": "float64"}], ids=str
 )
-def test_a_mask_a_scale_and_float64_are_fused(options):
+def test_attention_with_a_mask_a_scale_or_float64_is_fused(options):
     is_double = options.get("dtype") == "float64"
     types = assert_same(Step(64, 2, **options), 3, 40, tolerance=1e-11 if is_double else 1e-4)
     assert (types["cpu.packed_attention"], types["cpu.packed_attention_grad"]) == (1, 1)

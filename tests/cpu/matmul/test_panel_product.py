@@ -1,4 +1,4 @@
-"""Products with a constant weight, which is packed into panels."""
+"""Matrix products with a constant weight, which is packed into panels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ ACTIVATIONS = {
     "tanh": np.tanh,
     "softmax": lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True),
 }
-# (rows, terms, columns) with complete and partial tiles, panels and blocks; kernels refuse some.
+# (rows, summed terms, columns) with complete and partial tiles, panels and blocks; kernels refuse
+# some sizes.
 SIZES = [
     (1, 700, 200),
     (1, 384, 1152),

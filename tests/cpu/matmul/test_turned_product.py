@@ -1,4 +1,4 @@
-"""Products x^T y over many rows, as in the gradient of a weight."""
+"""Matrix products x^T y over many rows, as in the gradient of a weight."""
 
 from __future__ import annotations
 

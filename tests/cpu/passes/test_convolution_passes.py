@@ -269,7 +269,7 @@ def test_gradients_are_the_same_with_and_without_the_passes(pool, training):
 def pooled(
     shape: Sequence[int] = (5, 3, 3, 3), pool: Any = 2, apart: int | None = None, **kwargs: Any
 ) -> Callable[[Any], Any]:
-    """Return a function that appends a convolution with a weight of `shape` and a max pooling."""
+    """Return a function that appends a convolution with a weight of `shape`, then max pooling."""
 
     def write(x: Any) -> Any:
         weight = parameter("weight", shape)

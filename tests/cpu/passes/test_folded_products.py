@@ -210,7 +210,7 @@ def test_each_pass_can_be_omitted():
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_layer_of_a_transposed_weight_reads_the_weight(turned):
+def test_a_layer_reads_a_transposed_weight_without_a_transpose(turned):
     def build(x: ow.Variable, w: ow.Variable) -> Any:
         return ow.ops.fc(x, swap(w), transpose_weight=turned)
 

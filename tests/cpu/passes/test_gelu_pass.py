@@ -82,7 +82,7 @@ def test_a_step_gives_the_same_results_with_and_without_the_pass(size, n_threads
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 @pytest.mark.parametrize("bias", [False, True])
-def test_rows_of_several_axes_are_fused(approximate, bias):
+def test_inputs_with_several_row_axes_are_fused(approximate, bias):
     types = assert_same(Step(approximate=approximate, bias=bias), 256)
     assert (types["cpu.gelu_fc"], types["cpu.gelu_fc_grad"]) == (1, 1)
     assert types["sum_like"] == int(bias)  # the bias gradient of the second layer

@@ -251,7 +251,7 @@ def foreign_stream(gpu: Any) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p]]:
     driver.cuStreamDestroy_v2(stream)
 
 
-def test_the_stream_of_opwright_waits_for_the_stream_that_computes_an_array(
+def test_the_opwright_stream_waits_for_the_stream_that_computes_an_array(
     foreign_stream: Any,
 ) -> None:
     driver, stream = foreign_stream

@@ -109,7 +109,7 @@ def test_depthwise_convolution_computes_only_requested_gradients() -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_scratch_memory_of_cudnn_and_of_a_kernel_is_disjoint(
+def test_the_scratch_buffers_of_cudnn_and_of_a_kernel_are_disjoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fill_in = cudnn_convolution.CONV2D._fill_in
@@ -236,7 +236,7 @@ def test_a_gradient_is_planned_once_even_if_a_compilation_is_deferred(
         (5, "engine 5 is less exact"),
     ],
 )
-def test_the_kernel_of_opwright_is_used_if_cudnn_has_no_suitable_engine(
+def test_the_opwright_kernel_is_used_if_cudnn_has_no_suitable_engine(
     gpu: Any, engine: int, reason: str
 ) -> None:
     n = 10 + engine  # number of filters, which no earlier graph has
@@ -278,7 +278,7 @@ def test_a_convolution_without_channels_returns_the_bias(data_format: str) -> No
 
 
 @pytest.mark.cuda_kernels
-def test_without_cudnn_the_kernel_of_opwright_is_used_and_the_placement_names_the_package(
+def test_without_cudnn_the_opwright_kernel_is_used_and_the_placement_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reason = f"cuDNN cannot be loaded; {INSTALL}"

@@ -73,7 +73,7 @@ def test_the_error_for_a_library_that_fails_to_start_contains_its_message(machin
     assert "cuDNN: its start failed with EMULATED_CUDNN_STATUS_1001: the emulator was told" in said
 
 
-def test_the_library_of_the_wheel_takes_precedence_over_the_system_library(
+def test_the_library_in_the_wheel_takes_precedence_over_the_system_library(
     machine: Machine,  # noqa: F811
     tmp_path: Path,
 ) -> None:

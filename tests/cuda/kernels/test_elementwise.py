@@ -39,7 +39,9 @@ def wide(array: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [8192, 8195, 8199])
-def test_long_arrays_are_computed_in_vectors_with_a_tail(n: int, dtype: str) -> None:
+def test_long_arrays_with_and_without_a_tail_after_the_last_vector_match_numpy(
+    n: int, dtype: str
+) -> None:
     x, y = random((n,), dtype), random((n,), dtype)
     (total,) = call("add", {"x": x, "y": y})
     (product,) = call("multiply", {"x": x, "y": y[:1]})

@@ -62,7 +62,7 @@ def part_copying(begin: int, to: int, n_bytes: int) -> ow.Context:
         (3, 1, 700),
     ],
 )
-def test_exactly_the_bytes_of_a_part_are_copied(
+def test_a_copy_writes_exactly_the_bytes_of_the_slice(
     begin: int, to: int, n_bytes: int, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "MANY_UNITS", many)

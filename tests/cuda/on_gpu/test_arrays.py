@@ -78,7 +78,7 @@ def test_torch_tensors_can_be_fed(torch: Any) -> None:
         np.testing.assert_array_equal(call(x=turn * x)[0], 2 * turn * X)
 
 
-def test_the_stream_of_opwright_waits_for_the_stream_that_computes_a_feed(cupy: Any) -> None:
+def test_the_opwright_stream_waits_for_the_stream_that_computes_a_feed(cupy: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"])
     n = 2**22
     call(x=cupy.ones(n, np.float32))
@@ -90,7 +90,7 @@ def test_the_stream_of_opwright_waits_for_the_stream_that_computes_a_feed(cupy: 
                 big = big @ big / 3000
             x = cupy.full(n, turn, np.float32) * big[0, 0]
             (out,) = call(x=x)
-            # After the call, its owner may overwrite the array.
+            # Once the call has returned, the owner may overwrite the array.
             x[:] = -1
             np.testing.assert_allclose(out[[0, -1]], 2 * turn, rtol=1e-4)
 
@@ -121,7 +121,7 @@ def test_arrays_with_only_the_cuda_array_interface_are_exchanged(cupy: Any, torc
         call(x=Placed(cupy.asarray(X)[::2]))
 
 
-def test_the_stream_of_opwright_waits_for_the_stream_in_the_interface(cupy: Any) -> None:
+def test_the_opwright_stream_waits_for_the_stream_in_the_interface(cupy: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"])
     call(x=Placed(cupy.ones(2**22, np.float32)))
     streams = [cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream.null, cupy.cuda.Stream.ptds]
@@ -140,7 +140,7 @@ def test_the_error_for_a_non_contiguous_array_suggests_a_remedy(cupy: Any) -> No
         call(x=cupy.asarray(X)[::2])
 
 
-def test_operators_of_cupy_arrays_return_cupy_arrays(cupy: Any) -> None:
+def test_operators_called_on_cupy_arrays_return_cupy_arrays(cupy: Any) -> None:
     x = cupy.asarray(X)
     out = ow.ops.add(ow.ops.exp(x), 1.0)
     assert type(out) is cupy.ndarray
@@ -149,7 +149,7 @@ def test_operators_of_cupy_arrays_return_cupy_arrays(cupy: Any) -> None:
         ow.ops.add(x, X)
 
 
-def test_operators_of_torch_tensors_return_torch_tensors(torch: Any) -> None:
+def test_operators_called_on_torch_tensors_return_torch_tensors(torch: Any) -> None:
     x = torch.from_numpy(X).cuda()
     out = ow.ops.multiply(x, x)
     assert type(out) is torch.Tensor
@@ -168,7 +168,7 @@ def test_a_variable_is_set_from_an_array_on_the_gpu(cupy: Any) -> None:
     assert network.placement().graph_refusal == ""
 
 
-def test_a_kernel_written_with_cupy_runs_on_the_stream_of_opwright(cupy: Any) -> None:
+def test_a_kernel_written_with_cupy_runs_on_the_opwright_stream(cupy: Any) -> None:
     streams = []
 
     def relu(x: Any, out: Any) -> None:

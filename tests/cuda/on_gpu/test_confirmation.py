@@ -118,7 +118,7 @@ def test_the_error_for_an_unknown_gpu_names_it() -> None:
         compiled([ow.Operator("relu", x="x", out="out")], ["x"], ["out"], device="cuda:99")[1](x=X)
 
 
-def test_a_recording_succeeds_during_concurrent_allocations_of_cupy() -> None:
+def test_a_recording_succeeds_during_concurrent_cupy_allocations() -> None:
     cupy = pytest.importorskip("cupy")
     stop = threading.Event()
     failures: list[BaseException] = []

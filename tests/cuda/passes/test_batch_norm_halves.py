@@ -28,7 +28,7 @@ def normal(x: Any, filters: int, stride: int = 1, kernel: int = 3, **options: An
 
 
 def residual(x: Any, filters: int, stride: int) -> Any:
-    """Return a residual block of two convolutions; if the size changes, a third is applied to x."""
+    """Return a residual block of two convolutions; if the size changes, x is also convolved."""
     h = normal(normal(x, filters, stride, activation="relu"), filters)
     if stride != 1:
         x = normal(x, filters, stride, kernel=1)

@@ -1,4 +1,4 @@
-"""Products with few tiles and long sums are split; test_products.py checks their results."""
+"""Matrix products with few tiles and long sums are split; test_products.py checks their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests matrix products on a GPU with cuBLASLt and with the kernel of opwright."""
+"""Tests matrix products on a GPU with cuBLASLt and with the opwright kernel."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_the_workspace_has_the_recommended_size_and_is_smaller_for_small_product
     assert workspace_limit(large, (8, 9)) == 2**22
 
 
-def test_cublaslt_is_not_used_for_huge_batches_or_batches_of_many_calls() -> None:
+def test_cublaslt_is_not_used_for_huge_matrices_or_batches_that_need_many_calls() -> None:
     many = describe_product((5, 1, 5, 1, 2, 3), (1, 5, 1, 5, 3, 2), False, False, "float32")
     assert find_refusal(many) == (
         "the batch dimensions broadcast in a way that needs 125 products of cuBLASLt"
@@ -196,7 +196,7 @@ def test_cublaslt_multiplies_every_transpose_and_batch(
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint16", "int32", "uint64"])
 @pytest.mark.parametrize("turned", TRANSPOSES)
-def test_the_kernel_of_opwright_multiplies_every_transpose_and_batch(
+def test_the_opwright_kernel_multiplies_every_transpose_and_batch(
     turned: tuple[bool, bool], dtype: str
 ) -> None:
     for *stacks, _ in STACKS[2:8:2]:
@@ -218,7 +218,7 @@ def test_integers_wrap_around() -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_the_kernel_of_opwright_is_used_if_cublaslt_refuses() -> None:
+def test_the_opwright_kernel_is_used_if_cublaslt_refuses() -> None:
     x, y, expected = operands(((5, 1, 5, 1), (5, 1, 5)), (2, 2, 3), TRANSPOSES[0], "float16")
     with recorded() as told:
         np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)

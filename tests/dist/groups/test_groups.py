@@ -66,7 +66,7 @@ def test_an_invalid_deadline_in_the_environment_is_refused(
         dist.World(two)
 
 
-def test_the_error_of_a_missing_engine_names_the_package(
+def test_the_error_for_a_missing_engine_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = dist.set_world(None)

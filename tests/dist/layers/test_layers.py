@@ -1,4 +1,4 @@
-"""With one process, partitioned layers equal layers of opwright-nn; invalid arguments raise."""
+"""With one process, partitioned layers equal opwright-nn layers; invalid arguments raise."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_program_does_not_depend_on_the_number_of_processes(two: Any) -> None:
     assert shapes == [(12, 6), (12, 12)]
 
 
-def test_each_of_two_processes_has_one_part_and_its_optimizer_states(two: Any) -> None:
+def test_each_of_two_processes_has_one_shard_and_its_optimizer_states(two: Any) -> None:
     def layers(x: ow.Variable) -> ow.Variable:
         return divided_layers(dist.layers.embedding(x, [11, 8], name="e"))
 
@@ -270,7 +270,9 @@ def test_processes_that_share_a_partitioned_layer_must_use_the_same_batch(two: A
         build(layers, ([None, 8], "float32"), nn.optimizer.Adam(0.1), "world")
 
 
-def test_averaging_sparse_gradients_of_a_table_of_another_group_is_refused(two: Any) -> None:
+def test_averaging_sparse_gradients_of_a_table_that_belongs_to_another_group_is_refused(
+    two: Any,
+) -> None:
     dist.new_groups("alone", [[0], [1]])
 
     def layers(x: ow.Variable) -> ow.Variable:
@@ -280,7 +282,7 @@ def test_averaging_sparse_gradients_of_a_table_of_another_group_is_refused(two: 
         build(layers, ([None], "int64"), nn.optimizer.Adam(0.1), "world")
 
 
-def test_parts_and_their_states_are_not_broadcast_to_other_processes(two: Any) -> None:
+def test_shards_and_their_states_are_not_broadcast_to_other_processes(two: Any) -> None:
     def layers(x: ow.Variable) -> ow.Variable:
         return dist.layers.embedding(x, [11, 8], name="e")
 
@@ -333,7 +335,7 @@ def test_a_group_name_refers_to_the_group_of_the_current_process(two: Any) -> No
         dist.new_groups("data", [[0, 1]])
 
 
-def test_a_loaded_program_of_another_number_of_processes_is_refused(two: Any) -> None:
+def test_loading_a_program_built_for_a_different_number_of_processes_raises(two: Any) -> None:
     def layers(x: ow.Variable) -> ow.Variable:
         return dist.layers.embedding(x, [11, 4], name="e")
 

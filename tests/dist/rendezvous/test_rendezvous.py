@@ -228,7 +228,7 @@ def test_messages_sent_before_a_connection_is_closed_are_processed(server: Echo)
     assert server.left == [2]
 
 
-def test_a_server_of_socket_pairs_does_not_need_a_port() -> None:
+def test_a_server_on_socket_pairs_does_not_need_a_port() -> None:
     class Inherited(Echo):
         def __init__(self) -> None:
             self.left = []

@@ -134,7 +134,7 @@ def arguments(saved, *more):
     return [saved, "--feed", "x=8x6", "--feed", "y=8x1", "--runs", "3", *more]
 
 
-def test_the_command_prints_a_row_for_each_network_and_number(saved, capsys):
+def test_the_command_prints_a_row_for_each_network_and_number_of_processes(saved, capsys):
     assert main(arguments(saved, "--ranks", "8,64", "--network", "nvlink,ethernet")) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = [line.split()[:2] for line in lines if " ms " in line or " us " in line]
@@ -160,7 +160,7 @@ def test_the_command_prints_json_and_writes_traces(saved, tmp_path, capsys):
         (["--feed", "z=1"], "--feed must name a feed, got 'z'"),
     ],
 )
-def test_the_error_of_the_command_names_the_cause(saved, more, rule, capsys):
+def test_the_command_error_names_the_cause(saved, more, rule, capsys):
     assert main(arguments(saved, *more)) == 1
     assert rule in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""Models, optimizers and batches of opwright-nn support training with several processes."""
+"""The models, optimizers and batches of opwright-nn support training with several processes."""
 
 from __future__ import annotations
 

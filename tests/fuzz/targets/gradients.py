@@ -63,7 +63,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
 
 @cache
 def _outputs(op: str, number: int) -> dict[str, list[np.ndarray]]:
-    """Return the results of the forward operator by slot, or none if it refuses the sample."""
+    """Return the forward results by slot; empty if the forward operator refuses the sample."""
     sample = samples()[op][number]
     block = ow.Program(seed=1).global_block()
     feeds = {}

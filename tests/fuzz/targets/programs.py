@@ -28,7 +28,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
 
 
 def draw_from(rng: random.Random, programs: tuple[bytes, ...]) -> dict[str, Any]:
-    """Return one of the programs, with changes."""
+    """Return a copy of one of the programs, with changes."""
     data = rng.choice(programs)
     if rng.random() < 0.1:
         data = change_bytes(rng, data)

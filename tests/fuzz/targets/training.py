@@ -29,7 +29,7 @@ def run(case: dict[str, Any]) -> None:
 
 
 def _with_gradients(data: bytes) -> bytes:
-    """Return a program with the gradients of its results, and a step of SGD on its parameters."""
+    """Return a program with gradients of its results, and an SGD step for its parameters."""
     program = ow.Program.from_proto(data)
     message = ProgramDesc.FromString(data)
     block = program.global_block()

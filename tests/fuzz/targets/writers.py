@@ -1,4 +1,4 @@
-"""Hostile names in programs never become markup, in the text and on the page of a program."""
+"""Hostile names never become markup in the text of a program or on its page."""
 
 from __future__ import annotations
 

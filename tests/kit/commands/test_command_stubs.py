@@ -1,4 +1,4 @@
-"""``opwright stubs``: what mypy reports on calls, in an environment with other operators."""
+"""``opwright stubs``: what mypy reports for calls, in an environment with additional operators."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ow.ops.acme.swish(a).shpe  # E: "ndarray[Any, Any]" has no attribute "shpe"; may
 
 
 class Environment:
-    """A virtual environment with only the core of opwright and two plugins."""
+    """A virtual environment with only the opwright core and two plugins."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder / "env", symlinks=True)

@@ -85,7 +85,7 @@ def test_a_layer_named_by_its_user_is_found_by_its_parameters():
     assert (layer.name, len(layer.members)) == ("hidden", 2)
 
 
-def test_every_layer_has_a_focusable_head_and_two_heights(graph, page):
+def test_every_layer_has_a_focusable_header_and_its_open_and_closed_heights(graph, page):
     heads = re.findall(r'<g class="head"[^>]*>', page)
     assert len(heads) == len(find_layers(graph)) > 4
     for head in heads:

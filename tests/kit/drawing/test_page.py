@@ -224,7 +224,7 @@ def test_an_existing_file_is_replaced_only_with_force(programs, tmp_path):
         ({"path": "."}, IsADirectoryError, "a file to write, got the folder"),
     ],
 )
-def test_bad_arguments_raise_and_write_nothing(programs, tmp_path, options, error, message):
+def test_bad_arguments_raise_and_do_not_write_a_file(programs, tmp_path, options, error, message):
     network = _built(programs, _layers)
     path = tmp_path / options.pop("path", "page.html")
     with pytest.raises(error, match=message):

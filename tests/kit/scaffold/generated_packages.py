@@ -1,4 +1,4 @@
-"""Generates packages for the tests, and finds their faults with the kit."""
+"""Generates packages for the tests, and checks them with the kit."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def assert_computes(op_type: str, got: Any, x: Any, y: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("op_type", FORMULAS)
-def test_the_kernel_in_python_computes_its_operator(op_type: str, dtype: str) -> None:
+def test_the_python_kernel_computes_its_operator(op_type: str, dtype: str) -> None:
     context = ow.current_context()
     names = check_names("opwright-acme", context)
     files = plan_package(names, context, kind="kernel", operator=op_type).files
@@ -58,7 +58,7 @@ def test_the_kernel_in_python_computes_its_operator(op_type: str, dtype: str) ->
 
 @pytest.fixture(scope="module")
 def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Compile the expressions of C++ and CUDA C++, each as a separate function."""
+    """Compile the expressions for C++ and CUDA C++ kernels, each as a separate function."""
     folder = tmp_path_factory.mktemp("formulas")
     parts = ["#include <cstdint>", '#include "opwright/functors.h"', "using T = float;"]
     parts += [FUNCTION.format(name=f"{op}_", native=f.native) for op, f in FORMULAS.items()]
@@ -70,7 +70,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 @pytest.mark.parametrize("op_type", FORMULAS)
-def test_the_expression_of_cpp_and_cuda_computes_its_operator(
+def test_the_cpp_and_cuda_expression_computes_its_operator(
     op_type: str, native: ctypes.CDLL
 ) -> None:
     x, y = arrays("float32")

@@ -41,7 +41,7 @@ backend.build_wheel(folder, options | {"cmake.define.CMAKE_CXX_FLAGS": "-Werror"
 
 
 @pytest.mark.slow
-def test_the_wheel_of_a_device_in_cpp_passes_its_own_tests(packages: Path, tmp_path: Path) -> None:
+def test_the_wheel_of_a_cpp_device_passes_its_own_tests(packages: Path, tmp_path: Path) -> None:
     """The tests include the conformance kit. The build backend runs directly, without pip."""
     package = packages / "opwright-device-cpp"
     run_python(package, "-c", BUILD, str(tmp_path))

@@ -1,4 +1,4 @@
-"""Fixtures that install the broken plugins and the good one together, as pip would."""
+"""Fixtures that install the broken plugins and the good plugin together, as pip would."""
 
 from __future__ import annotations
 

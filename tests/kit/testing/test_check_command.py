@@ -87,7 +87,7 @@ def test_the_error_for_an_unknown_name_suggests_the_nearest_name(
         PackageCheck("opwright-good", context=controls, **option)
 
 
-def test_a_sampler_of_an_operator_that_the_package_lacks_is_refused(
+def test_a_sampler_for_an_operator_that_the_package_lacks_is_refused(
     controls: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(package, "load_samplers", lambda: {"good.pik": lambda draw: None})

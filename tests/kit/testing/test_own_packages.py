@@ -28,7 +28,7 @@ def messages(distribution: str, operator: str | None, rules: list[str]) -> list[
 
 @pytest.mark.grid(4)
 @pytest.mark.parametrize("operator", ["add", "softmax", "gather", "sgd", "adam"])
-def test_nothing_is_found_in_reference_kernels(operator: str) -> None:
+def test_reference_kernels_have_no_findings(operator: str) -> None:
     assert messages("opwright-std", operator, RULES) == []
 
 
@@ -60,7 +60,7 @@ def test_rules_pass_for_composites_long_periods_thresholds_and_padding(
         ("opwright-cpu", "avg_pool2d[cpu, onednn]", "idle-attributes"),
     ],
 )
-def test_nothing_is_found_for_another_seed(package: str, subject: str, rule: str) -> None:
+def test_kernels_have_no_findings_for_another_seed(package: str, subject: str, rule: str) -> None:
     card = check_package(package, rules=[rule], subject=subject, seed=1)
     assert [(result.state, result.findings) for result in card.results] == [("passed", ())]
 
@@ -73,7 +73,7 @@ def test_passes_change_programs_but_not_their_results(package: str) -> None:
 
 @pytest.mark.grid(4)
 @pytest.mark.parametrize("operator", ["softmax", "sum", "matmul", "sgd", "cpu.fc_sgd"])
-def test_nothing_is_found_in_kernels_for_the_cpu(operator: str) -> None:
+def test_cpu_kernels_have_no_findings(operator: str) -> None:
     assert messages("opwright-cpu", operator, RULES) == []
 
 
@@ -84,11 +84,11 @@ def test_kernels_do_not_access_memory_outside_their_arrays(package: str) -> None
     assert messages(package, None, ["guard-pages"]) == []
 
 
-def test_out_of_range_does_not_report_kernels_that_this_machine_cannot_run() -> None:
+def test_the_rule_out_of_range_does_not_report_kernels_that_this_machine_cannot_run() -> None:
     assert messages("opwright-dist", "dist.exchange_rows", ["out-of-range"]) == []
 
 
-def test_gradient_kernels_of_the_cpu_refuse_inconsistent_inputs() -> None:
+def test_cpu_gradient_kernels_refuse_inconsistent_inputs() -> None:
     """Runs in a separate process, since such a kernel does not free its arrays."""
     rules = ["inconsistent-inputs", "out-of-range"]
     with IsolatedCheck("opwright-cpu", rules=rules) as check:
@@ -102,7 +102,7 @@ def test_gradient_kernels_of_the_cpu_refuse_inconsistent_inputs() -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("operator", ["softmax", "relu"])
-def test_nothing_is_found_in_kernels_for_cuda(operator: str) -> None:
+def test_cuda_kernels_have_no_findings(operator: str) -> None:
     assert messages("opwright-cuda", operator, CUDA_RULES) == []
 
 
@@ -117,9 +117,7 @@ def test_nothing_is_found_in_kernels_for_cuda(operator: str) -> None:
         ("opwright-mpi", "mpi", 80),
     ],
 )
-def test_nothing_is_found_in_collectives_of_one_process(
-    package: str, engine: str, least: int
-) -> None:
+def test_collectives_of_one_process_have_no_findings(package: str, engine: str, least: int) -> None:
     """Runs in a separate process, so that its connections are closed when it exits."""
     pytest.importorskip(package.replace("-", "_"))
     quick = [name for name in RULES if name != "guard-pages"]  # kernels use NumPy and MPI

@@ -18,7 +18,7 @@ NAMES = {"fc_0_w_param": transposed("0.weight"), "fc_0_b_param": "0.bias"}
 
 @pytest.fixture
 def weights(tmp_path):
-    """A file with the weights of nn.Linear(5, 3) of PyTorch, in the layout [out, in]."""
+    """A file with the weights of a PyTorch nn.Linear(5, 3), in the layout [out, in]."""
     arrays = {
         "0.weight": RNG.normal(size=(3, 5)).astype(np.float32),
         "0.bias": RNG.normal(size=3).astype(np.float32),
@@ -122,7 +122,7 @@ def test_names_must_be_a_mapping(weights):
         model.load_weights(weights[0], ["0.weight"])
 
 
-def test_num_batches_tracked_of_pytorch_is_ignored(tmp_path):
+def test_the_pytorch_buffer_num_batches_tracked_is_ignored(tmp_path):
     model = nn.Model()
     model.batch_norm(model.input("x", [None, 2]))
     values = np.arange(1, 3, dtype=np.float32)

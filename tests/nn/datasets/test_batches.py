@@ -92,7 +92,7 @@ def test_a_restored_run_can_have_more_epochs():
         ({"data": (DATA[0][:9], DATA[1][:9])}, r"arrays=\['float32\[10, 1\]', 'int64\[10\]'\]"),
     ],
 )
-def test_batches_with_other_arguments_refuse_a_position(options, rule):
+def test_batches_with_different_arguments_refuse_a_position(options, rule):
     first = nn.batches(DATA, 4, seed=5)
     next(first)
     position = first.position

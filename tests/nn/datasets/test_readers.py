@@ -65,7 +65,7 @@ def test_cifar_records_are_read(tmp_path, kind, labels, expected):
         (records([1]), {"max_bytes": 3072}, "at most 3072 bytes here, got more"),
     ],
 )
-def test_damaged_cifar_file_is_refused(tmp_path, data, options, rule):
+def test_a_damaged_cifar_file_is_refused(tmp_path, data, options, rule):
     path = write(tmp_path, data)
     with pytest.raises(FormatError, match=f"^{re.escape(str(path))}: .*{rule}"):
         cifar.read(path, **options)
@@ -114,7 +114,7 @@ def test_csv_options_for_other_formats_are_supported(tmp_path):
         (b"a,kind\n1,\xff\n", {}, "encoding utf-8, got .*0xff in position 9"),
     ],
 )
-def test_damaged_csv_file_is_refused(tmp_path, data, options, rule):
+def test_a_damaged_csv_file_is_refused(tmp_path, data, options, rule):
     path = write(tmp_path, data)
     with pytest.raises(FormatError, match=f"^{re.escape(str(path))}: .*{rule}"):
         csv.read(path, "kind", **options)
@@ -145,7 +145,7 @@ def test_damaged_text_is_refused(tmp_path, data, options, rule):
         text.read_lines(path, **options)
 
 
-def test_docstrings_come_from_the_source_in_its_order(tmp_path, monkeypatch):
+def test_docstrings_are_read_from_the_source_in_source_order(tmp_path, monkeypatch):
     source = '"""First."""\nclass A:\n    """Second."""\n    def f(self):\n        """Third."""\n'
     (tmp_path / "module_of_docs.py").write_text(source + 'async def g():\n    """Fourth."""\n')
     monkeypatch.syspath_prepend(tmp_path)

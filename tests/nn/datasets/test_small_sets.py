@@ -1,4 +1,4 @@
-"""Generated data, and the data sets of scikit-learn."""
+"""Generated data, and the scikit-learn data sets."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_without_scikit_learn_the_error_names_the_package_to_install(monkeypatch
 
 @pytest.fixture
 def table_of_scikit_learn(monkeypatch):
-    """Replace the wine data of scikit-learn with a table of five rows."""
+    """Replace the scikit-learn wine data with a table of five rows."""
     data = np.array([[1.0, 7], [2, 7], [3, 7], [4, 7], [10, 7]])
     bunch = types.SimpleNamespace(
         data=data,
@@ -142,7 +142,7 @@ def test_a_table_is_split_and_standardized_by_the_training_set(table_of_scikit_l
     [("breast_cancer", 569, 30, 2), ("diabetes", 442, 10, 0), ("iris", 150, 4, 3),
      ("wine", 178, 13, 3)],
 )  # fmt: skip
-def test_the_tables_of_scikit_learn_are_complete(name, rows, columns, n_classes):
+def test_the_scikit_learn_tables_are_complete(name, rows, columns, n_classes):
     pytest.importorskip("sklearn.datasets")
     train, test = scikit.load(name)
     assert len(train.features) + len(test.features) == rows

@@ -17,12 +17,12 @@ def test_word_ids_do_not_depend_on_the_order_of_the_text():
     assert list(Vocabulary(["ab", "ba"])) == list(Vocabulary(["ba", "ab"]))
 
 
-def test_rare_words_are_unknown():
+def test_rare_words_are_encoded_as_unknown():
     assert list(Vocabulary(["aaabbc"], max_size=4))[2:] == ["a", "b"]
     assert list(Vocabulary(["aaabbc"], min_count=3))[2:] == ["a"]
 
 
-def test_short_sequences_are_padded_and_long_ones_truncated():
+def test_short_sequences_are_padded_and_long_sequences_are_truncated():
     vocabulary = Vocabulary(["aab"])
     np.testing.assert_array_equal(vocabulary.encode(["b", "aa"]), [[3, 0], [2, 2]])
     np.testing.assert_array_equal(vocabulary.encode(["abx"], length=2), [[2, 3]])
@@ -42,7 +42,7 @@ def test_a_single_string_is_refused():
         Vocabulary("hello")
 
 
-def test_ids_of_another_vocabulary_are_refused():
+def test_ids_from_another_vocabulary_are_refused():
     vocabulary = Vocabulary(["ab"])
     with pytest.raises(AttributeValueError, match=r"must be in \[0, 4\), got 2 to 4"):
         vocabulary.decode([2, 4])

@@ -1,4 +1,4 @@
-"""nn.summary: the operators and the cost of each layer of a network."""
+"""nn.summary: the operators and the cost of each layer in a network."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_program_can_be_summarized(programs):
     assert main.global_block().var("x").shape == (-1, 3)
 
 
-def test_nested_layers_are_one_row(programs):
+def test_nested_layers_form_one_row(programs):
     main, _ = programs
     x = layers.data("x", [None, 12, 32])
     layers.transformer_encoder_block(layers.fc(x, size=32, num_flatten_dims=2), heads=4, name="enc")
@@ -181,7 +181,7 @@ COUNTS = {
 """Inputs, attributes and the number of operations, counted by hand."""
 
 
-def test_every_formula_has_a_case():
+def test_every_operation_count_formula_has_a_test_case():
     assert sorted(COUNTS) == sorted(FLOPS)
 
 
@@ -203,7 +203,7 @@ def test_operations_of_a_product_are_counted(programs, op_type):
     assert count_flops(op) == expected
 
 
-def test_a_scan_counts_its_iterations_and_a_loop_is_unknown(programs):
+def test_operations_of_a_scan_count_all_iterations_and_operations_of_a_loop_are_unknown(programs):
     main, _ = programs
     x = layers.data("x", [5, 2, 3])
     w = layers.data("w", [3, 3])
@@ -227,7 +227,7 @@ def test_a_scan_counts_its_iterations_and_a_loop_is_unknown(programs):
         ("transformer_encoder_block", [None, 6, 8], {"heads": 2, "lengths": "lengths"}),
     ],
 )
-def test_a_layer_of_many_operators_is_one_row(kind, shape, options):
+def test_a_layer_with_many_operators_forms_one_row(kind, shape, options):
     model = nn.Model()
     getattr(model, kind)(model.input("x", shape), **options)
     assert [layer.name for layer in nn.summary(model).layers] == [f"{kind}_0"]

@@ -131,7 +131,7 @@ def test_learned_positions_add_a_row_for_each_time():
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_rotary_products_depend_on_the_distance(interleaved):
+def test_products_of_rotary_embeddings_depend_only_on_the_distance(interleaved):
     same = np.broadcast_to(X[:1, :1], (1, 6, 8)).copy()
 
     def turn(x):

@@ -17,7 +17,7 @@ def test_a_failed_layer_does_not_advance_the_layer_number(programs):
     assert layers.fc(layers.data("x", [None, 3]), 4).name == "fc_0_out"
 
 
-def test_failed_calls_leave_no_trace_in_a_model(tiny, everything):
+def test_failed_calls_leave_a_model_unchanged(tiny, everything):
     plain, tried = nn.Model(), nn.Model()
     for mistyped in ({"activation": "sigmoidd"}, {"num_flatten_dims": "1"}, {"param_attr": 1}):
         with pytest.raises(OpwrightError, match="fc: "):
@@ -34,7 +34,7 @@ def test_failed_calls_leave_no_trace_in_a_model(tiny, everything):
     assert everything(tried.startup_program) == everything(plain.startup_program)
 
 
-def test_a_failed_minimize_of_a_loss_of_another_program_leaves_it_unchanged(
+def test_a_failed_minimize_of_a_loss_in_another_program_leaves_that_program_unchanged(
     tiny, snapshot, everything
 ):
     model, _ = tiny.make(optimize=False)

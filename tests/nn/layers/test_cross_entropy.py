@@ -65,7 +65,7 @@ def test_smoothing_spreads_probability_over_all_classes(kind):
     np.testing.assert_allclose(soft, expected.sum(), rtol=1e-5)
 
 
-def test_a_positive_weight_multiplies_the_loss_of_labels_of_one():
+def test_positive_weight_multiplies_the_loss_where_the_label_is_one():
     model = nn.Model()
     loss = model.sigmoid_cross_entropy_with_logits("x", "label", positive_weight=3.0)
     label = RNG.integers(0, 2, (6, 4)).astype(np.float32)

@@ -24,13 +24,13 @@ def types(program):
     return [op.type for op in program.global_block().ops]
 
 
-def test_data_is_an_input_of_the_declared_shape(programs):
+def test_data_declares_an_input_with_the_given_shape(programs):
     x = layers.data("x", shape=[None, 1, -1, np.int64(28)], dtype=np.float64)
     assert (x.name, x.shape, x.dtype, x.is_data) == ("x", (-1, 1, -1, 28), "float64", True)
     assert layers.data("unknown").shape is None
 
 
-def test_fc_creates_parameters_of_the_input_width_named_after_the_layer(programs):
+def test_fc_creates_parameters_that_match_the_input_width_and_are_named_after_the_layer(programs):
     main, startup = programs
     out = layers.fc(make_x((None, 2, 3)), 5)
     assert (out.name, out.shape, out.dtype) == ("fc_0_out", (-1, 5), "float32")
@@ -162,7 +162,7 @@ def test_a_parameter_can_be_shared_by_name(programs):
         layers.fc(hidden, 9, bias=False, param_attr=shared)
 
 
-def test_options_of_param_attr_are_applied_to_the_parameter(programs):
+def test_param_attr_options_are_applied_to_the_parameter(programs):
     regularizer = nn.regularizer.L2(0.1)
     attr = nn.ParamAttr("w", nn.initializer.Constant(2.0), 0.5, regularizer, trainable=False)
     layers.fc(make_x(), 5, bias=False, param_attr=attr)
@@ -235,7 +235,7 @@ def test_losses_return_a_value_for_each_row(programs):
     assert layers.accuracy(x, y, k=2).shape == (1,)
 
 
-def test_normalization_creates_parameters_of_the_normalized_axes(programs):
+def test_normalization_creates_parameters_with_the_normalized_axes(programs):
     main, startup = programs
     x = make_x((None, 3, 4, 5))
     assert layers.batch_norm(x, activation="relu").shape == (-1, 3, 4, 5)
@@ -361,7 +361,7 @@ def test_dropout_is_active_by_default_and_skipped_in_inference(programs):
     assert [op.attr("training") for op in main.global_block().ops[:2]] == [True, True]
 
 
-def test_name_guard_puts_its_prefix_before_layers(programs):
+def test_name_guard_prefixes_layer_names(programs):
     with ow.name_guard("encoder"):
         layers.fc(make_x(), 4)
     assert [parameter.name for parameter in programs[0].parameters()] == [

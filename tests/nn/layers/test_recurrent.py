@@ -18,7 +18,7 @@ def make_x(shape=(None, 5, 4), dtype="float32"):
 
 
 @pytest.mark.parametrize(("name", "gates"), RECURRENT.items())
-def test_one_layer_has_the_weights_of_its_gates(programs, name, gates):
+def test_a_single_layer_has_weights_for_all_of_its_gates(programs, name, gates):
     out, *states = getattr(layers, name)(make_x(), 6)
     shapes = {parameter.name: parameter.shape for parameter in programs[0].parameters()}
     assert shapes == {
@@ -43,7 +43,7 @@ def test_layers_and_directions_are_numbered(programs):
     assert (out.shape, h_n.shape, c_n.shape) == ((-1, 5, 12), (4, -1, 6), (4, -1, 6))
 
 
-def test_initial_weights_are_uniform_below_the_root_of_the_size(programs):
+def test_initial_weights_are_uniform_within_one_over_the_square_root_of_the_size(programs):
     layers.lstm(make_x(), 64)
     scope = ow.Scope()
     ow.Network(programs[1].global_block()).run(scope)
@@ -127,7 +127,7 @@ def test_the_error_names_a_bad_argument_and_nothing_changes(
     assert snapshot() == before
 
 
-def test_an_input_of_two_axes_or_of_ints_is_refused(programs):
+def test_an_input_with_two_axes_or_an_integer_dtype_is_refused(programs):
     with pytest.raises(
         ShapeError, match=r"gru: input must have 3 axes.* got \[\?, 4\]; an embedding"
     ):

@@ -65,7 +65,7 @@ def test_the_error_for_an_unknown_reduction_lists_the_reductions():
         ("sigmoid_cross_entropy_with_logits", {"positive_weight": 2.0}),
     ],
 )
-def test_a_reduced_loss_is_one_layer_of_the_summary(kind, options):
+def test_a_reduced_loss_is_one_layer_in_the_summary(kind, options):
     model = nn.Model()
     x = model.input("x", [None, 3])
     of_classes = kind in ("softmax_with_cross_entropy", "cross_entropy")

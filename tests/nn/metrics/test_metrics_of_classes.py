@@ -60,7 +60,7 @@ def test_the_area_for_several_classes_is_the_mean_over_one_versus_rest_areas():
         assert collected(kind(label=1), THREE, TRUE).result() == each[1]
 
 
-def test_regression_errors_are_means_over_all_numbers():
+def test_regression_errors_are_means_over_all_elements():
     found, wanted = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]]), np.ones((3, 2))
     assert collected(nn.metrics.MSE(), found, wanted, size=2).result() == 94 / 6
     assert collected(nn.metrics.RMSE(), found, wanted).result() == (94 / 6) ** 0.5

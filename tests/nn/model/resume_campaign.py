@@ -3,7 +3,7 @@
 The result must be bitwise identical to the result of uninterrupted training.
 
 ``python tests/nn/model/resume_campaign.py --kills 300`` prints a line of counts; its exit status is
-1 after a finding. The tests run a few kills of it; ``OPWRIGHT_RESUME_KILLS`` sets how many.
+1 after a finding. The tests run it with a few kills; ``OPWRIGHT_RESUME_KILLS`` sets their number.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def differing(result: Path, expected: Arrays) -> list[str]:
 
 
 def main(train: Train = train, about: str | None = __doc__) -> int:
-    """Run the campaign of the command line."""
+    """Run the campaign that the command line describes."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)

@@ -135,7 +135,7 @@ def test_an_optimizer_requires_backward_first(tiny):
         model.set_learning_rate(0.1)
 
 
-def test_a_model_without_loss_and_metric_refuses_to_run(tiny):
+def test_running_a_model_without_a_loss_and_a_metric_raises(tiny):
     model, _ = tiny.make(optimize=False)
     tiny.fill(model)
     with pytest.raises(ProgramError, match="Model.run: there must be something to return"):

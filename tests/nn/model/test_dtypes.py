@@ -36,13 +36,13 @@ def run(x, y, **options):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16", "bool"])
-def test_arrays_that_the_dtype_of_the_input_can_represent_are_converted(dtype):
+def test_arrays_that_the_input_dtype_can_represent_are_converted(dtype):
     x, y = np.abs(X * 3).astype(dtype), np.abs(Y).astype(dtype)
     assert run(x, y) == run(x.astype(np.float32), y.astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64"])
-def test_other_arrays_need_cast(dtype):
+def test_arrays_that_the_input_dtype_cannot_represent_require_cast(dtype):
     x, y = (X * 3).astype(dtype), Y.astype(dtype)
     assert run(x, y, cast=True) == run(x.astype(np.float32), y.astype(np.float32))
     model, out = make()
@@ -56,7 +56,7 @@ def test_other_arrays_need_cast(dtype):
             call()
 
 
-def test_lists_are_converted_to_the_dtype_of_the_input():
+def test_lists_are_converted_to_the_input_dtype():
     single = X.astype(np.float32), Y.astype(np.float32)
     model, other = make()[0], make()[0]
     lists = tuple(array.tolist() for array in single)
@@ -83,7 +83,7 @@ def test_labels_can_have_any_integer_dtype():
         losses(classes + 0.5, cast=True)
 
 
-def test_cast_refuses_values_outside_the_dtype_of_the_input():
+def test_cast_refuses_values_outside_the_input_dtype():
     model, out = make(cast=True)
     for wrong, rule in ((X * 1e300, "in the range of float32, got"), (X.astype(str), "")):
         with pytest.raises(FeedError, match=f"Model.predict: 'x'.*{rule}"):

@@ -30,7 +30,7 @@ def test_a_loaded_model_predicts_and_trains_like_the_saved_model(tiny, tmp_path)
     np.testing.assert_array_equal(again.run()[0], model.run()[0])
 
 
-def test_states_of_the_optimizer_are_saved(tiny, tmp_path):
+def test_optimizer_states_are_saved(tiny, tmp_path):
     def momentum():
         model, prob = tiny.make(optimize=False)
         model.backward(model.mean(model.cross_entropy(prob, "label")))

@@ -88,7 +88,7 @@ def test_parameters_to_load_must_match(folder):
         model.load_parameter(path, filter="head_*")
 
 
-def test_a_frozen_parameter_is_unchanged_and_the_others_train():
+def test_a_frozen_parameter_is_unchanged_and_other_parameters_are_trained():
     model = make()
     model.run()
     before = values(model)

@@ -40,7 +40,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_the_clone_has_the_operators_from_before_the_gradients(make):
+def test_the_clone_contains_the_operators_that_precede_the_gradients(make):
     clone = build(make())[0].clone(for_inference=True)
     assert types(clone) == types(build()[0])
     assert len(clone.blocks) == 1
@@ -73,7 +73,7 @@ def test_dropout_and_batch_norm_are_in_inference_mode_in_the_clone():
     np.testing.assert_allclose(loss, -logs[np.arange(6), Y].mean(), rtol=1e-5)
 
 
-def test_a_counter_of_the_updates_is_removed_but_a_later_metric_is_not():
+def test_an_update_counter_is_removed_but_a_later_metric_is_not():
     main, _ = build(nn.optimizer.SGD(0.1))
     with ow.program_guard(main, ow.Program()):
         block = main.global_block()
@@ -90,7 +90,7 @@ def test_the_original_and_a_plain_clone_are_not_changed():
     assert str(main) == text == str(main.clone())
 
 
-def test_bodies_of_loops_stay_with_their_loops():
+def test_loop_bodies_are_kept_with_their_loops():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x, h0 = layers.data("x", [5, 2, 3]), layers.data("h0", [2, 3])
 

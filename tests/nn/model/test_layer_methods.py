@@ -26,7 +26,7 @@ def method_of(layer):
     return getattr(nn.Model, {"fc": "fc_layer"}.get(layer, layer))
 
 
-def test_each_layer_function_has_its_method():
+def test_each_layer_function_has_a_method():
     assert all(callable(method_of(layer)) for layer in LAYERS)
 
 

@@ -290,7 +290,7 @@ def test_a_program_from_any_source_is_called_in_the_same_way():
         ow.LoadedProgram(program, scope, ["x"])
 
 
-def test_a_saved_copy_computes_the_same(tmp_path):
+def test_a_saved_copy_returns_the_same_results(tmp_path):
     expected = trained(tmp_path / "a")
     ow.load(tmp_path / "a").save(tmp_path / "b", notes={"from": "a"})
     again = ow.load(tmp_path / "b")

@@ -124,7 +124,7 @@ def test_passes_remove_ineffective_operators_from_a_step(build, batch, lost):
         (overlapping, "tanh_grad", (4, 6, 6, 6)),  # an element can be the maximum twice
     ],
 )
-def test_the_gradient_of_an_activation_is_computed_only_for_the_maxima(build, op_type, after):
+def test_the_activation_gradient_is_computed_only_at_the_pooling_maxima(build, op_type, after):
     """Without the pass, the gradient is computed for all elements of the convolution."""
     seen = []
 

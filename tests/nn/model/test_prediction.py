@@ -155,7 +155,7 @@ def test_a_state_that_is_written_with_the_target_does_not_change():
     assert (model.predict("worse") == 81).all()
 
 
-def test_the_program_for_inference_does_not_change_the_training_program(programs, snapshot):
+def test_the_inference_program_does_not_change_the_training_program(programs, snapshot):
     loss = layers.mean(layers.batch_norm(layers.fc(layers.data("x", [None, 3]), 4)))
     optimizer.Adam(0.1).minimize(loss)
     before = snapshot()

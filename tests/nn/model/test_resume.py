@@ -75,7 +75,7 @@ def test_a_model_that_has_already_run_can_be_resumed(make, trained, tmp_path):
     check_equal_bits(again, trained)
 
 
-def test_load_parameter_loads_the_seed_of_random_numbers(make, tmp_path):
+def test_load_parameter_restores_the_random_seed(make, tmp_path):
     model = make()
     model.initialize_parameters(seed=11)
     model.run()
@@ -97,7 +97,7 @@ def test_load_parameter_warns_of_different_operator_attributes(make, trained, tm
         other.load_parameter(tmp_path / "model")
 
 
-def test_load_parameter_of_another_model_does_not_warn(make, trained, tmp_path):
+def test_load_parameter_from_a_different_model_does_not_warn(make, trained, tmp_path):
     make(optimizer="sgd").load_parameter(tmp_path / "model")
 
 

@@ -43,7 +43,7 @@ def parameters(model):
         lambda: SGD(nn.schedule.step(0.5, size=1, gamma=0.5)),
     ],
 )
-def test_accumulated_parts_of_a_batch_update_like_the_complete_batch(make):
+def test_accumulating_parts_of_a_batch_updates_like_the_complete_batch(make):
     whole, parts = make_model(make()), make_model(Accumulate(make(), steps=3))
     for _ in range(4):
         run(whole, 0, 12)

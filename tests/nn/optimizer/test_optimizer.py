@@ -174,7 +174,7 @@ def test_a_zero_gradient_stays_zero_after_clipping():
     np.testing.assert_array_equal(scope.var("fc_0_w_param").numpy(), before)
 
 
-def test_the_learning_rate_of_a_parameter_is_a_factor():
+def test_the_learning_rate_of_a_parameter_multiplies_the_rate_of_the_optimizer():
     weight = weight_after(lambda: optimizer.SGD(RATE), 1, learning_rate=0.25)
     check(weight, START - 0.25 * RATE * GRAD)
     still = weight_after(lambda: optimizer.SGD(RATE), 1, learning_rate=0.0)

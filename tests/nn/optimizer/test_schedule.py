@@ -183,7 +183,7 @@ def test_a_curve_that_does_not_return_a_rate_is_refused(value):
 
 
 @pytest.mark.parametrize("step", [2**24 + 1, 2**40, 2**63 - 1])
-def test_schedules_have_a_rate_in_steps_beyond_the_range_of_float32(step):
+def test_schedules_return_a_rate_for_steps_beyond_the_range_of_float32(step):
     assert schedule.cosine(0.5, 10, final=0.25).rate(step) == 0.25
     assert schedule.warmup(0.5, 10).rate(step) == 0.5
     assert schedule.one_cycle(0.5, 10, final=0.5).rate(step) == 0.25

@@ -241,7 +241,7 @@ def test_parameters_of_float32_and_mixed_models_are_interchangeable(tmp_path):
     np.testing.assert_allclose(a, b, atol=0.02)
 
 
-def test_a_saved_network_computes_as_before(tmp_path):
+def test_a_saved_network_returns_the_same_results(tmp_path):
     model = build("bfloat16")
     ow.save(tmp_path / "net", model.program, model.scope, fetch=["out_out"])
     (prob,) = ow.load(tmp_path / "net")(img=X)

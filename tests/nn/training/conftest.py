@@ -1,4 +1,4 @@
-"""Fixtures for the tests of training: a small classifier with dropout."""
+"""Fixtures for the training tests: a small classifier with dropout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GradientNorms records the norms of the gradients of a step without changing training."""
+"""GradientNorms records the gradient norms of a step without changing training."""
 
 from __future__ import annotations
 

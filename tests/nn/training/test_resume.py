@@ -109,7 +109,7 @@ def test_nan_losses_are_saved_and_resumed(small, train, tmp_path):
     assert repr(again["loss"]) == repr(history["loss"]) == "[inf, nan, 1.0]"
 
 
-def test_three_checkpoints_are_kept_and_the_best_one_separately(small, train, tmp_path):
+def test_the_last_three_checkpoints_and_the_best_checkpoint_are_kept(small, train, tmp_path):
     model, scores, _ = small.make()
     saver = nn.Checkpoint(tmp_path, best="loss")
     history = train(model, small.data, 6, callbacks=[saver])
@@ -276,7 +276,7 @@ def test_different_data_is_refused_and_the_model_unchanged(small, train, tmp_pat
         )
 
 
-def test_a_folder_of_model_save_is_refused(small, train, tmp_path):
+def test_a_folder_written_by_model_save_is_refused(small, train, tmp_path):
     model = small.make()[0]
     train(model, small.data, 1)
     model.save(tmp_path)

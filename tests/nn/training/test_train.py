@@ -132,7 +132,7 @@ def test_without_validation_metrics_are_computed_from_the_training_data(small, t
     assert "validation_loss" not in history.columns
 
 
-def test_metrics_of_the_model_are_means_of_the_steps(small, train):
+def test_model_metrics_are_averaged_over_the_steps(small, train):
     model = nn.Model()
     scores = model.fc_layer("x", size=3)
     model.backward(model.mean(model.softmax_with_cross_entropy(scores, "y")))

@@ -1,4 +1,4 @@
-"""Converts an operator of opwright to the arguments of a peer function."""
+"""Converts an opwright operator to the arguments of a peer function."""
 
 from __future__ import annotations
 

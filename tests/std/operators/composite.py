@@ -1,4 +1,4 @@
-"""Defines composites for the tests, and builds and runs programs of them."""
+"""Defines composites for the tests, and builds and runs programs that contain them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ X = np.ones((4, 50), np.float32)
 
 
 def composite(body, random=True, name="part", **how):
-    """Return a composite from x to out of the same shape; `how` is passed to `OpMaker.build`."""
+    """Return a composite whose output has the shape of x; `how` is passed to `OpMaker.build`."""
     maker = OpMaker(f"test.{name}").add_comment("Made for one test.").add_input("x", "any shape")
     maker.add_output("out", "as x").same_dtype_as("x")
     if random:

@@ -17,7 +17,7 @@ from opwright.op import DTYPES, FLOAT_DTYPES, NARROW_DTYPES, GradOp, Meta, NoGra
 
 
 class Target(NamedTuple):
-    """Where a case runs; with library None, on the selected kernels, as expanded composites do."""
+    """Where a case runs; library None means the selected kernels, as for expanded composites."""
 
     device: str
     library: str | None
@@ -66,7 +66,7 @@ def targets(case: Case, dtype: str) -> tuple[Target, ...]:
     """Return every device and library with a kernel for a case."""
     wanted = {dispatch_dtype(case, dtype), "*"}
     entries = ow.current_context().kernels.entries(case.op)
-    # "cudnn_tf32" is left out, since its kernels are less accurate where TF32 is allowed.
+    # "cudnn_tf32" is excluded, since its kernels are less accurate where TF32 is allowed.
     found = {
         Target(e.device, e.library)
         for e in entries

@@ -105,7 +105,7 @@ def with_blocks(b):
         (lambda b: b.program, "must not use block or program, got a use of one"),
     ],
 )
-def test_a_body_computes_the_same_in_a_plan_and_in_a_program(add, body, result):
+def test_a_body_gives_the_same_results_in_a_plan_and_in_a_program(add, body, result):
     add(part=composite(body, random=False))
     errors = []
     for is_differentiated in (False, True):
@@ -143,7 +143,7 @@ def test_a_plan_rejects_a_body_that_reads_an_input_after_overwriting_it(add):
         runs(program, ["h"])
 
 
-def test_names_in_a_body_do_not_clash_with_names_of_the_program(add):
+def test_names_in_a_body_do_not_clash_with_names_in_the_program(add):
     add(part=composite(lambda b: b.set_output("out", b.emit("relu", {"x": b.input("x")}))))
     program, _ = program_of()
     block = program.global_block()

@@ -63,7 +63,7 @@ def test_scatter_combines_bools_as_0_and_1(
         ("mean", [False, True, False, False]),
     ],
 )
-def test_scatter_reduce_combines_bools_without_the_element_of_x(
+def test_scatter_reduce_can_exclude_the_element_of_x_when_combining_bools(
     reduction: str, expected: list[bool]
 ) -> None:
     given: dict[str, Any] = {"reduction": reduction, "include_self": False}

@@ -147,7 +147,9 @@ FOREIGN_CALLS = [
 
 
 @pytest.mark.parametrize(("op_type", "foreign", "own"), FOREIGN_CALLS)
-def test_the_error_for_an_argument_name_of_another_framework_suggests_ours(op_type, foreign, own):
+def test_the_error_for_an_argument_name_of_another_framework_suggests_our_name(
+    op_type, foreign, own
+):
     match = rf"{op_type}: unknown .*, got '{foreign}'; did you mean '{own}'\?"
     x = ow.Program().global_block().create_var("x", IMAGES.shape, is_data=True)
     for value in (IMAGES, x):
@@ -159,6 +161,6 @@ def test_the_error_for_an_argument_name_of_another_framework_suggests_ours(op_ty
         x.block.append_op(op_type, {"x": "x"}, {"out": "out"}, {foreign: 1})
 
 
-def test_the_error_for_a_slot_name_of_another_framework_suggests_ours():
+def test_the_error_for_a_slot_name_of_another_framework_suggests_our_name():
     with pytest.raises(SlotError, match=r"softmax: unknown input, got 'input'; did you mean 'x'\?"):
         ow.Program().global_block().append_op("softmax", {"input": "x"}, {"out": "out"})

@@ -153,7 +153,7 @@ def test_a_body_draws_the_same_numbers_in_every_run_if_step_is_none(add):
     np.testing.assert_array_equal(runs(program, [grad], 2), [first, second])
 
 
-def test_random_numbers_of_calls_on_arrays_depend_only_on_the_seed(add):
+def test_random_numbers_drawn_by_calls_on_arrays_depend_only_on_the_seed(add):
     add(part=composite(scaled_dropout))
     part = ow.ops.test.part
     np.testing.assert_array_equal(part(X, seed=1), part(X, seed=1))

@@ -114,7 +114,7 @@ def test_cond_refuses_a_different_number_of_outputs() -> None:
         append_cond("float32", [2], ["y", "z"])
 
 
-def test_cond_refuses_a_condition_of_several_elements() -> None:
+def test_cond_refuses_a_condition_with_several_elements() -> None:
     with pytest.raises(ShapeError, match=r"cond: condition must have one element, got bool\[2\]"):
         append_cond("float32", [2], ["y"], [2])
 

@@ -125,7 +125,7 @@ def test_mismatches_are_reported_when_the_program_is_built() -> None:
         block.append_op("conv2d", {"x": x, "weight": weight})
 
 
-def test_positions_of_maxima_must_be_representable_in_their_dtype() -> None:
+def test_max_pooling_refuses_images_with_too_many_elements_for_int32_indices() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", [None, 1, 2**16, 2**15])
     with pytest.raises(ShapeError, match="max_pool2d: x must have at most 2147483647 elements in"):

@@ -269,7 +269,7 @@ def test_each_batch_size_has_its_own_halves() -> None:
         backwards[0]()
 
 
-def test_statistics_of_batch_norm_are_written_by_the_forward_pass() -> None:
+def test_batch_norm_statistics_are_written_by_the_forward_pass() -> None:
     program, startup = ow.Program(), ow.Program()
     with ow.program_guard(program, startup):
         block = program.global_block()
@@ -298,7 +298,7 @@ def test_statistics_of_batch_norm_are_written_by_the_forward_pass() -> None:
     np.testing.assert_array_equal(before, both.scopes[1].find_var("mean").numpy())
 
 
-def test_updates_of_parameters_belong_to_the_backward_half() -> None:
+def test_parameter_updates_belong_to_the_backward_half() -> None:
     y, gradients = network_program(product, w=W)
     block = y.block
     rate = block.create_parameter("rate", [1], "float64")

@@ -1,4 +1,4 @@
-"""``append_backward(grads=)``: backpropagation starts from output gradients of the caller."""
+"""``append_backward(grads=)``: backpropagation starts from output gradients given by the caller."""
 
 from __future__ import annotations
 

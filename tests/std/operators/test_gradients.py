@@ -110,7 +110,7 @@ def compute_differences(
 
 
 def directions_of(array: Array) -> Iterator[Array]:
-    """Yield a direction per element; for large arrays, a random one and those of some elements."""
+    """Yield a direction per element, or for large arrays a random one and some of these."""
     places = list(np.ndindex(*array.shape))
     rng = np.random.default_rng(len(places))
     if len(places) > MANY:

@@ -23,7 +23,7 @@ from opwright_kit.testing.samples.wrong_inputs import find_wrong_metas
 def graded_types() -> list[str]:
     """Return the standard operators whose gradient is a single derived operator.
 
-    Shapes that depend on values are compared by kernels: see test_sequence_lengths.
+    Shapes that depend on values are checked by the kernels; see test_sequence_lengths.
     """
     ops = ow.current_context().ops
     known = [ops.get(name) for name in standard_types()]

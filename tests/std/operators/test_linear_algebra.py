@@ -1,4 +1,4 @@
-"""Matrices that LAPACK refuses, and unread triangles."""
+"""Matrices that LAPACK refuses, and triangles that must not be read."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ MISTAKES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_the_error_for_a_mistake_gives_its_value(name: str) -> None:
+def test_the_error_for_a_mistake_states_the_wrong_value(name: str) -> None:
     op, arrays, attrs, text = MISTAKES[name]
     with pytest.raises(OpwrightError, match=text):
         getattr(ow.ops, op)(*arrays, **attrs)

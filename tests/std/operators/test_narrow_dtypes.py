@@ -184,7 +184,7 @@ def test_narrow_tensors_are_fed_fetched_saved_and_loaded(dtype, mmap, tmp_path: 
 
 
 @pytest.mark.parametrize(("dtype", "stored"), [("int4", "int8"), ("uint4", "uint8")])
-def test_other_readers_of_safetensors_find_the_values_of_4_bits(dtype, stored):
+def test_other_safetensors_readers_read_4_bit_values_as_8_bit_integers(dtype, stored):
     first, data = encode({"w": every(dtype)}, {})
     assert f'"dtype":"{stored[0].upper()}8"'.encode() in bytes(first)
     np.testing.assert_array_equal(np.frombuffer(data, stored), every(dtype).astype(stored))
@@ -206,7 +206,7 @@ def test_narrow_tensors_are_exchanged_through_dlpack(dtype):
 
 
 @pytest.mark.parametrize("dtype", list(WHOLE))
-def test_4_bits_need_a_consumer_that_supports_padding(dtype):
+def test_exporting_4_bit_tensors_requires_a_consumer_that_supports_padding(dtype):
     with pytest.raises(
         BufferError, match=f"{dtype} has a byte for each element, which DLPack before"
     ):

@@ -80,7 +80,7 @@ def test_dropped_elements_are_zero_even_if_infinite() -> None:
     assert set(out[~mask].tolist()) == {0.0}
 
 
-def test_the_share_of_dropped_elements_is_the_probability() -> None:
+def test_the_fraction_of_dropped_elements_matches_the_probability() -> None:
     n = 100_000
     _, mask = drop(np.ones(n, np.float32), probability=0.3, seed=5)
     assert abs((~mask).mean() - 0.3) < 5 * np.sqrt(0.3 * 0.7 / n)
@@ -122,7 +122,7 @@ def test_an_empty_step_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (2,), (1, 3)])
-def test_every_random_operator_refuses_a_step_that_is_not_one_number(
+def test_every_random_operator_refuses_a_step_that_is_not_a_single_number(
     shape: tuple[int, ...],
 ) -> None:
     ops = ow.current_context().ops
@@ -139,7 +139,7 @@ def test_every_random_operator_refuses_a_step_that_is_not_one_number(
             sample.with_inputs(wrong, "").infer(definition)
 
 
-def test_a_random_call_of_pytorch_refuses_a_step_of_two_elements() -> None:
+def test_a_random_pytorch_call_refuses_a_step_with_two_elements() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", [3], is_data=True)
     step = block.create_var("steps", [2], "int64", is_data=True)
@@ -183,7 +183,7 @@ def test_integers_are_uniform_in_the_range() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_share_of_ones_is_the_probability(dtype: str) -> None:
+def test_the_fraction_of_ones_matches_the_probability(dtype: str) -> None:
     x = np.repeat(np.array([0.0, 0.25, 1.0], dtype), 40_000)
     ones = np.asarray(ow.ops.bernoulli(x, seed=3)).reshape(3, -1).mean(axis=1)
     assert ones[0] == 0

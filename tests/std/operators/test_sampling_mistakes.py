@@ -1,4 +1,4 @@
-"""Ids, offsets, masks and indices of callers are checked before any memory access."""
+"""Ids, offsets, masks and indices passed by callers are checked before any memory access."""
 
 from __future__ import annotations
 

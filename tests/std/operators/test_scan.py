@@ -187,7 +187,7 @@ def memory_bytes(program: Any) -> int:
     return int(prepared.lowered.plan.arena_bytes)
 
 
-def test_iterations_keep_what_the_gradient_reads_and_unread_arrays_take_no_memory() -> None:
+def test_iterations_save_what_the_gradient_reads_and_unread_arrays_use_no_memory() -> None:
     program = rnn_program()
     without = memory_bytes(program)
     gradients(program, ["w"])
@@ -320,7 +320,7 @@ def test_an_invalid_body_is_refused(changed: Any, error: Any, rule: str) -> None
         block.append_op("scan", {"init": "h0", "xs": "x"}, {"final": ["a"], "out": ["b"]}, attrs)
 
 
-def test_a_scan_needs_a_number_of_iterations() -> None:
+def test_a_scan_without_a_number_of_iterations_is_refused() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("h0", [5], "float64", is_data=True)

@@ -52,7 +52,7 @@ def memory_bytes(n: int, every: int | None) -> int:
     return int(network.plan_for(feeds, scope).lowered.plan.arena_bytes)
 
 
-def test_memory_is_linear_in_iterations_or_their_root_with_checkpoints() -> None:
+def test_memory_is_linear_in_the_iterations_and_in_their_square_root_with_checkpoints() -> None:
     carry = 64 * 8
     linear = {n: memory_bytes(n, None) for n in (256, 1024, 4096)}
     assert linear[4096] - linear[1024] >= 3072 * carry

@@ -83,7 +83,7 @@ def inputs_of(case: Case) -> list[Array]:
 
 
 class SumOfGradients(NamedTuple):
-    """A sum of first gradients, with the weights of its terms and of its loss, by name."""
+    """A weighted sum of first gradients, and the weights of gradients and outputs by name."""
 
     total: ow.Variable
     of_outputs: dict[str, Array]

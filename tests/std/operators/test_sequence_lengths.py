@@ -53,13 +53,15 @@ def expect_error(case: Case, dtype: str, target: Target, message: str) -> None:
 
 
 @over_targets(out_of_range)
-def test_a_length_out_of_range_is_an_error(case: Case, dtype: str, target: Target) -> None:
+def test_a_length_out_of_range_raises(case: Case, dtype: str, target: Target) -> None:
     message = rf"(?s){case.op}.*lengths must be in \[0, [34][\])], got {case.label}"
     expect_error(case, dtype, target, message)
 
 
 @over_targets(unlike_the_rows)
-def test_packed_rows_are_the_sum_of_the_lengths(case: Case, dtype: str, target: Target) -> None:
+def test_the_number_of_packed_rows_is_the_sum_of_the_lengths(
+    case: Case, dtype: str, target: Target
+) -> None:
     expect_error(
         case,
         dtype,

@@ -92,7 +92,7 @@ def test_bools_combine_as_in_numpy(function):
     check(lambda x: function(x > 1, True), X)
 
 
-def test_products_of_matrices_take_arrays_on_either_side():
+def test_matrix_products_accept_arrays_on_either_side():
     check(lambda x: x @ Y.T, X)
     check(lambda x: Y.T @ x, X)
 
@@ -232,7 +232,7 @@ def variable(dtype: str = "float32", shape: Any = (3, 4)) -> Any:
         (lambda: np.asarray(variable()), ProgramError, "fetch it"),
     ],
 )
-def test_the_error_of_an_unsupported_use_of_a_variable_names_a_remedy(function, error, text):
+def test_the_error_for_an_unsupported_use_of_a_variable_names_a_remedy(function, error, text):
     with pytest.raises(error, match=text):
         function()
 
@@ -245,7 +245,7 @@ def test_variables_are_compared_by_identity():
     assert y in [x, y]
 
 
-def test_the_error_of_a_symbol_without_its_operator_names_the_package():
+def test_the_error_for_a_symbol_without_its_operator_names_the_package():
     with ow.context_guard(ow.Context()), pytest.raises(OpwrightError, match="install opwright-std"):
         variable() + 1
 

@@ -1,4 +1,4 @@
-"""Passes of opwright-std do not change results; each test covers one hazard."""
+"""The opwright-std passes do not change results; each test covers one hazard."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_a_new_version_of_a_persistable_is_viewed():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_programs_compute_the_same(seed):
+def test_random_programs_give_the_same_results_with_and_without_passes(seed):
     rng = np.random.default_rng(seed)
     names = ["x", "y", "w"]
     ops = []

@@ -1,4 +1,4 @@
-"""Makes the module `plans` of the row tests importable for the tests of calls."""
+"""Makes the module `plans` of the row tests importable for the call tests."""
 
 import sys
 from pathlib import Path

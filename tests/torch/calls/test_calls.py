@@ -43,7 +43,7 @@ def text_of(name: str, arguments: list[Any], inputs: list[Any], results: list[An
 
 
 def program_of(text: str, *inputs: tuple[str, list[int]]) -> tuple[ow.Block, list[str], str]:
-    """Return a block with one call of PyTorch, the input names and the output name."""
+    """Return a block with one PyTorch call, the input names and the output name."""
     block = ow.Program().global_block()
     names = [f"x{i}" for i in range(len(inputs))]
     for name, (dtype, shape) in zip(names, inputs):
@@ -72,7 +72,7 @@ def _acme() -> Iterator[None]:
     library._destroy()
 
 
-def test_an_operator_without_counterpart_is_one_call() -> None:
+def test_an_operator_without_a_counterpart_is_one_call() -> None:
     types = check(lambda x: torch.special.i0e(x) * 2, drawn(3, 4))
     assert types["torch.call"] == 1
 
@@ -165,7 +165,7 @@ def test_a_second_derivative_is_refused() -> None:
     assert any(op.type == "torch.call_grad" for op in block.ops)
 
 
-def test_random_numbers_depend_on_the_step_and_not_on_the_generator_of_pytorch() -> None:
+def test_random_numbers_depend_on_the_step_and_not_on_the_pytorch_generator() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.rrelu(x, 0.1, 0.9, training=True)
 
@@ -296,7 +296,7 @@ def test_a_higher_order_operator_is_a_call_with_a_gradient() -> None:
         torch.testing.assert_close(grad, truth)
 
 
-def test_random_calls_are_reproducible_with_the_seed_of_pytorch() -> None:
+def test_random_calls_are_reproducible_with_the_pytorch_seed() -> None:
     compiled = torch.compile(
         lambda x: torch.nn.functional.rrelu(x, training=True), backend="opwright"
     )
@@ -309,7 +309,7 @@ def test_random_calls_are_reproducible_with_the_seed_of_pytorch() -> None:
 
 
 def test_unread_results_are_not_requested() -> None:
-    """For unread results, the fake tensors of PyTorch and its kernel have different shapes."""
+    """For unread results, the fake tensors and the kernel of PyTorch have different shapes."""
     weight, ids = drawn(5, 3), torch.tensor([0, 2, 2, 4])
 
     def function(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:

@@ -110,7 +110,7 @@ _SCHEMAS: list[Any] = []
 
 @cache
 def load_torchvision() -> Any:
-    """Return torchvision; its own operators do not load if they were built only for CUDA."""
+    """Return torchvision; its native operators are not loaded if they were built only for CUDA."""
     spec = find_spec("torchvision")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("torchvision is not installed; make test-torch installs it")
@@ -265,7 +265,7 @@ def _transformers() -> Iterator[Entry]:
 
 
 class _Logits(nn.Module):
-    """Wraps a model of transformers so that it returns only its predictions."""
+    """Wraps a transformers model so that it returns only its predictions."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

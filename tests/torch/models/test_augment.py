@@ -1,4 +1,4 @@
-"""Augmentation matches the functions of torchvision with the same names."""
+"""Augmentation matches the torchvision functions with the same names."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def test_results_match_torchvision(functions, name, values, dtype):
         size = list(value) if name == "resize" else value
         theirs = getattr(functions, name)(torch.from_numpy(images), size, **options).numpy()
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-        # uint8 results are rounded here, whereas some functions of torchvision truncate.
+        # uint8 results are rounded here, whereas some torchvision functions truncate.
         atol = 1 if dtype == "uint8" else 5e-6
         np.testing.assert_allclose(ours.astype(float), theirs.astype(float), atol=atol)

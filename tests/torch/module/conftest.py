@@ -1,4 +1,4 @@
-"""Makes the test programs importable for the tests of modules."""
+"""Makes the test programs importable for the module tests."""
 
 from __future__ import annotations
 

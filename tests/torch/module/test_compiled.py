@@ -75,7 +75,7 @@ def test_an_exported_module_supports_different_batch_sizes(tmp_path: Path) -> No
     torch.testing.assert_close(served(images(3)), module(images(3)))
 
 
-def test_the_operator_of_programs_passes_the_checks_of_pytorch() -> None:
+def test_the_operator_that_runs_programs_passes_the_pytorch_checks() -> None:
     module = scores_module()
     form = module._forms[True]
     given = [images(), *module._tensors]
@@ -91,7 +91,7 @@ def test_functional_call_replaces_the_parameters_of_a_module() -> None:
     torch.testing.assert_close(found, expected(images()))
 
 
-def test_transforms_of_torch_func_match_pytorch() -> None:
+def test_torch_func_transforms_match_pytorch() -> None:
     module = scores_module().eval()
     parameters = {name: p.detach() for name, p in module.named_parameters()}
 

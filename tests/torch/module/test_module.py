@@ -1,4 +1,4 @@
-"""A Program as a module of PyTorch: values, gradients, shared memory, state, modes."""
+"""A Program as a PyTorch module: values, gradients, shared memory, state, modes."""
 
 from __future__ import annotations
 

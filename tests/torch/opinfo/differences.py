@@ -1,7 +1,7 @@
 """Results that intentionally differ from PyTorch, NumPy or ONNX, and why.
 
 Each row has expressions, which `evaluation` evaluates for docs/differences.md, so the page
-shows the installed release of each library. The column of ONNX follows its specification.
+shows the installed release of each library. The ONNX column follows the ONNX specification.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Difference(NamedTuple):
-    """A difference: an expression for each library, empty if it lacks such an operator."""
+    """A difference: one expression per library, empty if the library lacks such an operator."""
 
     topic: str
     ours: str

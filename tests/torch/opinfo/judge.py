@@ -52,7 +52,7 @@ class Task(NamedTuple):
         return given, args, kwargs
 
     def expected(self, leaves: list[Any]) -> Any:
-        """Return the result of PyTorch, or of NumPy."""
+        """Return the result of the PyTorch function, or of its NumPy reference."""
         if self.reference is not None:
             numpys = self.reference
             results = self.entry.ref(numpys.input, *numpys.args, **numpys.kwargs)
@@ -226,9 +226,10 @@ def _is_nearer(
     rtol: float,
     atol: float,
 ) -> bool:
-    """Return whether a result equals the float64 result if PyTorch's result has lost precision.
+    """Return whether a result that differs from PyTorch's matches the result computed in float64.
 
-    It can be slightly less accurate, since rounding errors depend on the order of summation.
+    It can be slightly less accurate than PyTorch's result, since rounding errors depend on the
+    order of summation.
     """
     if not result.is_floating_point() or result.dtype == torch.float64:
         return False

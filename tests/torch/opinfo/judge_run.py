@@ -68,7 +68,7 @@ def run(given: argparse.Namespace) -> Any:
 
 
 def has_reference(entry: Any) -> bool:
-    """Return whether OpInfo names a function of NumPy or SciPy."""
+    """Return whether OpInfo names a NumPy or SciPy reference function."""
     return callable(entry.ref) and getattr(entry.ref, "__name__", "") != "_NOTHING"
 
 

@@ -159,7 +159,7 @@ def _run(region: Any, tensors: Tensors) -> Tensors:
 
 
 def compare(sample: Sample, results: Tensors, expected: Sequence[Any], random: bool) -> None:
-    """Raise WrongError if results differ from those of PyTorch."""
+    """Raise WrongError if results differ from the PyTorch results."""
     for i, (result, truth) in enumerate(zip(results, expected, strict=True)):
         unknown = random or i == sample.undetermined
         check_one(f"output {i}", result.detach(), truth.detach(), unknown, sample.tolerance)
@@ -205,7 +205,7 @@ def _differentiate(targets: Tensors, wanted: Tensors, weights: Tensors) -> Any:
 def check_one(
     label: str, result: torch.Tensor, truth: torch.Tensor, random: bool, tolerance: float
 ) -> None:
-    """Raise WrongError if a result differs from that of PyTorch."""
+    """Raise WrongError if a result differs from the PyTorch result."""
     if (result.dtype, result.shape) != (truth.dtype, truth.shape):
         raise WrongError(
             f"{label}: {result.dtype} {list(result.shape)} instead of {truth.dtype} "

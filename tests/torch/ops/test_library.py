@@ -130,7 +130,7 @@ def test_an_exported_program_contains_the_operator(name: str) -> None:
 
 
 @over_pairs
-def test_transforms_match_the_functions_of_pytorch(name: str) -> None:
+def test_transforms_match_the_pytorch_functions(name: str) -> None:
     ours, theirs = PAIRS[name]
     func = torch.func
     batch = torch.stack([X, X.flip(0) * 0.5])
@@ -201,7 +201,7 @@ def test_random_operators_draw_new_numbers_in_a_compiled_function():
     assert not torch.equal(first, second)
 
 
-def test_a_prefix_is_a_namespace_of_pytorch():
+def test_a_prefix_is_a_pytorch_namespace():
     assert torch_name("relu") == "opwright::relu"
     assert torch_name("acme.swish") == "opwright_acme::swish"
     ops.dist.all_reduce  # noqa: B018 - it defines it

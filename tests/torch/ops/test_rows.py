@@ -1,4 +1,4 @@
-"""Our operators in a graph of PyTorch become operators of one plan."""
+"""Our operators in a PyTorch graph become operators of one plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator on tensors: the values of `opwright.ops`, first and second gradients."""
+"""Every operator on tensors: values as in `opwright.ops`, first and second gradients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_values_match_opwright_ops(case: Case) -> None:
 
 
 def differentiated(case: Case) -> tuple[Any, list[torch.Tensor]]:
-    """Return the case as a function of its tensors that have a gradient, and these tensors."""
+    """Return the case as a function of its differentiable tensors, and these tensors."""
     sample = make_sample(case, "float64")
     slots = graded_slots(case, case.make_inputs("float64"))
     tensors = sample.tensors()

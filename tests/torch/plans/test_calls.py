@@ -345,7 +345,7 @@ def test_operators_computed_by_pytorch_are_in_the_plan_and_reported(
     assert "opwright-cpu" in str(report)
 
 
-def test_the_report_of_a_model_without_calls_says_so() -> None:
+def test_the_report_of_a_model_that_has_not_been_called_states_this() -> None:
     fast = compiled(Tower())
     assert str(opwright_torch.report(fast)) == (
         "no graph has run yet; call the compiled model first"
@@ -395,5 +395,5 @@ def test_options_reach_the_plans() -> None:
         assert_same(fast(images()), model(images()))
 
 
-def test_plans_run_on_the_threads_of_pytorch() -> None:
+def test_plans_run_on_the_pytorch_threads() -> None:
     assert openmp.share_threads()

@@ -342,7 +342,7 @@ def test_gradients_ignore_in_place_changes_outside_autograd(how: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
-def test_embeddings_with_max_norm_have_the_gradients_and_weights_of_pytorch(kind: Any) -> None:
+def test_embeddings_with_max_norm_match_the_gradients_and_weights_in_pytorch(kind: Any) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(kind(10, 4, max_norm=0.5), nn.Flatten())
     other = copy.deepcopy(model)

@@ -15,7 +15,7 @@ NEAR = 2e-5
 
 
 def distance(model: torch.nn.Module, program: ow.LoadedProgram, *inputs: torch.Tensor) -> float:
-    """Return the largest distance of a result from that of PyTorch, relative to its norm."""
+    """Return the largest distance between a result and the PyTorch result, relative to its norm."""
     with torch.no_grad():
         wanted = [leaf for leaf in tree_leaves(model(*inputs)) if isinstance(leaf, torch.Tensor)]
     got = program(*inputs)

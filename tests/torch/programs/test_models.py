@@ -29,7 +29,7 @@ STEPS: Final = {"swin_t": (32, 32)}
 
 
 def names() -> list[str]:
-    """Return the smallest model of each torchvision family, and the models of transformers."""
+    """Return the smallest model of each torchvision family, and the transformers models."""
     families = [f"torchvision.{name}" for name in (*TORCHVISION, *VIDEO)]
     return families + [name for name in entries() if name.startswith("transformers.")]
 

@@ -156,7 +156,7 @@ def test_a_saved_program_runs_on_cuda(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 16, 16), (1, 3, 12, 20), (5, 3, 8, 40)])
-def test_one_program_supports_other_batches_and_sizes(shape: tuple[int, ...]) -> None:
+def test_one_program_supports_different_batch_and_image_sizes(shape: tuple[int, ...]) -> None:
     model = build(Images)
     program = opwright_torch.to_program(model, (torch.randn(2, 3, 32, 32),), dynamic=True)
     assert program.feeds[0].shape == (None, 3, None, None)
@@ -232,7 +232,9 @@ class WithLoss(nn.Module):
         return {"loss": nn.functional.mse_loss(out, label), "out": out}
 
 
-def test_a_model_in_training_mode_is_trained_here_and_then_in_pytorch(tmp_path: Path) -> None:
+def test_a_model_in_training_mode_is_trained_in_opwright_and_then_in_pytorch(
+    tmp_path: Path,
+) -> None:
     model = build(WithLoss, training=True)
     example = (torch.randn(4, 6), torch.randn(4, 6))
     dynamic = {"x": {0: "batch"}, "label": {0: "batch"}}

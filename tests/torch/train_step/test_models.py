@@ -128,7 +128,7 @@ def test_a_loss_with_parameters_is_trained_with_the_model() -> None:
     assert float(loss.log_scale.detach()) != before
 
 
-def test_a_step_of_several_batches_updates_by_their_mean_gradient() -> None:
+def test_a_step_over_several_batches_applies_their_mean_gradient() -> None:
     model, twin = network(), network()
     optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in (model, twin)]
     step = step_of(model, optimizers[0], accumulate=3, clip_norm=0.1)

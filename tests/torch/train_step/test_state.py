@@ -171,7 +171,7 @@ def test_a_parameter_group_can_be_added_between_steps() -> None:
     torch.testing.assert_close(*results)
 
 
-def test_another_plan_of_the_model_sees_the_updates_of_a_step() -> None:
+def test_another_plan_of_the_model_reads_the_updates_of_a_step() -> None:
     model = network()
     fast = torch.compile(model, backend="opwright")
     step = step_of(model, torch.optim.SGD(model.parameters(), lr=0.5))

@@ -23,7 +23,7 @@ ACME = ow.plugin.Package("acme", "opwright-acme", "1.0")
 
 @pytest.fixture
 def rows() -> Iterator[Rows]:
-    """Yield the table of another package, whose rows take precedence over all others."""
+    """Yield the table of another package; its rows take precedence over all other rows."""
     mine = Rows()
     context = ow.Context.discover()
     context.annexes.add("torch", "zz.acme", mine, ACME)
@@ -113,7 +113,7 @@ def test_composites_are_decomposed() -> None:
     torch.testing.assert_close(results.gradients, truth.gradients)
 
 
-def test_a_composite_with_an_unsupported_part_is_one_call_of_pytorch() -> None:
+def test_a_composite_with_an_unsupported_part_becomes_one_pytorch_call() -> None:
     found = translated(torch.linalg.svdvals, [X.detach()])
     assert [op.type for op in found.program.global_block().ops] == ["torch.call"]
 

@@ -2,7 +2,8 @@
 
 The operations are replayed on a model of a disk that guarantees only what POSIX guarantees. The
 content of a file is durable after its fsync, and names in a folder are durable after the fsync of
-the folder. Before that, each change may be lost separately, and data may be partially written.
+the folder. Until then, a power loss can undo each change independently and leave data partially
+written.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Operation(NamedTuple):
 
 
 class Recorder:
-    """Replaces functions of `os` by functions that also record changes.
+    """Replaces `os` functions with wrappers that also record changes.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class Recorder:
 
 @contextlib.contextmanager
 def recording(root: Path):
-    """Yield a list that records every change below `root` by functions of `os`."""
+    """Yield a list that records every change that `os` functions make below `root`."""
     recorder = Recorder(root)
     try:
         for name in recorder.kept:
@@ -102,7 +103,7 @@ def recording(root: Path):
 
 
 class Disk:
-    """A model of the files below a folder, and of which changes survive a power loss.
+    """Models the files below a folder, and which of their changes survive a power loss.
 
     Parameters
     ----------

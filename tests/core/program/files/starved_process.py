@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 def filled_scope(value, width=WIDTH):
-    """Return a scope of the runtime whose arrays are filled with `value`."""
+    """Return a runtime scope whose arrays are filled with `value`."""
     scope = ow.Scope()
     scope.set_all(saved_model.filled(value, width).arrays())
     return scope
@@ -54,7 +54,7 @@ def other_scope():
 
 
 def value_in(scope):
-    """Return the value that all elements of all set variables have."""
+    """Return the value that all elements of all set variables share."""
     variables = [scope.var(name) for name in scope.names()]
     values = {float(item) for var in variables if var.is_set for item in var.numpy().flat}
     assert len(values) == 1, f"arrays of several models: {values}"

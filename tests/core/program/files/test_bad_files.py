@@ -129,7 +129,7 @@ def test_foreign_files_are_refused(folder, model, name, junk):
     check_refused(folder, model, FormatError, "not a program of opwright|not a safetensors file")
 
 
-def test_parameters_of_another_writer_are_refused(folder, model):
+def test_parameters_that_another_tool_has_rewritten_are_refused(folder, model):
     path = folder / "params.safetensors"
     save_file(load_file(path), path)
     check_refused(

@@ -178,7 +178,7 @@ class Exchanged(Plain):
 
 
 class Viewed(Exchanged):
-    """An array that can also be viewed in place, without an export; results are `Exchanged`."""
+    """An array that can also be viewed in place without an export; results are `Exchanged`."""
 
     __dlpack_c_exchange_api__ = ctypes.pythonapi.PyCapsule_New(
         ctypes.addressof(_api_with_views), _API_NAME, None
@@ -186,7 +186,7 @@ class Viewed(Exchanged):
 
 
 class Buffered(array.array):
-    """An array of float32 that is exported through the buffer protocol, like arrays of JAX."""
+    """A float32 array that is exported through the buffer protocol, like JAX arrays."""
 
     calls = 0
 

@@ -53,7 +53,7 @@ def test_equal_calls_lower_once_for_any_kind_of_array(lowered, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_numbers_and_lists_lower_once_and_adopt_the_dtype_of_the_array(lowered, kind):
+def test_calls_with_numbers_and_lists_lower_once_and_use_the_dtype_of_the_array(lowered, kind):
     a = kind(X)
     for other in (2, 2.5, list(range(8)), np.float32(1)):
         for _ in range(2):
@@ -240,7 +240,7 @@ def test_an_array_that_cannot_be_exported_is_refused():
         ow.ops.add(Gone(X), 1)
 
 
-def test_arrays_of_bfloat16_are_read_and_computed():
+def test_bfloat16_arrays_are_accepted_and_computed():
     a = Exchanged(X.astype(ml_dtypes.bfloat16))
     for _ in range(2):
         np.testing.assert_array_equal(numbers(ow.ops.cast(a, dtype="float32")), X)

@@ -27,7 +27,7 @@ from opwright.packages import Package
 A = np.arange(20, dtype=np.float32).reshape(4, 5)
 
 
-def test_operators_of_arrays_return_arrays():
+def test_operators_called_on_arrays_return_arrays():
     out = ow.ops.softmax(A, axis=-1)
     assert type(out) is np.ndarray
     np.testing.assert_allclose(out.sum(axis=-1), 1, rtol=1e-6)
@@ -109,7 +109,7 @@ class _Namespace:
         return _Dlpack(np.from_dlpack(array))
 
 
-def test_results_for_arrays_of_another_library_have_its_type():
+def test_arrays_of_another_library_give_results_of_that_library():
     out = ow.ops.add(_Dlpack(A), _Dlpack(A))
     assert type(out) is _Dlpack
     np.testing.assert_allclose(out.array, 2 * A)

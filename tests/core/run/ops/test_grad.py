@@ -20,7 +20,7 @@ def summed_gradient(f):
     return lambda x: ow.ops.sum(ow.grad(f)(x))
 
 
-def test_the_gradient_of_a_function_of_operators_is_its_derivative() -> None:
+def test_the_gradient_of_a_function_composed_of_operators_is_its_derivative() -> None:
     np.testing.assert_allclose(ow.grad(total)(X), 1 - T**2)
 
 
@@ -58,7 +58,7 @@ def test_a_function_is_recorded_once_for_each_shape_dtype_and_other_argument() -
     assert len(calls) == 4
 
 
-def test_the_gradient_is_an_array_of_the_library_of_the_argument() -> None:
+def test_the_gradient_is_an_array_of_the_same_library_as_the_argument() -> None:
     given = ow.runtime.Tensor.from_numpy(X)
     assert isinstance(ow.grad(total)(given), ow.runtime.Tensor)
 

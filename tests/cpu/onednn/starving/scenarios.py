@@ -20,7 +20,7 @@ _LABELS = _RNG.integers(0, 5, (4, 1))
 
 
 def _build() -> tuple[ow.Program, ow.Scope, Any]:
-    """Return a program that trains a convolution and products, its scope and its loss."""
+    """Return a program that trains a convolution and matrix products, its scope and its loss."""
     with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
         x = layers.data("x", shape=[None, 3, 10, 10])
         label = layers.data("label", shape=[None, 1], dtype="int64")

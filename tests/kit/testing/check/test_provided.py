@@ -23,7 +23,7 @@ def check(function: Any, subject: str = "softmax", rules: Any = ("frame",)) -> S
     return check_package("opwright-std", subject=subject, rules=rules, context=context)
 
 
-def test_a_rule_receives_calls_with_the_results_and_gradients_of_opwright() -> None:
+def test_a_rule_receives_calls_with_opwright_results_and_gradients() -> None:
     seen = []
 
     def look(op_type: str, uses: Any) -> Iterator[Any]:

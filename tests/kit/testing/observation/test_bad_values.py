@@ -71,7 +71,7 @@ def test_an_error_about_a_value_states_the_condition_and_the_value() -> None:
     )
 
 
-def test_a_write_outside_is_reported_if_a_value_should_have_been_refused() -> None:
+def test_a_write_out_of_bounds_is_reported_if_a_value_should_have_been_refused() -> None:
     def scatter(x: Any, index: Any, out: Any) -> None:
         np.copyto(out, x[np.clip(index, 0, 4)])
         if index.size and index[0] < 0:

@@ -26,7 +26,7 @@ def card() -> Scorecard:
     return card
 
 
-def test_a_line_for_each_subject_counts_its_results(card: Scorecard) -> None:
+def test_the_scorecard_has_a_line_with_result_counts_for_each_subject(card: Scorecard) -> None:
     lines = format_scorecard(card).splitlines()
     assert lines[0] == "opwright-acme 1.0, seed 7"
     assert lines[3].split() == ["acme.swish", "1", "0", "1", "good"]

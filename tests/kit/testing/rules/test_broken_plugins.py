@@ -132,7 +132,7 @@ IN_C = {"broken_compiled", "broken_guard_bytes"}
 
 
 def rules_for(plugin: str) -> list[str]:
-    """Return the rules that detect the defects of a plugin, and some that must not find anything.
+    """Return the rules that detect the defects of a plugin, and some that must report nothing.
 
     `make test-all` applies every rule to every plugin.
     """
@@ -165,7 +165,7 @@ def broken_rules(card: Scorecard, operator: str) -> set[str]:
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.operator)
-def test_a_planted_defect_is_found_only_by_its_rule(
+def test_a_planted_defect_is_reported_only_by_its_rule(
     planted: Planted, cards: dict[str, Scorecard]
 ) -> None:
     found = broken_rules(cards[planted.plugin], planted.operator)
@@ -174,7 +174,7 @@ def test_a_planted_defect_is_found_only_by_its_rule(
 
 
 @pytest.mark.parametrize("operator", WITH_TWIN)
-def test_nothing_is_found_in_the_fixed_version_of_a_defect(
+def test_the_fixed_version_of_a_defect_is_not_reported(
     operator: str, cards: dict[str, Scorecard]
 ) -> None:
     planted = next(each for each in PLANTED if each.operator == operator)
@@ -209,7 +209,9 @@ def test_every_finding_names_its_subject_in_one_line(cards: dict[str, Scorecard]
             assert "\n" not in finding.message
 
 
-def test_an_error_far_along_an_axis_is_found_with_its_position(cards: dict[str, Scorecard]) -> None:
+def test_a_wrong_value_far_along_an_axis_is_reported_with_its_position(
+    cards: dict[str, Scorecard],
+) -> None:
     found = [
         finding
         for finding in cards["broken_gradient"].findings
@@ -253,7 +255,7 @@ def test_every_rule_has_a_planted_defect() -> None:
     assert planted == {rule.name for rule in load_rules()}
 
 
-def test_nothing_is_found_in_a_good_plugin(
+def test_a_plugin_without_defects_has_no_findings(
     controls: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(import_cost, "LIMIT_MS", 10_000.0)  # however busy the machine is

@@ -90,7 +90,7 @@ def test_the_shape_rule_accepts_samples_drawn_from_its_comments(op_type: str) ->
         sample.infer(definition)
 
 
-def test_each_edge_of_each_attribute_is_drawn() -> None:
+def test_attribute_range_limits_and_all_allowed_values_are_drawn() -> None:
     drawn = draw_samples(get("dropout"), "float32", seed=0)
     assert {s.attrs["probability"] for s in drawn if s.label == "probability at its maximum"} == {
         1.0
@@ -99,7 +99,7 @@ def test_each_edge_of_each_attribute_is_drawn() -> None:
     assert modes == {"constant", "edge", "reflect", "wrap"}
 
 
-def test_edges_are_inside_a_range_and_values_outside_are_refused() -> None:
+def test_range_limits_are_valid_values_and_values_outside_are_refused() -> None:
     attr = AttrProto("rate", "a", AttrType.FLOAT, min=0.0, max=1.0, max_exclusive=True)
     values = dict(attributes.edges(attr))
     assert values["at its minimum"] == 0.0

@@ -34,7 +34,7 @@ def pad_spatial(x: torch.Tensor, paddings: Sequence[int], value: float) -> torch
 
 
 def of_axes(function: Function) -> Function:
-    """Exclude scalars with a given axis, which opwright treats as vectors of one element."""
+    """Exclude cases that pass axes for a scalar, which opwright treats as a one-element vector."""
 
     @wraps(function)
     def checked(**given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Box operators by their definitions; RoI operators use the sampling and pooling of PyTorch."""
+"""Box operators follow their definitions; RoI operators use PyTorch sampling and pooling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 
 
 def _area(sides: Tensor, border: float = 0.0) -> Tensor:
-    """Return the areas of boxes; a box whose end precedes its begin has area 0."""
+    """Return the areas of boxes; a box whose end precedes its start has area 0."""
     extents = sides[..., 2:] - sides[..., :2]
     return torch.where(extents < 0, 0.0, extents + border).prod(-1)
 

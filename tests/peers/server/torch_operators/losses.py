@@ -127,8 +127,8 @@ def _ctc_loss(
     steps_first, ids = x.transpose(0, 1), label.long()
     out = F.ctc_loss(steps_first, ids, lengths, counts, blank, "none", zero_infinity)
     require(bool(torch.isfinite(out).all()), "gradients of losses that are infinite")
-    # The gradient in PyTorch includes that of log_softmax, so it exceeds the gradient of x by
-    # exp(x).
+    # The gradient in PyTorch includes the gradient of log_softmax, so it exceeds the gradient of x
+    # by exp(x).
     inside = (torch.arange(steps) < lengths[:, None])[..., None]
     excess = torch.where(inside, torch.exp(x), 0).sum((1, 2))
     return out - (excess - excess.detach())

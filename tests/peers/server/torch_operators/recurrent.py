@@ -1,4 +1,4 @@
-"""Recurrent operators, by the functions that the PyTorch modules use."""
+"""Recurrent operators, computed by the functions that the PyTorch modules use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of embedding_bag; the reference computes row by row."""
+"""Test cases of embedding_bag; the reference computes row by row."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def kinked(op: str, gradients: Callable[..., Array], **attrs: Any) -> list[Case]
 
 
 def far(op: str, derivative: Callable[[float], float], x: list[float], **options: Any) -> Case:
-    """Return the case of a smooth function of one input with a given derivative."""
+    """Return a test case for a smooth function of one input, given its derivative."""
 
     def gradients(x: Array, out_grad: Array, **attrs: Any) -> Array:
         return each(derivative)(x) * out_grad

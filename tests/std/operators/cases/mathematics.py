@@ -14,7 +14,7 @@ from cases.gradient_formulas import far, formula_case
 from cases.unary import ENDS, INF, NAN, each, elementwise, integers
 
 TURNS = [0.0, -0.0, 1.5, 22.0, 355.0, -1e4, INF, -INF, NAN]
-# Arguments on both sides of the limit of the range reduction in kernels.
+# Arguments on both sides of the range-reduction limit of the kernels.
 LARGE = [1e6, 1.5e6, 3e9, -1e15, 1e22, 0.5, -1e30, 3e38]
 
 

@@ -1,7 +1,7 @@
-"""Operators of PyTorch as calls of ``opwright.ops``, by their names in OpInfo.
+"""PyTorch operators as calls of ``opwright.ops``, by their names in OpInfo.
 
-An adapter renames and moves arguments, chooses attributes and makes constants; only operators of
-opwright compute.
+An adapter renames and moves arguments, chooses attributes and makes constants; only opwright
+operators compute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Helpers of adapters: arguments of PyTorch as tensors, axes and dtypes of opwright."""
+"""Helpers for adapters: convert PyTorch arguments to opwright tensors, axes and dtypes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
 
 class UnmappedError(Exception):
-    """Raised for arguments that no operator of opwright supports."""
+    """Raised for arguments that no opwright operator supports."""
 
 
 class RandomError(Exception):
@@ -32,7 +32,7 @@ def dtype_of(x: Any) -> str:
 
 
 def name_of(dtype: torch.dtype | None) -> str | None:
-    """Return the name of a dtype of PyTorch, or None for None."""
+    """Return the name of a PyTorch dtype, or None for None."""
     return None if dtype is None else str(dtype).rpartition(".")[2]
 
 

@@ -57,7 +57,7 @@ def embedding(
 
 
 def shortened(rows: Any, most: float, p: float) -> Any:
-    """Limit the norm of the rows that are looked up, which PyTorch does in place."""
+    """Limit the norm of looked-up rows; PyTorch does this in place."""
     length = ops.norm(rows, p=p, axis=[-1], keepdims=True)
     factor = ops.divide(most, ops.scale(length, bias=1e-7))
     return ops.multiply(rows, ops.where(ops.greater(length, most), factor, 1.0))

@@ -34,14 +34,14 @@ REDUCTIONS.update({"amax": "max", "amin": "min", "mean": "mean"})
 
 
 def cut_to(x: Any, shape: list[int], kept: int | None = None) -> Any:
-    """Return the part of x that a smaller shape covers, with the full length along one axis."""
+    """Return the leading slice of x with the given shape; the axis `kept` keeps its full length."""
     axes = [a for a, n in enumerate(shape) if a != kept and n != shape_of(x)[a]]
     ends = [shape[axis] for axis in axes]
     return ops.slice(x, axes=axes, starts=[0] * len(axes), ends=ends) if axes else x
 
 
 def as_line(x: Any) -> Any:
-    """Reshape a scalar to a vector of one element."""
+    """Reshape a scalar to a one-element vector."""
     return x if rank_of(x) else ops.reshape(x, shape=[1])
 
 

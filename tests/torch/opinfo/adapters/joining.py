@@ -53,7 +53,7 @@ def column_stack(tensors: Sequence[Any]) -> Any:
 
 
 def cut(x: Any, sections: Sequence[int], axis: int) -> list[Any]:
-    """Return parts of given lengths."""
+    """Split into chunks of the given lengths."""
     starts = [sum(sections[:i]) for i in range(len(sections))]
     return [part(x, axis, start, start + n) for start, n in zip(starts, sections)]
 

@@ -72,7 +72,7 @@ def position(op: str) -> Adapter:
 
 
 def with_index(op: str) -> Adapter:
-    """Return `max` or `min` along an axis, with the positions."""
+    """Return an adapter of `max` or `min` along an axis, which also returns positions."""
 
     def apply(x: Any, dim: int, keepdim: bool = False) -> Any:
         values = getattr(ops, op)(x, axis=[dim], keepdims=keepdim)
@@ -82,7 +82,7 @@ def with_index(op: str) -> Adapter:
 
 
 def extreme_of_any(op: str) -> Adapter:
-    """Return an adapter of all variants of `max` or `min`."""
+    """Return an adapter that supports all variants of `max` or `min`."""
     along, alone = with_index(op), extreme(op)
 
     def apply(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -97,7 +97,7 @@ def extreme_of_any(op: str) -> Adapter:
 
 
 def spread(op: str) -> Adapter:
-    """Return `std` or `var`; `unbiased` can take the position of `dim`."""
+    """Return an adapter of `std` or `var`; `unbiased` can be passed in the position of `dim`."""
 
     def apply(
         x: Any,

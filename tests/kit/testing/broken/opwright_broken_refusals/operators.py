@@ -1,4 +1,4 @@
-"""Kernels that refuse: one without a reason, one all float64, for which it is registered."""
+"""One kernel refuses without a reason; the other refuses float64, for which it is registered."""
 
 import numpy as np
 
