@@ -1,4 +1,4 @@
-"""Batching rules: how operators process a batch along a new axis 0, for `vmap` of frameworks."""
+"""Batching rules: how operators process a batch along a new axis 0, for `vmap` in frameworks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Number of floating-point operations of products and convolutions, computed from shapes.
+"""Counts the floating-point operations of matrix products and convolutions, from shapes.
 
 A multiplication and an addition count as two. Biases, activations, normalizations and other
 operators with few operations per element are excluded, since they are memory-bound.
@@ -56,7 +56,7 @@ class OperatorShapes:
 
 
 def known_shape(block: ow.Block | None, name: str) -> _Shape | None:
-    """Return the shape of a variable, None unless every dimension is known."""
+    """Return the shape of a variable, or None unless every dimension is known."""
     variable = None if block is None else block.find_var(name)
     shape = None if variable is None else variable.shape
     return None if shape is None or min(shape, default=0) < 0 else shape

@@ -1,7 +1,7 @@
 """Names of the standard operators in PyTorch, TensorFlow, Paddle, ONNX and NumPy.
 
 Operators cannot be called by these names; errors use them to suggest the intended operator. Case
-and underscores are ignored, so ``reduce_sum`` is ``ReduceSum`` too.
+and underscores are ignored, so ``reduce_sum`` also matches ``ReduceSum``.
 """
 
 from __future__ import annotations

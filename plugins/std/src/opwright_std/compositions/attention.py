@@ -47,7 +47,7 @@ def _seen(b: BodyContext, x: Expression) -> Expression:
 
 
 def in_window(b: BodyContext) -> Expression | None:
-    """Emit the causal and window mask, [queries, keys]; None if no key is masked."""
+    """Emit the causal and window mask, [queries, keys]; return None if no key is masked."""
     before, behind = b.attr("window") or (-1, -1)
     if b.attr("causal"):
         behind = 0
@@ -76,7 +76,7 @@ def in_window(b: BodyContext) -> Expression | None:
 
 
 def attention_by_mask(b: BodyContext) -> bool:
-    """Emit attention, or its gradient, with window and from_end as a mask; False if unneeded."""
+    """Emit attention or its gradient with window and from_end as a mask; False if unneeded."""
     if b.attr("softcap") or not (b.attr("window") or b.attr("from_end")):
         return False
     mask = None if not b.has_input("mask") else read(b, "mask")

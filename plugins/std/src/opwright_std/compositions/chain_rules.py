@@ -74,7 +74,7 @@ def set_broadcast_grad(
 
 
 def _is_never_broadcast(g: GradientContext, slot: str, others: Sequence[str]) -> bool:
-    """Return whether out has the shape of `slot` for any values of its unknown dimensions."""
+    """Return whether out has the shape of `slot`, whatever values the unknown dimensions have."""
     mine = _find_shape(g, slot)
     return mine is not None and all(_keeps_shape(mine, _find_shape(g, other)) for other in others)
 

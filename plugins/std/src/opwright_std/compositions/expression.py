@@ -145,7 +145,7 @@ def read_wide(b: BodyContext, slot: str) -> Expression:
 
 
 def rounded_to(b: BodyContext, x: Expression) -> Expression:
-    """Cast x to the dtype of input x if that has 16 bits; return x unchanged otherwise."""
+    """Cast x to the dtype of input x if that dtype has 16 bits; otherwise return x unchanged."""
     meta = b.meta(b.input("x") or "")
     return x if meta is None or meta.dtype not in HALVES else x.then("cast", dtype=meta.dtype)
 
@@ -174,6 +174,6 @@ def shape_of(b: BodyContext | GradientContext, slot: str) -> tuple[int, ...]:
 
 
 def dtype_of(w: BodyContext | GradientContext, slot: str = "x") -> str:
-    """Return the dtype of an input; float32 if it is unknown."""
+    """Return the dtype of an input, or float32 if it is unknown."""
     meta = w.meta(w.input(slot) or "")
     return "float32" if meta is None else meta.dtype

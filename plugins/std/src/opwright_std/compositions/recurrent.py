@@ -138,7 +138,7 @@ def _first(b: BodyContext, slot: str, place: int, size: int, dims: _Dims) -> Exp
 
 
 def _find_valid(b: BodyContext, dims: _Dims) -> Expression | None:
-    """Emit the mask of valid steps, [t, n, 1]; None if all are valid."""
+    """Emit the mask of valid steps, [t, n, 1]; return None if all steps are valid."""
     if not b.has_input("lengths"):
         return None
     lengths = read(b, "lengths")

@@ -1,4 +1,4 @@
-"""Sum slices by index, which is the gradient of every look-up."""
+"""Sums slices by index, as the gradient of every lookup does."""
 
 from __future__ import annotations
 

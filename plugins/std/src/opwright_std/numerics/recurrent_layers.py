@@ -24,12 +24,12 @@ def _valid(op_type: str, lengths: Array | None, steps: int, n: int) -> Array:
 
 
 def _pick(slots: Slots, i: int, *names: str) -> list[Any]:
-    """Return the arrays of one layer and direction, None for absent ones."""
+    """Return the arrays of one layer and direction, with None for absent arrays."""
     return [slots[name][i] if slots.get(name) else None for name in names]
 
 
 def _ends(slots: Slots, trace: Trace, i: int, *names: str) -> tuple[Array, Array | None]:
-    """Return state and cell of one layer and direction: 0 if absent, None for a missing cell."""
+    """Return state and cell of one layer and direction, 0 if absent; cell is None without cells."""
     zeros = np.zeros(trace.states.shape[1:], trace.states.dtype)
     state, cell = (zeros if slots.get(name) is None else slots[name][i] for name in names)
     return state, None if trace.cells is None else cell

@@ -51,7 +51,8 @@ def make_taps(
 ) -> Taps:
     """Return the taps of `count` positions over an axis of `size` elements, at least 1.
 
-    `scale` is the factor of the length, 0 for count / size; `part` is the range of crop_and_resize.
+    `scale` is the length factor, where 0 means count / size; `part` is the range of
+    crop_and_resize.
     """
     if rule.mode == "area":
         return _area(size, count)

@@ -1,4 +1,4 @@
-"""Kernels that call the NumPy function with the name of the operator."""
+"""Kernels that call the NumPy function that has the same name as the operator."""
 
 from __future__ import annotations
 

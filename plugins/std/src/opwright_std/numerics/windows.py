@@ -94,14 +94,14 @@ class Axis(NamedTuple):
 
 
 def along(axis: int, part: slice) -> tuple[slice, ...]:
-    """Return the index of a part of an axis."""
+    """Return an index that selects the slice `part` of an axis."""
     return (*[slice(None)] * axis, part)
 
 
 def axes_of(
     x: Array, out: Array, kernel: Ints, strides: Ints, paddings: Ints, dilations: Ints = ()
 ) -> list[Axis]:
-    """Return the spatial axes of images, both arrays being [n, channels, *spatial]."""
+    """Return the spatial axes of images; x and out are [n, channels, *spatial]."""
     return [
         Axis(
             x.shape[2 + i],

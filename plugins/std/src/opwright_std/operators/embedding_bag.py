@@ -83,7 +83,7 @@ def embedding_bag_grad(
 def _read(
     who: str, weight: Array, index: Array, offsets: Array | None, count: int
 ) -> tuple[Array, list[tuple[int, int]]]:
-    """Return the flat ids, and the begin and end of each bag."""
+    """Return the flat ids, and the start and end positions of each bag."""
     check_ids(f"{who}: index", index, len(weight))
     ids = index.reshape(-1)
     if offsets is None:

@@ -41,7 +41,7 @@ def _fc_shape(ctx: InferContext) -> None:
 
 
 def _flatten(ctx: BodyContext | GradientContext) -> str:
-    """Return x with the axes from num_flatten_dims on flattened; x itself if there is only one."""
+    """Return x with the axes from num_flatten_dims on flattened, or x if there is only one."""
     x, kept = ctx.inputs("x")[0], ctx.attr("num_flatten_dims")
     if _is_flat(ctx):
         return x

@@ -92,7 +92,7 @@ def interpolate_grad(
 
 
 def _interpolate_shape(ctx: InferContext) -> None:
-    """The output has output_size instead of height and width."""
+    """The output replaces height and width with output_size."""
     n, channels, *sizes = image_dims(ctx)
     require_elements(ctx, sizes)
     if ctx.attr("align_corners") and ctx.attr("mode") == "nearest":

@@ -136,7 +136,7 @@ def _cumprod(b: BodyContext, x: Expression, mask: Expression) -> Expression:
 def _masked(
     maker: OpMaker, like: OpDefinition, write: Writer, *, has_gradient: bool = True
 ) -> OpDefinition:
-    """Build the operator `like` with an additional mask."""
+    """Build a variant of the operator `like` with an additional mask."""
     plain = like.infer_shape
 
     def infer_shape(ctx: InferContext) -> None:

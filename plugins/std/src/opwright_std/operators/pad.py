@@ -47,7 +47,7 @@ def pad_grad(out_grad: Array, x_grad: Array, *, paddings: Ints, mode: str, value
 
 
 def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
-    """Return the gradient without the border of axis 0, which is added to the copied elements."""
+    """Remove the axis-0 border from a gradient, and add it to the elements that were copied."""
     stop = len(grad) - end
     center = grad[begin:stop].copy()
     before, after = grad[:begin], grad[stop:]

@@ -16,7 +16,7 @@ _MAX_PLANE = 2**31 - 1
 
 
 def _round(number: float) -> int:
-    """Return the nearest integer; ties away from 0."""
+    """Return the nearest integer, with ties rounded away from 0."""
     return int(np.copysign(np.floor(abs(number) + 0.5), number))
 
 

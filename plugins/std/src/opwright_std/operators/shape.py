@@ -13,7 +13,7 @@ _NO_GRADIENT = no_gradient("no element of x is read")
 def _known(b: BodyContext) -> Meta:
     meta = b.meta(b.inputs("x")[0])
     if meta is None or -1 in meta.shape:
-        raise ShapeError(f"{b.type}: x must have a known shape when a plan is made, got {meta}")
+        raise ShapeError(f"{b.type}: x must have a known shape when a plan is built, got {meta}")
     return meta
 
 

@@ -17,7 +17,7 @@ def split(
 
 
 def copy_parts(x: Array, parts: Sequence[Array], axis: int) -> None:
-    """Copy consecutive parts of x along an axis."""
+    """Copy consecutive chunks of x along an axis."""
     view = np.moveaxis(x, axis, 0)
     begin = 0
     for part in parts:
@@ -41,7 +41,7 @@ def _count(ctx: InferContext) -> int:
 
 
 def _lengths(ctx: InferContext, dim: int) -> list[int]:
-    """Return the length of each part along the axis."""
+    """Return the length of each chunk along the axis."""
     sections, count = ctx.attr("sections"), ctx.output_count("out")
     num = ctx.attr("num") or len(sections) or count
     ctx.require(num == count, f"out must have {num} variables, got {count}")

@@ -178,7 +178,7 @@ SQUARE = unary("square", "Square, out = x * x.", NUMBERS).build(
 
 
 def reciprocal_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
-    # Multiplied in this order, float16 overflows only if the result does.
+    # In this order of multiplication, float16 overflows only if the result does.
     np.multiply(out * out_grad, out, out=x_grad)
     np.negative(x_grad, out=x_grad)
 

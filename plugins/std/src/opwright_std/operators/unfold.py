@@ -172,7 +172,7 @@ def _window_counts(b: BodyContext, sizes: Sequence[int]) -> tuple[int, int]:
 
 
 def _unfold_body(b: BodyContext) -> None:
-    """Compose the operator without a kernel: window positions are slices of padded images."""
+    """Compose the operator for devices without a kernel from slices of the padded images."""
     n, channels, *sizes = known_meta(b).shape
     if -1 in (channels, *sizes):
         raise ShapeError(f"{b.type}: the shape of x must be known except for n, got {sizes}")
@@ -186,7 +186,7 @@ def _unfold_body(b: BodyContext) -> None:
 
 
 def _fold_body(b: BodyContext) -> None:
-    """Compose the operator without a kernel: each window position is added as a slice."""
+    """Compose the operator for devices without a kernel: add each window position as a slice."""
     shape, size, paddings = known_meta(b).shape, b.attr("output_size"), b.attr("paddings")
     windows = _window_counts(b, size)
     area = b.attr("kernel")[0] * b.attr("kernel")[1]

@@ -1,4 +1,4 @@
-"""Graph rewrites valid on every device, from the semantics of standard operators.
+"""Graph rewrites that follow from the semantics of standard operators, valid on every device.
 
 Fusions create an operator of `opwright_std.plan_ops` if the device has a kernel that accepts it;
 see each module.

@@ -5,7 +5,7 @@ written once, in the gradients as well. Without a residual, the gradient reads n
 relu nor an intermediate array, because the input of relu is recomputed from the images.
 
 In mixed precision images are cast to float32 before the normalization, and back after it. The fused
-operator reads and writes them in 16 bits, and saves nothing in float32 for the gradient.
+operator reads and writes images in 16 bits, and saves nothing in float32 for the gradient.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def fuse_batch_norm(graph: Graph) -> None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
-    # Visited backward, so if two normalizations are added, the later one fuses the sum.
+    # Operators are visited backward, so if two normalizations are added, the later one fuses the
+    # sum.
     for norm in reversed(norms):
         chain = _follow(graph, norm, taken)
         made = None if chain is None else _make(graph, chain)
@@ -73,7 +74,7 @@ def fuse_batch_norm(graph: Graph) -> None:
 
 
 def _follow(graph: Graph, norm: LoweredOp, taken: set[LoweredOp]) -> _Chain | None:
-    """Return a normalization with the fusible operators after it, None if there are none."""
+    """Return a normalization with the fusible operators after it, or None if there are none."""
     out = output_of(norm, "out")
     if out is None:
         return None
@@ -123,13 +124,13 @@ def _take_casts(graph: Graph) -> None:
 
 
 def _source_of_cast(norm: LoweredOp, slot: str) -> Value | None:
-    """Return the source of the cast in a slot, None if there is no cast."""
+    """Return the source of the cast in a slot, or None if there is no cast."""
     cast = writer_of(input_of(norm, slot), *CASTS)
     return None if cast is None else input_of(cast, "x")
 
 
 def _cast_behind(graph: Graph, norm: LoweredOp, slot: str) -> LoweredOp | None:
-    """Return the cast that is the only reader of an output, None if there is none."""
+    """Return the cast that is the only reader of an output, or None if there is none."""
     written = output_of(norm, slot)
     reader = None if written is None else graph.uses().only_reader(written)
     return reader if reader is not None and reader.type in CASTS else None
@@ -191,7 +192,7 @@ def _make_gradient(
 
 
 def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:
-    """Return whether the activation's input can be recomputed, which requires no residual."""
+    """Return whether the activation's input can be recomputed; with a residual it cannot."""
     return (
         input_of(forward, "residual") is None
         and all(input_of(forward, slot) is inputs[slot] for slot in ("x", "scale"))

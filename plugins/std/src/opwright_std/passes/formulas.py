@@ -124,7 +124,7 @@ def _read_softmax(graph: Graph, divide: LoweredOp) -> _Formula | None:
 
 
 def _kept_axes(reduction: LoweredOp, x: Value) -> list[int]:
-    """Return the axes that a reduction keeps with size 1; none if it removes them."""
+    """Return the axes that a reduction keeps with size 1, or an empty list if it removes them."""
     rank = len(x.meta.shape)
     axes = sorted({axis % rank for axis in reduction.attrs["axis"]} or range(rank)) if rank else []
     return axes if reduction.attrs["keepdims"] else []
@@ -184,7 +184,7 @@ def _read_root(formula: _Formula, root: LoweredOp) -> tuple[LoweredOp | None, fl
 
 
 def _power(op: LoweredOp) -> float:
-    """Return the exponent of a root; 0 for other operators."""
+    """Return the exponent of a root, or 0 for other operators."""
     exponents = {"sqrt": 0.5, "rsqrt": -0.5}
     return exponents.get(op.type, float(op.attrs.get("exponent", 0.0)))
 
@@ -297,8 +297,8 @@ def _results_behind(
 ) -> Iterator[Value]:
     """Follow the only readers from `curve` on; yield results from the first product on.
 
-    The other factor of a product, and the value that it is a multiple of, are added to `bases`.
-    Unless the activation `is_sum`, results of sums are not followed.
+    The other factor of a product, and the values from which that factor is scaled, are added to
+    `bases`. Unless the activation `is_sum`, results of sums are not followed.
     """
     value: Value = curve
     for _ in range(MOST_FACTORS):

@@ -117,7 +117,7 @@ def _turn_shuffle(graph: Graph, op: LoweredOp, edit: Edit, turned: set[Value]) -
 
 
 def _is_served(graph: Graph, kind: str, made: LoweredOp) -> bool:
-    """Return whether a kernel exists for the converted operator, preferred for convolutions."""
+    """Return whether the converted operator has a kernel, which convolutions must also prefer."""
     if kind in CONVOLUTIONS:
         return graph.has_preferring_kernel(made, "data_format")
     # The layout does not change an element-wise computation.
@@ -130,7 +130,7 @@ def _written(op: LoweredOp, images: frozenset[str]) -> list[Value]:
 
 
 def _images_of(op: LoweredOp, kind: str, turned: set[Value]) -> frozenset[str]:
-    """Return the slots of an operator to convert to channels last; none if it stays unchanged."""
+    """Return the operator slots to convert to channels last; empty if it stays unchanged."""
     near = any((value.source or value) in turned for value in op.data_reads())
     if kind in IMAGES:
         wanted = near or kind in CONVOLUTIONS
@@ -185,7 +185,7 @@ class _Turn:
         self.made = self._make()
 
     def turn_back(self) -> list[LoweredOp]:
-        """Return transpositions of its outputs."""
+        """Return the transpositions of the outputs back to channels first."""
         return [self._transpose(last, value, TO_NCHW) for value, last in self._written]
 
     def _make(self) -> LoweredOp:
@@ -266,7 +266,7 @@ def _is_same(shape: Sequence[int]) -> bool:
 def _pass_by(graph: Graph) -> None:
     """Replace a transposition that undoes a previous one by the source of the previous one.
 
-    If both orders have the same memory layout, they read the same memory.
+    If both orders have the same memory layout, the readers get a view of the same memory.
     """
     edit = graph.edit()
     for op in graph.of_type("transpose"):

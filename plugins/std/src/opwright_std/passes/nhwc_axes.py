@@ -78,7 +78,7 @@ AXES: Mapping[str, Axes] = {
 
 
 class Split(NamedTuple):
-    """A transposition of channel parts in channels-last layout.
+    """A transposition of channel groups in channels-last layout.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Split(NamedTuple):
 
 
 def split_channels(op: LoweredOp, turned: Collection[Value]) -> Split | None:
-    """Return the channels-last form of a channel shuffle; None for other transpositions."""
+    """Return the channels-last form of a channel shuffle, or None for other transpositions."""
     (source,), axes = op.inputs[0], tuple(op.attrs["axes"])
     image, shape = source.source, source.meta.shape
     if image is None or image not in turned or len(image.meta.shape) != 4:
@@ -115,10 +115,11 @@ def split_channels(op: LoweredOp, turned: Collection[Value]) -> Split | None:
 
 
 def find_inverse(op: LoweredOp) -> Value | None:
-    """Return the source of a transposition whose result a previous one undoes.
+    """Return the source of the previous transposition if `op` undoes it, otherwise None.
 
-    Both rotate the axes after the first. One moves the channels after the pixels, and the other
-    moves them in front of the pixels. The transpositions may have different numbers of axes.
+    Both transpositions rotate the axes after the first axis. One moves the channels after the
+    pixels, and the other moves them in front of the pixels. The transpositions may have different
+    numbers of axes.
     """
     (source,) = op.inputs[0]
     back = (source.source or source).op

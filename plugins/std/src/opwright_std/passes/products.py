@@ -69,7 +69,7 @@ def _swaps_matrices(op: LoweredOp) -> bool:
 
 
 def _is_for_products(graph: Graph, value: Value | None) -> bool:
-    """Return whether only products read a value, each by a slot with a transpose attribute."""
+    """Return whether only products read a value, each through a slot with a transpose attribute."""
     if value is None or value.source is not None or graph.uses().is_visible(value):
         return False
     return all(

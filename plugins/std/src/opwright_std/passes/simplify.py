@@ -13,8 +13,8 @@ from opwright.rewriting import Graph, LoweredOp, input_of
 def remove_identities(graph: Graph) -> None:
     """Replace the output of an operator that copies its input by the input in all readers.
 
-    If only the shape differs they read a view of the same memory. The edit rejects it if a fetch,
-    the scope, or an operator that writes in place needs the copy.
+    If only the shape differs, the readers get a view of the same memory. The edit rejects the
+    replacement if a fetch, the scope, or an operator that writes in place needs the copy.
     """
     found = [op for op in graph.ops if op.type in KEEPS_DATA and KEEPS_DATA[op.type](op)]
     if not found:

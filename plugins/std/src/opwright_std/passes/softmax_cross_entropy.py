@@ -31,7 +31,7 @@ def fuse_softmax_cross_entropy(graph: Graph) -> None:
 
 
 def constant_of(value: Value | None) -> float | None:
-    """Return the constant value of all elements, None if unknown."""
+    """Return the constant value of all elements, or None if unknown."""
     op = None if value is None else value.op
     if op is None or value is None:
         return None

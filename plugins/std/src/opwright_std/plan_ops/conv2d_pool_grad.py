@@ -1,4 +1,4 @@
-"""Fused gradients of a convolution and of the maximum pooling after it."""
+"""Fused gradients of a convolution and of the max pooling after it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def nan_to_num(draw: Draw) -> Drawn:
-    """Proposed inputs, some with NaN and infinities, which are replaced."""
+    """Propose inputs, some with NaN and infinities, which the operator replaces."""
     draw.drops_nan = "it is replaced by a number"
     draw.flat_at_nan = "the replacement of NaN does not depend on it"
     draw.loses_tails = "the replacement of infinity does not depend on it"

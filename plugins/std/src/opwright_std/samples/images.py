@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def places(draw: Draw) -> Drawn:
-    """Proposed inputs, with pooling indices inside an image."""
+    """Propose inputs, with pooling indices inside an image."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -48,7 +48,7 @@ def convolution(draw: Draw) -> Drawn:
 
 
 def transposed_convolution(draw: Draw) -> Drawn:
-    """As `convolution`, but the first axis of the weight has the channels of x."""
+    """Draw as `convolution` does, but the first axis of the weight has the channels of x."""
     return _volumes(draw, transposed=True)
 
 

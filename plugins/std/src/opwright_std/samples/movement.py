@@ -71,7 +71,7 @@ def _reduction(draw: Draw) -> dict[str, Any]:
 
 
 def scatter_reduce(draw: Draw) -> Drawn:
-    """Proposed inputs; without x, extrema start from an infinite value."""
+    """Propose inputs; without include_self, extrema start from an infinite value."""
     if not draw.attrs["include_self"]:
         draw.loses_tails = (
             "an infinite update shares its gradient with the initial value of the extremum"
@@ -80,7 +80,7 @@ def scatter_reduce(draw: Draw) -> Drawn:
 
 
 def embedding(draw: Draw) -> Drawn:
-    """Proposed inputs; only optimizers read `sparse`."""
+    """Propose inputs; only optimizers read `sparse`."""
     draw.without_effect["sparse"] = "it determines how an optimizer applies the gradient"
     return proposed(draw)
 
@@ -183,7 +183,7 @@ def arange(draw: Draw) -> Drawn:
 
 
 def linspace(draw: Draw) -> Drawn:
-    """Ends within the range of float64."""
+    """Draw ends within the range of float64."""
     start, stop = (float(number) for number in draw.rng.uniform(-9, 9, 2))
     return {}, {"start": start, "stop": stop, "num": draw.length, "dtype": draw.dtype}
 

@@ -22,7 +22,7 @@ def probabilities(draw: Draw) -> Drawn:
 
 
 def top_k(draw: Draw) -> Drawn:
-    """Proposed inputs; without `sorted` any order is allowed."""
+    """Propose inputs; without `sorted` any order is allowed."""
     draw.without_effect["sorted"] = "the kernels sort in either case"
     draw.drops_nan = "NaN sorts differently from the number it replaces"
     inputs = draw.propose()
@@ -35,11 +35,11 @@ def top_k(draw: Draw) -> Drawn:
 
 
 accuracy = proposed_with(drops_nan="only the largest score is counted")
-"""Proposed inputs; the fraction of rows is finite for any scores."""
+"""Proposes inputs; the fraction of rows is finite for any scores."""
 
 
 def compared(draw: Draw) -> Drawn:
-    """Proposed inputs of functions whose gradient compares the input with bounds."""
+    """Propose inputs for functions whose gradient compares the input with bounds."""
     if draw.attrs.get("alpha", 0.0) == 0.0:  # leaky_relu has its derivative for x < 0 there
         draw.flat_at_nan = "NaN compares false with bounds; PyTorch's gradient is 0, too"
     return proposed(draw)

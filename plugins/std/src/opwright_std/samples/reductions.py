@@ -18,7 +18,7 @@ ordered = proposed_with(drops_nan="NaN sorts differently from the number it repl
 
 
 def searched(draw: Draw) -> Drawn:
-    """Sorted numbers, and values to search."""
+    """Draw sorted numbers, and values to search for."""
     draw.drops_nan = "NaN is greater than every number, and its index is finite"
     side = str(draw.choice(["left", "right"]))
     x = np.sort(draw.floats((draw.length,)))
@@ -29,7 +29,7 @@ def searched(draw: Draw) -> Drawn:
 
 
 def bucketed(draw: Draw) -> Drawn:
-    """Sorted boundaries, and values to search."""
+    """Draw sorted boundaries, and values to search for."""
     drawn = searched(draw)
     if drawn is None:
         return None
@@ -38,7 +38,7 @@ def bucketed(draw: Draw) -> Drawn:
 
 
 def running_extremum(draw: Draw) -> Drawn:
-    """Proposed inputs without equal floats, since only one of them receives the gradient."""
+    """Propose inputs without equal floats, since only one of several equal ones gets a gradient."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -50,7 +50,7 @@ def running_extremum(draw: Draw) -> Drawn:
 
 
 def masked(draw: Draw) -> Drawn:
-    """Proposed inputs; enough of each line is unmasked to affect its result."""
+    """Propose inputs; enough of each line is unmasked to affect its result."""
     inputs = draw.propose()
     if inputs is None:
         return None

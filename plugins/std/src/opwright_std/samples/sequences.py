@@ -47,7 +47,7 @@ def sequence_mask(draw: Draw) -> Drawn:
 
 
 def sequence_unpack(draw: Draw) -> Drawn:
-    """Packed sequences with as many rows as the sum of lengths."""
+    """Draw packed sequences with as many rows as the sum of lengths."""
     n, steps = draw.other_length(), _steps(draw)
     lengths = _lengths(draw, n, steps)
     if steps > 1 and lengths.sum() <= n:
