@@ -75,7 +75,7 @@ def opwright_options(registry: plugin.OptionRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Register every kernel and its library from the list that the build has written."""
+    """Register all kernels and their libraries from the list that the build has written."""
     for file, op_type, dtypes, library, priority in KERNELS:
         registry.add(
             op_type,

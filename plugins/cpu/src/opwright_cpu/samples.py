@@ -1,4 +1,4 @@
-"""Samples for `opwright check` of the operators that only the passes of this package create."""
+"""Samples with which `opwright check` tests operators that the passes of this package create."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 def fc_input_grad(draw: Draw) -> Drawn:
-    """Draw inputs, with an activation only if its result is among the inputs."""
+    """Draw inputs; use an activation only if its result is among the inputs."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -64,7 +64,7 @@ def conv2d_fused(draw: Draw) -> Drawn:
 
 
 def fc_sgd(draw: Draw) -> Drawn:
-    """Draw the proposed inputs, for a weight in either layout."""
+    """Draw the proposed inputs, with the weight in either layout."""
     inputs = draw.propose()
     if inputs is None or not draw.attrs["transpose_weight"]:
         return None if inputs is None else (inputs, draw.attrs)
@@ -73,7 +73,7 @@ def fc_sgd(draw: Draw) -> Drawn:
 
 
 def _gelu_layer(draw: Draw) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
-    """Return x with enough rows for a gradient, a weight of full vectors, and the output shape."""
+    """Return x with enough rows for gradients, a weight that fills vectors, and an output shape."""
     inputs, outputs = 16 * draw.choice([1, 2, 5]), 16 * draw.choice([1, 3])
     leading = draw.choice([(48,), (7, 9), (3, 1, 31)])
     weight = (outputs, inputs) if draw.attrs["transpose_weight"] else (inputs, outputs)
@@ -96,7 +96,7 @@ def gelu_fc_grad(draw: Draw) -> Drawn:
 
 
 def packed_attention(draw: Draw) -> Drawn:
-    """Draw queries, keys and values, possibly with a mask that shows each query its own key."""
+    """Draw queries, keys and values, possibly with a mask that lets each query see its own key."""
     batch, time = draw.other_length(), draw.other_length()
     heads, size = draw.choice([1, 2, 3]), draw.choice([1, 4, 5, 16])
     inputs = {"qkv": draw.floats((batch, time, 3 * heads * size))}

@@ -2,8 +2,9 @@
 
 In inference, batch normalization multiplies each channel by a factor and adds a shift. Both are
 applied, with a residual and an activation, while the elements are in registers. If the plan does
-not write the parameters, the factor is folded into the weight and the shift into the bias; the plan
-recomputes them when a parameter has changed. Otherwise, factor and shift are computed in each run.
+not write the parameters, the factor is folded into the weight and the shift into the bias. The plan
+recomputes weight and bias when a parameter has changed. Otherwise, factor and shift are computed in
+each run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
 
 class _Chain:
-    """A convolution and the operators after it; each is the only reader of its predecessor.
+    """A convolution and the operators after it, each of which is its predecessor's only reader.
 
     Attributes
     ----------
@@ -50,13 +51,13 @@ class _Chain:
 
 
 def fuse_conv(graph: Graph) -> None:
-    """Create ``cpu.conv2d_fused`` from convolutions and the operators after them."""
+    """Replace convolutions and the operators after them by ``cpu.conv2d_fused``."""
     if graph.definition("cpu.conv2d_fused") is None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
     # The loop starts with the last convolution. If the results of two convolutions are added, the
-    # later convolution computes the sum, since the result of the earlier one is complete by then.
+    # later convolution computes the sum, because the earlier result is complete by then.
     for conv in reversed(graph.of_type("conv2d")):
         out = output_of(conv, "out")
         if out is None:
@@ -128,9 +129,9 @@ def _make_fused(
 ) -> LoweredOp | None:
     """Return a fused convolution, or None if no kernel accepts it.
 
-    The pass ``nhwc`` converts convolutions whose kernel prefers channels last. oneDNN supports
-    every float32 convolution in both orders, so only the kernel for that order is prepared, for
-    both passes.
+    The pass ``nhwc`` converts convolutions if their kernel prefers channels last. oneDNN supports
+    every float32 convolution in both orders, so only the kernel for the preferred order is
+    prepared, for both passes.
     """
     if out.meta.dtype == "float32" and attrs["data_format"] == "NCHW":
         images = {slot: value for slot, value in inputs.items() if slot in ("x", "residual")}
@@ -185,5 +186,5 @@ def _make_binary(graph: Graph, kind: str, x: Value, y: Value, like: LoweredOp) -
 
 
 def _written(op: LoweredOp, slot: str = "out") -> Value:
-    """Return the value of an output, which must be present."""
+    """Return the value of an output slot, which must not be absent."""
     return op.output(slot)[0]

@@ -1,4 +1,4 @@
-"""``fuse_fc_input_grad``: the input gradient of a fully connected layer in one pass over memory.
+"""``fuse_fc_input_grad``: computes a fully connected layer's input gradient in one memory pass.
 
 The product with the weight, the derivative of the preceding activation, and the bias gradient of
 the preceding layer are computed while the rows are in the cache.
@@ -20,7 +20,7 @@ DERIVATIVES = {"relu_grad": "relu", "sigmoid_grad": "sigmoid", "tanh_grad": "tan
 
 
 def fuse_fc_input_grad(graph: Graph) -> None:
-    """Create ``cpu.fc_input_grad`` from a product with a weight and the operators after it."""
+    """Replace a product with a weight and the operators after it by ``cpu.fc_input_grad``."""
     edit = graph.edit()
     for derivative in graph.of_type(*DERIVATIVES):
         product = writer_of(input_of(derivative, "out_grad"), "matmul")
@@ -47,7 +47,7 @@ def _is_input_gradient(product: LoweredOp) -> bool:
 
 
 def _sum_of_rows(graph: Graph, grad: Value) -> LoweredOp | None:
-    """Return the operator that sums the rows of ``grad``, if it exists."""
+    """Return the operator that sums the rows of ``grad``, or None."""
     for reader in graph.uses().readers(grad):
         total = output_of(reader, "out")
         if reader.type != "sum_like" or total is None or input_of(reader, "x") is not grad:

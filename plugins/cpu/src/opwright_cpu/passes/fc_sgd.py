@@ -1,7 +1,7 @@
-"""``fuse_fc_sgd``: the weight gradient of a fully connected layer updates the weight directly.
+"""``fuse_fc_sgd``: updates the weight of a fully connected layer while its gradient is computed.
 
-A gradient that only its own update reads is not stored, because the product adds to the weight. The
-bias is also updated if its learning rate is the same.
+A gradient that only its own update reads is not stored, because the product is added to the weight.
+The bias is also updated if its learning rate is the same.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from opwright.rewriting import (
 
 
 def fuse_fc_sgd(graph: Graph) -> None:
-    """Create ``cpu.fc_sgd`` from the gradients of a layer and the updates that read them."""
+    """Replace the gradients of a layer and the updates that read them by ``cpu.fc_sgd``."""
     edit = graph.edit()
     biases = _bias_updates(graph)
     for update in graph.of_type("sgd"):
         product = writer_of(input_of(update, "grad"), "matmul")
         if product is None or not _is_weight_gradient(product):
             continue
-        # The bias that is updated with the weight determines which factor is the gradient.
+        # The bias that is updated together with the weight determines which factor is the gradient.
         for slot in ("y", "x"):
             bias = biases.get(_own(input_of(product, slot)))
             if bias is not None and _same_step(update, bias[1]):
@@ -40,7 +40,7 @@ def fuse_fc_sgd(graph: Graph) -> None:
 
 
 def _own(value: Value | None) -> Value | None:
-    """Return the value that a view refers to, or the value itself."""
+    """Return the value that a view refers to; return any other value unchanged."""
     return value if value is None else value.source or value
 
 
@@ -73,7 +73,7 @@ def _same_step(update: LoweredOp, other: LoweredOp) -> bool:
 def _make(
     graph: Graph, update: LoweredOp, product: LoweredOp, bias: LoweredOp | None, grad: str
 ) -> LoweredOp | None:
-    """Return the update for a product whose slot ``grad`` is the output gradient of the layer."""
+    """Return the update for a product; ``grad`` is the slot of the layer's output gradient."""
     inputs = {
         "param": input_of(update, "param"),
         "x": input_of(product, "y" if grad == "x" else "x"),

@@ -1,8 +1,8 @@
 """``fuse_folded_matmul``: multiplies batches of transposed or cast matrices without copies.
 
-Attention that is written as products moves the head axis before the time axis and back, and float32
-products of bfloat16 arrays cast these arrays first. The kernel reads transposed axes through
-strides and reads bfloat16 directly, so copies that only such products read are omitted.
+Attention that is written as matrix products moves the head axis before the time axis and back.
+Float32 products of bfloat16 arrays cast these arrays first. The kernel reads transposed axes
+through strides and reads bfloat16 directly, so copies that only such products read are omitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Factor(NamedTuple):
 
 
 def fuse_folded_matmul(graph: Graph) -> None:
-    """Create ``cpu.folded_matmul`` from ``matmul`` with ``transpose`` and ``cast`` around it."""
+    """Replace ``matmul`` and the ``transpose`` and ``cast`` around it by ``cpu.folded_matmul``."""
     if not graph.of_type("transpose", *CASTS):
         return
     edit = graph.edit()
@@ -76,7 +76,7 @@ def _read_factors(graph: Graph, product: LoweredOp, x: Value, y: Value) -> list[
 
 
 def _read(graph: Graph, value: Value, transposed: bool, may_widen: bool) -> _Factor:
-    """Return a factor without the transposes and casts that only products read."""
+    """Return a factor, skipping the transposes and casts that only products read."""
     axes = tuple(range(_rank(value)))
     if transposed:
         axes = _swapped(axes)

@@ -19,7 +19,7 @@ from opwright.rewriting import (
 
 
 def fuse_gelu_fc(graph: Graph) -> None:
-    """Create ``cpu.gelu_fc_grad`` from the operators after ``gelu_grad``, then ``cpu.gelu_fc``."""
+    """Fuse operators after ``gelu_grad`` into ``cpu.gelu_fc_grad``, then create ``cpu.gelu_fc``."""
     trained = _fuse_gradients(graph)
     if not trained:
         return
@@ -70,12 +70,12 @@ def _fuse_sums(graph: Graph) -> None:
 
 
 def _own(value: Value | None) -> Value | None:
-    """Return the value that a view refers to, or the value itself."""
+    """Return the value that a view refers to; return any other value unchanged."""
     return value if value is None else value.source or value
 
 
 def _is_plain(layer: LoweredOp) -> bool:
-    """Return whether a layer is without an activation and operates on the last axis."""
+    """Return whether a layer has no activation and operates on the last axis."""
     if layer.type == "matmul":
         y = input_of(layer, "y")
         return y is not None and len(y.meta.shape) == 2 and not layer.attrs["transpose_x"]
@@ -98,7 +98,7 @@ def _rank(op: LoweredOp) -> int:
 
 
 def _same_gelu(graph: Graph, derivative: LoweredOp) -> LoweredOp | None:
-    """Return the gelu operator of which ``derivative`` is the gradient."""
+    """Return the gelu operator whose gradient ``derivative`` computes."""
     x = input_of(derivative, "x")
     if x is None:
         return None
@@ -139,7 +139,7 @@ def _weight_gradient(graph: Graph, gelu: LoweredOp, to_input: LoweredOp) -> Lowe
 
 
 def _sum_of_rows(graph: Graph, fused: LoweredOp) -> LoweredOp | None:
-    """Return the operator that sums the rows of the gradient, if it exists."""
+    """Return the operator that sums the rows of the gradient, or None."""
     grad = output_of(fused, "x_grad")
     for reader in () if grad is None else graph.uses().readers(grad):
         total = output_of(reader, "out")

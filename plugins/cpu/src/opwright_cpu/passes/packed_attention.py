@@ -1,8 +1,8 @@
-"""``fuse_packed_attention``: attention reads heads directly from the output of the layer before it.
+"""``fuse_packed_attention``: lets attention read heads directly from the output of a layer.
 
-Attention reads its heads one after the other, but layers write them side by side. The pass avoids
-the copies by which arrays are split and transposed before attention, and transposed back after it
-and its gradient.
+Attention reads its heads one after another, but layers write them side by side. The pass avoids the
+copies that split and transpose arrays before attention, and transpose them back after attention and
+its gradient.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNSTACKED = (1, 3, 0, 2, 4)
 
 
 def fuse_packed_attention(graph: Graph) -> None:
-    """Create ``cpu.packed_attention_grad``, then ``cpu.packed_attention``."""
+    """Insert ``cpu.packed_attention_grad``, then ``cpu.packed_attention``."""
     edit = graph.edit()
     for gradient in graph.of_type("scaled_dot_product_attention_grad"):
         _fuse_gradient(graph, edit, gradient)
@@ -98,12 +98,12 @@ def _make(
 
 
 def _own(value: Value | None) -> Value | None:
-    """Return the value that a view refers to, or the value itself."""
+    """Return the value that a view refers to; return any other value unchanged."""
     return value if value is None else value.source or value
 
 
 def _parts_of(attention: LoweredOp) -> tuple[Value, list[LoweredOp]] | None:
-    """Return queries, keys and values side by side, and the operators that separate them."""
+    """Return the array of queries, keys and values side by side, and the operators splitting it."""
     return _unstacked_parts(attention) or _split_parts(attention)
 
 
@@ -138,7 +138,7 @@ def _split_parts(attention: LoweredOp) -> tuple[Value, list[LoweredOp]] | None:
 
 
 def _is_part(split: LoweredOp, place: int, part: Value) -> bool:
-    """Return whether a value consists of the heads of a third of [batch, time, columns]."""
+    """Return whether a value consists of the heads in one third of [batch, time, columns]."""
     x, (parts,) = input_of(split, "x"), split.outputs
     if x is None or len(x.meta.shape) != 3 or len(parts) != len(PARTS):
         return False

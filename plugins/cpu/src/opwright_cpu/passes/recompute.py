@@ -1,10 +1,10 @@
 """``recompute``: recomputes cheap values for their last reader instead of storing them.
 
-In training, gradients read values that were computed long before them, such as normalized or
-transposed arrays, so all of these values are in memory at its peak. Instead, this pass runs the
-operator of a value a second time, right before the last reader, while the inputs still exist. The
-same kernel computes bitwise identical values. The option ``cpu.recompute`` is the share of the step
-time that recomputation may take.
+In training, gradients read values that were computed long before, such as normalized or transposed
+arrays, so all of these values are in memory at its peak. Instead, this pass runs the operator of a
+value a second time, right before the last reader, while the inputs still exist. The same kernel
+computes bitwise identical values. The option ``cpu.recompute`` is the share of the step time that
+recomputation may take.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEAST_SAVED = 0.01
 
 
 class _Late(NamedTuple):
-    """A value that is not read between its second-to-last reader (or writer) and its last reader.
+    """A value, and the gap between its second-to-last reader (or its writer) and its last reader.
 
     ``begin`` and ``end`` are the positions of these operators; ``cost_ns`` is the time to recompute
     the value.
@@ -133,7 +133,7 @@ def _cost_ns(graph: Graph, op: LoweredOp) -> int:
 
 
 def _is_repeatable(op: LoweredOp) -> bool:
-    """Return whether a second run is bitwise identical and without side effects."""
+    """Return whether a second run gives bitwise identical results, without side effects."""
     entry = op.entry
     if entry is None or entry.blocks or not entry.deterministic or op.prepared.needs_gil:
         return False
@@ -143,7 +143,7 @@ def _is_repeatable(op: LoweredOp) -> bool:
 
 
 def _lasts(value: Value, uses: Uses, lives: dict[Buffer, tuple[int, int]], end: int) -> bool:
-    """Return whether a value still exists at a later position even without recomputation."""
+    """Return whether a value would still exist at a later position without recomputation."""
     if not uses.holds(value, end):
         return False
     return not value.buffer.is_owned or lives[value.buffer][1] >= end
@@ -188,7 +188,7 @@ def _read_by(op: LoweredOp) -> set[Value]:
 
 
 def _without_idle(chosen: list[_Late], alive: np.ndarray) -> list[_Late]:
-    """Return the values whose recomputation lowers the peak; all others stay stored."""
+    """Return the values whose recomputation lowers the memory peak; other values stay stored."""
     needed = []
     for late in sorted(chosen, key=lambda late: -late.cost_ns):
         most = alive.max()

@@ -1,4 +1,4 @@
-"""A matrix product with folded transposes and casts."""
+"""A matrix product into which transposes and casts are folded."""
 
 from __future__ import annotations
 

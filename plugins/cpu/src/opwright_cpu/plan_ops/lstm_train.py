@@ -1,4 +1,4 @@
-"""A unidirectional LSTM that saves the gates and the cells of a few steps for its gradient."""
+"""A unidirectional LSTM that saves its gates, and the cells of a few steps, for its gradient."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _gradient_shape(ctx: InferContext) -> None:
 
 
 def _with_parameters(maker: OpMaker, biases: bool) -> OpMaker:
-    """Add x and the parameters of each layer."""
+    """Add slots for x and the parameters of each layer."""
     maker.add_input("x", "float [t, n, inputs], with batch_first [n, t, inputs]").dtypes(*FLOATS)
     maker.add_input("weight_ih", "[4 * size, inputs], behind the first layer [4 * size, size]")
     maker.same_dtype_as("x").as_duplicable()

@@ -1,4 +1,4 @@
-"""The operators that fuse parts of the training step of fully connected layers."""
+"""Operators that fuse parts of the training step of fully connected layers."""
 
 from __future__ import annotations
 
