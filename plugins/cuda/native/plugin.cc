@@ -113,8 +113,8 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_load(const void* image, const char* c
   });
 }
 
-// Returns the sizes in bytes of a kernel's parameters; `n` is the capacity on entry and the number
-// of parameters on return.
+// Returns the sizes of a kernel's parameters in bytes. On entry, `n` is the capacity; on return, it
+// is the number of parameters.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_parameter_sizes(uint64_t kernel, uint64_t* sizes,
                                                            uint64_t* n, char* message,
                                                            uint64_t message_bytes) {
@@ -186,9 +186,9 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_cudnn_version(uint64_t* version, char
   });
 }
 
-// Finds the engine that cuDNN chooses for a GPU, which may be absent. `record` describes an
-// operation graph (see cudnn.h), and `properties` is the JSON description of the GPU for cuDNN.
-// `engine` receives the index, the workspace bytes and the note bits of the engine.
+// Finds the engine that cuDNN would choose for a GPU, which need not be present. `record` describes
+// an operation graph (see cudnn.h), and `properties` is the JSON description of the GPU for cuDNN.
+// `engine` receives the index, the workspace size in bytes and the note bits of the engine.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_choose_engine(const int64_t* record, uint64_t n,
                                                          const char* properties, int64_t engine[3],
                                                          char* message, uint64_t message_bytes) {

@@ -14,7 +14,7 @@
 
 namespace opwright_cuda {
 
-// Specifies D = op(A) op(B) + bias. All matrices are column-major, as in cuBLASLt; D is m x n, and
+// Specifies D = op(A) op(B) + bias. All matrices are column-major, as in cuBLASLt. D is m x n, and
 // the bias has length m.
 struct ProductSpec {
   enum Number {
@@ -42,7 +42,7 @@ struct ProductSpec {
     kNumbers
   };
   std::array<int64_t, kNumbers> numbers{};
-  // Offsets of the pointers A, B, D, bias and workspace in the constants of a launch.
+  // Offsets of the pointers to A, B, D, bias and workspace in the constants of a launch.
   std::array<size_t, 5> pointers{};
 };
 
@@ -86,7 +86,7 @@ class Product {
 
 class Blas {
  public:
-  // Opens the library on the current context; returns an error if it is missing.
+  // Opens the library in the current context; returns an error if the library is missing.
   static Status Open(const Driver& driver, std::unique_ptr<Blas>* blas);
   ~Blas();
   Blas(const Blas&) = delete;

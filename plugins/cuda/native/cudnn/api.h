@@ -1,4 +1,4 @@
-// Functions of cuDNN's graph API, loaded at first use.
+// Functions of the cuDNN graph API, loaded at first use.
 #ifndef OPWRIGHT_CUDA_CUDNN_API_H_
 #define OPWRIGHT_CUDA_CUDNN_API_H_
 
@@ -43,7 +43,7 @@ Status OpenCudnn(const CudnnApi** api);
 // Sets the path of libcudnn. Python calls this function before the first use of cuDNN.
 void SetCudnnPath(const std::string& path);
 
-// A descriptor of the backend API. It stores errors until Finalize returns them.
+// A descriptor of the backend API. The descriptor stores errors until Finalize returns them.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;
@@ -81,7 +81,7 @@ class CudnnDescriptor {
   Status status_;
 };
 
-// The types of descriptors and of attribute elements, from cudnn_graph.h.
+// Descriptor types and attribute element types, from cudnn_graph.h.
 namespace cudnn {
 enum Descriptor : int {
   kPointwise = 0,

@@ -57,7 +57,7 @@ constexpr int kCrossCorrelation = 1;
 constexpr int kModes[] = {3, 2};  // heuristic modes: A, then the fallback
 constexpr int kAddition = 0;      // a point-wise mode
 
-// Numerical notes on engines.
+// Bits of the numerical notes of engines.
 constexpr uint64_t kTensorCores = 1u << 0;
 constexpr uint64_t kConvertsInputsDown = 1u << 1;
 constexpr uint64_t kSumsInLowPrecision = 1u << 2;
@@ -65,8 +65,8 @@ constexpr uint64_t kNotDeterministic = 1u << 4;
 
 constexpr int64_t kAlignment = 16;  // tensors of a plan have a larger alignment
 
-// The attributes of a convolution operation. The attribute beta, the factor of the old result,
-// follows alpha, the factor of the new result.
+// The attributes of a convolution operation. The attribute beta (the factor of the old result)
+// follows the attribute alpha (the factor of the new result).
 struct ConvolutionAttributes {
   int type;
   int alpha;

@@ -60,7 +60,7 @@ class Numbers;
 // Throws opwright::Exception if the record is invalid.
 OperationGraphSpec ReadOperationGraph(Numbers* numbers, uint64_t constant_bytes);
 
-// The GPU for which an engine is chosen, given by its handle or its description.
+// The GPU for which an engine is chosen, given by a handle or a description.
 struct CudnnTarget {
   const CudnnApi& api;
   const Driver* driver;
@@ -92,8 +92,8 @@ class OperationGraph {
   OperationGraph(const OperationGraph&) = delete;
   OperationGraph& operator=(const OperationGraph&) = delete;
 
-  // Chooses the first valid engine, or the fastest of several if the specification requests a
-  // benchmark. Refuses if no engine is valid.
+  // Chooses the first valid engine or, if the specification requests a benchmark, the fastest of
+  // several. Refuses if no engine is valid.
   Status Choose();
   const CudnnEngine& engine() const { return engine_; }
   // Offsets of the pointers in the constants of a launch; virtual tensors are omitted.
@@ -123,7 +123,7 @@ class OperationGraph {
   std::vector<size_t> places_;
   std::vector<int64_t> names_;  // names of the tensors of `places_`
   CudnnEngine engine_;
-  // The descriptors from which the plan is made must exist as long as the plan.
+  // The descriptors from which the plan is made must outlive the plan.
   std::vector<CudnnDescriptor> parts_;
   CudnnDescriptor plan_;
   // The pointers of the last run, which rarely change, since a plan reuses its memory.
@@ -140,9 +140,9 @@ class Cudnn {
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
-  // `record` is the source of the specification. While its graph is in use, the same graph is
-  // returned, because choosing an engine may take seconds and a kernel that defers work is prepared
-  // twice.
+  // `record` is the source of the specification. While a graph for this record is in use, that
+  // graph is returned, because choosing an engine may take seconds, and a kernel that defers work
+  // is prepared twice.
   Status Make(const std::vector<int64_t>& record, OperationGraphSpec spec,
               std::shared_ptr<OperationGraph>* graph);
 

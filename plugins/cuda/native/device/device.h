@@ -21,7 +21,7 @@ class Cudnn;
 
 class Device {
  public:
-  // Returns an error that names the missing part, which is the driver, the device or memory.
+  // Returns an error that names what is missing: the driver, the device or memory.
   static Status Open(int ordinal, std::unique_ptr<Device>* device);
   ~Device();
   Device(const Device&) = delete;
@@ -30,7 +30,7 @@ class Device {
   const Driver& driver() const { return *driver_; }
   int ordinal() const { return ordinal_; }
   CUcontext context() const { return context_; }
-  // Returns whether graphs are disabled and each step waits so that a fault names its operator.
+  // Returns whether graphs are disabled, and each step waits so that faults name their operator.
   bool is_blocking() const { return is_blocking_; }
 
   Status Allocate(uint64_t bytes, void** pointer);
@@ -45,10 +45,10 @@ class Device {
   // Returns a fault reported since the last call as an error. The stream must be synchronized.
   Status TakeFault();
 
-  // Marks work as invalid that another library recorded in graphs: the next wait, and every graph
-  // from now on, fails with this message. May be called in any thread.
+  // Marks the work that another library recorded in graphs as invalid. The next wait, and every
+  // graph from now on, fails with this message. May be called in any thread.
   void Lose(const std::string& text);
-  // Returns OK before Lose is called, and afterward an error with its message.
+  // Returns OK until Lose is called, then an error with the message given to Lose.
   Status CheckGraphs();
 
   // Returns cuBLASLt on this device; the first call opens it.
@@ -91,7 +91,7 @@ class Current {
   bool changed_ = false;
 };
 
-// Registers a fault message, which contains "{value}"; returns the number that kernels report.
+// Registers a fault message that contains "{value}"; returns the number that kernels report.
 int RegisterFault(const std::string& text);
 
 // Returns whether an environment variable is set to a value other than an empty string or 0.

@@ -1,4 +1,4 @@
-// The interface to the host, which is the functions of ow_device. They do not throw exceptions.
+// The interface to the host: the functions of ow_device, which do not throw exceptions.
 #include <memory>
 #include <string>
 
@@ -19,7 +19,7 @@ Device& Of(void* state) { return *static_cast<Device*>(state); }
 CUstream Stream(void* stream) { return static_cast<CUstream>(stream); }
 CUevent Event(void* event) { return static_cast<CUevent>(event); }
 
-// Calls one function of the driver in the context of the device.
+// Calls a driver function in the device context.
 template <typename Function>
 int32_t Call(void* state, const ow_error* error, const char* what, const Function& function) {
   return Guarded(error, [&] {

@@ -1,4 +1,4 @@
-// Functions of NVIDIA's driver, which are loaded at first use instead of being linked.
+// Functions of the NVIDIA driver, which are loaded at first use instead of being linked.
 #ifndef OPWRIGHT_CUDA_DRIVER_DRIVER_H_
 #define OPWRIGHT_CUDA_DRIVER_DRIVER_H_
 
@@ -102,8 +102,8 @@ struct Driver {
 #undef OPWRIGHT_CUDA_DECLARE
 };
 
-// Opens and initializes the driver at the first call; later calls return the same result. An error
-// names the missing library, function, version or device, and a solution.
+// Opens and initializes the driver at the first call; later calls return the same result. Errors
+// name the missing library, function, version or device, and a solution.
 //
 // The variable OPWRIGHT_CUDA_DRIVER names a library to use instead of libcuda.so.1.
 Status OpenDriver(const Driver** driver);
@@ -118,7 +118,7 @@ Status CountDevices(int* n);
 // thread.
 Status FindDevice(CUdeviceptr pointer, int* ordinal);
 
-// Returns an error if no device is visible, which also says whether devices are hidden.
+// Returns an error if no device is visible; the message says whether devices are hidden.
 Status CheckAnyDevice(int n);
 
 // Returns the name and the message of a result, as in "CUDA_ERROR_OUT_OF_MEMORY (out of memory)",

@@ -7,7 +7,7 @@ namespace opwright_cuda {
 namespace {
 
 constexpr int kRuns = 3;  // timed runs, after a first run that loads the kernels
-// The fill byte yields the numbers 0.011 in float32 and bfloat16 and 1.06 in float16. Zeros would
+// The fill byte yields the value 0.011 in float32 and bfloat16, and 1.06 in float16. Zeros would
 // use less power than real data.
 constexpr unsigned char kFilling = 0x3c;
 

@@ -36,7 +36,7 @@ struct Action {
   unsigned block[3] = {0, 0, 0};
   unsigned shared_bytes = 0;
   size_t first_param = 0;  // index in Prepared::places
-  // The following fields are used by a fill, and for the two pointers of an "unless same".
+  // The following fields are used by a fill; "unless same" uses them for its two pointers.
   size_t pointer = 0;  // place in the constants
   uint64_t bytes = 0;
   unsigned char value = 0;
@@ -192,7 +192,7 @@ int32_t Prepare(ow_prepare* prepare) noexcept {
     OPWRIGHT_RETURN_IF_ERROR(ReadActions(actions, made.get()));
     prepare->workspace_bytes = static_cast<uint64_t>(workspace);
     if (made->graph_workspace_bytes > 0) {
-      // The graphs of one record run in sequence and share memory.
+      // The graphs of one record run one after another and share memory.
       made->graph_workspace = (prepare->workspace_bytes + kWorkspaceAlignment - 1) /
                               kWorkspaceAlignment * kWorkspaceAlignment;
       prepare->workspace_bytes = made->graph_workspace + made->graph_workspace_bytes;

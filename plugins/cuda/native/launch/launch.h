@@ -1,4 +1,4 @@
-// The single kernel of this library, which executes the launches that Python recorded in `prepare`.
+// The only kernel of this library. It executes the launches that Python recorded in `prepare`.
 #ifndef OPWRIGHT_CUDA_LAUNCH_LAUNCH_H_
 #define OPWRIGHT_CUDA_LAUNCH_LAUNCH_H_
 
@@ -8,7 +8,7 @@
 
 namespace opwright_cuda {
 
-// The codes at the beginning of an action's record; see ActionCode of launch/plan.py.
+// The codes that begin the record of an action; see ActionCode in launch/plan.py.
 enum ActionCode : int64_t {
   kLaunch = 0,
   kFill = 1,
@@ -17,7 +17,7 @@ enum ActionCode : int64_t {
   kOperationGraph = 4,
 };
 
-// Special argument indices; see WORKSPACE and FAULT of launch/arguments.py.
+// Special argument indices; see WORKSPACE and FAULT in launch/arguments.py.
 constexpr int64_t kWorkspaceArgument = -1;
 constexpr int64_t kFaultArgument = -2;
 

@@ -25,7 +25,7 @@ void* Enter(void* device) {
 }
 
 void Leave(void* device, void* before) {
-  // As in Current, if the thread had no context before, it keeps this context.
+  // As in Current, a thread that had no context before keeps this one.
   if (before != nullptr && before != Of(device).context()) {
     Of(device).driver().CtxSetCurrent(static_cast<CUcontext>(before));
   }

@@ -44,7 +44,7 @@ struct Adadelta {
   }
 };
 
-// The states are the mean square and, if they exist, the mean gradient and the velocity.
+// The states are the mean square and, if used, the mean gradient and the velocity.
 template <typename C, bool is_centered, bool has_velocity>
 struct RmspropOf {
   static constexpr int kTensors = 3 + is_centered + has_velocity;

@@ -1,7 +1,7 @@
 // Deterministic sums of slices by index, as in the gradients of lookups.
 //
-// First, the slices of each index are listed. They are counted, space is allocated, and they are
-// written in any order. Then each block sums the slices of one index in order.
+// First, the slices of each index are listed: they are counted, space is allocated, and their
+// numbers are written in any order. Then each block sums the slices of one index in order.
 #include "kernel.h"
 #include "listed.h"
 #include "reduce.h"
@@ -95,7 +95,7 @@ OW_INLINE void PutInOrder(int32_t* numbers, const int32_t* list, int n) {
   __syncthreads();
 }
 
-// Finds the occurrences of an index among the next kListed indices; returns their number.
+// Finds the occurrences of an index among the next kListed indices; returns how many there are.
 template <typename Index>
 OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, int64_t n,
                          int64_t position, const Range& range, Fault* fault, int32_t text) {
@@ -150,7 +150,7 @@ __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_
     const T* of_column = slices + (line * n * row + (column - line * row));
     Sum sum = 0;
     for (int64_t begin = 0; begin < (is_short ? 1 : n); begin += kListed) {
-      // Only one block reports faults, so each index is reported once.
+      // Only one block reports faults, so each invalid index is reported once.
       Fault* reported = blockIdx.x == 0 && first == 0 ? fault : nullptr;
       const int found = is_short ? n_listed
                                  : FindSlices(numbers, index, begin, n, position, range,

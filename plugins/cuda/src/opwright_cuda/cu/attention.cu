@@ -6,8 +6,8 @@
 
 using namespace opwright_cuda;
 
-// The mask of the scores. At most one of the two pointers is not null. `rows` yields the mask
-// offset of each line.
+// The mask of the scores. At most one of the two pointers is not null. `rows` gives the mask offset
+// of each line.
 template <typename T>
 struct Mask {
   const bool* allowed;
@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) log_sum_exp[line.line] = top + functors::Log(total);
 }
 
-// Recomputes the attention weights from `products` (of queries and keys), and computes the gradient
-// of these products from the weights and `inner` (the products of out_grad and values). Both
-// results may be in place if all arrays have the same dtype.
+// Recomputes the attention weights from `products` (of queries and keys). Then computes the
+// gradient of these products from the weights and from `inner` (the products of out_grad and
+// values). Both results may be in place if all arrays have the same dtype.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     attention_grad_lines(T* weights, T* products_grad, const Compute<T>* products,
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   C shift = line.is_there ? log_sum_exp[line.line] : C(0);
   if (shift == Lowest<C>()) shift = C(0);
   const auto pair_of = [&](int64_t i, C product, C grad) {
-    // Products can exceed the shift, because they are summed in a different order; for huge
+    // Products can exceed the shift, because they are summed in a different order. For huge
     // products, the excess is large.
     const C below = mask.Apply(begin, query, i, product * scale) - shift;
     return Pair<C>{functors::Exp(below > C(0) ? C(0) : below), grad};

@@ -28,7 +28,7 @@ OW_INLINE T PutTogether(const T* results, const Parts& parts, int64_t channel, F
 }
 
 // Returns the first element of a channel, or 0 if it is not finite. Moments are computed relative
-// to it, because partial means would have large rounding errors if the mean is large.
+// to this element, because a large mean would cause large rounding errors in partial means.
 template <typename T>
 OW_INLINE Compute<T> OriginOf(Compute<T> first) {
   return first - first == Compute<T>(0) ? first : Compute<T>(0);
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) moments[line.slot] = all;
 }
 
-// Computes the moments of every part of a column in the same way, row by row.
+// Like moments_lines, but computes the moments of every part of a column, row by row.
 template <typename Team, typename T>
 __global__ void __launch_bounds__(kTileThreads)
     moments_columns(Moments<Compute<T>>* moments, const T* x, int64_t, Lines lines, int32_t width) {
@@ -116,9 +116,9 @@ OW_INLINE P Moved(Compute<P> running, Compute<P> share, Compute<P> batch) {
   return Store<P>(running * share + (Compute<P>(1) - share) * batch);
 }
 
-// Computes the statistics of each channel from the moments of its parts, with one block per channel
-// of `n` runs of `size` elements. The running variance uses variance * correction. Squares that
-// overflow or underflow are scaled and summed again.
+// Computes the statistics of each channel from the moments of its parts. A block processes one
+// channel, which has `n` runs of `size` elements. The running variance uses variance * correction.
+// If squares overflow or underflow, they are scaled and summed again.
 template <typename T, typename P>
 __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T>>* moments,
                                  Parts parts, const T* x, int64_t n, int64_t size,
@@ -158,9 +158,9 @@ __global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compu
   }
 }
 
-// The source of the gradient of the normalized value. It is out_grad (kOutGrad), or the gradient
-// through relu, for which the input of relu is recomputed (kAnew) or the output of relu is read
-// (kOut). With kOut, this gradient is also written for the residual.
+// How the gradient of the normalized value is computed. It is out_grad (kOutGrad) or the gradient
+// through relu, which recomputes the relu input (kAnew) or reads the relu output (kOut). With kOut,
+// this gradient is also written for the residual.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename T, typename P>
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) pairs[line.slot] = sums;
 }
 
-// Computes these sums for columns, one per channel.
+// Computes the sums of sums_lines for columns, one per channel.
 template <typename Team, typename T, typename P, Source source>
 __global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
     sums_columns(Pair<Compute<T>>* pairs, GradInputs<T, P> in, int64_t, Lines lines,
@@ -266,8 +266,8 @@ __global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
   for (int k = 0; k < n; ++k) pairs[team.slot + k] = sums[k];
 }
 
-// Writes the gradients of bias and scale, either of which may be null, and the means of both sums,
-// which are subtracted in the gradient of x. One block processes each channel.
+// Writes the gradients of bias and scale, either of which may be null. Also writes the means of
+// both sums, which are subtracted in the gradient of x. One block processes each channel.
 template <typename P>
 __global__ void means_of_sums(Compute<P>* grad_means, Compute<P>* normal_means, P* bias_grad,
                               P* scale_grad, const Pair<Compute<P>>* pairs, Parts parts,

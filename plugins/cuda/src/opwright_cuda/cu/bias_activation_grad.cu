@@ -1,5 +1,4 @@
-// The gradient of an activation, and its sums over rows, which are the gradient of the preceding
-// bias.
+// The gradient of an activation and its row sums, which are the gradient of the preceding bias.
 #include "functions.h"
 #include "lines.h"
 

@@ -13,7 +13,7 @@
 
 namespace opwright_cuda {
 
-// The sizes of sequences [n, steps, tags], the transition weights, and the weights of both ends,
+// The sizes of sequences [n, steps, tags], the transition weights, and the start and end weights,
 // which may be null.
 template <typename T>
 struct Chain {

@@ -20,8 +20,8 @@ struct Parts {
   Part at[kMaxParts];
 };
 
-// Blocks with the same y index copy one part. T is any type as wide as a contiguous chunk. Int is
-// uint32_t if every part has fewer than 2**31 chunks.
+// Blocks with the same y index copy the same part. T is any type as wide as a contiguous chunk. Int
+// is uint32_t if every part has fewer than 2**31 chunks.
 template <typename T, typename Int>
 __global__ void copy_parts(Parts parts) {
   const Part& part = parts.at[blockIdx.y];

@@ -10,7 +10,7 @@
 
 using namespace opwright_cuda;
 
-// The destination of sums: `out`, or [parts, n] if the steps are split into parts of `part` steps.
+// The destination of the sums: `out`, or [parts, n] if steps are split into parts of `part` steps.
 template <typename T>
 struct Target {
   T* out;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kProductThreads)
   }
 }
 
-// Grid: tiles, groups, parts of the taps. A transposed convolution has a bias.
+// Grid: tiles, groups, parts of the taps. The bias is for a transposed convolution.
 template <typename T, int rows, bool deep>
 __global__ void __launch_bounds__(kProductThreads)
     convolve_input_grad(Target<T> target, const T* weight, const T* out_grad, const T* bias,

@@ -1,8 +1,8 @@
-// The operands of the products of a convolution, which are images, weights and gradients as
-// implicit matrices for tiles.h.
+// The operands of the matrix products of a convolution: images, weights and gradients, as implicit
+// matrices for tiles.h.
 //
 // A tap is one element of a filter, at a channel of the group, and a slice, a row and a column of
-// the kernel. Images without a depth axis have depth 1; their CUDA kernels, which are not `deep`,
+// the kernel. Images without a depth axis have depth 1; their kernels, in which `deep` is false,
 // omit slices.
 #ifndef OPWRIGHT_CUDA_CONVOLUTION_H_
 #define OPWRIGHT_CUDA_CONVOLUTION_H_
@@ -20,7 +20,7 @@ struct ImageStrides {
   int64_t w;
 };
 
-// Splits a number into four digits, of which the first is unbounded and the second is for slices.
+// Splits a number into four digits. The first is unbounded, and the second is for slices.
 struct Digits {
   Divider outer;
   Divider middle;

@@ -7,7 +7,7 @@
 using namespace opwright_cuda;
 
 // Adds 1 to counts[kind_of(i)] for each of n elements, except for kind -1. If all counts fit into
-// shared memory, each block first counts there, fewer than 2**32 elements.
+// shared memory, each block first counts there; a block counts fewer than 2**32 elements.
 template <typename KindOf>
 OW_INLINE void Count(uint64_t* counts, int64_t n, int64_t n_kinds, bool is_shared, KindOf kind_of) {
   OW_DYNAMIC_SHARED(uint32_t, in_block);

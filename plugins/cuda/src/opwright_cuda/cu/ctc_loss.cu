@@ -34,8 +34,8 @@ __global__ void ctc_loss(T* out, CtcRows<T, Index> rows, bool zero_infinity, Roo
   }
 }
 
-// The index of the next label of the same class, or -1 if there is none, and whether the label is
-// the first of its class.
+// The index of the next label of the same class, or -1 after the last, and whether the label is the
+// first of its class.
 struct Link {
   int32_t next;
   bool is_first;
@@ -53,8 +53,8 @@ OW_INLINE void LinkLabels(const CtcRow<T>& row, Link* links) {
   }
 }
 
-// Subtracts the share of the likelihood of each class, which is the sum of `shares` over its
-// states, from the gradient of a step. The gradient must be initialized with 0.
+// Subtracts each class's share of the likelihood, which is the sum of `shares` over its states,
+// from the gradient of a step. The gradient must be initialized with 0.
 template <typename T>
 OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* shares,
                          double loss_grad, T* grad) {
@@ -72,8 +72,8 @@ OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* 
   }
 }
 
-// Runs the backward pass from the last step. `onward` has space for the backward logarithms of two
-// steps, which is two rows of states plus two elements.
+// Runs the backward pass from the last step. `onward` holds the backward logarithms of two steps,
+// which take two rows of states plus two elements.
 template <typename T>
 OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, const Link* links,
                       double* onward, double* shares, double loss_grad, T* x_grad) {

@@ -52,8 +52,8 @@ struct CtcRow {
   }
 };
 
-// Reads the classes of the states. A label out of range, which is reported elsewhere, is replaced
-// by a blank. The block must synchronize before it reads the classes.
+// Reads the classes of the states. Labels out of range are replaced by a blank; they are reported
+// elsewhere. The block must synchronize before it reads the classes.
 template <typename T, typename Index>
 OW_INLINE CtcRow<T> ReadRow(const CtcRows<T, Index>& rows, int64_t row, int64_t* class_of) {
   const int64_t n = 2 * rows.label_lengths.Of(row, rows.labels) + 1;

@@ -1,5 +1,5 @@
-// The loops of all element-wise functions, which are functors. Their call operator receives the
-// inputs in the compute type and returns the output.
+// The loops of all element-wise functions. A function is a functor that is called with the inputs
+// in the compute type and returns the output.
 #include "columns.h"
 #include "conversions.h"
 #include "functions.h"
@@ -57,7 +57,7 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
     values = *reinterpret_cast<const Many*>(static_cast<const T*>(*inputs) + *offsets);
     others.ReadAt(inputs + 1, offsets + 1);
   }
-  // Reads the block that begins at `offset`, from the inputs whose bit is set in `wanted`.
+  // Reads the block that begins at `offset` from each input whose bit is set in `wanted`.
   template <uint32_t wanted>
   OW_INLINE void ReadSome(const void* const* inputs, int64_t offset) {
     using Many = Vector<T, kIsScalar ? 1 : width>;
@@ -73,7 +73,7 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
   }
 };
 
-// Inputs have the layout of the output, or are scalars. `width` exceeds 1 only if every pointer is
+// Inputs have the layout of the output, or are scalars. `width` is above 1 only if every pointer is
 // aligned for vectors of that size. The kernel is memory-bound, and full bandwidth requires tens of
 // kilobytes in flight per multiprocessor. Therefore, each thread reads `many` blocks, which are
 // blockDim.x blocks apart, before it computes. A grid-stride loop is avoided, because its next step

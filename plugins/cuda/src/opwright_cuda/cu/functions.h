@@ -8,8 +8,8 @@
 
 namespace opwright_cuda {
 
-// The type in which integers wrap around, which is unsigned, so wrapping is defined, and has at
-// least 32 bits.
+// The type in which integers wrap around. It is unsigned, so wrapping is defined, and has at least
+// 32 bits.
 template <typename T>
 struct WrappingTraits {
   using Type = uint32_t;

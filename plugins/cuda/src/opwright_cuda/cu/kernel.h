@@ -1,8 +1,8 @@
 // The base of every kernel of opwright-cuda. NVRTC compiles it for the GPU. For other compilers,
-// shim.h of the emulator replaces the CUDA built-ins, so the same source runs on the CPU.
+// the emulator's shim.h replaces the CUDA built-ins, so the same source runs on the CPU.
 //
-// Kernels use only features that both support. Shared memory is declared with OW_SHARED, the 16-bit
-// types are our own, and integers have the names of <cstdint>.
+// Kernels use only features that both compilers support. Shared memory is declared with OW_SHARED,
+// the 16-bit types are our own, and integer types have the names of <cstdint>.
 #ifndef OPWRIGHT_CUDA_KERNEL_H_
 #define OPWRIGHT_CUDA_KERNEL_H_
 
@@ -176,7 +176,7 @@ OW_INLINE Compute<T> Rounded(From x) {
   return Load(Store<T>(x));
 }
 
-// Returns the rounded product x * y, which the compiler does not contract with an addition.
+// Returns the rounded product x * y; the compiler does not contract it with an addition.
 OW_INLINE float RoundedProduct(float x, float y) { return __fmul_rn(x, y); }
 OW_INLINE double RoundedProduct(double x, double y) { return __dmul_rn(x, y); }
 
@@ -235,8 +235,8 @@ OW_INLINE int64_t GridThreads() { return static_cast<int64_t>(gridDim.x) * block
 
 constexpr int kMaxRank = 8;
 
-// Division by a constant known on the host, for dividends below 2**31, by the multiplication of
-// Granlund and Montgomery. Created by opwright_cuda.launch.indexing.
+// Divides by a constant known on the host, for dividends below 2**31, by the multiplication method
+// of Granlund and Montgomery. Created by opwright_cuda.launch.indexing.
 struct Divider {
   uint32_t divisor;
   uint32_t multiplier;

@@ -18,7 +18,7 @@ struct Labels {
 
   // Returns the class of a line, or -1 if it is ignored.
   OW_INLINE int64_t At(int64_t line) const { return IdOf(Read(line)); }
-  // Read and IdOf are the two steps of At, between which other reads can be issued.
+  // Read and IdOf are the two steps of At; other reads can be issued between them.
   OW_INLINE int64_t Read(int64_t line) const {
     return is_wide ? static_cast<const int64_t*>(ids)[line]
                    : static_cast<const int32_t*>(ids)[line];

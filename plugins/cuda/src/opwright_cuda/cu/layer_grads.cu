@@ -1,6 +1,6 @@
-// All gradients of a small layer in one launch: the weight gradient, the bias gradient, which is an
-// extra row of the same product, and the gradient of the layer input or of the input of a preceding
-// activation.
+// Computes all gradients of a small layer in one launch. The bias gradient is an extra row of the
+// product for the weight gradient. The third gradient is that of the layer input, or of the input
+// of a preceding activation.
 #include "functions.h"
 #include "small_products.h"
 

@@ -1,4 +1,4 @@
-// Offsets of elements of tensors with any strides. Created by opwright_cuda.launch.indexing.
+// Element offsets in tensors with any strides. Created by opwright_cuda.launch.indexing.
 #ifndef OPWRIGHT_CUDA_LAYOUT_H_
 #define OPWRIGHT_CUDA_LAYOUT_H_
 

@@ -1,9 +1,9 @@
-// Teams of threads. Each team works on one line of an array, which is its elements along one axis.
+// Teams of threads. Each team works on one line of an array, that is, the elements along one axis.
 //
 // A team has a line (`line`), maps positions to offsets (`At`), iterates over elements
-// (`EachBlock`) and reduces a value over its threads (`Reduce`, which is a barrier for all threads
-// of the block). Lines may be split into parts with separate teams so that even a few long lines
-// occupy the whole GPU. opwright_cuda.kernels.lines chooses the teams.
+// (`EachBlock`), and reduces a value over its threads (`Reduce`, a barrier for all threads of the
+// block). Lines may be split into parts with separate teams so that even a few long lines occupy
+// the whole GPU. opwright_cuda.kernels.lines chooses the teams.
 #ifndef OPWRIGHT_CUDA_LINES_H_
 #define OPWRIGHT_CUDA_LINES_H_
 
@@ -21,8 +21,7 @@ struct Lines {
   int64_t chunk;
 };
 
-// The part of a line that a team processes, which is the elements [begin, end). The range is empty
-// if the team does not have a line.
+// The part of a line, [begin, end), that a team processes; it is empty if the team has no line.
 struct Share {
   int64_t line;   // index of the line in memory order
   int64_t slot;   // index of the part in [outer, parts, inner]
@@ -187,7 +186,7 @@ struct StreamedLine : Team {
     Kept none[vector];
     const int64_t step = this->size * vector;
     int64_t i = first + this->thread * vector;
-    // The loads are issued together because no branch separates them.
+    // The loads are issued together, because no branches separate them.
 #pragma unroll 1
     for (; i + (together - 1) * step < last; i += together * step) {
 #pragma unroll
@@ -207,7 +206,8 @@ struct StreamedLine : Team {
   }
 };
 
-// An array as long as a line, which all lines share. If it is null, every element is `otherwise`.
+// An array of the length of a line, shared by all lines. If the array is null, every element is
+// `otherwise`.
 template <typename T>
 struct ForAllLines {
   const T* values;
