@@ -31,7 +31,7 @@ TORCH := plugins/torch
 ONNX := plugins/onnx
 # Installed without dependencies, since JAX takes 200 MB; $(JAX_VENV) has it.
 JAX := plugins/jax
-# The library that runs bundles, built from the core sources; it need not be installed here.
+# The library that runs bundles, built from the core sources; it is not needed in $(VENV).
 LIBRARY := core/libopwright
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -102,7 +102,7 @@ $(STAMPS)/tools: pins/tools.txt | $(BIN)/python
 # Prepares all that `make test` needs, so two test runs can run concurrently.
 venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools $(STAMPS)/nvrtc  ## make .venv with the packages and all tools
 
-# Each file has the newest releases that its sources allow, constrained by tools.txt, the largest.
+# Each file lists the newest releases that its sources allow; tools.txt constrains the other files.
 UV := build/uv
 WITH_TOOLS := -- $(if $(ARGS),$(ARGS),--upgrade) --constraints pins/tools.txt
 pins: | $(BIN)/python  ## move pins to the newest releases: ARGS='--upgrade-package pytest' for one

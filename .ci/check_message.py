@@ -1,7 +1,7 @@
-"""Check the message of a commit, as a git hook: ``check_message.py FILE``.
+"""Check a commit message, as a git hook: ``check_message.py FILE``.
 
-Its subject is one line of at most 72 characters that ends without a full stop, followed by an empty
-line.
+The subject must be one line of at most 72 characters without a final full stop, followed by an
+empty line.
 """
 
 from __future__ import annotations

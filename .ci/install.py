@@ -26,7 +26,7 @@ SOURCES = {".c", ".cc", ".cu"}
 
 
 class Progress:
-    """Shows a percentage in one updated line on a terminal, otherwise in a line for every tenth."""
+    """Shows a percentage: one updated line on a terminal, otherwise a new line for every 10 %."""
 
     def __init__(self, title: str, total: float, stream: TextIO) -> None:
         self._title, self._total, self._stream = title, total, stream
@@ -104,7 +104,8 @@ def main() -> int:
     packages = [Path(word) for word in words if not word.startswith("-")]
     if kind == "pins":
         file, *words = words
-        # The last step stands for the installation of the downloads, which pip does not report.
+        # The last step is the installation of the downloads, since pip does not report its
+        # progress.
         total = 1 + len(PIN.findall(Path(file).read_text(encoding="utf-8")))
         title = file
     else:

@@ -26,7 +26,7 @@ def read_newest(package: Path) -> list[dict[str, str]]:
 
 
 def split_unity(command: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Yield the command, or one command for each source that a combined file of CMake includes."""
+    """Yield the command, or one command for each source that a CMake unity file includes."""
     file = Path(command["file"])
     if file.parent.name != "Unity":
         yield command

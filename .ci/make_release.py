@@ -1,10 +1,10 @@
 """Build, check and test a release: ``make_release.py FOLDER [PACKAGE_FOLDER ...]``.
 
-The source distribution of each package is built, and wheels are built from it: for every Python
-version for the core, and one for a plugin. All distributions are checked and served locally as an
-index. From this index, `opwright` is installed into environments without a compiler. There it runs
-the README, a round trip through ONNX, and a package that `opwright new` writes. FOLDER then
-contains the files to upload.
+The source distribution of each package is built, and wheels are built from it: one for every Python
+version for the core, and a single one for each plugin. All distributions are checked and served
+locally as an index. From this index, `opwright` is installed into environments without a compiler.
+There it runs the README, a round trip through ONNX, and a package that `opwright new` writes.
+FOLDER then contains the files to upload.
 
 ``--versions`` lists Python versions; ``--pythons`` names interpreters that are neither on the path
 nor in pyenv.
@@ -39,7 +39,7 @@ EXTRAS = "opwright[cpu,nn,onnx,dev]"
 
 
 def find_pythons(versions: Sequence[str], named: Sequence[str] = ()) -> dict[str, str]:
-    """Return an interpreter for each version: a named one, one on the path, or one in pyenv."""
+    """Return an interpreter for each version: as named, from the path, or from pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     found = {}
     for version in versions:
@@ -79,7 +79,7 @@ def build_sources(packages: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def build_wheel(python: Path, source: Path, folder: Path) -> Path:
-    """Build a wheel as the pip of a user does, with only the declared build requirements."""
+    """Build a wheel as a user's pip does, with only the declared build requirements."""
     with tempfile.TemporaryDirectory() as built:
         pip = [python, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
         run(*pip, "--wheel-dir", built, source)
@@ -89,7 +89,7 @@ def build_wheel(python: Path, source: Path, folder: Path) -> Path:
 
 
 def build_wheels(sources: Sequence[Path], pythons: dict[str, str], folder: Path) -> None:
-    """Build one wheel of each source distribution, or one for each Python if it needs that."""
+    """Build one wheel from each source distribution, or one for each Python if required."""
     with tempfile.TemporaryDirectory() as made:
         builders = [make_environment(python, Path(made) / v) for v, python in pythons.items()]
         for source in sources:
@@ -152,7 +152,7 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 class _Silent(SimpleHTTPRequestHandler):
-    """Lists files as pages of links, the format of an index, without logging."""
+    """Serves file lists as pages of links, which is the index format, without logging."""
 
     def log_message(self, *_: object) -> None:
         pass
@@ -162,7 +162,7 @@ def install(python: Path, index: str, version: str) -> None:
     """Install only from wheels, and the packages of this repository only from the index."""
     report = python.parents[1] / "installed.json"
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--only-binary", ":all:"]
-    # pip does not prefer an index, so the source of each wheel is checked in its report.
+    # pip has no preferred index, so the origin of each wheel is checked in pip's report.
     run(*pip, "--report", report, "--extra-index-url", index, f"{EXTRAS}=={version}")
     for item in json.loads(report.read_text())["install"]:
         name, address = item["metadata"]["name"], item["download_info"]["url"]
@@ -171,7 +171,7 @@ def install(python: Path, index: str, version: str) -> None:
 
 
 def try_release(python: Path, folder: Path) -> None:
-    """Run the commands of a new user without a compiler on the path."""
+    """Run a new user's commands without a compiler on the path."""
     tools = python.parent
     variables = {"PATH": str(tools), "HOME": str(folder)}
 
@@ -192,8 +192,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("packages", type=Path, nargs="+")
-    parser.add_argument("--versions", nargs="+", required=True, help="of Python, such as 3.12")
-    parser.add_argument("--pythons", nargs="*", default=[], help="interpreters elsewhere")
+    parser.add_argument("--versions", nargs="+", required=True, help="versions of Python: 3.12")
+    parser.add_argument("--pythons", nargs="*", default=[], help="paths of other interpreters")
     words = parser.parse_args()
     pythons = find_pythons(words.versions, words.pythons)
     if words.folder.exists() and any(words.folder.iterdir()):

@@ -57,7 +57,7 @@ def main() -> None:
     target, *packages = [Path(word) for word in sys.argv[1:]]
     if len(packages) != 2:
         raise SystemExit(
-            f"make_tarball.py FOLDER CORE CPU: there must be two packages, got {len(packages)}"
+            f"make_tarball.py FOLDER CORE CPU: two packages must be given, got {len(packages)}"
         )
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 
-# oneDNN, which opwright-cpu requires and opens by name, loads the libgomp of the system; a copy in
-# our wheel would have a second thread pool.
+# oneDNN, which opwright-cpu requires and opens by name, loads the system's libgomp; a copy in our
+# wheel would have a second thread pool.
 FROM_ELSEWHERE = ("libgomp.so.1",)
 
 

@@ -1,8 +1,8 @@
 """Writes pins: exact releases with file hashes, for all Python versions and processors.
 
 ``move_pins.py FILE SOURCE ... [-- WORD ...]``. A source is a requirements file, a requirement, or
-the folder of a package, whose dependencies on other projects are used. The words after ``--`` are
-passed to uv; without words, all pins move to the newest releases.
+the folder of a package. For a package, its dependencies on other projects are used. The words after
+``--`` are passed to uv; without words, all pins move to the newest releases.
 """
 
 from __future__ import annotations

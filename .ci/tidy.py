@@ -21,7 +21,7 @@ FINDING = re.compile(r"^/.*: (?:warning|error): ", re.MULTILINE)
 
 
 def find_headers() -> str:
-    """Return the header folder of GCC, whose omp.h belongs to the linked OpenMP library."""
+    """Return GCC's header folder; its omp.h belongs to the linked OpenMP library."""
     command = [os.environ.get("CXX", "g++"), "-print-file-name=include"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
