@@ -128,9 +128,9 @@ def test_a_model_is_drawn_and_locked(
     [
         (["onnx", "convert", "model.onnx"], "convert needs an output path, got none"),
         (["onnx", "convert", "model.onnx", "model.onnx"], "must not exist, got 'model.onnx'"),
-        (["onnx", "convert", "model.onnx", "new", "--opset", "21"], "--opset is only for written"),
+        (["onnx", "convert", "model.onnx", "new", "--opset", "21"], "--opset applies only to"),
         (["onnx", "report", "absent.onnx"], "report needs a model file, got 'absent.onnx'"),
-        (["onnx", "report", "model.onnx", "--feed", "y=1"], "--feed names no input, got 'y'"),
+        (["onnx", "report", "model.onnx", "--feed", "y=1"], "--feed must name an input"),
         (["onnx", "report", "model.onnx", "--feed", "y"], "--feed must be NAME=SHAPE, got 'y'"),
         (["run", "model.onnx"], "'input.1' must have a shape, got float32[?, 4]"),
         (["run", "model.onnx", "--input", "x.txt"], "--input must be NAME=FILE.npy, or FILE.npz"),

@@ -1,4 +1,4 @@
-"""An implementation of the interface `onnx.backend.base` with opwright."""
+"""Implements the interface `onnx.backend.base` with opwright."""
 
 from __future__ import annotations
 

@@ -31,20 +31,20 @@ Draw = Callable[[str], Iterable[Any]]
 
 
 def check_rows(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
-    """Yield faults of data rows, found with the OpProto, the ONNX schema and samples."""
+    """Check data rows against the OpProto, the ONNX schema and samples; yield faults."""
     for key, row in rows.items():
         if not callable(row):
             yield from _check_data(key, row, draw)
 
 
 def check_writers(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
-    """Yield faults of functions that write opwright operators as ONNX nodes."""
+    """Yield faults in functions that write opwright operators as ONNX nodes."""
     for op_type in rows:
         yield from _try(op_type, None, draw)
 
 
 def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, str], None, str]:
-    """Yield uses of an operator that change when they are written to ONNX and reloaded.
+    """Yield each operator use that fails a round trip through ONNX, together with its fault.
 
     This is the rule ``onnx`` of ``opwright check``. An operator without a counterpart is written as
     a node of an opwright domain, or as a function.
@@ -142,7 +142,7 @@ def _make(sample: Any) -> tuple[ow.LoadedProgram, dict[str, Any]] | None:
 
 
 def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | None:
-    """Describe how results of the reloaded model or of ONNX differ, or return None."""
+    """Describe how the results of the reloaded model or of the evaluator differ, or return None."""
     try:
         program = load(model)
         again = program({spec.name: fed[spec.name] for spec in program.feeds})
@@ -163,7 +163,7 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
 
 
 def _is_known(node: Any) -> bool:
-    """Return whether the reference evaluator implements a node correctly; it ignores lengths."""
+    """Return whether the reference evaluator is correct for a node; it ignores lengths of RNNs."""
     has_lengths = node.op_type in ("LSTM", "GRU", "RNN") and "".join(node.input[4:5]) != ""
     schema = find_schema(node.op_type, node.domain, onnx.defs.onnx_opset_version())
     return schema is not None and not has_lengths

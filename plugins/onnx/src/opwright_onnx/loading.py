@@ -50,7 +50,7 @@ def load_parts(
     device: str = "cpu",
     options: Mapping[str, Any] | None = None,
 ) -> tuple[ow.LoadedProgram | None, dict[str, Array]]:
-    """Return the program, or None if all outputs are strings, and the string outputs by name."""
+    """Return the program (None if all outputs are strings) and the string outputs by name."""
     known = {v.name for v in proto.graph.input}
     for argument, given in (("inputs", inputs), ("shapes", shapes)):
         for name in given:
@@ -155,7 +155,7 @@ def _translate(
 
 
 def _enter_inputs(t: Translator) -> tuple[dict[str, Value], list[str]]:
-    """Return the values of the graph inputs, and the fed inputs among them."""
+    """Return the values of the graph inputs, and the names of the inputs that are fed."""
     graph = t.model.proto.graph
     initialized = {tensor.name for tensor in graph.initializer}
     initialized |= {tensor.values.name for tensor in graph.sparse_initializer}

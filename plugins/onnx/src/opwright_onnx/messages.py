@@ -1,7 +1,7 @@
-"""The messages of ONNX as plain objects, since importing protobuf takes longer than most loads.
+"""ONNX messages as plain objects, since importing protobuf takes longer than most loads.
 
-They have the attributes of the ``onnx`` classes, which the translation accepts as well. A file that
-opwright's reader refuses is read by protobuf. The fields are numbered and named as in
+The objects have the same attributes as the ``onnx`` classes; the translation accepts both. A file
+that opwright's reader refuses is read by protobuf. The fields are numbered and named as in
 ``onnx.proto``.
 """
 
@@ -121,7 +121,7 @@ EXTERNAL: Final = 1
 
 
 class Message:
-    """A message whose set fields are attributes; other fields have the protobuf defaults."""
+    """A message; its attributes are the set fields, and unset fields have protobuf's defaults."""
 
     schema: ClassVar[dict[int, tuple[str, str, bool, Any]]]
     inner: ClassVar[dict[str, type[Message]]]
@@ -135,11 +135,11 @@ class Message:
         return name in vars(self)
 
     def WhichOneof(self, _group: str) -> str | None:  # noqa: N802 - the name that protobuf gives it
-        """Return the name of the field of a type that is set."""
+        """Return the name of the set field of a type message."""
         return next(iter(vars(self)), None)
 
     def SerializeToString(self) -> bytes:  # noqa: N802 - the name that protobuf gives it
-        """Return its bytes."""
+        """Serialize the message."""
         parts = []
         for number, (name, kind, is_repeated, _) in self.schema.items():
             if name in vars(self):
@@ -167,7 +167,7 @@ def _make_classes() -> dict[str, type[Message]]:
 
 
 def read(name: str, data: bytes) -> Any:
-    """Parse a message such as ``"ModelProto"``; ValueError if only protobuf might accept it."""
+    """Parse a message, such as a ``"ModelProto"``; ValueError if only protobuf might accept it."""
     made = _CLASSES[name]
     return _build(made, read_message(data, made.schema))
 
@@ -193,7 +193,7 @@ def as_onnx(tensor: Any) -> Any:
 
 
 def fields_of(message: Any) -> dict[str, Any]:
-    """Return the fields of a message that are set, by name."""
+    """Return the set fields of a message by name."""
     if isinstance(message, Message):
         return dict(vars(message))
     return {field.name: value for field, value in message.ListFields()}

@@ -102,7 +102,7 @@ def load(
 
 
 def _is_whole(data: mmap.mmap) -> bool:
-    """Return whether no tensor is stored in another file; large weight bytes are not searched."""
+    """Return whether this file contains all tensors; large weight bytes are not searched."""
     from opwright_onnx.translate.weights import split_weights
 
     rest = (split_weights(memoryview(data)) or (data, {}))[0]

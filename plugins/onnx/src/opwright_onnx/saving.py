@@ -116,8 +116,8 @@ def save(
     newest = onnx.defs.onnx_opset_version()
     if type(opset) is not int or not OLDEST_OPSET <= opset <= newest:
         raise AttributeValueError(
-            f"save: opset must be in [{OLDEST_OPSET}, {newest}], got {opset!r}; newer ones need a "
-            "newer onnx"
+            f"save: opset must be in [{OLDEST_OPSET}, {newest}], got {opset!r}; newer opsets need "
+            "a newer onnx"
         )
     if external_data not in (None, True, False):
         raise AttributeTypeError(
@@ -232,7 +232,7 @@ def _name_dims(name: str, variable: ow.Variable) -> list[str]:
 def _write_files(
     path: Path, model: ModelProto, arrays: Mapping[str, Array], external: bool | None
 ) -> tuple[Path, ...]:
-    """Write the model; on request, or if its tensors are too large, these go to a separate file."""
+    """Write the model; tensors go to a separate file on request, or if they are too large."""
     used = _find_used(model.graph)
     kept = {name: array for name, array in arrays.items() if name in used}
     if external is None:

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Report or convert; 1 if an operator is missing."""
+    """Report on a model or convert it; return 1 if an operator is missing."""
     if importlib.util.find_spec("onnx") is None:  # help is shown without it
         raise CommandError("onnx: the package onnx must be installed, got none; pip install onnx")
     if args.action == "report":
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.target is None:
         raise CommandError("onnx: convert needs an output path, got none; add a folder or model")
     if args.feed:
-        raise CommandError(f"onnx: --feed is for report only, got {args.feed[0]!r}")
+        raise CommandError(f"onnx: --feed applies only to report, got {args.feed[0]!r}")
     return _convert(args, Path(args.model), Path(args.target))
 
 
@@ -58,7 +58,7 @@ def _report(args: argparse.Namespace) -> int:
 
     for option, value in (("a second path", args.target), ("--opset", args.opset)):
         if value is not None:
-            raise CommandError(f"onnx: report takes no {option}, got {value!r}")
+            raise CommandError(f"onnx: report does not take {option}, got {value!r}")
     if not Path(args.model).is_file():
         raise CommandError(f"onnx: report needs a model file, got {args.model!r}")
     shapes = {name or "": shape for name, shape, _ in (read_feed("onnx", x) for x in args.feed)}
@@ -99,7 +99,7 @@ def _write_model(args: argparse.Namespace, source: Path, target: Path) -> dict[s
 def _write_program(args: argparse.Namespace) -> dict[str, Any]:
     for option, value in (("--opset", args.opset), ("--only-onnx", args.only_onnx or None)):
         if value is not None:
-            raise CommandError(f"onnx: {option} is only for written models, got {value}")
+            raise CommandError(f"onnx: {option} applies only to written models, got {value}")
     loaded = opwright_onnx.load(args.model)
     loaded.save(args.target)
     return _describe(loaded, [args.target], {})

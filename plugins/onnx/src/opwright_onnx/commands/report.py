@@ -38,7 +38,9 @@ def make_report(path: Path, feeds: Shapes) -> Plain:
     names = [entry.name for entry in proto.graph.input]
     for name in feeds:
         if name not in names:
-            raise CommandError(f"onnx: --feed names no input, got {name!r}; they are {names}")
+            raise CommandError(
+                f"onnx: --feed must name an input of the model, got {name!r}; they are {names}"
+            )
     return {
         "model": path.name,
         "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
@@ -125,7 +127,7 @@ def _load(path: Path, proto: ModelProto, feeds: Shapes) -> Plain:
 
 
 def _show(spec: Any, loaded: ow.LoadedProgram) -> str:
-    """Return the text of a feed or result, in which dynamic sizes have the model's names."""
+    """Describe a feed or result, using the model's names for dynamic sizes."""
     names = loaded.notes["onnx"]["dims"].get(spec.name)
     if not spec.shape or names is None or len(names) != len(spec.shape):
         return str(spec)
@@ -134,7 +136,7 @@ def _show(spec: Any, loaded: ow.LoadedProgram) -> str:
 
 
 def _plan(loaded: ow.LoadedProgram, shapes: Shapes) -> Plain:
-    """Return the kernels, operation count and memory of a run, which is only planned."""
+    """Plan a run without executing it; return its kernels, operation count and memory."""
     part = loaded.program.clone(for_inference=True).prune([s.name for s in loaded.fetches])
     network = ow.Network(part.global_block())
     feeds = make_feeds("onnx", loaded, [])

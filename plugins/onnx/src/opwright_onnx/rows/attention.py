@@ -1,4 +1,4 @@
-"""Rows of the attention operators of ONNX; if a row declines, the function body is used."""
+"""Rows of ONNX attention operators; if a row declines, the function body is used."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def attention(
 
 
 def _lengthen(t: Translator, k: Value, mask: Value, cached: tuple[Value, ...]) -> Value:
-    """Extend the mask to all keys, including cached keys; keys beyond its end are masked."""
+    """Extend the mask to all keys, including cached keys; keys beyond its old end are masked."""
     past = cached[0] if cached else None
     lengths = [t.shape(x)[-2] for x in (past, k) if x is not None]
     width = 1 if mask is None else t.shape(mask)[-1]

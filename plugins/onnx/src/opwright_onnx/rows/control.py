@@ -71,7 +71,7 @@ def _block(t: Translator) -> Iterator[ow.Block]:
 
 
 def _leave(t: Translator, value: Value) -> ow.Variable:
-    """Return a result of the current block as its Variable; copy a Variable of an outer block."""
+    """Return a result as a Variable of the current block; copy a Variable of an outer block."""
     variable = t.variable(value)
     if variable.name in t.block.vars:
         return variable

@@ -70,7 +70,7 @@ def non_max_suppression(
 
 
 def _kept(t: Translator, index: Value, place: tuple[int, int]) -> Value:
-    """Return [kept, 3]: the image, class and box index of each kept box of one image and class."""
+    """Return [kept, 3]: image, class and box index of each box kept for one image and class."""
     column = t.op("unsqueeze", index, axis=[1])
     fixed = [t.op("fill_like", column, value=float(number)) for number in place]
     return t.op("concat", [*fixed, column], axis=1)

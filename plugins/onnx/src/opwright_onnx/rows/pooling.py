@@ -20,7 +20,7 @@ ROWS = Rows()
 def read_windows(
     t: Translator, n: Node, x: Value, kernel: list[int]
 ) -> tuple[dict[str, Any], list[int]]:
-    """Return the strides and dilations of a node, and its paddings: begin and end of each axis."""
+    """Return strides and dilations, and the paddings at the start and end of each axis."""
     count = len(kernel)
     strides = n.attr("strides") or [1] * count
     dilations = n.attr("dilations") or [1] * count
@@ -47,7 +47,7 @@ def _same(
     dilations: list[int],
     upper: bool,
 ) -> list[int]:
-    """Return the SAME paddings, with which output length = ceil(input length / stride)."""
+    """Return SAME paddings, for which the output length is ceil(input length / stride)."""
     begins, ends = [], []
     for axis, (size, stride, dilation) in enumerate(zip(kernel, strides, dilations), start=2):
         window = (size - 1) * dilation + 1
@@ -105,9 +105,9 @@ def _transposed_pads(
     strides: list[int],
     dilations: list[int],
 ) -> list[int]:
-    """Return the crop at the begin and end of each axis; a negative crop appends elements.
+    """Return the crop at the start and end of each axis; a negative crop appends elements.
 
-    The crop is derived from output_shape if that is given.
+    If output_shape is given, the crop is derived from it.
     """
     count = len(kernel)
     extra = n.attr("output_padding") or [0] * count
@@ -195,7 +195,7 @@ def max_unpool(t: Translator, n: Node, x: Value, index: Value, shape: Value = No
         for i, (size, stride, window) in enumerate(zip(sizes, steps["strides"], kernel))
     ]
     whole = [batch, channels, *spread]
-    # Positions are flat indices into the input of the pooling, whose shape is `whole`.
+    # Positions are flat indices into the pooling input, which has the shape `whole`.
     empty = t.full(0, [t.times(batch, math.prod(whole[1:]))], t.dtype(x))
     flat = t.op("scatter_nd", empty, t.reshape(index, [-1, 1]), t.reshape(x, [-1]))
     found = t.reshape(flat, whole)

@@ -47,7 +47,7 @@ def _carried(t: Translator, n: Node, x: Value, scale: Value, zero: Value, kind: 
 
 
 def _along(t: Translator, x: Value, scale: Value, axis: int, block: int) -> Value:
-    """Return the scale in a shape that broadcasts with `x`: per tensor, axis index or block."""
+    """Reshape a scale per tensor, axis index or block so that it broadcasts with `x`."""
     scale = _scalar_of(t, scale)
     if t.rank(scale) == 1:
         shape = [1] * t.rank(x)
@@ -85,7 +85,7 @@ def _alike(t: Translator, scale: Value, zero: Value) -> tuple[Value, Value]:
 
 
 def _scalar_of(t: Translator, x: Value) -> Value:
-    """Reshape a vector of one element to a scalar; return other values unchanged."""
+    """Reshape a one-element vector to a scalar; return other values unchanged."""
     return t.reshape(x, []) if t.shape(x) == [1] else x
 
 

@@ -1,4 +1,4 @@
-"""The row of Resize: uses the operator `resize`, or weight matrices for variants it lacks."""
+"""The row of Resize; it uses the operator `resize`, or weight matrices for other variants."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
 
 
 def _scaled(t: Translator, x: Value, axis: int, factor: float) -> Any:
-    """Return the length of an axis times a factor, rounded down, also of an unknown length."""
+    """Return the length of an axis times a factor, rounded down; the length can be unknown."""
     length = t.shape(x)[axis]
     ratio = Fraction(factor).limit_denominator(MOST_PARTS)
     if length is None and factor == 1:
@@ -127,7 +127,7 @@ def _divide(count: Any, length: int | None) -> float | None:
 
 
 def _check_batch(t: Translator, x: Value, batch: Any) -> Value:
-    """Reshape `x` to the batch size that the model computed; a run fails if they differ."""
+    """Reshape `x` to the batch size that the model computed; a run fails if the sizes differ."""
     if not isinstance(batch, ow.Variable):
         return x
     return t.reshape(x, [batch, *(0 if dim is None else dim for dim in t.shape(x)[1:])])
@@ -136,7 +136,7 @@ def _check_batch(t: Translator, x: Value, batch: Any) -> Value:
 def _multiply(
     t: Translator, x: Value, changed: list[Any], rule: Rule, pairs: Any, outside: float
 ) -> Value:
-    """Resize one axis at a time by a product with its weight matrix."""
+    """Resize one axis at a time by multiplying with a weight matrix."""
     dtype, rank = t.dtype(x), t.rank(x)
     x, inside = t.cast(x, "float64"), np.ones([1] * rank, bool)
     for axis, count, factor in changed:
@@ -156,7 +156,7 @@ def _multiply(
 def _targets(
     t: Translator, n: Node, x: Value, axes: list[int], scales: Value, sizes: Value
 ) -> tuple[list[Any], list[Any]]:
-    """Return the new length and scale factor of each axis; None is a factor unknown until a run."""
+    """Return the new length and scale factor of each axis; factors unknown until a run are None."""
     shape = t.shape(x)
     if scales is not None and 0 not in t.shape(scales):
         factors = [float(f) for f in t.need(scales, "scales").reshape(-1)]

@@ -28,7 +28,7 @@ class Rule(NamedTuple):
 def make_weights(
     length: int, count: int, scale: float, rule: Rule, roi: tuple[float, float]
 ) -> tuple[Array, Array]:
-    """Return float64 weights [count, length], and for each output whether it lies in the input."""
+    """Return weights, float64 [count, length], and whether each output maps into the input."""
     if length * count > MAX_ELEMENTS:
         raise UnsupportedError(
             f"an axis resized by a weight matrix must have at most {MAX_ELEMENTS} weights, got "

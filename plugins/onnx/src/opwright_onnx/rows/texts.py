@@ -24,7 +24,7 @@ _END: Final = 2**63 - 1
 
 
 def _need(t: Translator, value: Value) -> Array:
-    """Return the strings of a value, which must be known, as an array."""
+    """Return the strings of a value as an array; the value must be known."""
     array = t.need(value, "a string")
     if not is_texts(array):
         raise ModelError(f"elements must be strings, got {array.dtype}")
@@ -154,7 +154,7 @@ def _as_numbers(t: Translator, n: Node, x: Value) -> tuple[Array, Value]:
 
 
 def _count(t: Translator, rows: Value, grams: Array, most: int) -> Value:
-    """Count each n-gram in each row, [N, P], with 0 to `most` skipped elements in between."""
+    """Count each n-gram per row, [N, P], with 0 to `most` elements skipped between its elements."""
     size = grams.shape[1]
     length = t.shape(rows)[1]
     least = min(most, MAX_SKIPS if length is None else max(length - 1, 0))

@@ -92,7 +92,8 @@ def gradient(t: Translator, n: Node, *inputs: Value) -> Any:
     for name, value in zip([*xs, *zs], inputs):
         if t.env.get(name) is not value:
             raise UnsupportedError(
-                f"its inputs must be the tensors that xs and zs name, got another for {name!r}"
+                "its inputs must be the tensors that xs and zs name, got a different tensor for "
+                f"{name!r}"
             )
     parameters = inputs[: len(xs)]
     target: Value = t.env.get(n.attr("y"))

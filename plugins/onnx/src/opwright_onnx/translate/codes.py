@@ -66,7 +66,7 @@ def decode(t: Translator, value: Codes) -> Any:
 
 
 class _Table(NamedTuple):
-    """The non-negative values of a carried float dtype, and one value beyond the greatest."""
+    """The non-negative values of a carried float dtype, and one value above the largest."""
 
     numbers: Array
     middles: Array

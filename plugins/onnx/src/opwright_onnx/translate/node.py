@@ -62,7 +62,7 @@ class Node:
 
 
 def describe_node(proto: NodeProto) -> str:
-    """Return the description of a node in errors."""
+    """Describe a node for error messages."""
     domain = f"{proto.domain}::" if proto.domain not in ("", "ai.onnx") else ""
     name = proto.name or next(filter(None, proto.output), "")
     return f"node {name!r} ({domain}{proto.op_type})"

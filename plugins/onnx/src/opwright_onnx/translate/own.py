@@ -1,4 +1,4 @@
-"""Nodes of the domains ``opwright.PLUGIN``: operators of opwright without a counterpart in ONNX.
+"""Nodes in the domains ``opwright.PLUGIN``: opwright operators without an ONNX counterpart.
 
 Such a node has the attributes of the operator. Its inputs and outputs are the variables of the
 slots in the order of the OpProto. If a slot is absent or has several variables, the attributes

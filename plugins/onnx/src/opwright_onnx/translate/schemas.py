@@ -1,7 +1,7 @@
-"""Operator schemas of ONNX; most are in a table, since importing onnx takes long.
+"""ONNX operator schemas; most of them are in a table, since importing onnx takes long.
 
-For each operator of the ONNX domain, `defaults` lists its attribute defaults and the opsets since
-which they apply; tests/onnx/defaults_table.py generates it.
+For each operator of the ONNX domain, `defaults` lists attribute defaults and the first opset to
+which they apply. tests/onnx/defaults_table.py generates `defaults`.
 """
 
 from __future__ import annotations

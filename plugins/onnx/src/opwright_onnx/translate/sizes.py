@@ -65,14 +65,14 @@ class Sizes:
 def make_sizes(
     items: Sequence[Item], shape: tuple[int, ...], dtype: str, is_natural: bool
 ) -> Sizes | np.ndarray[Any, Any]:
-    """Return an array if all items are known."""
+    """Return an array if all items are known, otherwise Sizes."""
     if any(isinstance(item, ow.Variable) for item in items):
         return Sizes(items, shape, dtype, is_natural)
     return np.array(items, dtype).reshape(shape)
 
 
 def fold_sizes(t: Translator, type: str, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Return the result of an operator on sizes, or None if it needs the sizes as Variables."""
+    """Return the result of an operator on sizes, or None if the operator needs Variables."""
     if type in _PAIRS:
         return _combine(t, type, bound["x"], bound["y"])
     folds = _FOLDS.get(type)
@@ -205,7 +205,7 @@ def _negative(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any])
 
 
 def _equal(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Evaluate decidable comparisons, using that a natural size never equals a negative number."""
+    """Evaluate decidable comparisons; a natural size never equals a negative number."""
     a, b = _as_sizes(bound["x"]), _as_sizes(bound["y"])
     if a is None or b is None or len(a.items) != len(b.items):
         return None

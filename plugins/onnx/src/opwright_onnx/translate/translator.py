@@ -38,7 +38,7 @@ MAX_CONSTANT: Final = 64
 
 
 class Translator:
-    """The interface of rows: it appends operators of opwright, and reads known values.
+    """The interface with which rows append opwright operators and read known values.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class Translator:
         return self._placed[id(value)][1]
 
     def place(self, array: Array, name: str) -> ow.Variable:
-        """Return a Variable that is stored in the scope; a parameter if it is trained."""
+        """Return a Variable that is stored in the scope; trained Variables are parameters."""
         block, dtype = self.program.global_block(), array_dtype(array)
         name = self.program.take_name(name)
         self.arrays[name] = array
@@ -323,7 +323,7 @@ class Translator:
         return found
 
     def known_dim(self, value: Value, axis: int, what: str) -> int:
-        """Return one size of a value, which must be known; the others need not be."""
+        """Return one size of a value; this size must be known, but other sizes can be unknown."""
         size = self.shape(value)[axis]
         return self.known_shape(value, what)[axis] if size is None else size
 

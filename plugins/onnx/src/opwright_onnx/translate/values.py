@@ -79,12 +79,12 @@ def check_table(*sizes: int) -> None:
 
 
 def is_exact(array: Array, dtype: str) -> bool:
-    """Return whether attributes, which are float64, can represent every element."""
+    """Return whether attributes, which are stored as float64, can represent every element."""
     if dtype in ("int64", "uint64"):
         return bool((np.abs(array.astype(np.float64)) < 2**53).all())
     return dtype in FLOATS or dtype == "bool" or dtype.startswith(("int", "uint"))
 
 
 def describe(value: Value) -> str:
-    """Return the description of a value in errors."""
+    """Describe a value for error messages."""
     return "a sequence" if is_list(value) else "nothing" if value is None else repr(value)

@@ -99,7 +99,7 @@ class Walk:
             self._node(proto)
 
     def read(self, name: str) -> Value:
-        """Return the value with a name."""
+        """Return the value with the given name."""
         if not name:
             return None
         try:
@@ -156,7 +156,7 @@ class Walk:
         return Node(proto, inputs, attrs, opset)
 
     def evaluate(self, node: Node) -> list[Value]:
-        """Translate a node with its function in the model, its row, or its function body."""
+        """Translate a node by the model's own function, otherwise by its row or function body."""
         t, proto = self.translator, node.proto
         function = t.model.functions.get((proto.domain, proto.op_type, proto.overload))
         if function is not None:
@@ -203,7 +203,7 @@ class Walk:
         return list(result) if isinstance(result, tuple) else [result]
 
     def _function(self, function: FunctionProto, node: Node) -> list[Value]:
-        """Translate a call of a function by translating its body."""
+        """Translate a function call by translating the function body."""
         t = self.translator
         if len(node.inputs) > len(function.input):
             raise ModelError(
@@ -323,7 +323,7 @@ def rename(t: Translator, before: int, value: Value, name: str) -> Value:
 
 
 def _is_supported(op_type: str, opset: int) -> bool:
-    """Return whether a row supports the operator version, or the operator is unchanged since."""
+    """Return whether a row supports the version, or the operator has not changed since then."""
     if opset >= MIN_OPSET or getattr(find_row("", op_type), "knows_old", False):
         return True
     old, oldest = find_schema(op_type, "", opset), find_schema(op_type, "", MIN_OPSET)

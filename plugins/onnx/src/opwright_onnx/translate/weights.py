@@ -119,7 +119,7 @@ def _walk(data: Buffer, start: int, end: int) -> Iterator[_Field]:
 
 
 def _read_varint(data: Buffer, place: int, end: int) -> tuple[int, int]:
-    """Decode a protobuf varint; return it and the position after it."""
+    """Decode a protobuf varint; return the number and the position after the varint."""
     number = 0
     for shift in range(0, 70, 7):
         if place >= end:

@@ -17,7 +17,7 @@ MAX_SHARED: Final = 64
 
 
 class Nodes:
-    """A graph under construction: its values have unique names.
+    """A graph under construction, in which values have unique names.
 
     Attributes
     ----------
@@ -53,8 +53,8 @@ class Nodes:
     ) -> Any:
         """Append a node; return the name of its output, or a tuple of `outputs` names.
 
-        `dtype` is the dtype of the first output if the schema does not decide it; an attribute that
-        is None is omitted.
+        `dtype` is the dtype of the first output if the schema does not determine it; an attribute
+        that is None is omitted.
         """
         dtypes = [self.dtypes.get(name) for name in inputs]
         found = check_types(op_type, domain, self.opset, dtypes, dtype) if not domain else {}
@@ -113,14 +113,14 @@ class Nodes:
         return name
 
     def vector(self, items: Sequence[Any]) -> str:
-        """Return the name of an int64 vector of integers and one-element values."""
+        """Return the name of an int64 vector composed of integers and one-element values."""
         if all(isinstance(item, int) for item in items):
             return self.ints(items)
         parts = [item if isinstance(item, str) else self.ints([item]) for item in items]
         return parts[0] if len(parts) == 1 else str(self.node("Concat", *parts, axis=0))
 
     def take(self, name: str) -> str:
-        """Return a name like the given one that is unused in the graph."""
+        """Return an unused graph name: the given name, or that name with a suffix."""
         unique, i = name, self._counts.get(name, 0)
         while unique in self.taken:
             unique, i = f"{name}_{i}", i + 1

@@ -20,7 +20,7 @@ def find_function(op_type: str) -> Function | None:
 
 
 def find_data(op_type: str) -> list[tuple[str, str, int, Mapping[str, str]]]:
-    """Return domain, name, first opset and ONNX attribute names (by opwright name) of data rows."""
+    """Return (domain, name, first opset, ONNX attribute names by opwright name) of data rows."""
     context = current_context()
     return _all_data(context, context.epoch.now).get(op_type, [])
 

@@ -32,17 +32,17 @@ def check_types(
     if not found:
         raise DeclinedError(f"{op_type} is not an ONNX operator at opset {opset}")
     if output is not None and output not in outputs[0][1]:
-        raise DeclinedError(f"{op_type} of ONNX does not return {output} at opset {opset}")
+        raise DeclinedError(f"ONNX's {op_type} does not return {output} at opset {opset}")
     given: dict[str, str] = {}
     for i, dtype in enumerate(dtypes):
         name, kinds, is_same = allowed[min(i, len(allowed) - 1)]
         if dtype is None:
             continue
         if _SPELLINGS[dtype] not in kinds:
-            raise DeclinedError(f"{op_type} of ONNX does not accept {dtype} at opset {opset}")
+            raise DeclinedError(f"ONNX's {op_type} does not accept {dtype} at opset {opset}")
         if is_same and given.setdefault(name, dtype) != dtype:
             raise DeclinedError(
-                f"{op_type} of ONNX needs inputs of one dtype, got {given[name]} and {dtype}"
+                f"ONNX's {op_type} needs inputs of one dtype, got {given[name]} and {dtype}"
             )
     return {
         i: given.get(name) or next(iter(kinds))

@@ -34,7 +34,7 @@ _HALVES: Final = ("float16", "bfloat16")
 
 
 class Writer(Nodes):
-    """The interface of rows: it appends nodes, and reads operators of a program.
+    """The interface with which rows append nodes and read operators of a program.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Writer(Nodes):
         return self.vector(self.items(op, attr))
 
     def known(self, op: Op, attr: str) -> list[int]:
-        """Return the numbers of an attribute; none may be computed at run time."""
+        """Return the numbers of an attribute, which must not be computed at run time."""
         if op.inputs.get(attr):
             raise DeclinedError(f"{attr} must be known")
         return list(op.attrs.get(attr) or ())
@@ -168,7 +168,7 @@ class Writer(Nodes):
     # Operators
 
     def write(self, op: Op) -> None:
-        """Write an operator with its row, its body, or as a node of an opwright domain."""
+        """Write an operator by a row, by its body, or else as a node of an opwright domain."""
         start, infos, domains = len(self.nodes), len(self.infos), set(self.domains)
         reasons = []
         for way in self._ways(op):
@@ -196,7 +196,7 @@ class Writer(Nodes):
         return [*ways, self._write_body] if op.definition.body is not None else ways
 
     def _turns_number(self, op: Op) -> bool:
-        """Return whether an operator has an axis but a scalar input, which ONNX rejects."""
+        """Return whether an operator passes an axis for a scalar input, which ONNX rejects."""
         names = op.inputs.get("x", ())
         shape = self.var(names[0]).shape if len(names) == 1 else None
         return shape == () and op.attrs.get("axis") not in (None, ()) and op.type != "unsqueeze"
@@ -216,13 +216,13 @@ class Writer(Nodes):
     def _write_data(self, row: tuple[Any, ...], op: Op) -> tuple[Any, ...]:
         domain, name, since, names = row
         if not domain and self.opset < since:
-            raise DeclinedError(f"{name} of ONNX exists only from opset {since} on")
+            raise DeclinedError(f"ONNX's {name} exists only from opset {since} on")
         proto = op.definition.proto
         for attr in proto.attrs:
             if attr.name not in names and op.attrs.get(attr.name) != attr.default:
-                raise DeclinedError(f"{name} of ONNX has no {attr.name}")
+                raise DeclinedError(f"ONNX's {name} has no {attr.name}")
         if any(op.inputs.get(name) for name in proto.operands):
-            raise DeclinedError(f"{name} of ONNX accepts only numbers")
+            raise DeclinedError(f"ONNX's {name} accepts only numbers")
         inputs = [n for slot in proto.inputs for n in self.inputs(op, slot.name) or [""]]
         attrs = {names[key]: value for key, value in op.attrs.items() if key in names}
         count = sum(1 for slot in proto.outputs if slot.name in op.outputs)
@@ -372,7 +372,7 @@ class Writer(Nodes):
         return str(self.node("Identity", name, dtype=self.dtypes.get(name)))
 
     def finish(self, fetch: str) -> str:
-        """Return the graph name of a result, which is its program name if that is unused."""
+        """Return the graph name of a result: the program name if it is unused in the graph."""
         found = self.get(fetch)
         if found == fetch:
             return found

@@ -58,9 +58,9 @@ def _typed(w: Writer, op: Op, slot: str, names: Sequence[str]) -> list[str]:
 def while_loop(w: Writer, op: Op) -> Any:
     block = _block(w, op, "body")
     if any(w.wants(op, slot) for slot in ("steps", "kept")):
-        raise DeclinedError("Loop of ONNX does not return the number of iterations")
+        raise DeclinedError("ONNX's Loop does not return the number of iterations")
     if op.attrs.get("max_steps") is not None and op.outputs.get("stacked"):
-        raise DeclinedError("Loop of ONNX stacks only the iterations that ran")
+        raise DeclinedError("ONNX's Loop stacks only the iterations that ran")
     carried = _entries(w, block, _names(op, "body_init"))
 
     def leave() -> list[str]:
@@ -82,7 +82,7 @@ def while_loop(w: Writer, op: Op) -> Any:
 def scan(w: Writer, op: Op) -> Any:
     block = _block(w, op, "body")
     if w.wants(op, "kept") or op.inputs.get("turns") or op.attrs.get("segment"):
-        raise DeclinedError("Scan of ONNX takes every element, one at a time")
+        raise DeclinedError("ONNX's Scan takes every element, one at a time")
     carried = _entries(w, block, _names(op, "body_init"))
     elements = _entries(w, block, _names(op, "body_xs"))
     names = _names(op, "body_final") + _names(op, "body_out")
@@ -102,7 +102,7 @@ def scan(w: Writer, op: Op) -> Any:
         )
     else:
         if op.attrs["reverse"] and n_out:
-            raise DeclinedError("Loop of ONNX appends each iteration at the end")
+            raise DeclinedError("ONNX's Loop appends each iteration at the end")
         true = w.const(True)
         inputs = [(None, "int64", None), (None, "bool", None), *carried]
         body = w.graph(block, inputs, lambda: [true, *_all(w, names)], "body")

@@ -87,7 +87,7 @@ def floor_divide(w: Writer, op: Op) -> Any:
 
 
 def _by_whole(w: Writer, y: str, write: Callable[[str], str]) -> str:
-    """Emit an integer division that returns 0 for divisor 0, which can crash a runtime."""
+    """Emit an integer division that returns 0 for divisor 0; dividing by 0 can crash a runtime."""
     if y in w.arrays and w.arrays[y].all():
         return write(y)
     # Uses sums and products, since ONNX Runtime lacks Where for narrow integers.
@@ -153,7 +153,7 @@ def swish(w: Writer, op: Op) -> Any:
 def softplus(w: Writer, op: Op) -> Any:
     x, beta = w.input(op, "x"), op.attrs["beta"]
     if op.attrs["threshold"] != math.inf:
-        raise DeclinedError("Softplus of ONNX has no threshold")
+        raise DeclinedError("ONNX's Softplus has no threshold")
     if beta == 1:
         return w.node("Softplus", x)
     number = w.number(beta, x)
@@ -232,8 +232,8 @@ def log1p(w: Writer, op: Op) -> Any:
     x = w.input(op, "x")
     one = w.number(1, x)
     more = w.node("Add", x, one)
-    # Correct the rounding error of 1 + x, unless x is too small to change 1 or too large to be
-    # changed by it.
+    # Correct the rounding error of 1 + x, unless x is too small to change 1 or too large for 1 to
+    # change x.
     ratio = w.node("Div", x, w.node("Sub", more, one))
     logarithm = w.node("Log", more)
     small = w.node("Where", w.node("Equal", more, one), x, w.node("Mul", logarithm, ratio))

@@ -18,7 +18,7 @@ _GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
 def recurrent(w: Writer, op: Op) -> Any:
     kind = "lstm" if op.type == "general_lstm" else op.type
     if op.inputs.get("weight_hr"):
-        raise DeclinedError("LSTM of ONNX has no projection")
+        raise DeclinedError("ONNX's LSTM has no projection")
     count = 2 if op.attrs["bidirectional"] else 1
     n_layers = len(op.inputs["weight_ih"]) // count
     x = w.input(op, "x")

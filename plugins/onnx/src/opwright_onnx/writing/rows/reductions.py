@@ -27,7 +27,7 @@ _NARROW = ("int16", "uint16", "bool")
 
 
 def reduce(w: Writer, op: Op, name: str, x: str) -> str:
-    """Reduce the axes of an operator; without axes, reduce all of them."""
+    """Reduce along the axes of an operator, or along all axes if none are given."""
     axes = w.known(op, "axis")
     keeps = int(op.attrs["keepdims"])
     return str(w.node(name, x, w.ints(axes) if axes else "", keepdims=keeps))

@@ -25,7 +25,7 @@ def in_channels_first(w: Writer, op: Op, write: Any) -> Any:
 
 
 def read_windows(op: Op, count: int) -> dict[str, Any]:
-    """Convert the attributes to kernel_shape, strides, dilations, pads and group of ONNX."""
+    """Convert the attributes to ONNX's kernel_shape, strides, dilations, pads and group."""
     pads = list(op.attrs["paddings"])
     if min(pads, default=0) < 0:
         raise DeclinedError(f"paddings must be at least 0, got {pads}")
@@ -58,7 +58,7 @@ def conv_transpose(w: Writer, op: Op) -> Any:
 
 
 def _rounding(w: Writer, op: Op) -> int:
-    """Return ceil_mode, or 0 if it does not change the window count, which old opsets miscount."""
+    """Return ceil_mode, or 0 if it has no effect on window counts, since old opsets miscount."""
     if not op.attrs["ceil_mode"]:
         return 0
     rank = len(op.attrs["kernel"])
@@ -96,9 +96,9 @@ def avg_pool(w: Writer, op: Op) -> Any:
     attrs["ceil_mode"] = _rounding(w, op)
     attrs["count_include_pad"] = int(op.attrs["count_include_pad"])
     if op.attrs["divisor"]:
-        raise DeclinedError("AveragePool of ONNX has no divisor")
+        raise DeclinedError("ONNX's AveragePool has no divisor")
     if w.opset < 19 and set(attrs.pop("dilations")) != {1}:
-        raise DeclinedError("AveragePool of ONNX has no dilations before opset 19")
+        raise DeclinedError("ONNX's AveragePool has no dilations before opset 19")
     return in_channels_first(w, op, lambda x: w.node("AveragePool", x, **attrs))
 
 
@@ -162,7 +162,7 @@ def resize(w: Writer, op: Op) -> Any:
     shape, sizes = w.shape(op), w.items(op, "output_size")
     axes = list(range(len(shape) - len(sizes), len(shape)))
     if op.attrs["mode"] == "area":
-        raise DeclinedError("Resize of ONNX has no mode area")
+        raise DeclinedError("ONNX's Resize has no mode area")
     scales, crop = list(op.attrs["scales"]), list(op.attrs["crop"])
     attrs: dict[str, Any] = {"axes": axes, "mode": op.attrs["mode"]}
     coordinates = op.attrs["coordinates"]
