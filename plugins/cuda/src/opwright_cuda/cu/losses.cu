@@ -90,9 +90,9 @@ __global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels
   Transform(line, x_grad, apply, softmax);
 }
 
-// Computes loss and gradient in one pass if every loss has the same gradient `loss_grad`. `softmax`
-// and `out` may be null, and `x_grad` may share memory with x. If the probability of the labeled
-// class is below epsilon, it is raised to epsilon, and the gradient of the line is 0.
+// Computes loss and gradient in one pass, for losses that all have the same gradient `loss_grad`.
+// `softmax` and `out` may be null, and `x_grad` may share memory with x. If the probability of the
+// labeled class is below epsilon, it is raised to epsilon, and the gradient of the line is 0.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_and_grad_lines(T* x_grad, T* out, T* softmax, const T* x, Labels labels,

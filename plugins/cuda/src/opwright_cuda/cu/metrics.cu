@@ -68,7 +68,7 @@ __global__ void join_parts(float* auc, const RocArea* parts, int64_t n_parts) {
 constexpr int kRight = 0, kTooMany = 1, kNot = 2, kTooFew = 3;
 constexpr int kCounts = 4;  // counts per class: tp, fp, tn, fn
 
-// Compares the predicted class of each row with its label. Does not count kNot.
+// Compares the predicted class of each row with its label. Does not count true negatives (kNot).
 template <typename Line, typename T>
 __global__ void count_guesses_lines(uint64_t* counts, const T* x, Labels labels, Lines lines,
                                     int32_t width) {
@@ -111,8 +111,8 @@ struct SumOfScores {
   }
 };
 
-// Adds the counts of a batch of `rows` rows to the states, sums the scores of both, and writes one
-// pair of sums per block.
+// Adds the counts of a batch of `rows` rows to the states, sums the scores of batch and states, and
+// writes one pair of sums per block.
 __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts, int64_t n_classes,
                            int64_t rows) {
   Scores of_batch = SumOfScores::Identity(), of_all = SumOfScores::Identity();
@@ -131,8 +131,8 @@ __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts
   parts[2 * blockIdx.x + 1] = of_all;
 }
 
-// Writes the means over classes, then the values from total counts. Block 0 writes the metrics of
-// the batch, block 1 the metrics of all batches.
+// Writes the means over classes, then the values computed from total counts. Block 0 writes the
+// metrics of the batch, and block 1 those of all batches.
 __global__ void find_metrics(float* batch, float* total, const Scores* parts, int64_t n_parts,
                              int64_t n_classes) {
   Scores sum = SumOfScores::Identity();

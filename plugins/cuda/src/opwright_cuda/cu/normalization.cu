@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// Two sums per column, which are partial sums or the gradients of bias and scale.
+// Two sums per column: partial sums, or the gradients of bias and scale.
 template <typename T>
 struct PairTarget {
   Pair<Compute<T>>* pairs;
@@ -18,8 +18,8 @@ struct PairTarget {
   }
 };
 
-// One value per channel, where lines are groups of consecutive channels. If it is null, every value
-// is `otherwise`.
+// One value per channel, where lines are groups of consecutive channels. If the array is null,
+// every value is `otherwise`.
 template <typename T>
 struct ForChannels {
   const T* values;
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
 }
 
 // Computes x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)) with g = out_grad * scale.
-// g is rounded, so if it equals its mean, no rounding error remains that a large inv_std would
+// g is rounded, so if g equals its mean, no rounding error remains that a large inv_std would
 // amplify. Without kCentered the mean is 0, and the mean of g is not subtracted.
 template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
@@ -153,8 +153,8 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int k = 0; k < n; ++k) target.Write(team.slot + k, sums[k]);
 }
 
-// Computes these sums over the elements of one channel of one item, which form a line. Channels of
-// a group share statistics.
+// Computes the same sums over the elements of one channel of one item, which form a line. The
+// channels of a group share statistics.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     group_norm_sum_lines(Pair<Compute<T>>* pairs, const T* x, const T* mean, const T* inv_std,
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) pairs[line.line] = sums;
 }
 
-// Accumulates these sums over all parts of the rows.
+// Accumulates the sums over all parts of the rows.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads)
     sum_pair_columns(PairTarget<T> target, const Pair<Compute<T>>* pairs, Lines lines,

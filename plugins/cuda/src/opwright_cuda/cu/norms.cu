@@ -1,5 +1,5 @@
 // Operators that scale by the norm of a complete tensor: clip_by_norm, clip_by_global_norm and
-// lamb. Squares are summed in double. Each block writes to `sums`, which one block then sums.
+// lamb. Squares are summed in double. Each block writes to `sums`, and one block sums the results.
 #include "reduce.h"
 #include "update_rules.h"
 
@@ -16,8 +16,8 @@ __global__ void add_squares(double* sums, const T* x, int64_t n) {
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-// Runs in one block. The factor is exactly 1 if the norm is within the bound, and NaN if it is NaN.
-// `norm` may be null.
+// Runs in one block. The factor is exactly 1 if the norm is within the bound, and NaN if the norm
+// is NaN. `norm` may be null.
 template <typename T>
 __global__ void find_factor(double* factor, T* norm, const double* sums, int32_t n,
                             double max_norm) {
@@ -36,7 +36,7 @@ __global__ void scale_by(T* out, const T* x, const double* factor, int64_t n) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) out[i] = Store<T>(Load(x[i]) * by);
 }
 
-// Adam with steps proportional to the norm of the parameter.
+// The coefficients of Adam with steps proportional to the norm of the parameter.
 template <typename C>
 struct Lamb {
   C beta1;
@@ -82,7 +82,7 @@ OW_INLINE Lamb<C> ReadLamb(const Attributes& attrs, const LambPowers& powers) {
   return Lamb<C>::Of(attrs, values);
 }
 
-// Updates the moments, and sums squares of parameter and direction in `sums`, two values per block.
+// Updates the moments; `sums` receives two sums of squares per block, of parameter and direction.
 template <typename T>
 __global__ void move_moments(LambTensors<T> tensors, double* sums, Attributes attrs,
                              LambPowers powers, int64_t n) {

@@ -5,7 +5,7 @@
 
 using namespace opwright_cuda;
 
-// Up to `most` parameters. The first block of unused entries is after the last block.
+// Up to `most` parameters. Unused entries have a first block after the last block.
 template <int n_tensors, int n_scalars, int most>
 struct Updates {
   void* tensors[n_tensors][most];  // param, grad, states
@@ -80,15 +80,15 @@ __global__ void update(
   if (i < end) UpdateAt<Rule, T, 1>(rule, tensors, i);
 }
 
-// The scalars to advance to the next step, each in its own dtype. They are advanced in a separate
-// launch, since every block of the update reads them.
+// The scalars to advance to the next step, each in its own dtype. A separate launch advances them,
+// since every block of the update reads them.
 template <int n_scalars, int most>
 struct NextScalars {
   void* at[n_scalars][most];
   uint8_t is_double[most];  // bit i is set if scalar i is double
 };
 
-// A thread advances the scalars of one parameter. It reads all scalars before it writes any.
+// A thread advances the scalars of one parameter. It reads all scalars before writing any of them.
 template <template <typename> class RuleOf, int most>
 __global__ void advance(const __grid_constant__ NextScalars<RuleOf<float>::kScalars, most> scalars,
                         Attributes attrs, int32_t n) {

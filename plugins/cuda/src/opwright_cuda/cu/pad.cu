@@ -6,7 +6,7 @@ using namespace opwright_cuda;
 
 enum Mode : int32_t { kConstant = 0, kReflect = 1, kEdge = 2, kWrap = 3 };
 
-// The padding before and after the tensor along each axis, last axis first, and the axis lengths.
+// The padding before and after the tensor along each axis, and the axis lengths, last axis first.
 // Negative padding crops.
 struct Border {
   int64_t before[kMaxRank];
@@ -54,9 +54,9 @@ __global__ void pad(T* out, const T* x, int64_t n, Layout<1> layout, Border bord
   }
 }
 
-// The gradient of each element of x is the sum over its copies, which are, along each axis, its own
-// position and positions in the padding. The layout has the dimensions of `x_grad` and the strides
-// of `out_grad`. Mode kConstant is not supported, since its gradient is a slice.
+// The gradient of an element of x is the sum over its copies. Along each axis, these are at its own
+// position and at positions in the padding. The layout has the dimensions of `x_grad` and the
+// strides of `out_grad`. Mode kConstant is not supported, since its gradient is a slice.
 template <typename T, typename Int>
 __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layout, Border border,
                          int32_t mode) {

@@ -43,7 +43,7 @@ OW_INLINE RandomBlock Philox(uint64_t seed, uint32_t stream, uint32_t step, uint
   return {{c0, c1, c2, c3}};
 }
 
-// Returns one of the two 64-bit words of a block, whose low halves come first.
+// Returns one of the two 64-bit words of a block; in each, the low half comes first.
 OW_INLINE uint64_t LongWord(const RandomBlock& block, int which) {
   return static_cast<uint64_t>(block.words[2 * which + 1]) << 32 | block.words[2 * which];
 }

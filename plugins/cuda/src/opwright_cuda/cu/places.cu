@@ -1,4 +1,4 @@
-// Computes flat indices from index tensors, which hold index vectors or indices along an axis.
+// Computes flat indices from index tensors, which contain index vectors or indices along an axis.
 #include "kernel.h"
 #include "layout.h"
 
@@ -13,9 +13,9 @@ struct IndexedAxes {
   int32_t k;
 };
 
-// Computes the flat indices of the rows, of `row` elements, that n vectors of k indices select.
-// There is one flat index per element, in order. An index that is out of range is reported and
-// yields the first row.
+// Computes flat indices of the rows that n vectors of k indices select. A row has `row` elements,
+// with one flat index per element, in order. An index that is out of range is reported and yields
+// the first row.
 template <typename Index>
 __global__ void row_places(int64_t* places, const Index* index, int64_t n, int64_t row,
                            IndexedAxes axes, Fault* fault) {

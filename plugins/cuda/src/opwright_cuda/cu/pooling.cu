@@ -1,8 +1,8 @@
 // Pooling of every kind: windows of any size, bins, images with a depth (1 for 2-d images), and
 // 64-bit indices. pooling_small.cu has separate kernels for small windows. A thread, or a warp for
 // large windows, computes one output. In the gradients, a thread computes one pixel from the
-// windows that cover it. These kernels are compute-bound, since the position of each element takes
-// divisions, and the position of each neighbor a product.
+// windows that cover it. These kernels are compute-bound, since locating an element takes
+// divisions, and locating each neighbor takes a product.
 #include "kernel.h"
 #include "pooling.h"
 #include "reduce.h"
@@ -34,7 +34,7 @@ OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
   return {first, min(padded / axis.stride + 1, axis.n_windows)};
 }
 
-// Returns whether one of these windows covers the element; with a dilation, some of them do not.
+// Returns whether one of these windows covers the element; with a dilation, some do not cover it.
 OW_INLINE bool Covers(int32_t window, int32_t place, const PoolAxis& axis) {
   return axis.dilation == 1 || (place + axis.before - window * axis.stride) % axis.dilation == 0;
 }
@@ -159,7 +159,7 @@ __global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad
   }
 }
 
-// One window is summed by `lanes` threads, which are 1 thread or a warp.
+// One window is summed by `lanes` threads: a single thread or a warp.
 template <typename T>
 __global__ void pool_average(T* out, const T* x, Pooling p, int32_t lanes) {
   using Value = Compute<T>;

@@ -1,5 +1,5 @@
-// Windows along one spatial axis of images, their elements and their divisors for means. Created by
-// opwright_cuda.kernels.pooling.
+// Windows along one spatial axis of images, with their elements and their divisors for means.
+// Created by opwright_cuda.kernels.pooling.
 #ifndef OPWRIGHT_CUDA_POOLING_H_
 #define OPWRIGHT_CUDA_POOLING_H_
 
@@ -57,7 +57,7 @@ OW_INLINE Span DilatedWindowAt(int32_t i, const PoolAxis& axis, bool with_paddin
   return {first, min(end, axis.size)};
 }
 
-// Returns the range of any window or bin, of which every `dilation`-th element is covered.
+// Returns the range of any window or bin, which covers every `dilation`-th element of the range.
 OW_INLINE Span WindowAt(int32_t i, const PoolAxis& axis) {
   if (axis.dilation != 1) return DilatedWindowAt(i, axis, false);
   if (axis.kernel != 0) return SlidingWindowAt(i, axis);

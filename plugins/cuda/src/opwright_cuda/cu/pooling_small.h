@@ -1,5 +1,5 @@
 // Pooling of 2-d images with small windows known at compile time. All of these kernels are
-// memory-bound, and each input is read from memory once and reread only from the caches. A thread
+// memory-bound. Each input is read from memory once, and reread only from the caches. A thread
 // processes a strip of vertically adjacent pixels with `n` channels. Therefore,
 // - its divisions and all values that depend on its column are computed once per strip,
 // - rows or windows that several of its results share are read once,
@@ -42,7 +42,7 @@ struct Strips {
   Divider by_strips;
 };
 
-// The work of a thread, which is elements of one column, with `n` channels from `channel` on.
+// The work of a thread: elements of one column, with `n` channels from `channel` on.
 template <bool is_single>
 struct Strip {
   int32_t image;
@@ -103,7 +103,7 @@ OW_INLINE void WriteRounded(T* place, const Value (&values)[n]) {
   WriteValues(place, rounded);
 }
 
-// Returns approximately 1 / x; x must be neither very small nor very large.
+// Returns an approximation of 1 / x; x must be neither very small nor very large.
 template <typename T>
 OW_INLINE T InverseOf(T x) {
   return T(1) / x;
@@ -117,9 +117,9 @@ OW_INLINE float InverseOf(float x) {
 }
 #endif
 
-// An integer divisor of sums. Division has branches for extreme numbers, which do not occur here,
-// and the branches would serialize reads. Instead, a product is corrected by the remainder. Double
-// uses division.
+// An integer divisor of sums. Division has branches for extreme values, which do not occur here;
+// the branches would serialize reads. Instead, x is multiplied by the inverse, and the product is
+// corrected by the remainder. Double uses division.
 template <typename T>
 struct Count {
   T count;

@@ -6,11 +6,11 @@
 using namespace opwright_cuda;
 
 // Gathers the pixels of `many` vertically adjacent cells. A cell spans from the actual or virtual
-// begin of one window to the begin of the next, so the same windows may cover all of its pixels.
-// For each row of windows that may cover a cell, gather.Read(k, offset, row, column, covers) reads
-// the windows that may cover the column of the thread. `covers` is true if the row exists and the
-// window covers the column; otherwise, a nearby window is read, since a branch would serialize
-// reads. Then gather.Add(q) is called for each pixel that the row covers.
+// start of one window to the start of the next window, so the same windows may cover all of its
+// pixels. For each row of windows that may cover a cell, gather.Read(k, offset, row, column,
+// covers) reads the windows that may cover the column of the thread. `covers` is true if the row
+// exists and the window covers the column; otherwise, a nearby window is read, since a branch would
+// serialize reads. Then gather.Add(q) is called for each pixel that the row covers.
 template <typename Window, int many, bool is_single, typename Gather>
 OW_INLINE void OverWindows(const Strip<is_single>& at, const Strips& p, Gather& gather) {
   const int32_t padded = at.column + p.w.before;

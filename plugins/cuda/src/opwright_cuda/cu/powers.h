@@ -14,7 +14,7 @@ struct Power {
   OW_INLINE T operator()(T x, T y) const { return PowerOf(x, y); }
 };
 
-// Integers wrap around. Negative exponents are reported, since their results are not integers.
+// Integers wrap around. Negative exponents are reported, since the results would not be integers.
 template <typename T>
 struct WholePower {
   Fault* fault;

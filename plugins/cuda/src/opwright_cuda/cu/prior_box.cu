@@ -6,7 +6,7 @@ using namespace opwright_cuda;
 
 constexpr int kMostPriors = 64;  // maximum priors per launch
 
-// Width and height, in pixels of the image, of up to kMostPriors boxes at each position.
+// Width and height, in image pixels, of up to kMostPriors boxes at each position.
 struct Priors {
   double sizes[kMostPriors][2];
 };

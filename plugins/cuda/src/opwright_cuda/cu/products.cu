@@ -1,5 +1,5 @@
-// Matrix products that cuBLASLt does not support: products of integers, which wrap around, and of
-// batches and alignments that it rejects.
+// Matrix products that cuBLASLt does not support: integer products, which wrap around, and products
+// with batches or alignments that it rejects.
 #include "functions.h"
 #include "tiles.h"
 
@@ -32,7 +32,7 @@ template <typename Out, typename T>
 __global__ void __launch_bounds__(kProductThreads)
     multiply(Out* out, const T* x, const T* y, Product product) {
   using Value = SumOfProducts<T>;
-  // Grid indices fit into 32 bits, for which division is much faster.
+  // Grid indices fit into 32 bits, and 32-bit division is much faster.
   constexpr int kTile = SquareTile::kRows;
   const auto column_tiles = static_cast<uint32_t>((product.n + kTile - 1) / kTile);
   const uint32_t tiles = static_cast<uint32_t>((product.m + kTile - 1) / kTile) * column_tiles;

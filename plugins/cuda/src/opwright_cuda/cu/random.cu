@@ -163,7 +163,7 @@ __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* f
       const auto chance = static_cast<double>(Load(x[i]));
       const bool is_right = chance >= 0.0 && chance <= 1.0;
       if (!is_right) Report(fault, text, 0);
-      // The conversion truncates, which is equal to floor here.
+      // The conversion truncates, which equals floor here.
       const auto least = static_cast<uint64_t>(is_right ? chance * 4294967296.0 : 0.0);
       out[i] = Store<T>(block.words[i % 4] < least ? 1.0f : 0.0f);
     }
@@ -171,7 +171,7 @@ __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* f
 }
 
 // The positions of the elements of x in a larger tensor. Runs of `run` elements are contiguous in
-// both tensors. `numbers` are the number of rows before x, in x, and in total; `length` is the axis
+// both tensors. `numbers` are the row counts before x, in x, and in total; `length` is the axis
 // length.
 struct PartKey {
   const int64_t* numbers;
@@ -188,7 +188,7 @@ struct WordsOfPart {
   uint32_t stream;
   uint32_t step;
 
-  // Returns false and reports a fault if the numbers are inconsistent.
+  // Reports a fault and returns false if the numbers are inconsistent.
   OW_INLINE bool SetUp(const RandomKey& key, const PartKey& part, Fault* fault, int32_t text) {
     const int64_t before = part.numbers[0];
     const int64_t own = part.numbers[1];

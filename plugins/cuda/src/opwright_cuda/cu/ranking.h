@@ -51,7 +51,7 @@ OW_INLINE Rank<T> RankOf(T x, bool largest) {
   return largest ? ~rank : rank;
 }
 
-// A rank with a position, so equal elements keep their order.
+// A rank and a position, so that equal elements keep their order.
 template <typename R>
 struct Ranked {
   R rank;

@@ -1,6 +1,6 @@
-// Element-wise steps of all recurrent kinds, which begin with gate pre-activations, and their
-// gradients. Cells and layers share them. The gates of a row are adjacent, with `size` elements
-// each.
+// Element-wise steps of all recurrent kinds, starting from gate pre-activations, and their
+// gradients. Cells and layers share this code. The gates of a row are adjacent, with `size`
+// elements each.
 #ifndef OPWRIGHT_CUDA_RECURRENT_H_
 #define OPWRIGHT_CUDA_RECURRENT_H_
 
@@ -49,8 +49,8 @@ struct Sums {
   OW_INLINE Compute<T> Both(int gate) const { return FromX(gate) + FromH(gate); }
 };
 
-// The destinations of the gradients of the contributions of x and h. The gradient of the
-// contribution of h has two destinations, which may be null.
+// The destinations of the gradients with respect to the contributions of x and h. The gradient for
+// the contribution of h has two destinations, either of which may be null.
 template <typename T>
 struct PartGrads {
   T* of_x;
@@ -66,7 +66,7 @@ struct PartGrads {
   OW_INLINE void Put(int gate, Compute<T> both) const { Put(gate, both, both); }
 };
 
-// A state and, for an LSTM, the cell, or their gradients.
+// A state and, for an LSTM, a cell; or the gradients of both.
 template <typename C>
 struct StateCell {
   C state;
@@ -149,7 +149,7 @@ struct Gru {
   }
 };
 
-// The plain recurrent kinds save only the state.
+// Plain RNNs save only the state.
 template <typename T>
 struct TanhRnn {
   using C = Compute<T>;

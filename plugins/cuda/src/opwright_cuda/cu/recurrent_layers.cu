@@ -1,6 +1,6 @@
 // One step of lstm, gru and rnn between the products, forward and backward, with one thread per
-// element of the state. Rows of x and out are in the order of x; rows of all other arrays are in
-// time order.
+// element of the state. Rows of x and out have the order of x; rows of all other arrays are in time
+// order.
 #include "recurrent.h"
 
 using namespace opwright_cuda;
@@ -28,8 +28,8 @@ struct Direction {
   }
 };
 
-// The state of a direction, both rounded for the product with the weights and unrounded (the same
-// memory if nothing is rounded), the cell, and the saved values of all steps.
+// The state of a direction, the cell, and the saved values of all steps. The state exists twice,
+// rounded for the product with the weights and unrounded; both share memory if nothing is rounded.
 template <typename T>
 struct Trace {
   T* rounded;
@@ -72,7 +72,7 @@ __global__ void layer_step(Trace<T> trace, Parts<T> parts, Direction<Index> d, i
   }
 }
 
-// Writes the output of a direction, for the next layer, from its states.
+// Writes the output of a direction, which the next layer reads, from the states of the direction.
 template <typename T, typename Index>
 __global__ void join_states(T* out, const T* states, Direction<Index> d) {
   const int64_t of_step = d.n * d.size;

@@ -134,7 +134,7 @@ struct Moments {
   T mean;
   T squares;
 
-  // Merges moments by Chan's rule; `share` is the fraction of the total count in `others`.
+  // Merges moments by Chan's rule; `share` is the fraction of the total count that is in `others`.
   OW_INLINE void Join(Moments others, T share) {
     const T change = others.mean - mean;
     mean += change * share;

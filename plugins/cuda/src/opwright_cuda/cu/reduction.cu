@@ -56,7 +56,7 @@ struct Norm : SquareSumOf<Acc> {
   }
 };
 
-// Tests whether all elements are nonzero or, unless is_all, whether any element is.
+// Tests whether all elements (if is_all) or any element is nonzero.
 template <bool is_all>
 struct Truth {
   using Value = uint8_t;
@@ -103,7 +103,7 @@ struct Position : BestOf<Acc, is_largest> {
   }
 };
 
-// Number of values that are read together, to overlap their latencies.
+// Number of values that are read together so that their latencies overlap.
 constexpr int kWays = 4;
 
 template <typename In>

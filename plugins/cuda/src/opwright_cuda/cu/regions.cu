@@ -1,11 +1,11 @@
 // roi_align. Bin positions are computed in double, as on all devices, so samples are on the same
-// side of edges.
+// side of pixel edges everywhere.
 #include "functions.h"
 #include "regions.h"
 
 using namespace opwright_cuda;
 
-// Reports boxes that are non-finite or far outside, and image indices out of range.
+// Reports boxes that are non-finite or far outside the image, and image indices out of range.
 template <typename T, typename Index>
 __global__ void check_regions(Regions<T, Index> r, Fault* fault, int32_t far_text,
                               int32_t image_text) {

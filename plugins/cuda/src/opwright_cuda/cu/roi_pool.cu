@@ -1,5 +1,5 @@
-// roi_pool: max pooling over the bins of boxes. Corners are multiplied in double without
-// contraction so that they round to the same pixel on all devices.
+// roi_pool: max pooling over the bins of boxes. Corners are scaled in double without contraction so
+// that they round to the same pixel on all devices.
 #include "regions.h"
 
 #include "opwright/functors/regions.h"
@@ -7,7 +7,7 @@
 using namespace opwright_cuda;
 using opwright::functors::PooledSpan;
 
-// Returns the pixels of a box along an axis. A box that is too far outside is reported and empty.
+// Returns the pixels of a box along an axis. Boxes too far outside are reported and count as empty.
 template <typename T, typename Index>
 OW_INLINE PooledSpan SpanOf(const Regions<T, Index>& r, int64_t box, int axis) {
   const double first = r.Corner(box, 1 - axis), last = r.Corner(box, 3 - axis);

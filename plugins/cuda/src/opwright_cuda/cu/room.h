@@ -1,4 +1,4 @@
-// Scratch memory of a block for the states of one sequence at a time. It is shared memory if that
+// Scratch memory of a block for the states of one sequence at a time: shared memory if that
 // suffices, otherwise a part of the workspace. Created by opwright_cuda.kernels.room.
 #ifndef OPWRIGHT_CUDA_ROOM_H_
 #define OPWRIGHT_CUDA_ROOM_H_

@@ -1,4 +1,4 @@
-// Combines elements with updates deterministically. The updates of each index are listed
+// Combines elements with updates deterministically. For each index, the updates are listed
 // (add_slices.cu), sorted by one thread, and applied in order.
 #include "kernel.h"
 #include "listed.h"
@@ -52,7 +52,7 @@ OW_INLINE void SiftDown(int32_t* heap, int32_t at, int32_t n) {
   heap[at] = value;
 }
 
-// Sorts by heap sort, which works in place and is not slower if all updates have the same index.
+// Sorts by heap sort, which works in place and is no slower if all updates have the same index.
 OW_INLINE void PutInOrder(int32_t* numbers, int32_t n) {
   for (int32_t i = n / 2; i-- > 0;) SiftDown(numbers, i, n);
   for (int32_t end = n - 1; end > 0; --end) {

@@ -1,5 +1,5 @@
-// Matrix products that skip rows of weight 0, because rows that are hidden by lengths or a mask may
-// be NaN, and 0 times NaN is NaN.
+// Matrix products that skip rows of weight 0: rows hidden by lengths or a mask may be NaN, and 0
+// times NaN is NaN.
 #include "kernel.h"
 
 using namespace opwright_cuda;

@@ -1,5 +1,5 @@
-// Mask, reversal, pooling and packing of padded sequences [n, steps, inner]. check_lengths reports
-// lengths out of range; all other kernels clamp them.
+// Masking, reversal, pooling and packing of padded sequences [n, steps, inner]. check_lengths
+// reports lengths out of range; all other kernels clamp lengths.
 #include "functions.h"
 #include "lengths.h"
 

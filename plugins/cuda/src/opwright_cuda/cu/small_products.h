@@ -1,5 +1,5 @@
-// Small matrix products, whose time is the latency of reads. They use as many blocks as fit on the
-// GPU, and all threads read directly into registers.
+// Small matrix products. Their time is dominated by the latency of reads, so they use as many
+// blocks as fit on the GPU, and all threads read directly into registers.
 //
 // A thread accumulates 4 x 4 sums. A few adjacent lanes form a tile; the other lanes and warps
 // process different steps of the inner dimension, four adjacent steps at a time. No thread reads an
@@ -22,14 +22,14 @@ struct SmallTile {
   static constexpr int kColumns = column_lanes * kSide;
   static constexpr int kSums = kRows * kColumns;
   static constexpr int kThreads = warps * kWarp;
-  // The number of threads that accumulate the same sums, and of steps that they process together.
+  // The number of threads that accumulate the same sums, and of steps that they process at once.
   static constexpr int kParts = kThreads / (row_lanes * column_lanes);
   static constexpr int kSteps = kParts * kSide;
   // Threads per partial sum, and sums per thread, in the final reduction.
   static constexpr int kAdders = kThreads > kSums ? kThreads / kSums : 1;
   static constexpr int kEach = kSums > kThreads ? kSums / kThreads : 1;
-  // The threads of a sum read from different banks; 16 threads read in pairs from the same bank,
-  // because each thread's sums are aligned to 16 bytes.
+  // The threads of a sum read from different banks. 16 threads, however, read in pairs from the
+  // same bank, because the sums of each thread are aligned to 16 bytes.
   static constexpr int kApart = kWarp / kAdders > kSide ? kWarp / kAdders : kSide;
   static constexpr int kPitch = kSums + (kAdders > 1 ? kApart : 0);
   static constexpr int kMemory = kParts * kPitch;  // partial sums of threads, in shared memory
@@ -45,7 +45,7 @@ constexpr int SmallParts() {
   return Tile::kMemory / (16 / static_cast<int>(sizeof(Value)));
 }
 
-// The next elements of both sides that a thread multiplies.
+// The elements of both sides that a thread multiplies next.
 template <typename Left, typename Right, int stride>
 struct SmallSteps {
   typename Left::Element left[kSide][kSide];

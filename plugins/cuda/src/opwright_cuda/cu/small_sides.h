@@ -1,4 +1,4 @@
-// One operand of a small product: offsets of rows and steps, and reads into registers.
+// One operand of a small product: the offsets of its rows and steps, and its reads into registers.
 #ifndef OPWRIGHT_CUDA_SMALL_SIDES_H_
 #define OPWRIGHT_CUDA_SMALL_SIDES_H_
 
@@ -9,7 +9,7 @@ namespace opwright_cuda {
 constexpr int kSide = 4;  // rows, columns and steps per thread
 
 // The rows and steps of a nonempty matrix in memory, read in vectors of `width`. `with_ones`
-// appends a row of ones, whose sums are the column sums of the other operand.
+// appends a row of ones; the sums of this row are the column sums of the other operand.
 template <typename T, bool along_steps, int width, bool with_ones = false>
 struct SmallSide {
   using Element = T;

@@ -20,7 +20,7 @@ OW_INLINE float LargerOf(float x, float y) {
 OW_INLINE double LargerOf(double x, double y) { return functors::Maximum(x, y); }
 
 // Returns exp(x) for a sum that includes 1, in which small terms need less precision. The error is
-// 2 ulp, plus 1.2 ulp for each unit that x is below 0. Denormal results are replaced by 0.
+// 2 ulp, plus 1.2 ulp for each unit by which x is below 0. Denormal results are replaced by 0.
 OW_INLINE float AddedPower(float x) {
 #if defined(__CUDACC_RTC__)
   float power;
@@ -45,8 +45,8 @@ struct PowerLineOf<StreamedLine<Team, double, vector>> {
 template <typename Line>
 using PowerLine = typename PowerLineOf<Line>::Type;
 
-// The value that ReadPowers keeps for each element x, which is exp(x - top), x - top, or nothing.
-// The last choice takes a third of the instructions in compute-bound code.
+// The value that ReadPowers keeps for each element x: exp(x - top), x - top, or nothing. The last
+// choice takes a third of the instructions in compute-bound code.
 enum Left { kPowers, kShifted, kNothing };
 
 // Returns exp of a non-positive difference; the result is exactly 1 for 0.
@@ -91,7 +91,7 @@ struct PowersOf {
   }
 };
 
-// Reads a line once, and calls meanwhile() during its reads.
+// Reads a line once, and calls meanwhile() while the reads are in flight.
 template <Left left, typename Line, typename T, typename Function>
 OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x, Function meanwhile) {
   using C = Compute<T>;

@@ -19,7 +19,7 @@ __global__ void list_rows(int64_t* rows, const Index* given, int64_t n, int64_t 
   }
 }
 
-// A table and its states, in the tensor order of the rule, without the gradient.
+// A table and its states, in the tensor order of the rule but without the gradient.
 template <int n_tensors, int n_scalars>
 struct Table {
   void* tensors[n_tensors];
@@ -28,7 +28,7 @@ struct Table {
   uint8_t has_double_scalars;  // bit i is set if scalar i is double
 };
 
-// A block updates one listed row; `sums` has the gradient of each listed row.
+// A block updates one listed row; `sums` contains the gradient of each listed row.
 template <template <typename> class RuleOf, typename T>
 __global__ void update_rows(
     Table<RuleOf<Compute<T>>::kTensors - 1, RuleOf<Compute<T>>::kScalars> table,

@@ -36,7 +36,7 @@ using SquareTile = TileShape<64>;
 constexpr int PitchOf(int rows) { return rows + 4; }
 
 // An offset in elements and, for sources with padding, a position in an image. d is 0 for images
-// without a depth.
+// without a depth axis.
 struct Place {
   int64_t offset;
   int32_t h;
@@ -179,7 +179,7 @@ OW_INLINE void MultiplyTiles(const Left& left, const Right& right, int64_t row, 
   using Aligned = Vector<uint32_t, 4>;
   using LeftLoader = TileLoader<Left, Shape::kRows>;
   using RightLoader = TileLoader<Right, Shape::kColumns>;
-  // One half of the memory is multiplied while the other half is filled.
+  // One half of the shared memory is read for the products while the other half is filled.
   constexpr int kPerVector = sizeof(Aligned) / sizeof(Value);
   OW_SHARED(Aligned, left_memory, 2 * LeftLoader::kSize / kPerVector);
   OW_SHARED(Aligned, right_memory, 2 * RightLoader::kSize / kPerVector);

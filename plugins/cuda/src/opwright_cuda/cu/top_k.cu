@@ -139,8 +139,8 @@ __global__ void top_k_of_long(const T* x, T* out, int64_t* places, Lines lines, 
   }
 }
 
-// x_grad is 0 except for selected elements; each element must be selected at most once. An index
-// outside the line is reported. T has the size of the dtype.
+// x_grad is 0 except for the selected elements; no element may be selected twice. An index outside
+// the line is reported. T has the size of the dtype.
 template <typename T>
 __global__ void top_k_grad(T* x_grad, const int64_t* places, const T* out_grad, int64_t n,
                            int64_t k, int64_t length, int64_t inner, Fault* fault, int32_t text) {

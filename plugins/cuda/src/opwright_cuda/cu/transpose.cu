@@ -1,4 +1,4 @@
-// Swaps the innermost axis of the input and the innermost axis of the output.
+// Transposes tensors if input and output have different innermost axes.
 #include "kernel.h"
 #include "layout.h"
 

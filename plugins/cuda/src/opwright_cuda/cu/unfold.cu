@@ -1,12 +1,12 @@
-// im2col and col2im: the windows of a convolution as rows of a matrix, [windows, taps], and their
-// sum. Images do not have a depth axis, and fold does not support dilation.
+// im2col and col2im, which write the windows of a convolution to the rows of a matrix [windows,
+// taps] and sum them back. Images do not have a depth axis, and fold does not support dilation.
 #include "convolution.h"
 
 using namespace opwright_cuda;
 
 constexpr int kWindows = 8;  // windows per block
 
-// A block writes kWindows windows. A thread computes the offset of its tap once for all windows.
+// A block writes kWindows windows; a thread computes the offset of its tap once for all of them.
 template <typename T>
 __global__ void unfold(T* columns, const T* x, int32_t n_taps, Convolution c) {
   OW_SHARED(Place, windows, kWindows);

@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// The sizes of planes of `pixels` and of `out_pixels` pixels; `run` channels are adjacent.
+// The sizes of planes with `pixels` and with `out_pixels` pixels; `run` channels are adjacent.
 struct Unpooling {
   int64_t n_lines;  // number of channels in all images
   int64_t pixels;
