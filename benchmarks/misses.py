@@ -109,7 +109,7 @@ def times_of_lowering(length: int) -> Iterator[int]:
 
 
 def times_of_eager_calls() -> Iterator[int]:
-    """Yield the ns of the first call of an operator for each of many lengths."""
+    """Yield the ns that the first call of an operator takes, for each of many lengths."""
     import opwright as ow
 
     for length in range(1, 5 * BATCHES):

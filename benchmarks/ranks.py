@@ -1,8 +1,8 @@
 """Starts processes that run one step together, times the step round by round, and stops them.
 
-``ranks.py ENGINE STEP SOCKET`` runs one of them. It prepares the step, then reads numbers of calls
-from the socket, line by line, and makes these calls. Waiting does not use processor time. Rank 0
-times the calls.
+``ranks.py ENGINE STEP SOCKET`` runs one of the processes. The process prepares the step, then reads
+a number of calls from each line of the socket, and makes these calls. Waiting does not use
+processor time. Rank 0 times the calls.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Maker:
         self.n_ops = 0
 
     def outside(self, role: int, name: str) -> int:
-        """Add a value in memory of the caller."""
+        """Add a value in the caller's memory."""
         return self.builder.value(F32, (8,), rt.EXTERNAL, self.builder.external(role, name))
 
     def feed(self, name: str) -> int:

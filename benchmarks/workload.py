@@ -116,7 +116,7 @@ class Workload:
 
 
 def is_ours(implementation: str) -> bool:
-    """Return whether the implementation is a variant of opwright."""
+    """Return whether the implementation is an opwright variant."""
     return implementation.startswith(OURS)
 
 

@@ -112,8 +112,8 @@ WORKLOADS = [
             "opwright": [Goal(ratio=1.0, of="torch deterministic")],
             "opwright, varying": [Goal(ratio=1.0, of="torch")],
         },
-        # Batch normalization amplifies rounding. Only two values per channel remain of the small
-        # images, for which even PyTorch's two layouts differ by 0.07.
+        # Batch normalization amplifies rounding. The small images of a dry run leave two values per
+        # channel, so even PyTorch's two layouts differ by 0.07.
         tolerance=choose(1e-2, 0.2),
     ),
     Workload(

@@ -1,4 +1,4 @@
-"""Exports PyTorch models, and models of ONNX's light zoo, to ONNX files.
+"""Exports PyTorch models, and models from ONNX's light model zoo, to ONNX files.
 
 An interpreter with the peers runs ``exported.py NAME FILE``, since the processes of opwright
 implementations must not import PyTorch. Weights are random, and the batch size is one.

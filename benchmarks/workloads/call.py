@@ -14,7 +14,7 @@ B = np.linspace(2, 3, 8, dtype="float32")
 
 
 def opwright_network_of_add() -> Any:
-    """Return a compiled network of one addition."""
+    """Return a compiled network with one addition."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
@@ -24,7 +24,7 @@ def opwright_network_of_add() -> Any:
 
 
 def opwright_network() -> Timed:
-    """A compiled network of one addition."""
+    """A compiled network with one addition."""
     call = opwright_network_of_add()
     return Timed(lambda: call(x=A), values=call(x=A)[0].tolist())
 

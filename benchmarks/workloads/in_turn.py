@@ -19,7 +19,7 @@ Call = Callable[[], Any]
 
 
 def median_times(calls: list[Call]) -> list[float]:
-    """Return the median duration in seconds of each of some alternating calls."""
+    """Return the median duration of each of several alternating calls, in seconds."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(WARM_UP + CALLS):
         for call, its_times in zip(calls, times, strict=True):

@@ -91,7 +91,7 @@ def append_resnet(x: Any) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def opwright(shape: tuple[int, ...], append: Any, *, keep: bool = True) -> Timed:
-    """Return the time of `opwright.load` and of the first call of its result."""
+    """Return the time to load a path with `opwright.load` and to call the result once."""
     import opwright as ow
     from opwright_nn import layers
 

@@ -82,7 +82,7 @@ def opwright(name: str, threads: int) -> Timed:
 
 
 def onnxruntime(name: str, threads: int) -> Timed:
-    """A session of ONNX Runtime."""
+    """An ONNX Runtime session."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -28,7 +28,7 @@ def load_pyopencl() -> ModuleType:
     except ImportError as error:
         raise DeviceNotFoundError(
             f"opencl: pyopencl must be importable, got {type(error).__name__}: {error}; "
-            'pip install "pyopencl[pocl]" (with pocl, OpenCL for the CPU; without, your driver\'s)'
+            'pip install "pyopencl[pocl]" for OpenCL on the CPU, or pyopencl for your own driver'
         ) from error
     return pyopencl
 
