@@ -248,7 +248,7 @@ def _find_dividing_team(who: str, program: ow.Program) -> Team | None:
 
 
 def own_values(who: str, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return unsharded arrays by name in the form of a program's variables, which may be shards."""
+    """Convert named unsharded arrays to the form of a program's variables, which may be shards."""
     team = _find_dividing_team(who, program)
     return dict(values) if team is None else team.processes.shard_values(program, values)
 

@@ -16,7 +16,7 @@ if not TYPE_CHECKING:  # type checkers should report an unknown name
 
 
 class Regularizer(abc.ABC):
-    """A penalty on a parameter, whose gradient is added to the gradient of the loss."""
+    """A penalty on a parameter; its gradient is added to the gradient of the loss."""
 
     @arguments.suggest
     def __init__(self, coefficient: float) -> None:

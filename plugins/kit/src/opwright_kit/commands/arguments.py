@@ -252,7 +252,7 @@ def _draw(rng: np.random.Generator, shape: Shape, dtype: str, least: int) -> Arr
 
 
 def _count(slot: VarProto, count: int, inputs: Mapping[str, Sequence[Array]]) -> int:
-    """Return the number of variables of an output, taken from its alias or its forward input."""
+    """Return the number of variables in an output slot, as in its alias or its forward input."""
     forward = slot.name.removesuffix(GRAD_SUFFIX)
     if slot.aliases is not None:
         return len(inputs.get(slot.aliases, ()))

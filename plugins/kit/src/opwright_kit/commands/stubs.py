@@ -142,7 +142,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 class _Report(NamedTuple):
-    """The result of the command."""
+    """The result of ``opwright stubs``."""
 
     path: str
     operators: int

@@ -98,7 +98,7 @@ class KernelTimer:
 
 
 def _filled(launch: Launch) -> Callable[[], object]:
-    """Return a function that runs a launch repeatedly in memory prepared once."""
+    """Prepare memory once, and return a function that runs a launch in it repeatedly."""
     return partial(launch.run_filled, launch.fill())
 
 

@@ -71,7 +71,7 @@ def _operator(
 
 
 def _source(graph: BlockGraph, number: int) -> str:
-    """Return the id of the operator that wrote a value; empty for external values."""
+    """Return the id of the operator that wrote a value, or an empty string for external values."""
     if number < 0 or graph.nodes[number].kind != "op":
         return ""
     return node_id(graph.idx, graph.nodes[number], number)

@@ -79,8 +79,8 @@ class Node:
 class BlockGraph:
     """One block: its nodes in topological order.
 
-    ``edges`` are (source node, target node); ``owner`` is the operator whose body the block is, as
-    (block, operator, attribute).
+    ``edges`` are (source node, target node); ``owner`` identifies the operator that has the block
+    as its body: (block, operator, attribute).
     """
 
     idx: int

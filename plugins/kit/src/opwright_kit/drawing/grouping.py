@@ -1,4 +1,4 @@
-"""Finds which operators of a block belong to one layer of the network, by names of variables."""
+"""Finds which operators of a block belong to the same layer, by their variable names."""
 
 from __future__ import annotations
 

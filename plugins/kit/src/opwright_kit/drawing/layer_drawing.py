@@ -53,7 +53,7 @@ class DrawnLayer(NamedTuple):
 
 
 class LayerDrawing:
-    """A drawing of a network's layers, which a notebook shows if it is the last line of a cell.
+    """A drawing of a network's layers; a notebook shows it if it is the last line of a cell.
 
     Attributes
     ----------

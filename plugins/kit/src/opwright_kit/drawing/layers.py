@@ -63,7 +63,7 @@ class _Slots:
 
 
 def lay_out(widths: Sequence[float], edges: Sequence[tuple[int, int]], gap: float) -> Layout:
-    """Return the places of nodes.
+    """Return the positions of the nodes.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _chain(slots: _Slots, a: int, b: int) -> list[int]:
 
 
 def _order(slots: _Slots) -> None:
-    """Sort each row by the mean place of the neighbors, alternately downwards and upwards."""
+    """Sort each row by the mean position of the neighbors, alternately downwards and upwards."""
     place = [0.0] * len(slots.row)
     for members in slots.rows:
         for index, slot in enumerate(members):

@@ -21,7 +21,7 @@ _HEIGHT: Final = 600
 
 
 def frame_program(program: Program) -> str | None:
-    """Return the page that `write_page` writes as an HTML element; None for 0 or many operators.
+    """Return the page of `write_page` as an HTML element, or None for 0 or too many operators.
 
     Its scripts may not reach the notebook: the frame has a separate origin.
     """

@@ -34,7 +34,7 @@ _LEGEND: Final = ("forward", "gradient", "update", "control")
 
 
 class Drawn(NamedTuple):
-    """The written page: its file, and how many parts it has."""
+    """The written page: its file, its size, and the numbers of operators, blocks and edges."""
 
     path: Path
     operators: int

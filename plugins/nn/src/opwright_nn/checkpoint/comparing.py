@@ -155,7 +155,7 @@ def compare_operators(program: ow.Program, saved: ow.Program) -> list[str]:
 
 
 def _describe(op: ow.Operator) -> dict[str, str]:
-    """Return an operator as strings by name, which are equal for equal operators."""
+    """Describe an operator by strings with names; equal operators give equal strings."""
     return {
         "type": op.type,
         **{f"input {slot}": str(list(names)) for slot, names in op.inputs.items() if names},

@@ -26,7 +26,7 @@ _NUMBER: Final = re.compile(r"[0-9]{8,15}")
 class Saved(NamedTuple):
     """A saved program, a scope with its variables, and the notes that were saved with it.
 
-    `path` is the file from which it was read, for messages.
+    `path` is the file from which the program was read, for messages.
     """
 
     program: ow.Program

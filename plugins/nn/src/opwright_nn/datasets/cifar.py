@@ -1,4 +1,4 @@
-"""Reader of the binary files of CIFAR-10 and CIFAR-100: color images of 32×32 pixels.
+"""Reader of the CIFAR-10 and CIFAR-100 binary files: color images of 32×32 pixels.
 
 Format: records of one label byte (CIFAR-10) or two, coarse and fine (CIFAR-100), then 1,024 bytes
 each of red, green and blue, row by row (https://www.cs.toronto.edu/~kriz/cifar.html).

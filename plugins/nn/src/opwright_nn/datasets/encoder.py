@@ -39,7 +39,7 @@ class TableEncoder:
         ow.save("served", model.program, model.scope, [scores], notes={"encoder": encoder.state()})
         encoder = nn.datasets.TableEncoder.from_state(ow.load("served").notes["encoder"])
 
-    Tables are dicts of columns, frames of pandas or polars, or lists of rows that are dicts. A
+    Tables are dicts of columns, pandas or polars frames, or lists of rows that are dicts. A
     column is
 
     - a number, if all its values are: the mean is subtracted, the result divided by the deviation;

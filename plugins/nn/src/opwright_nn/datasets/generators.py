@@ -1,6 +1,6 @@
 """Generators of small data sets: two moons, spirals, colored shapes, sequences to reverse.
 
-The same arguments give the same data with the same release of NumPy; between machines only the
+The same arguments give the same data with the same NumPy release; between machines only the
 last digits of sines and cosines may differ.
 """
 

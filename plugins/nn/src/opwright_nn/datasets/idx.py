@@ -117,7 +117,7 @@ def _read_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int,
 
 
 def _read_bytes(name: str, stream: BinaryIO, size: int, what: str) -> bytearray:
-    # In chunks, so memory grows with the content of the file, not as its header claims.
+    # Read in chunks, so memory grows with the content of the file, not as its header claims.
     data = bytearray()
     while len(data) < size:
         chunk = stream.read(min(size - len(data), _CHUNK_BYTES))

@@ -37,7 +37,8 @@ class Map(NamedTuple):
         """Call the function; its random stream depends only on seed, epoch and number."""
         if self.seed is None:
             return self.function(item)
-        # spawn_key, since (seed, epoch, 0) would have the stream of (seed, epoch), which shuffles.
+        # spawn_key is used since (seed, epoch, 0) would give the stream of (seed, epoch), which
+        # shuffles.
         sequence = np.random.SeedSequence((self.seed, epoch), spawn_key=number)
         return self.function(item, rng=np.random.Generator(np.random.PCG64(sequence)))
 

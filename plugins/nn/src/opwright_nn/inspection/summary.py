@@ -92,7 +92,7 @@ class Summary:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of all products and convolutions."""
+        """Floating-point operations of all matrix products and convolutions."""
         return sum(layer.flops or 0 for layer in self.layers)
 
     @property
@@ -278,5 +278,5 @@ def _count_text(n: int) -> str:
 
 
 def _scaled(n: int, units: Iterable[tuple[int, str]]) -> str:
-    """Return a number in the first unit that it reaches, or "" if it reaches none."""
+    """Format a number in the first unit that it reaches, or return "" if it does not reach any."""
     return next((f"{n / unit:,.1f} {name}" for unit, name in units if n >= unit), "")

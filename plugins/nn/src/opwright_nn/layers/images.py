@@ -20,7 +20,7 @@ _BY_RANK = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 class Images:
-    """A variable that holds sequences, images or volumes, whose shape may be partially known.
+    """A variable that holds sequences, images or volumes; its shape may be partially known.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Common parts of layer functions: the name of a new layer, its activation, initial weights."""
+"""Code shared by layer functions: the name of a new layer, its activation, initial weights."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def width(shape: tuple[int, ...] | None, begin: int) -> int:
 
 
 def last_axis(who: str, x: ow.Variable, rank: int | None = None) -> int:
-    """Return the size of the last axis of a variable, which must be known.
+    """Return the size of a variable's last axis; the size must be known.
 
     Parameters
     ----------

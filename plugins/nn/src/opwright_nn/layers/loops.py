@@ -303,7 +303,7 @@ def _enter(
 
 
 def _check_variables(who: str, name: str, value: object) -> _Given:
-    """Return one or several given variables."""
+    """Check one or several given variables, and return them in this form."""
     if isinstance(value, list | tuple):
         items = [checks.check_variable(who, f"each of {name}", item) for item in value]
         return _Given(tuple(items), False)

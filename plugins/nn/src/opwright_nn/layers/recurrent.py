@@ -31,7 +31,7 @@ class _Options(NamedTuple):
 
 
 class _Weights(NamedTuple):
-    """One weight or bias of a layer: its slot, the suffix of its name, the kind of its input."""
+    """One weight or bias of a layer: its slot, its name suffix, and the kind of its input."""
 
     slot: str
     suffix: str

@@ -16,7 +16,7 @@ from opwright_nn.layers.normalization import layer_norm
 
 
 class _Block(NamedTuple):
-    """The shared arguments of the parts of a block.
+    """The arguments that the parts of a transformer block share.
 
     Attributes
     ----------

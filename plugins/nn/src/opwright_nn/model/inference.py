@@ -117,7 +117,7 @@ def _keep_states(block: ow.Block, new_names: Mapping[str, str], whole: ow.Block)
         for slot in op.definition.proto.outputs:
             for name in op.outputs.get(slot.name, ()):
                 if name not in states:
-                    # It is written before it is read, so it is not a state but a result.
+                    # The variable is written before it is read, so it is not a state but a result.
                     block.var(name).persistable = False
                 elif op.attrs.get("training") is False and slot.aliases is not None:
                     # Outside training it writes the value that the state already has.

@@ -66,7 +66,7 @@ class LayerMethods(ModelPrograms):
     def accuracy(
         self, input: Input, label: Input, k: int = 1, name: str | None = None
     ) -> ow.Variable:
-        """Append `layers.accuracy`, which `run` returns after the loss.
+        """Append `layers.accuracy`; `run` returns the accuracy after the loss.
 
         Parameters
         ----------

@@ -72,7 +72,7 @@ class ModelPrograms:
 
     @contextlib.contextmanager
     def _building(self) -> Iterator[None]:
-        """Make layer functions append to this model; undo all changes if one fails."""
+        """Make layer functions append to this model; undo all changes if one of them fails."""
         with self.guard(), ow.transaction():
             yield
 

@@ -39,7 +39,7 @@ class ModelTraining(ModelFiles):
     def backward(
         self, loss: Input | Sequence[Input], weights: Sequence[float] | None = None
     ) -> list[Pair]:
-        """Append the gradients of `loss`, which `run` returns first from then on.
+        """Append the gradients of `loss`; from then on, `run` returns the loss first.
 
         Parameters
         ----------

@@ -63,8 +63,8 @@ class State(NamedTuple):
 class Optimizer:
     """The base of optimizers. A subclass names its operator, its attributes and its states.
 
-    The fields of these dataclasses are the attributes of the operator, whose description contains
-    their ranges.
+    The fields of these dataclasses are the attributes of the operator; their ranges are in the
+    description of the operator.
 
     The learning rate is a persistable float32 [1] variable of the program, not an attribute, so
     that it may change between two steps without a new plan. A schedule writes it in each step, and

@@ -135,7 +135,7 @@ class Updates:
     def append(
         self, block: ow.Block, op_type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> None:
-        """Append the operator of an update, whose outputs are the variables of its inputs."""
+        """Append the operator of an update; its outputs overwrite the variables of its inputs."""
         states = self._find_states(op_type, inputs)
         old = [operators.append(block, "assign", {"x": x}, prefix=f"{x.name}_old") for x in states]
         block.append_op(op_type, inputs=inputs, attrs=attrs)

@@ -1,7 +1,7 @@
 """Finds sparse gradients, with few rows of a table: the gradients of `embedding` with
 ``sparse=True``.
 
-Such a gradient stays a variable with the table's shape, which is computed only if something reads
+Such a gradient is still a variable with the table's shape, but is computed only if something reads
 it. The inputs of its operator ``embedding_grad`` contain the row numbers, and a row of values for
 each.
 """
@@ -94,7 +94,7 @@ def _is_sparse_lookup(op: ow.Operator) -> bool:
 
 
 def _find_lookups(name: str, ops: Sequence[ow.Operator], writers: Mapping[str, int]) -> list[int]:
-    """Return the sparse lookups whose gradients sum to `name`; empty if it has other terms."""
+    """Return the sparse lookups whose gradients sum to `name`, or [] if it has other terms."""
     index = writers.get(name)
     if index is None:
         return []

@@ -18,7 +18,7 @@ _WHO = "create_parameter"
 
 
 class Dimension(NamedTuple):
-    """The size of one axis of a variable, which may be unknown until the first batch."""
+    """The size of one axis of a variable; it may be unknown until the first batch."""
 
     variable: ow.Variable
     axis: int
@@ -39,7 +39,7 @@ class Dimension(NamedTuple):
 
 @arguments.suggest
 def dim(variable: ow.Variable, axis: int) -> Dimension:
-    """Return the size of an axis of a variable, for the shape of a parameter.
+    """Return the size of a variable's axis, for use in the shape of a parameter.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ class MixedPrecision:
 
 
 def _dtype_of_origin(variable: ow.Variable) -> str:
-    """Return the dtype of a variable, or of the input of a normalization."""
+    """Return the dtype of a variable, or for a normalization's result the dtype of its input."""
     if variable.is_data or variable.dtype in _NARROW:
         return variable.dtype
     writer = next((op for op in reversed(variable.block.ops) if _writes(op, variable)), None)

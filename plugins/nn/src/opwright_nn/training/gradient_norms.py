@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class GradientNorms(Callback):
     """Measure the gradient norm of each layer, after each epoch, on the first batch.
 
-    It is the root of the sum of the squares over all trained parameters of the layer, before
-    clipping. The measurement is a step without update, so training is bitwise identical without it.
+    The norm is the square root of the sum of squares over all trained parameters of the layer,
+    before clipping. The measurement is a step without update, so training is bitwise identical
+    without it.
 
     Attributes
     ----------

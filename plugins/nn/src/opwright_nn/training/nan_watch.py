@@ -134,7 +134,7 @@ class _Replay:
 
 
 def _program_of(training: Training) -> ow.Program:
-    """Return the program of training whose steps can be repeated."""
+    """Return the program of a training run; ProgramError if its steps cannot be repeated."""
     program = training.program
     if program is None or training.is_shared:
         got = "a step" if program is None else "one of several processes"

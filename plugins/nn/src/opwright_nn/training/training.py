@@ -143,7 +143,7 @@ class Training:
 
     @property
     def scope(self) -> ow.Scope:
-        """The scope of the variables; the default scope for a function, which may use another."""
+        """The scope of the variables; for a step function, the default scope, even if unused."""
         return self._trained.scope or ow.default_scope()
 
     def example_feeds(self) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ class EquationError(ValueError):
 
 
 class Equation(NamedTuple):
-    """The labels of every axis of every operand and of the output."""
+    """The labels of all axes of the operands and of the output."""
 
     operands: tuple[Labels, ...]
     out: Labels

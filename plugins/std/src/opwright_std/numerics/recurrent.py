@@ -145,7 +145,7 @@ def h_part_of(parameters: Parameters, state: Array) -> Array:
 
 
 class Trace(NamedTuple):
-    """Saved values of all steps of one direction of one layer: [t, n, ...]; cells for LSTM only."""
+    """Saved values of all steps in one direction of a layer, [t, n, ...]; cells only for LSTM."""
 
     gates: Array
     states: Array

@@ -132,7 +132,7 @@ def _sum_gradients(x: Array, places: Array, updates: Array, out: Array, grad: Ar
 
 
 def _product_gradients(x: Array, places: Array, updates: Array, out: Array, grad: Array) -> Pair:
-    # Multiplies products of the preceding and of the following elements, which avoids division.
+    # Multiplies products of the preceding and of the following elements, to avoid division.
     kind = np.float32 if x.dtype == np.float16 else x.dtype
     before, behind = x.astype(kind), np.ones(x.size, kind)
     product = np.empty(places.size, kind)

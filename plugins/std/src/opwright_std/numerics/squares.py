@@ -10,7 +10,7 @@ Axes = int | tuple[int, ...]
 
 
 def norm(x: Array, axis: Axes) -> Array:
-    """Return sqrt(sum(x**2)) over axes, which are kept with length 1."""
+    """Return sqrt(sum(x**2)) over axes; reduced axes are kept with length 1."""
     with np.errstate(over="ignore"):
         total = np.sum(np.square(x), axis=axis, keepdims=True)
     root = np.asarray(np.sqrt(total))
@@ -23,7 +23,7 @@ def norm(x: Array, axis: Axes) -> Array:
 
 
 def deviation(x: Array, axis: Axes, epsilon: float, mean_square: Array) -> Array:
-    """Return sqrt(mean(x**2) + epsilon) over axes, which are kept with length 1.
+    """Return sqrt(mean(x**2) + epsilon) over axes; reduced axes are kept with length 1.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def deviation(x: Array, axis: Axes, epsilon: float, mean_square: Array) -> Array
 
 
 def mean_square(x: Array, axis: Axes) -> Array:
-    """Return mean(x**2) over axes, which are kept with length 1; infinite on overflow."""
+    """Return mean(x**2) over axes, kept with length 1; the result is infinite on overflow."""
     with np.errstate(over="ignore"):
         return np.asarray(np.mean(np.square(x), axis=axis, keepdims=True))
 

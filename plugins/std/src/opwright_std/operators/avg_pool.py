@@ -88,7 +88,7 @@ avg_pool3d, avg_pool3d_grad = avg_pool2d, avg_pool2d_grad
 
 
 def _avg_pool_shape(ctx: InferContext) -> None:
-    """The length of each spatial axis of the output is the number of windows along it."""
+    """Each spatial axis of the output has one element per window along it."""
     n, channels, pooled = infer_pooled(ctx)
     set_images(ctx, "out", n, channels, pooled, fraction_dtype(ctx.input("x").dtype))
 

@@ -62,7 +62,7 @@ def batch_norm(
 def _mean(x: Array, axes: tuple[int, ...], work: Array) -> Array:
     """Return the mean of each channel; `work` is overwritten.
 
-    The mean is computed from differences to the first element, which is exact if all elements are
+    The mean is computed from differences to the first element, so it is exact if all elements are
     equal. A small error would dominate deviations near 0.
     """
     first = x[(slice(1), slice(None), *(slice(1) for _ in axes[1:]))]

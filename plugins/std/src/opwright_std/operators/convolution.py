@@ -37,7 +37,7 @@ from opwright_std.numerics.windows import (
     spatial_rank,
 )
 
-# Maximum number of elements in the im2col matrix of a slice of the batch: 32 MB in float32.
+# Maximum number of elements in the im2col matrix of a batch slice: 32 MB in float32.
 _MAX_COLUMNS = 2**23
 
 

@@ -1,4 +1,4 @@
-"""Loss of pairs of vectors from the cosine of their angle."""
+"""Loss of vector pairs, computed from the cosine of their angle."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def embedding_grad(
 
 
 def _embedding_shape(ctx: InferContext) -> None:
-    """The output has the shape of index, followed by the length of a row of weight."""
+    """The output has the shape of index, followed by the row length of weight."""
     weight, padding = ctx.input("weight").shape, ctx.attr("padding_index")
     ctx.require(len(weight) == 2, f"weight must be [ids, size], got {format_shape(weight)}")
     ctx.require(

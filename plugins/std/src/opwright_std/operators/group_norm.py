@@ -1,4 +1,4 @@
-"""Normalization of groups of channels of each item; instance_norm has one channel per group."""
+"""Normalization of channel groups of each item; instance_norm has one channel per group."""
 
 from __future__ import annotations
 

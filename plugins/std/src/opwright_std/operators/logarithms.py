@@ -58,7 +58,7 @@ LOGIT = (
 
 
 def _difference(g: BodyContext | GradientContext) -> Expression:
-    """Emit x - y, which is 0 for equal infinities."""
+    """Emit x - y, with 0 for equal infinities."""
     bound = LARGEST[dtype_of(g)]
     x, y = (
         Expression(g, g.inputs(slot)[0]).then("clip", min=-bound, max=bound) for slot in ("x", "y")
@@ -107,7 +107,7 @@ LOGADDEXP2 = binary(
 
 
 def _times_logarithm(b: BodyContext) -> Expression:
-    """Emit x times a logarithm of y, which is 0 where x is 0 and y is out of range."""
+    """Emit x times a logarithm of y, with 0 where x is 0 and y is out of range."""
     x, y = read(b, "x"), read(b, "y")
     function, one = ("log", 1.0) if b.type == "xlogy" else ("log1p", 0.0)
     is_infinite = y.compare("equal", math.inf)

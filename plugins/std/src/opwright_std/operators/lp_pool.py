@@ -11,7 +11,7 @@ from opwright_std.operators.statistics import SMALLEST
 
 
 def _lp_pool_shape(ctx: InferContext) -> None:
-    """The length of each spatial axis of the output is the number of windows along it."""
+    """Each spatial axis of the output has one element per window along it."""
     n, channels, pooled = infer_pooled(ctx)
     set_images(ctx, "out", n, channels, pooled)
 

@@ -121,7 +121,7 @@ def add_place_output(maker: OpMaker, names: str) -> OpMaker:
 
 
 def _max_pool_shape(ctx: InferContext) -> None:
-    """The length of each spatial axis of the output is the number of windows along it."""
+    """Each spatial axis of the output has one element per window along it."""
     require_plane(ctx)
     n, channels, pooled = infer_pooled(ctx)
     for slot in ("out", "index"):
@@ -144,7 +144,7 @@ def _max_pool_maker(rank: int) -> OpMaker:
 
 
 def _max_pool1d_body(b: BodyContext) -> None:
-    """Pool 1-d inputs as images of height 1, which have the same indices."""
+    """Pool 1-d inputs as images of height 1; the indices are the same."""
     pooled = {"out": 1, "index": 1}
     results = b.emit_multi("max_pool2d", lift(b, "x"), pooled, lift_attrs(b))
     for slot, (images,) in results.items():
@@ -154,7 +154,7 @@ def _max_pool1d_body(b: BodyContext) -> None:
 
 MAX_POOL1D = _max_pool_maker(1).build(infer_shape=_max_pool_shape, body=_max_pool1d_body)
 
-# int32 indices take half the memory of int64, and for windows of 2 x 2 a quarter of saving x.
+# int32 indices take half the memory of int64 indices and, for 2 x 2 windows, a quarter of saving x.
 MAX_POOL2D = _max_pool_maker(2).build(
     infer_shape=_max_pool_shape,
     gradient=grad_op("max_pool2d_grad", needs=["index"], gradient=pick_in_planes),

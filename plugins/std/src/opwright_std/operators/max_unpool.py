@@ -86,13 +86,13 @@ def _unpool_maker(rank: int) -> OpMaker:
 
 
 def _unpool1d_body(b: BodyContext) -> None:
-    """Unpool 1-d inputs as images of height 1, which have the same indices."""
+    """Unpool 1-d inputs as images of height 1; the indices are the same."""
     attrs = {**lift_attrs(b), "output_size": [1, *b.attr("output_size")]}
     set_lines(b, b.emit("max_unpool2d", lift(b, "x", "index"), attrs=attrs))
 
 
 def _unpool3d_body(b: BodyContext) -> None:
-    """Unpool volumes as images of stacked slices, which have the same indices."""
+    """Unpool volumes as images of stacked slices; the indices are the same."""
     data_format, (depth, height, width) = b.attr("data_format"), b.attr("output_size")
     is_last = is_channels_last(data_format)
     axis = 1 if is_last else 2

@@ -1,7 +1,7 @@
 """Updates of one parameter by its gradient: shared parts of optimizers, sgd, momentum and lion.
 
-New states replace the old ones in place. Learning rate and powers are tensors of one element, so
-they can change between runs without a new plan.
+New states overwrite the old states in place. Learning rate and powers are tensors of one element,
+so they can change between runs without a new plan.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """quantize and dequantize: scaled floats as small integers or 8-bit floats, and back.
 
-They match QuantizeLinear and DequantizeLinear of ONNX: one scale per tensor, per index of an axis,
-or per block of an axis.
+They match the ONNX operators QuantizeLinear and DequantizeLinear: one scale per tensor, per index
+of an axis, or per block of an axis.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def scaled_dot_product_attention_grad(
 
 
 def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
-    """Check that the leading axes of k match q; k may have a divisor of q's number of heads."""
+    """Check that the leading axes of k match q; the heads of q may be a multiple of its heads."""
     if len(q) == 2:
         return
     if not shapes_match(q[:-3], k[:-3]):

@@ -38,7 +38,7 @@ def _index(rank: int, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> tupl
 
 
 def _slice_shape(ctx: InferContext) -> None:
-    """Each axis of out has the length of Python's slice of x."""
+    """Each axis of out has the length of the corresponding Python slice of x."""
     ctx.set_output("out", _box(ctx))
 
 

@@ -31,7 +31,7 @@ def along_axis_shape(ctx: InferContext) -> None:
 
 
 def shift_by_maximum(x: Array, out: Array, axis: int) -> None:
-    """Emit x minus its maximum along `axis`, which is at most 0, so exp cannot overflow."""
+    """Emit x minus its maximum along `axis`; this is at most 0, so exp cannot overflow."""
     # The initial value is for an empty axis; -inf - -inf is intentionally NaN, without a warning.
     highest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     with np.errstate(invalid="ignore"):

@@ -212,7 +212,7 @@ def _norm_gradient(g: GradientContext) -> None:
 
 
 def _where_zero(g: GradientContext, x: str | None, derivative: str) -> str:
-    """Emit the derivative, which is 0 where x is 0, since the norm may have a kink there."""
+    """Emit the derivative, with 0 where x is 0, since the norm may have a kink there."""
     zeros = g.emit("fill_like", {"x": x}, attrs={"value": 0.0})
     is_zero = g.emit("equal", {"x": x, "y": zeros})
     return g.emit("where", {"condition": is_zero, "x": zeros, "y": derivative})

@@ -190,7 +190,7 @@ def _istft_body(b: BodyContext) -> None:
 def _power_of_2(window: Expression) -> Expression:
     """Emit the largest power of 2, at least 1, below the largest magnitude; its gradient is 0.
 
-    It is 1 for a window with infinity or NaN, which then affects only the positions it covers.
+    It is 1 for a window with infinity or NaN; these then affect only positions in the window.
     """
     largest = window.then("abs").reduce("max", [0])
     one = largest.filled(1.0)

@@ -79,7 +79,7 @@ def _smooth_rows(b: BodyContext, logs: Expression) -> Expression:
 
 
 def _soft_rows(b: BodyContext, logs: Expression) -> Expression:
-    """Return ``-sum(w * label * logs)`` of each row, which also has a gradient for label."""
+    """Return ``-sum(w * label * logs)`` of each row; it also has a gradient for label."""
     parts = read(b, "label") * logs
     if b.has_input("weight"):
         parts = parts * _lined_up(b, "logits")

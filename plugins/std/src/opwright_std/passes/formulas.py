@@ -285,7 +285,7 @@ def _read_activation(graph: Graph, curve: LoweredOp) -> _Formula | None:
 
 
 def _is_plain(curve: LoweredOp, dtype: str) -> bool:
-    """Return whether a curve has its default attributes, which matters for hard_sigmoid."""
+    """Return whether a curve has its default attributes; only hard_sigmoid can differ."""
     if curve.type != "hard_sigmoid":
         return True
     found: Polynomial = {(0,): curve.attrs["beta"], (1,): curve.attrs["alpha"]}

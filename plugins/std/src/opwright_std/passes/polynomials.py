@@ -1,4 +1,4 @@
-"""Values that sums and products compute, as polynomials of other values."""
+"""Represents values computed by sums and products as polynomials of other values."""
 
 from __future__ import annotations
 

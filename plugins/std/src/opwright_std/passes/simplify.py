@@ -81,9 +81,10 @@ SHRINKABLE: Final = ("relu_grad", "sigmoid_grad", "tanh_grad")
 def shrink_activation_grad(graph: Graph) -> None:
     """Swap the gradients of an activation and of the max pooling after it.
 
-    Max pooling passes its gradient to the maximum, so the activation's derivative follows from
-    the pooled values, which are fewer. If windows overlap, an element may be the maximum of
-    several, and only relu's derivative, 0 or 1, can be applied to each without additional rounding.
+    Max pooling passes its gradient to the maximum, so the activation's derivative can be computed
+    from the pooled values, of which there are fewer. If windows overlap, an element may be the
+    maximum of several, and only relu's derivative, 0 or 1, can be applied to each without
+    additional rounding.
     """
     derivatives = graph.of_type(*SHRINKABLE)
     if not derivatives:

@@ -1,4 +1,4 @@
-"""Inputs of operators on sequences of tags and ids, and of losses over sampled classes."""
+"""Inputs of operators on tag and id sequences, and of losses over sampled classes."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def many_updates(draw: Draw) -> Drawn:
 
 
 def few_numbers(draw: Draw) -> Drawn:
-    """Draw up to four lengths, which fit into a shape."""
+    """Draw up to four lengths that fit into a shape."""
     numbers = np.array([draw.other_length() for _ in range(draw.choice([1, 2, 3]))], draw.dtype)
     return {"x": [numbers, numbers[:1].reshape(())]}, {}
 

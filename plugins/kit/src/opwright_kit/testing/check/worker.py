@@ -1,4 +1,4 @@
-"""Runs the rules in a child process, whose parent survives crashes (`IsolatedCheck`)."""
+"""Runs the rules in a child process, so the parent process (`IsolatedCheck`) survives crashes."""
 
 from __future__ import annotations
 

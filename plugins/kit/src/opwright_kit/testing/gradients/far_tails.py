@@ -83,7 +83,7 @@ def _beside_float64(derivative: Derivative, slot: str, wide: Wide) -> Iterator[t
 
 
 def _find_apart(got: Array, expected: Array) -> tuple[int, ...] | None:
-    """Return the first place where float32 differs from float64 by more than the tolerance."""
+    """Return the index of the first element that differs from float64 beyond the tolerance."""
     size = np.abs(expected)
     with np.errstate(all="ignore"):
         apart = (np.abs(got - expected) > _RTOL * size) | ~np.isfinite(got)

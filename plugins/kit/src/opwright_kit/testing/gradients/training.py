@@ -72,7 +72,7 @@ def pinned(subject: OperatorSubject) -> Context:
 
 
 def build_training(definition: OpDefinition, sample: Sample, seed: int) -> Training | None:
-    """Append the operator and its loss to a program; None if no gradient flows back."""
+    """Append the operator and its loss to a program; return None if no gradient flows back."""
     block = Program().global_block()
     feeds: dict[str, Array] = {}
     targets: list[Variable] = []
@@ -174,5 +174,5 @@ def differentiate(training: Training) -> Sequence[tuple[Variable, Variable]]:
 def compile_block(
     block: Block, feeds: Mapping[str, Array], fetch: Sequence[str]
 ) -> Callable[..., list[Array]]:
-    """Return the compiled block, which computes some of its variables from its feeds."""
+    """Compile a block that computes the variables `fetch` from `feeds`."""
     return Network(block).compile(feed=list(feeds), fetch=list(fetch), scope=runtime.Scope())

@@ -1,4 +1,4 @@
-"""The memory of one run: every array in its place, with guard bytes before and after it.
+"""The memory of one run: every array at its position, with guard bytes before and after it.
 
 Alternatively, the pages before and after it cannot be accessed while the kernel runs. Then a read
 beyond the array terminates the process, whereas guard bytes cannot reveal reads.

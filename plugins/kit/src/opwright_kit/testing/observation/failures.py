@@ -63,7 +63,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def find_failure(entry: KernelEntry, sample: Sample, context: CheckContext) -> str | None:
-    """Return why a kernel fails; None if it runs, refuses, or fails only for its integers."""
+    """Return why a kernel fails; None if it runs, refuses, or fails only because of integers."""
     try:
         context.run(entry, sample)
     except Refuse:
@@ -74,7 +74,7 @@ def find_failure(entry: KernelEntry, sample: Sample, context: CheckContext) -> s
 
 
 def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
-    """Return whether a kernel fails because of its integers, which may be invalid positions.
+    """Return whether a kernel fails because of integer inputs, which may be invalid positions.
 
     They are drawn without knowledge of their meaning. With zeros instead the kernel must work,
     unless another input has no elements, so no position is valid.
@@ -129,6 +129,6 @@ def depends_on_attributes(entry: KernelEntry, sample: Sample, context: CheckCont
 
 
 def writes_input(error: BaseException) -> bool:
-    """Return whether a Python kernel failed because it wrote an input, which is read-only."""
+    """Return whether a Python kernel failed because it wrote to a read-only input."""
     cause = error.__cause__
     return isinstance(cause, ValueError) and "read-only" in str(cause)

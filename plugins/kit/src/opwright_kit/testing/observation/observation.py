@@ -53,7 +53,7 @@ class Observation(NamedTuple):
         return find_on(rule, subject, self.sample, f"{message}{packed}")
 
     def find_like(self, context: CheckContext, **options: object) -> Launch | None:
-        """Return the same launch with other options; None if it cannot be prepared."""
+        """Return the same launch with other options, or None if it cannot be prepared."""
         packed = bool(self.launch.packed)
         return find_launch(self.entry, self.sample, context, packed=packed, **options)
 

@@ -1,6 +1,6 @@
-"""Errors of an operator begin with its name, and contain the value.
+"""Error messages of an operator begin with its name, and contain the invalid value.
 
-This is about shapes and dtypes, which the shape rule refuses; `out-of-range` is about kernels.
+This rule covers shapes and dtypes, which the shape rule refuses; `out-of-range` covers kernels.
 """
 
 from __future__ import annotations

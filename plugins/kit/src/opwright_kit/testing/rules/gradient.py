@@ -47,7 +47,7 @@ _MOST_ELEMENTS: Final = 2**14
 
 
 def concerns(subject: OperatorSubject) -> bool:
-    """Return whether a program may contain the operator, which is false for plan-only operators."""
+    """Return whether a program may contain the operator; it may not if it is plan-only."""
     return not subject.definition.plan_only
 
 

@@ -1,8 +1,8 @@
 """A kernel does not access memory beyond its arrays, not even to read one byte.
 
 Its inputs, outputs and workspace end, and in a second run begin, at pages that cannot be accessed.
-If it packs parameters, both forms are run. It runs in a copy of the process, which an invalid
-access terminates.
+If it packs parameters, both forms are run. The kernel runs in a copy of the process, so an invalid
+access terminates only the copy.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ALIGNED: Final = "itself on the same inputs at other addresses"
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Return whether its kernels run in memory of the host."""
+    """Return whether the subject's kernels run in host memory."""
     return subject.entries[0].device in (HOST_DEVICE, ANY)
 
 

@@ -199,7 +199,7 @@ class _Form:
 
     @property
     def operators(self) -> object:
-        """The number of operators of each type, and of copies."""
+        """The number of operators by type, and the number of copies."""
         placement = self._network.placement()
         return placement.types, placement.copies
 

@@ -27,7 +27,7 @@ _REPEATS: Final = 10
 
 
 def check(subject: PassSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield the largest program that the pass changes if it takes longer with it."""
+    """Yield the largest program that the pass changes, if the pass makes it slower."""
     runs = compare_programs(subject, context)
     changed = [compared for _, compared, _ in runs if compared is not None]
     if not changed:

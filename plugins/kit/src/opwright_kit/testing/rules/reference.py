@@ -105,7 +105,7 @@ def _find_fault_of_packed(
     outputs: Mapping[str, Sequence[Array]],
     context: CheckContext,
 ) -> str | None:
-    """Return the fault of a kernel that packs inputs; None if it is correct or packs nothing.
+    """Return the fault of a kernel that packs inputs, or None if it is correct or does not pack.
 
     It packs in the first run, reuses the packed copy in the second, and repacks in the third, after
     the parameters are set.
@@ -159,7 +159,7 @@ def find_fault(
 def _find_difference(
     array: Array, reference: Array, sample: Sample, largest: float, declared: float
 ) -> tuple[int, ...] | None:
-    """Return the place of the worst difference above the tolerance."""
+    """Return the index of the first difference above the tolerance, or None."""
     dtype = meta_of(array).dtype
     if not is_float(dtype):
         return find_first(differ(array, reference))

@@ -16,7 +16,7 @@ from opwright_kit.testing.samples.sample import Array, Sample
 
 
 def find_forward(op_type: str, context: Context) -> OpDefinition | None:
-    """Return the operator that ``<type>_grad`` differentiates; None for any other operator."""
+    """Return the operator that ``<type>_grad`` differentiates, or None for any other operator."""
     if not op_type.endswith(GRAD_SUFFIX):
         return None
     forward = context.ops.find(op_type.removesuffix(GRAD_SUFFIX))
@@ -31,7 +31,7 @@ def make_gradient_sample(
     outputs: Mapping[str, Sequence[Array]],
     seed: int,
 ) -> Sample | None:
-    """Return a sample of the gradient operator; None if it would have no gradient.
+    """Return a sample of the gradient operator, or None if the sample would have no gradient.
 
     Its inputs are the inputs of the forward sample, the outputs computed from them, and random
     numbers for the gradients of these.

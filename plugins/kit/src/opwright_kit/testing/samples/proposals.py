@@ -133,7 +133,7 @@ def _beside(draw: Draw, first: Shape, progress: float) -> Shape:
 
 
 def _symbols(slot: VarProto) -> list[str] | None:
-    """Return the dims in a comment such as ``float [n, classes]``; None if it has none."""
+    """Return the dims in a comment such as ``float [n, classes]``, or None if it has no dims."""
     match = _SHAPE_IN_COMMENT.search(slot.comment)
     if match is None:
         return None

@@ -120,7 +120,7 @@ class Sample:
         return replace(self, inputs=inputs, label=label)
 
     def turned_inputs(self) -> dict[str, tuple[Array, ...]]:
-        """Return the inputs moved by one place, with floats scaled; usually they are valid, too."""
+        """Return the inputs shifted by one element, with floats scaled; usually they are valid."""
         return {slot: tuple(map(_turn, arrays)) for slot, arrays in self.inputs.items()}
 
     def describe(self) -> str:
@@ -142,9 +142,7 @@ def variable_name(slot: str, index: int, count: int) -> str:
 
 
 def element_name(variable: str, at: Sequence[int]) -> str:
-    """Return the name of one element of a variable in messages: ``"x[0, 2]"``, ``"x"`` of a
-    scalar.
-    """
+    """Return an element's name for messages: ``"x[0, 2]"``, or ``"x"`` if `x` is a scalar."""
     return f"{variable}{list(at) if at else ''}"
 
 

@@ -30,7 +30,7 @@ GROUP: Final = "opwright.samples"
 
 
 class SamplerError(Exception):
-    """A function that draws samples raised an error, which is the cause."""
+    """A function that draws samples failed; the cause is the error that it raised."""
 
 
 def load_samplers() -> dict[str, Sampler]:
@@ -48,7 +48,7 @@ def load_samplers() -> dict[str, Sampler]:
 
 
 def find_sampler(samplers: Mapping[str, Sampler], definition: OpDefinition) -> Sampler | None:
-    """Return the sampler of an operator, or of plan-only operators of its name in any package."""
+    """Return an operator's sampler, or the sampler of plan-only operators with its name."""
     name = definition.op_type.rpartition(".")[2]
     everywhere = samplers.get(f"*.{name}") if definition.plan_only else None
     return samplers.get(definition.op_type, everywhere)

@@ -1,4 +1,4 @@
-"""Inputs of which one has a different rank, length or dtype; most of them are invalid."""
+"""Draws inputs with one array of a wrong rank, length or dtype; most are invalid."""
 
 from __future__ import annotations
 

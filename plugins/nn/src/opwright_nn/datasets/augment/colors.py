@@ -1,4 +1,4 @@
-"""Colors: brightness, contrast, saturation and hue, like the functions of torchvision."""
+"""Colors: brightness, contrast, saturation and hue, like the torchvision functions."""
 
 from __future__ import annotations
 
