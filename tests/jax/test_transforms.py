@@ -130,7 +130,7 @@ def test_an_optimizer_returns_new_arrays() -> None:
         (
             lambda: jax.jit(ops.gelu).trace(X).lower(lowering_platforms=("cuda",)),
             KernelNotFoundError,
-            "gelu: operators of opwright run inside JAX only on the CPU, got 'cuda'",
+            "gelu: opwright operators run inside JAX only on the CPU, got 'cuda'",
         ),
         (lambda: jax.jvp(ops.gelu, (X,), (X,)), GradientError, "gelu: .* only reverse mode"),
         (

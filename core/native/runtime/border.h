@@ -1,4 +1,4 @@
-// Calls into plugin code, across whose boundary no exception may propagate.
+// Calls plugin code; no exception may propagate across this boundary.
 #ifndef OPWRIGHT_RUNTIME_BORDER_H_
 #define OPWRIGHT_RUNTIME_BORDER_H_
 

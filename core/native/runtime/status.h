@@ -1,4 +1,4 @@
-// Errors inside the runtime: one exception type, whose kind corresponds to a class of
+// Errors inside the runtime: a single exception type; its kind corresponds to a class of
 // opwright.errors.
 #ifndef OPWRIGHT_RUNTIME_STATUS_H_
 #define OPWRIGHT_RUNTIME_STATUS_H_

@@ -88,7 +88,7 @@ class Device:
         """The alignment of every value in an arena, in bytes; at least 64."""
     @property
     def is_host(self) -> bool:
-        """The host device, whose memory NumPy reads directly."""
+        """Whether this is the host device; NumPy reads its memory directly."""
     def synchronize(self) -> None: ...
     @property
     def arrays(self) -> Any:
@@ -212,10 +212,10 @@ class ScopeVariable(_Exchange):
         """Borrow the memory of an array without a copy; increments the scope's `structure_version`.
 
         Writes to the variable are writes to the array, and vice versa. After a write to the array,
-        call `touch`. The array, of NumPy or with ``__dlpack__`` on the host, stays alive until the
-        variable is set to another shape or dtype, borrows again or is erased, and no plan uses its
-        memory any more. Its library must not move its memory meanwhile. A read-only array may be
-        borrowed; a plan that writes the variable then fails before its first step.
+        call `touch`. The array, a NumPy array or a host array with ``__dlpack__``, stays alive
+        until the variable is set to a different shape or dtype, borrows again or is erased, and no
+        plan uses the memory any more. Its library must not move its memory meanwhile. A read-only
+        array may be borrowed; a plan that writes the variable then fails before its first step.
 
         Raises FeedError for an array that is not contiguous, aligned and of native byte order.
         """

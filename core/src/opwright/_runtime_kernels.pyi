@@ -84,14 +84,14 @@ def prepare_python(
 
     With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
     again whenever an array moves to other memory; its result is then called without arguments in
-    each run. `packs` maps flat argument indices to functions of the array, whose results the kernel
-    gets instead of the array. `n_threads` is the number of threads for which it was prepared, and
-    `op_type` the operator type in messages.
+    each run. `packs` maps flat argument indices to functions of the array; the kernel gets their
+    results instead of the array. `n_threads` is the number of threads for which it was prepared,
+    and `op_type` the operator type in messages.
     """
 
 @final
 class Library:
-    """A compiled plugin, which is an open shared library whose tables have been checked.
+    """A compiled plugin: an open shared library with tables that have been checked.
 
     It stays open as long as this object, or any kernel that was prepared with it as `keep_alive`,
     exists. A file is opened only once, even if several paths lead to it.

@@ -130,7 +130,7 @@ class PlanBuilder:
         bindings: Sequence[tuple[int, str]],
     ) -> None:
         """End the plan: `resolve` maps the shapes found for `dynamic_values` to the plan that
-        continues, whose CAPTURED externals are bound by name to values of this one. The 8 most
+        continues; its CAPTURED externals are bound by name to values of this plan. The 8 most
         recently used of these plans are kept. Only the last plan of a chain has fetches, and a
         child plan has no continuation.
         """

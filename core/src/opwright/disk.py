@@ -288,8 +288,8 @@ def read_into(path: StrPath, handle: int, target: memoryview, offset: int) -> No
         count = os.preadv(handle, [part], offset + position)
         if count == 0:
             raise FormatError(
-                f"{path}: truncated, got {offset + position} bytes where "
-                f"{offset + len(target)} are needed"
+                f"{path}: truncated, got {offset + position} bytes instead "
+                f"of {offset + len(target)}"
             )
         position += count
 

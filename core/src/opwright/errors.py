@@ -1,4 +1,4 @@
-"""The errors of opwright, in one tree; each class is also derived from a suitable builtin.
+"""The opwright errors, in one tree; each class is also derived from a suitable builtin.
 
 All messages have the form ``<operator or key>: <rule broken>, got <value>; <way out>``.
 """

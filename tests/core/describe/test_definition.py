@@ -137,7 +137,7 @@ def test_an_input_can_have_the_dtype_of_an_attribute():
 
 def test_the_first_required_input_determines_the_dispatch_dtype(add):
     assert add.dispatch_dtype(((F64,), (F64,)), {}) == "float64"
-    with pytest.raises(DtypeError, match=r"add: 'x' selects the kernel by its dtype, got none"):
+    with pytest.raises(DtypeError, match=r"add: 'x' must be given to select the kernel, got none"):
         add.dispatch_dtype(((), (F64,)), {})
 
 

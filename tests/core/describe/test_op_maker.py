@@ -355,7 +355,7 @@ def test_a_former_name_is_accepted_with_a_warning():
             assert stretch(data=x, factor=3.0).tolist() == [3, 3]
         with pytest.warns(DeprecationWarning, match="'scale' is deprecated"):
             block.append_op("toy.stretch", {"x": "x"}, attrs={"scale": 3.0})
-        with pytest.raises(SlotError, match="'factor' must be given once, got its former name"):
+        with pytest.raises(SlotError, match="'factor' must be given once, got it also under"):
             stretch(x, factor=2.0, scale=3.0)
     assert caught[0].filename == __file__
     assert block.ops[0].attrs == {"factor": 3.0}

@@ -80,7 +80,7 @@ def test_a_malformed_pass_is_refused(given, words):
 def test_a_registrar_refuses_additions_after_its_hook_has_returned():
     registrar = plugin.OpRegistrar(ACME)
     registrar.close()
-    with pytest.raises(PluginError, match="acme.late: a plugin may add only while its hook runs"):
+    with pytest.raises(PluginError, match="acme.late: must be added while the hook of its plugin"):
         registrar.add("acme.late", "m:X")
     assert registrar.additions == []
 
@@ -99,7 +99,7 @@ def test_loading_closes_the_registrars(site, monkeypatch):
     record = load(Source("keeper", "opwright_keeper.plugin", "opwright-keeper", "1.0", "", 0))
     import opwright_keeper.plugin
 
-    with pytest.raises(PluginError, match="only while its hook runs"):
+    with pytest.raises(PluginError, match="while the hook of its plugin runs"):
         opwright_keeper.plugin.KEPT[0].add("keeper.x", "m:X")
     assert record.ops == ()
     assert record.load_ms > 0

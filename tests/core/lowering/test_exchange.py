@@ -93,5 +93,5 @@ def test_operators_that_are_not_in_the_graph_are_refused(context):
     graph, other = _pair(), _pair()
     pairs = dict(zip(other.ops, graph.ops, strict=True))
     for wrong in (pairs, {}):
-        with pytest.raises(PluginError, match="exchange: must be given operators of the graph"):
+        with pytest.raises(PluginError, match="exchange: keys must be operators of the graph"):
             graph.edit().exchange(wrong)

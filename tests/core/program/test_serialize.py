@@ -328,10 +328,10 @@ def test_a_block_cannot_be_the_body_of_two_branches():
     message = build().to_proto()
     cond = message.blocks[0].ops[2]
     cond.attrs["false_block"].block = cond.attrs["true_block"].block
-    with pytest.raises(FormatError, match="cond: .*_block must be a block that is not another bod"):
+    with pytest.raises(FormatError, match="cond: .*_block must not be the block of another body"):
         Program.from_proto(message)
     program = build()
     block = program.global_block()
     attrs = block.ops[2].attrs | {"true_block": 1, "false_block": program.add_block(0)}
-    with pytest.raises(ProgramError, match="cond: true_block must be a block that is not another"):
+    with pytest.raises(ProgramError, match="cond: true_block must not be the block of another"):
         block.append_op("cond", {"condition": "c"}, {"out": ["w"]}, attrs)

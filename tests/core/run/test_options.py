@@ -134,7 +134,7 @@ def test_the_error_for_an_unknown_option_suggests_the_nearest_name(
     [
         ("Digits", 0, "x", "Digits: option must be lower_snake"),
         ("more", [1], "x", r"toy.more: default of an option must be a bool, int, float or str"),
-        ("more", 0, " ", "toy.more: comment of an option must tell its effect, got ' '"),
+        ("more", 0, " ", "toy.more: comment of an option must describe it, got ' '"),
     ],
 )
 def test_a_malformed_option_is_refused(name, default, comment, message):

@@ -141,7 +141,7 @@ def test_a_seed_must_be_an_int(seed):
 def test_the_error_for_an_array_of_an_unsupported_dtype_states_the_dtype(program, dtype):
     call = network(program).compile(["x"], [program[1]])
     array = np.zeros((3, 2), dtype)
-    rule = f"must be an array of bools, ints or floats, got dtype {array.dtype}; cast it to another"
+    rule = f"must be an array of bools, ints or floats, got dtype {array.dtype}; cast it to one of"
     for act in (lambda: call(array), lambda: ow.ops.multiply(array, array)):
         with pytest.raises(OpwrightError) as caught:
             act()

@@ -325,9 +325,9 @@ def change_reshape(program: Program, change: Callable[[Any], None]) -> Program:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda op: op.attrs["shape"].ints.values.append(-(2**63)), "was made for 3 number"),
-        (lambda op: op.inputs[1].names.append(op.inputs[1].names[0]), "got 3 of"),
-        (lambda op: op.attrs["shape"].ints.values.__setitem__(0, 5), "was made for 1 number"),
+        (lambda op: op.attrs["shape"].ints.values.append(-(2**63)), "must get 3 number"),
+        (lambda op: op.inputs[1].names.append(op.inputs[1].names[0]), "got 3 from"),
+        (lambda op: op.attrs["shape"].ints.values.__setitem__(0, 5), "must get 1 number"),
     ],
 )
 def test_a_file_with_inconsistent_operands_is_refused(
@@ -352,7 +352,7 @@ def test_a_number_with_a_special_meaning_is_refused_together_with_a_variable(x: 
     n, _ = sizes(x)
     out = ops.slice(x, axes=[0, 1], starts=[n - 1, -(2**63)], ends=[n, 9])
     f = Network(x.block).compile(feed=[x], fetch=[out])
-    with pytest.raises(ProgramError, match="slice: starts was made for 2 number"):
+    with pytest.raises(ProgramError, match="slice: starts must get 2 number"):
         f(x=numbers((2, 3, 8)))
 
 

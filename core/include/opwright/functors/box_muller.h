@@ -1,5 +1,5 @@
-// Computes two standard normal numbers from two random words, by the same operations in the same
-// order as numerics/box_muller.py of opwright-std. If compiled without contraction
+// Computes two standard normal numbers from two random words, with the same operations in the same
+// order as numerics/box_muller.py in opwright-std. If compiled without contraction
 // (-ffp-contract=off, -fmad=false), results are bitwise identical on all devices.
 //
 // NVRTC needs the integer types of <cstdint> to be defined.

@@ -36,7 +36,7 @@ OPWRIGHT_FUNCTOR Difference Subtract(double x, double y) {
   return {value, (x - (value - part)) - (y + part)};
 }
 
-// pi / 2 in parts of 33 bits, whose products with up to 20 bits are exact, and the remainder.
+// pi / 2 in parts of 33 bits, so products with up to 20 bits are exact, and the remainder.
 constexpr double kQuarter[] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2ep-69,
                                0x1.b839a252049c1p-104};
 

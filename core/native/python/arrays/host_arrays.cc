@@ -33,8 +33,8 @@ PyObject* Own(Managed* managed) {
   return owner;
 }
 
-// Returns an ndarray over the memory of `owner`, whose reference it steals; strides are in bytes,
-// and null means compact.
+// Returns an ndarray over the memory of `owner` and steals the reference to it; strides are in
+// bytes, and null means compact.
 PyObject* ViewOf(PyArray_Descr* descr, int ndim, const npy_intp* shape, const npy_intp* strides,
                  void* data, bool read_only, PyObject* owner) noexcept {
   Py_INCREF(descr);

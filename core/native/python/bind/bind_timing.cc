@@ -55,7 +55,7 @@ py::tuple ToPython(Instance* instance, const std::shared_ptr<const Plan>& plan) 
   return py::make_tuple(PlanHandle{plan}, std::move(steps), std::move(shapes), std::move(next));
 }
 
-// Measures `run`, whose result is dropped, until the plan's devices are idle.
+// Measures `run` until the plan's devices are idle; drops the result of the run.
 template <typename Function>
 int64_t MeasureRun(const Plan& plan, const Function& run) {
   const int64_t begin = SteadyNs();

@@ -1,4 +1,4 @@
-// Errors of the runtime as classes of opwright.errors.
+// Raises runtime errors as classes of opwright.errors.
 #ifndef OPWRIGHT_PYTHON_ERRORS_H_
 #define OPWRIGHT_PYTHON_ERRORS_H_
 
@@ -14,7 +14,7 @@ std::nullptr_t SetPythonError() noexcept;
 // Sets an error of the given kind.
 void RaiseKind(ErrorKind kind, const char* message) noexcept;
 
-// Returns a plugin's text, in which bytes that are not UTF-8 are replaced. On failure, returns null
+// Returns a plugin's text as a str; bytes that are not UTF-8 are replaced. On failure, returns null
 // and sets an error.
 PyObject* NewText(const char* text) noexcept;
 

@@ -87,7 +87,7 @@ PYBIND11_MODULE(_registered, module) {
 }
 
 // Python calls this to import the module. pybind11 acquires the GIL of the main interpreter before
-// it runs any code of the module, for which a subinterpreter would wait forever.
+// it runs any code of the module; a subinterpreter would wait for this GIL forever.
 extern "C" PYBIND11_EXPORT PyObject* PyInit__runtime() {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit__registered();
   PyErr_SetString(PyExc_ImportError,

@@ -1,6 +1,6 @@
-// Reads the wire format of protobuf into dictionaries without protobuf, whose import takes longer
-// than reading most programs. It is stricter than protobuf's own readers: a known field must have
-// its own wire type, and a field that is not repeated must occur at most once.
+// Reads the protobuf wire format into dictionaries without importing protobuf, since the import
+// takes longer than reading most programs. It is stricter than protobuf's own readers: a known
+// field must have its own wire type, and a field that is not repeated must occur at most once.
 #include <cstdint>
 #include <cstring>
 

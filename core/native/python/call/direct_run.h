@@ -1,5 +1,4 @@
-// Runs of a plan for native code of another framework, which passes memory instead of Python
-// objects.
+// Runs a plan for native code of another framework, which passes memory instead of Python objects.
 #ifndef OPWRIGHT_PYTHON_DIRECT_RUN_H_
 #define OPWRIGHT_PYTHON_DIRECT_RUN_H_
 

@@ -1,7 +1,7 @@
 // Namespace: a module whose names depend on the current Context, at the cost of one lookup.
 //
-// An attribute is first looked up among the names of the guarded Context; otherwise it is looked up
-// as in any module, whose own __getattr__ finds operators and adds them.
+// An attribute is first looked up among the names of the guarded Context, then as in any module.
+// The module's own __getattr__ finds operators and adds them.
 #include "python/call/eager_namespace.h"
 
 namespace opwright {

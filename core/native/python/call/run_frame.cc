@@ -56,7 +56,7 @@ class Results {
     data_[i] = nullptr;
     return taken;
   }
-  // Resizes for the last plan of a chain, whose number of fetches is known late.
+  // Resizes for the last plan of a chain, since only then the number of fetches is known.
   void Resize(size_t n) {
     many_.resize(n);
     data_ = many_.data();

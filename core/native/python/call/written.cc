@@ -67,7 +67,7 @@ void CheckWritable(const Span& span, PyObject* array) {
   Throw(ErrorKind::kFeed, span.Name(), ": it is written, got a read-only array; pass a copy of it");
 }
 
-// Checks the memory of a plan's fetch in an array or tensor of the caller, and returns it.
+// Checks the caller's array or tensor for a plan's fetch, and returns its memory.
 Span CheckOut(const Plan& plan, Instance* instance, size_t fetch, PyObject* out) {
   const Tensor* tensor = FeedTensor(out);
   Span span{nullptr, 0, nullptr, fetch, true};

@@ -18,7 +18,7 @@ class PlanReader {
   PlanReader(Bundle* bundle, Tokens* tokens, int32_t n_threads)
       : bundle_(*bundle), tokens_(*tokens), n_threads_(n_threads) {}
 
-  // Returns the last plan, of which the other plans are children. Throws kFormat, kKernel, kPlugin
+  // Returns the last plan; the other plans are its children. Throws kFormat, kKernel, kPlugin
   // and the errors of PlanBuilder.
   std::shared_ptr<const Plan> Read();
 

@@ -80,7 +80,7 @@ class Device : public Retirable {
 // have the same name.
 std::string NameBeside(const Device& device, const Device& other);
 
-// Returns the host, whose memory is aligned to 64 bytes, for vector loads and complete cache lines.
+// Returns the host; its memory is aligned to 64 bytes, for vector loads and complete cache lines.
 const std::shared_ptr<Device>& HostDevice();
 
 // One allocation, freed with its last reference, or foreign memory together with its owner.

@@ -11,7 +11,7 @@ namespace opwright {
 // OpenMP's threads spin for milliseconds after each parallel region. A program that calls PyTorch
 // and a plan alternately would have two thread pools that compete for the processors. So if jobs
 // stall, or get no other thread, while other threads of this process are busy, jobs run on the
-// OpenMP runtime that the process has loaded, whose threads are awake at that time. Load from other
+// OpenMP runtime that the process has loaded, because its threads are awake then. Load from other
 // processes does not trigger this.
 class HostThreads {
  public:

@@ -33,8 +33,8 @@ class LoadWatch {
   void AfterCalmJob(int64_t now_ns) { end_ns_ = now_ns; }
 
   // Called at `now_ns` after a shared job, with the time that its caller's own shares took and the
-  // time that the caller then waited for other shares. Returns whether jobs stalled, in which case
-  // sharing pauses now.
+  // time that the caller then waited for other shares. Returns whether jobs stalled; if so, sharing
+  // pauses from now on.
   bool AfterJob(int64_t now_ns, int64_t own_ns, int64_t waited_ns) {
     const bool has_rested = now_ns - own_ns - waited_ns - end_ns_ > kRestNs;
     end_ns_ = now_ns;

@@ -1,4 +1,4 @@
-"""The gradient of a branch: an operator of the same type, whose bodies compute gradients.
+"""The gradient of a branch: an operator of the same type with bodies that compute gradients.
 
 Each body is a copy of the forward body, recomputed, followed by gradient operators. It reads the
 inputs of the forward body and the gradients of the outputs, and returns the gradients of the

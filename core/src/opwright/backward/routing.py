@@ -93,7 +93,7 @@ class ForwardOp:
         return ForwardName.of(keys[name]) if name in keys else name
 
     def wanted_positions(self, slot: str, wanted: Mapping[str, Sequence[bool]]) -> dict[str, int]:
-        """Return, by variable name, the positions in a slot whose gradients are wanted."""
+        """Return the positions in a slot with wanted gradients, by variable name."""
         flags = wanted.get(slot, ())
         pairs = reversed(list(enumerate(self.reads.get(slot, ()))))
         return {key.name: position for position, key in pairs if flags[position]}

@@ -83,7 +83,7 @@ def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
             return _diagnose(events, crashes, by_key)
         is_try = last.phase == TRY
         if last.key not in by_key or (last.result is not None and not is_try):
-            raise PluginError(f"doctor: its child process {reason} between plugins; run it again")
+            raise PluginError(f"doctor: its child {reason} between plugins; run doctor again")
         skipped.append((CHECK if is_try else last.phase, last.key))
         package, subject = by_key[last.key].package, last.result if is_try else None
         doing = "its hooks ran" if subject is None else f"{subject} was loaded"

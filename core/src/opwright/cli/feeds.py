@@ -96,7 +96,7 @@ def make_feeds(
         variable = variables[names.index(name)]
         if dtype not in (None, variable.dtype):
             raise CommandError(
-                f"{command}: the feed {name!r} is {variable.type_text}, got {text!r}; leave out "
+                f"{command}: the feed {name!r} is {variable.type_text}, got {text!r}; omit "
                 "the dtype"
             )
         shapes[name] = shape

@@ -1,6 +1,6 @@
 """The Context: the available operators, kernels, devices and passes, and the pins.
 
-The default Context is one of the few globals of opwright. Discovery creates it at first use.
+The default Context is one of the few globals in opwright. Discovery creates it at first use.
 `context_guard` replaces it for a block, in the thread or task that enters it.
 """
 

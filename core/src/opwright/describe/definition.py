@@ -147,8 +147,8 @@ class OpDefinition:
             if new != name:
                 if new in given:
                     raise SlotError(
-                        f"{self.op_type}: {new!r} must be given once, got its former name "
-                        f"{name!r}, too; give {new}= alone"
+                        f"{self.op_type}: {new!r} must be given once, got it also under "
+                        f"its former name {name!r}; give only {new}="
                     )
                 if warns:
                     message = f"{self.op_type}: {name!r} is deprecated; write {new!r}"
@@ -178,7 +178,7 @@ class OpDefinition:
         dtype = _read_source((self.input_index.get(name, -1), name, None), inputs, attrs)
         if dtype is None:
             raise DtypeError(
-                f"{self.op_type}: {name!r} selects the kernel by its dtype, got none; give it"
+                f"{self.op_type}: {name!r} must be given to select the kernel, got none; pass it"
             )
         return str(dtype)
 
@@ -266,7 +266,7 @@ class OpDefinition:
             if not 0 <= count <= MAX_OUTPUTS:
                 raise SlotError(
                     f"{self.op_type}: {slot.name} must have at most {MAX_OUTPUTS} variables, got "
-                    f"{count}; make fewer, in several steps"
+                    f"{count}; create fewer, in several steps"
                 )
             counts.append(count)
         return tuple(counts)

@@ -206,7 +206,7 @@ def describe_held(dtype: str, value: float) -> str:
 
 
 def wider_dtype(value: float) -> str:
-    """Return a dtype that can represent a number for which a narrower dtype is too small."""
+    """Return int64 if it can represent a number, otherwise float64."""
     return "int64" if is_held(value, "int64") else "float64"
 
 

@@ -14,7 +14,7 @@ from opwright.messages.names import hint
 
 
 class GradOp:
-    """A gradient rule that emits one operator, whose type is derived from the forward operator.
+    """A gradient rule that emits one operator of a type that is derived from the forward operator.
 
     Its attributes are the parameters of `grad_op`.
     """

@@ -1,4 +1,4 @@
-"""Shape operands, which are attributes whose numbers may be variables, known in lowering.
+"""Shape operands: variables in place of numbers in attributes, with values known in lowering.
 
 An operator is written with names instead of numbers, ``shape=["n", 8]``. The operator keeps the
 names in an input slot that is named like the attribute. The attribute contains marks in place of
@@ -127,8 +127,8 @@ def fill_operands(proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[s
         n_marks = sum(item in MARKS for item in list_items(attrs[name]))
         if len(found) != n_marks:
             raise ProgramError(
-                f"{proto.type}: {name} was made for {n_marks} number(s) of variables, got "
-                f"{len(found)} of {list(inputs[name])}; build the program for these"
+                f"{proto.type}: {name} must get {n_marks} number(s) from variables, got "
+                f"{len(found)} from {list(inputs[name])}; rebuild the program for these"
             )
     filled = _replace(inputs, attrs, numbers.__getitem__)
     return {**filled, **{n: proto.attr_protos[n].check(proto.type, filled[n]) for n in numbers}}

@@ -168,8 +168,8 @@ class RuleContext:
         listed: tuple[Any, ...] = tuple(names) if is_list else (names,)  # type: ignore[arg-type]
         if None in listed:
             raise GradientError(
-                f"{self.type}: its rule gives {slot!r} of {type!r} a list with holes, "
-                f"got {list(listed)}; fill them with {FILL_LIKE!r}"
+                f"{self.type}: its rule must give {slot!r} of {type!r} a list without None, "
+                f"got {list(listed)}; write zeros with {FILL_LIKE!r}"
             )
         for name in listed:
             if not isinstance(name, str) or not name:
@@ -258,7 +258,7 @@ class GradientContext(RuleContext):
             self.input_grads[slot, index] = name
 
     def check_complete(self) -> None:
-        """Raise GradientError if the rule has omitted a gradient; called after the rule.
+        """Raise GradientError if the rule, which has been called, omitted a gradient.
 
         It must have set every wanted gradient, and read every nonzero output gradient; otherwise a
         term of the sum would silently be zero.
@@ -267,7 +267,7 @@ class GradientContext(RuleContext):
             if slot not in self._asked and any(grad is not None for grad in grads):
                 raise GradientError(
                     f"{self.type}: its gradient rule must use the gradient of output {slot!r}, "
-                    f"got {list(grads)} left over; call g.output_grad or refuse it"
+                    f"got {list(grads)} unused; call g.output_grad or refuse it"
                 )
         for slot, flags in self._wanted.items():
             for index, flag in enumerate(flags):
@@ -275,7 +275,7 @@ class GradientContext(RuleContext):
                     which = f"{slot!r}[{index}]" if len(flags) > 1 else f"{slot!r}"
                     raise GradientError(
                         f"{self.type}: its gradient rule must set the gradient of {which}, "
-                        "got none; call g.set_input_grad, with None where it is zero"
+                        "got none; call g.set_input_grad, with None if it is zero"
                     )
 
     def filled_output_grads(self, slot: str) -> list[str]:

@@ -220,7 +220,7 @@ class _Tape:
         if not callable(rule):
             raise GradientError(
                 f"{op.type}: an operator in the composition of a gradient must have a gradient "
-                "rule, got none; write it with others"
+                "rule, got none; write the composition with other operators"
             )
         context = GradientContext(op, definition.proto, self, given, flags)
         rule(context)
@@ -240,6 +240,6 @@ class _Tape:
 
 
 def composition_reads(definition: OpDefinition) -> Sequence[str]:
-    """Return the shape-only inputs whose data the composition of a gradient reads."""
+    """Return the shape-only inputs with data that the composition of a gradient reads."""
     body = definition.body
     return body.reads if isinstance(body, Composition) else ()

@@ -55,7 +55,7 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
 
 
 def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
-    """Return advice for an array whose shape differs from that of its variable.
+    """Return advice for an array with a different shape than its variable.
 
     The axes most often forgotten are a last axis of size 1 and the batch axis of a single example.
     """

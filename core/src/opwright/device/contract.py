@@ -116,7 +116,7 @@ class DeviceArrays(Protocol):
         """Return an array of the device over compact, row-major memory that opwright owns.
 
         It is created once if the address stays the same from run to run. Not called for a tensor
-        without elements, or read only for its shape, for which kernels get a NumPy dummy.
+        without elements, or read only for its shape: kernels then get a NumPy dummy.
         """
 
     def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:

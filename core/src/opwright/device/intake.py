@@ -9,7 +9,7 @@ array is copied. An array of a subclass is read as a plain array; a masked array
 - A NumPy scalar keeps its dtype. Python numbers and lists get the dtype of the arrays with which
   they are combined, if it can represent them.
 - An array of another library on the host is borrowed with the DLPack C exchange API, the buffer
-  protocol or ``__dlpack__``: `lend`, `read_host`. So are tensors and variables of opwright.
+  protocol or ``__dlpack__``: `lend`, `read_host`. So are opwright tensors and variables.
 - An array on a device must have DLPack, or the attribute that the device names: `find_place`. On
   the device where it is needed, it becomes a tensor without a copy: `read_tensor`.
 """
@@ -44,7 +44,7 @@ HOST_KINDS: Final = (np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array of NumPy or of any library that supports DLPack."""
+    """Whether a value is a NumPy array or an array of any library that supports DLPack."""
     return isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")
 
 
@@ -109,7 +109,7 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
     except DtypeError as error:
         raise DtypeError(
             f"{who}: must be an array of bools, ints or floats, got dtype {array.dtype}; cast it "
-            "to another"
+            "to one of these"
         ) from error
     return array
 
@@ -195,7 +195,7 @@ def find_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tenso
 def read_to_copy(value: Any, device: _runtime.Device, who: str) -> Array:
     """Return a ready array on the host, which the runtime copies to `device`.
 
-    Tensors and variables of opwright are read from any device. Raises DtypeError and FeedError like
+    opwright tensors and variables are read from any device. Raises DtypeError and FeedError like
     `read_host`, and FeedError for an array of another library that is not on the host.
     """
     if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
@@ -262,8 +262,8 @@ def reading(value: Any, who: str, where: str = "the host") -> Iterator[None]:
 def _from_dlpack(value: Any, who: str) -> Array:
     if not hasattr(value, "__dlpack_device__"):
         raise FeedError(
-            f"{who}: must be an array with values, got {type(value).__name__}, which stands for "
-            "one while a function is traced; call the operator outside jit and grad"
+            f"{who}: must be an array with values, got {type(value).__name__}, which has no "
+            "values while a function is traced; call the operator outside jit and grad"
         )
     with reading(value, who):
         code, _ = value.__dlpack_device__()

@@ -47,7 +47,7 @@ class _Registrar(Generic[_Registration]):
     def _enter(self, registration: _Registration, names: Sequence[str]) -> None:
         if not self._is_open:
             raise PluginError(
-                f"{names[0]}: a plugin may add only while its hook runs, got it later from "
+                f"{names[0]}: must be added while the hook of its plugin runs, got it later from "
                 f"{self.package.label}; add everything before the hook returns"
             )
         for name in names:

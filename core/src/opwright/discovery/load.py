@@ -1,6 +1,6 @@
 """Loads a plugin by importing its hook module, checking its hooks and collecting registrations.
 
-The loader of pluggy stops at the first plugin that fails, so each plugin is loaded separately. If
+pluggy's loader stops at the first plugin that fails, so each plugin is loaded separately. If
 it raises, it is quarantined with its traceback, and the other plugins are loaded.
 """
 
@@ -51,7 +51,7 @@ def load_all(
     """Load plugins one by one; return the records of working plugins and all failures.
 
     `notes` records the hook module being imported; a module that has killed processes is skipped.
-    With `strict`, raises PluginError for the first failure, caused by the error of the plugin.
+    With `strict`, raises PluginError for the first failure, with the plugin's error as its cause.
     """
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []
@@ -89,7 +89,7 @@ def describe_failure(package: Package, error: BaseException) -> PluginFailure:
 
 
 def _trace_plugin(error: BaseException) -> str:
-    """Return the traceback, starting at code of the plugin; empty if none of it ran."""
+    """Return the traceback from the first plugin code on, or '' if no plugin code ran."""
     inner = error.__traceback__
     while inner is not None and is_machinery(inner.tb_frame.f_code.co_filename):
         inner = inner.tb_next
@@ -101,7 +101,7 @@ def _trace_plugin(error: BaseException) -> str:
 
 
 def is_machinery(path: str) -> bool:
-    """Whether a file belongs to the loading code of opwright, importlib or pluggy."""
+    """Whether a file belongs to opwright, importlib or pluggy code that loads plugins."""
     file = path.replace("\\", "/")
     return (
         path.startswith("<frozen importlib")
@@ -164,7 +164,7 @@ def _check_hooks(manager: Any, known: tuple[str, ...], package: Package) -> None
 
 
 def _describe_invalid(error: BaseException) -> str:
-    """Return the multi-line message of pluggy about a wrong hook signature as one line."""
+    """Return pluggy's multi-line message about a wrong hook signature as one line."""
     text = " ".join(str(error).split())
     match = re.search(r"hookimpl definition: ((\w+)\(.*?\)) ", text)
     if match is None:

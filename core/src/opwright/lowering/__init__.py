@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 
 
 def lower(request: LowerRequest) -> LoweredPlan:
-    """Return a plan, in which everything that can be decided before a run is decided.
+    """Return a plan; everything that can be decided before a run is decided here.
 
     Raises OpwrightError, with nothing run or changed, if shapes or dtypes do not fit, a variable is
     read before it is written, or no kernel is registered.
@@ -103,7 +103,7 @@ def _check_unread(graph: Graph, names: frozenset[str]) -> None:
         if external is not None and external.role is Role.FEED and external.name in names:
             raise FeedError(
                 f"shape_only: the elements of {external.name!r} must not be read, got {reader}, "
-                "which reads them; feed an array, and leave the name out"
+                "which reads them; feed an array, and omit the name from shape_only"
             )
 
 

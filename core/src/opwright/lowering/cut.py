@@ -44,7 +44,7 @@ fetch position or a feed name of the first; and the shapes of the late feeds."""
 
 
 def cut_graph(graph: Graph, request: LowerRequest) -> Halves:
-    """Cut a graph in which kernels are chosen.
+    """Cut a graph for which kernels have been chosen.
 
     Raises FeedError if a fetch of the first half depends on a late feed, and ProgramError if a
     shape is known only at run time.

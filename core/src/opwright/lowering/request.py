@@ -155,8 +155,8 @@ class Fetches(NamedTuple):
     """The results of a plan."""
 
     names: Sequence[str] = ()  # their last values are fetched, in order; may repeat
-    # CAPTURED for a branch, which writes into the outer plan; None for the body of a loop, whose
-    # results are needed until the next iteration has read them.
+    # CAPTURED for a branch, which writes into the outer plan; None for the body of a loop, because
+    # its results are needed until the next iteration has read them.
     role: Role | None = Role.FETCH
     on_device: bool = False  # they stay on the device; the runtime returns them as tensors
     stacked: Sequence[str] = ()  # of a loop: values that iterations write to outer arrays

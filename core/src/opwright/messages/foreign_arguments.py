@@ -1,6 +1,6 @@
-"""Argument names of PyTorch, TensorFlow, Paddle, ONNX, NumPy and papers.
+"""Argument names in PyTorch, TensorFlow, Paddle, ONNX, NumPy and papers.
 
-Calls do not accept these names; the error suggests the argument of opwright.
+Calls do not accept these names; the error suggests the opwright argument.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def hint(name: str, known: Iterable[str], what: str = "names") -> str:
 def hint_argument(name: str, known: Iterable[str], what: str = "names") -> str:
     """Return the end of an error for an unknown argument, like `hint`.
 
-    Names of other frameworks are mapped to those of opwright, such as ``dim`` to ``axis``.
+    Names of other frameworks are mapped to opwright names, such as ``dim`` to ``axis``.
     """
     from opwright.messages.foreign_arguments import FOREIGN_ARGUMENTS  # needed only after a typo
 

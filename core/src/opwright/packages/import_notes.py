@@ -1,11 +1,11 @@
 """Records running imports so that later processes recognize a plugin that kills the process.
 
 ``os._exit``, a crash, or a kill while an import hangs make reporting impossible. So a note is
-written before the module of a plugin is imported or its library opened, and removed afterwards. A
-note whose process no longer exists names the import that was running, and the next process warns.
-If an import killed two processes, the third tries it in a separate process, because both may have
-been killed for another reason. If that process is killed as well, the import is skipped until its
-files change or the user asks to retry.
+written before the module of a plugin is imported or its library opened, and removed afterwards. If
+the process of a note no longer exists, the note names the import that was running, and the next
+process warns. If an import killed two processes, the third tries it in a separate process, because
+both may have been killed for another reason. If that process is killed as well, the import is
+skipped until its files change or the user asks to retry.
 """
 
 from __future__ import annotations

@@ -127,8 +127,8 @@ def check_library_says(who: str, **properties: bool) -> None:
     for word, is_given in properties.items():
         if is_given:
             raise RegistrationError(
-                f"{who}: {word} of a compiled kernel is declared by its library, got it in the "
-                "hook too; remove it there, and write it into ow_kernel"
+                f"{who}: only its library may declare {word} of a compiled kernel, got it in "
+                "the hook; remove it there, and set it in ow_kernel"
             )
 
 
@@ -276,11 +276,11 @@ def make_option(
     if type(default) not in (bool, int, float, str):
         raise RegistrationError(
             f"{full}: default of an option must be a bool, int, float or str, got {default!r}; "
-            "every value has its type"
+            "give a default of the type of all values"
         )
     if not isinstance(comment, str) or not comment.strip():
         raise RegistrationError(
-            f"{full}: comment of an option must tell its effect, got {comment!r}; write a sentence"
+            f"{full}: comment of an option must describe it, got {comment!r}; write a sentence"
         )
     return OptionRegistration(full, default, comment)  # type: ignore[arg-type]
 

@@ -118,7 +118,7 @@ def _check_side(symbol: str, side: Any) -> None:
     if symbol in "&|^~" and _dtype(side) != "bool":
         raise DtypeError(
             f"{symbol}: combines bools, got {side!r}; compare it first, as in (x > 0) {symbol} y, "
-            f"or take opwright.ops.{SYMBOLS[symbol]}"
+            f"or use opwright.ops.{SYMBOLS[symbol]}"
         )
 
 
@@ -148,7 +148,7 @@ _refuse_comparison = _refusing(
 
 
 class Arithmetic:
-    """The symbols and the indexing of NumPy, for Variables.
+    """NumPy's symbols and indexing for Variables.
 
     ``==`` and ``!=`` compare identity, because sets, lists and dicts contain Variables. To compare
     elements, use ``opwright.ops.equal`` and ``not_equal``; a comparison with a number or an array
@@ -224,7 +224,7 @@ class Arithmetic:
         "a layer such as cond",
     )
     __len__ = _refusing("take the length of", "x.shape[0] is the length, -1 if it is unknown")
-    __iter__ = _refusing("iterate over", "index it, or take opwright.ops.unstack or split")
+    __iter__ = _refusing("iterate over", "index it, or use opwright.ops.unstack or split")
     __contains__ = _refusing("search in", "take opwright.ops.equal and any")
     __float__ = __int__ = _refusing("make a number of", _RUN)
     __index__ = _refusing("make an index of", "index with it: opwright.ops.gather(x, index)")

@@ -280,8 +280,8 @@ def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> di
             )
         if index in taken:  # shared at each depth, it would be lowered 2**depth times
             raise ProgramError(
-                f"{proto.type}: {attr.name} must be a block that is not another body, got block "
-                f"{index} again; make one for each"
+                f"{proto.type}: {attr.name} must not be the block of another body, got block "
+                f"{index} again; create a block for each body"
             )
         taken.add(index)
     return indices

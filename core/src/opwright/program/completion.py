@@ -226,7 +226,7 @@ class BodyEmitter:
             if name not in self._own:
                 self._fail(
                     f"only write outputs and fresh variables, got {name!r} as an output of {type}; "
-                    "leave the name out, and copy an input that is overwritten with 'assign'"
+                    "omit the name, and copy an input that is overwritten with 'assign'"
                 )
         self._add(definition, *completed, self.check_output)
         self._written.update(written)
@@ -256,9 +256,9 @@ class BodyEmitter:
         if not self._definition.random:
             raise ProgramError(
                 f"{op.type}: a composite whose body draws random numbers must be built with "
-                f"random=True, got {definition.op_type!r} in the body of one without; give it the "
+                f"random=True, got {definition.op_type!r} in a body without it; give it the "
                 f"attributes {SEED_ATTR!r} and {STREAM_ATTR!r} and the optional input "
-                f"{STEP_SLOT!r}, which the operators of the body take over"
+                f"{STEP_SLOT!r}, which the operators of the body use"
             )
         stream = inner_stream(op.attrs.get(STREAM_ATTR) or 0, self._n_random)
         self._n_random += 1

@@ -160,7 +160,7 @@ def _check_bodies(block: Block, op: Operator, taken: set[int]) -> None:
             )
         if index in taken:
             raise FormatError(
-                f"{op.type}: {attr} must be a block that is not another body, got {index} again"
+                f"{op.type}: {attr} must not be the block of another body, got {index} again"
             )
         taken.add(index)
 

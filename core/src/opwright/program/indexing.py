@@ -1,4 +1,4 @@
-"""Translates ``x[key]``, by the rules of NumPy, into slice, squeeze, unsqueeze and gather.
+"""Translates ``x[key]`` by NumPy's rules into slice, squeeze, unsqueeze and gather.
 
 A key consists of ints, slices, ``...``, ``None`` and at most one index array, which is an integer
 Variable, a NumPy array or a list. None inserts an axis of length 1.

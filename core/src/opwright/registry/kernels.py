@@ -268,7 +268,7 @@ def find_refusals(
 ) -> tuple[dict[tuple[str, Package], str], list[str]]:
     """Query each function once, like `find_refusal`; empty targets are skipped.
 
-    Returns the reasons, and the errors of failed functions, whose kernels are assumed to work.
+    Returns the reasons, and the errors of failed functions; their kernels are assumed to work.
     """
     reasons: dict[tuple[str, Package], str] = {}
     faults = []

@@ -64,7 +64,7 @@ def _choose_passes(
     if passes is not None:
         raise ProgramError(
             "Network.compile: the lock lists the passes to run, got "
-            f"passes={passes!r} as well; give one"
+            f"passes={passes!r} as well; omit passes="
         )
     from opwright.lowering.lock import Lock
 
@@ -217,7 +217,7 @@ def make_template(
     for name in sorted(names - lasting):
         raise FeedError(
             f"varying: must be variables of the scope, got {name!r}{hint(name, lasting)}; name a "
-            "persistable one that an operator reads"
+            "persistable variable that an operator reads"
         )
     return LowerRequest(
         tuple(ops),

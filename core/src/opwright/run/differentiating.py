@@ -1,4 +1,4 @@
-"""`grad` and `value_and_grad`, which compute gradients of Python functions that call operators.
+"""`grad` and `value_and_grad` compute gradients of Python functions that call operators.
 
 The function is called with variables, once for each combination of dtypes and shapes, and so
 appends operators to a new program, which is differentiated and compiled. Later calls run its plan.
@@ -124,8 +124,8 @@ class _Differentiated:
         for number, variable in zip(self._argnums, by, strict=True):
             if not isinstance(variable, Variable) or not is_float(variable.dtype):
                 raise GradientError(
-                    f"grad: argument {number} must be a float array, got {variable!r}; leave it "
-                    "out of argnums, or cast it"
+                    f"grad: argument {number} must be a float array, got {variable!r}; omit it "
+                    "from argnums, or cast it"
                 )
         value = self._f(*args)
         if isinstance(value, float):  # it does not depend on an argument

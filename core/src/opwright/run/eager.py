@@ -243,7 +243,7 @@ class EagerSource:
         except DtypeError as error:
             raise DtypeError(
                 f"{self._proto.type}: {slot.name}: must be an array of bools, ints or floats, got "
-                f"dtype {value.dtype}; cast it to another"
+                f"dtype {value.dtype}; cast it to one of these"
             ) from error
 
     def _missing(self, slot: VarProto) -> SlotError:

@@ -107,7 +107,7 @@ def check_array(array: Any, spec: FeedSpec) -> Meta:
     except DtypeError as error:
         raise FeedError(
             f"{spec.label}: must be an array of bools, ints or floats, got dtype "
-            f"{array.dtype}; cast it to another"
+            f"{array.dtype}; cast it to one of these"
         ) from error
     check_meta(meta, spec)
     return meta

@@ -134,7 +134,7 @@ def _read(path: str, size_bytes: int | None = None) -> bytes:
 
 
 def describe_installed() -> str:
-    """Return the versions of Python and of all installed distributions."""
+    """Return the Python version, and the versions of all installed distributions."""
     distributions = [
         (folder, sorted(name for name in os.listdir(folder) if name.endswith("-info")))
         for folder in dict.fromkeys(path or os.curdir for path in sys.path)

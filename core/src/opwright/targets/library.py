@@ -1,4 +1,4 @@
-"""Compiled libraries of plugins, whose definitions, kernels and devices are read by key.
+"""Compiled plugin libraries; their definitions, kernels and devices are read by key.
 
 A hook module names a library by its path in the package, ``"opwright_acme/libacme.so"``, instead of
 ``"module:attribute"``. The operator type or kernel key in the registration selects the entry of the
@@ -81,7 +81,7 @@ class NativeLibrary:
         index, data, gradient_type, needs, no_gradient_reason, is_hidden = self._ops[type]
         if is_hidden != hidden:
             raise RegistrationError(
-                f"{type}: hook and library must agree to hide it or not, got {hidden} and "
+                f"{type}: hook and library must agree on whether it is hidden, got {hidden} and "
                 f"{is_hidden} from {self.label}; give registry.add hidden={is_hidden}"
             )
         try:

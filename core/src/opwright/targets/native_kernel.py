@@ -82,7 +82,7 @@ class NativeKernel:
     def prepare_call(
         self, proto: OpProto, metas: _Metas, attrs: Mapping[str, Any], device: _runtime.Device
     ) -> _runtime.Prepared:
-        """Prepare the kernel for a `DeviceCall`, whose operator is unknown."""
+        """Prepare the kernel for a `DeviceCall`, which does not name an operator."""
         return self.prepare(proto, metas, attrs, device=device, typed_by_value=True)
 
 
@@ -109,7 +109,7 @@ def _type_number(name: str, value: object) -> int:
             return plural if is_list else scalar
     raise KernelError(
         f"DeviceCall: attribute {name!r} must be an int, a float, a bool, a str, bytes or a list "
-        f"of one of these, got {type(sample).__name__}; make it one"
+        f"of one of these, got {type(sample).__name__}; convert it"
     )
 
 

@@ -44,8 +44,8 @@ def load_target(target: str, who: str, package: Package, notes: ImportNotes = NO
             value: object = import_object(target)
     except MemoryError as error:  # a PluginError would quarantine the plugin for good
         raise OutOfMemoryError(
-            f"{who}: {target!r} of {package.label} must be imported, got no memory for it; free "
-            "some and try again"
+            f"{who}: {target!r} of {package.label} must be imported, got too little memory; free "
+            "some memory and try again"
         ) from error
     except KeyboardInterrupt:
         raise

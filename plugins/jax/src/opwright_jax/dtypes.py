@@ -29,7 +29,7 @@ def meta_of(who: str, value: Any) -> Meta:
         return Meta(tuple(value.shape), canonical_dtype(value.dtype))
     except (DtypeError, TypeError, ValueError) as error:
         raise DtypeError(
-            f"{who}: arrays must have a dtype of opwright, got {value.dtype}; cast it"
+            f"{who}: arrays must have an opwright dtype, got {value.dtype}; cast it"
         ) from error
 
 

@@ -5,8 +5,8 @@
 ``opwright_jax.ops.acme.swish``. It can be called inside `jax.jit`, `jax.grad`, `jax.vmap`,
 `jax.lax.scan` and `jax.shard_map`, or outside.
 
-- **gradients**, including second gradients, follow the rules of opwright; an operator without a
-  rule raises GradientError if its gradient is requested. Forward mode (`jax.jvp`) is refused.
+- **gradients**, including second gradients, follow opwright's rules; an operator without a rule
+raises GradientError if its gradient is requested. Forward mode (`jax.jvp`) is refused.
 - **vmap** computes the whole batch at once for operators known to work on each example separately,
   and one example after the other for all other operators.
 - **dtypes** are those of JAX: without ``jax_enable_x64``, 64-bit results are returned in 32 bits,

@@ -253,6 +253,6 @@ def _describe(block: ow.Block, name: str, what: What) -> Meta:
         shown = "?" if variable.shape is None else format_shape(variable.shape)
         raise ShapeError(
             f"{label(what)}: results must have shapes that are known before a run, got {shown} for "
-            f"{name!r}; JAX compiles for fixed shapes: compute it outside of JAX"
+            f"{name!r}; compute it outside of JAX, which compiles for fixed shapes"
         )
     return Meta(tuple(variable.shape), variable.dtype)

@@ -91,7 +91,7 @@ def _check_platforms(ctx: Any, what: What) -> None:
     others = [p for p in ctx.platforms or ctx.module_context.platforms if p != "cpu"]
     if others:
         raise KernelNotFoundError(
-            f"{label(what)}: operators of opwright run inside JAX only on the CPU, got "
+            f"{label(what)}: opwright operators run inside JAX only on the CPU, got "
             f"{others[0]!r}; put the arrays on a device of jax.devices('cpu')"
         )
 

@@ -113,7 +113,7 @@ class _Function:
         missing = [n for n in read if n not in self._feeds and n not in self._parameters]
         if missing:
             raise FeedError(
-                f"function: feed must name all that the results depend on, got no {missing[0]!r}; "
+                f"function: feed must name every input of the results, got no {missing[0]!r}; "
                 f"feed={[*self._feeds, *missing]}"
             )
 

@@ -188,7 +188,7 @@ def test_files_of_other_tools_are_replaced_by_a_save(tmp_path, model):
 @pytest.mark.parametrize("name", ["latest", "program.pb", "params.safetensors"])
 def test_a_folder_in_place_of_a_link_is_refused_and_unchanged(tmp_path, model, name):
     (tmp_path / name).mkdir()
-    with pytest.raises(FileTakenError, match=rf"{name}: must be a link of opwright\.save"):
+    with pytest.raises(FileTakenError, match=rf"{name}: must be a link that opwright\.save"):
         save(tmp_path, model.build(), model.filled(1))
     assert [path.name for path in tmp_path.iterdir()] == [name]
 

@@ -101,10 +101,10 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8), **more):
         ({"w": entry(shape=(2**40, 2**40))}, r"'w' of shape .* in 8 bytes"),
         ({"w": entry(offsets=(8, 16))}, "a tensor at byte"),
         ({"w": entry(), "v": entry()}, "a tensor at byte"),
-        ({"w": entry(shape=(1,), offsets=(0, 4))}, "bytes where its tensors end at"),
-        ({"w": entry(offsets=(0, 8)), "v": entry(offsets=(8, 16))}, "where its tensors end at"),
+        ({"w": entry(shape=(1,), offsets=(0, 4))}, "bytes, but its tensors end at"),
+        ({"w": entry(offsets=(0, 8)), "v": entry(offsets=(8, 16))}, "its tensors end at"),
         ({"w": entry(shape=(2**62, 0, 2**62), offsets=(0, 0)), "v": entry()}, "'?w|shape"),
-        ({}, "bytes where its tensors end at"),
+        ({}, "bytes, but its tensors end at"),
     ],
 )
 def test_an_inconsistent_header_is_refused(tmp_path, header, message):
@@ -120,5 +120,5 @@ def test_a_file_that_is_truncated_while_it_is_read_raises(tmp_path):
         _, tensors = read_header(path, handle)
         with path.open("r+b") as file:
             file.truncate(500)
-        with pytest.raises(FormatError, match="truncated, got 500 bytes where"):
+        with pytest.raises(FormatError, match="truncated, got 500 bytes instead of"):
             read_array(path, handle, "w", tensors["w"])

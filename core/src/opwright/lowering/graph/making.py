@@ -84,7 +84,7 @@ def make_op(
             if value.meta != meta:
                 raise ShapeError(
                     f"{op.type}: output {slot.name!r} must be {meta}, got {value.meta} "
-                    f"in {value.name!r}; give a value that fits"
+                    f"in {value.name!r}; give a value with this meta"
                 )
             if value.source is not None:
                 raise SlotError(

@@ -159,7 +159,7 @@ def _checked_sizes(definition: OpDefinition, outputs: SlotMetas) -> Sizes:
 
 
 def _check_size(who: str, meta: Meta) -> None:
-    """Raise an error for a meta beyond the limits of NumPy, where a dim of 0 counts as 1."""
+    """Raise an error for a meta beyond NumPy's limits, which count a dim of 0 as 1."""
     if len(meta.shape) > MAX_RANK:
         raise ShapeError(f"{who} must have at most {MAX_RANK} dims, got {len(meta.shape)}")
     size = math.prod(max(dim, 1) for dim in meta.shape) * item_size(meta.dtype)

@@ -104,7 +104,7 @@ def _place_sinks(graph: Graph) -> None:
 
 
 def _drop_unread_stacks(graph: Graph) -> None:
-    """Assign no memory to stacked outputs of loops whose elements are never read."""
+    """Do not assign memory to stacked loop outputs with elements that are never read."""
     loops = [(op, op.definition.control) for op in graph.ops if op.children]
     if not loops:
         return

@@ -70,8 +70,8 @@ class Edit:
         places = {position.get(op, OUTSIDE): op for op in ops}
         if not ops or OUTSIDE in places or (at and at not in old):
             raise PluginError(
-                f"fuse: must be given operators of the graph, and one of these as place, got {ops} "
-                f"and {at}; make a new edit after apply"
+                f"fuse: ops must be operators of the graph, and at one of these, got {ops} and "
+                f"{at}; create a new edit after apply"
             )
         first, last = min(places), max(places)
         at = at or places[last]
@@ -125,7 +125,7 @@ class Edit:
         position = self._uses.position
         if not pairs or not pairs.keys() <= position.keys():
             raise PluginError(
-                f"exchange: must be given operators of the graph, got {list(pairs)}; make a new "
+                f"exchange: keys must be operators of the graph, got {list(pairs)}; create a new "
                 "edit after apply"
             )
         old = set(pairs)

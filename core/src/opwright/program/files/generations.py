@@ -103,7 +103,7 @@ def _check_links(folder: Path) -> None:
         mode = os.lstat(path).st_mode
         if not stat.S_ISLNK(mode) and not (may_be_file and stat.S_ISREG(mode)):
             raise FileTakenError(
-                f"{path}: must be a link of opwright.save, got {kind_of(mode)}; move it away"
+                f"{path}: must be a link that opwright.save made, got {kind_of(mode)}; move it"
             )
 
 

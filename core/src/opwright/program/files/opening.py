@@ -72,7 +72,7 @@ OpenFile: TypeAlias = "tuple[StrPath, int]"
 
 
 class SavedFiles(NamedTuple):
-    """The files of one saved state; an `ExitStack` of the caller closes them.
+    """The files of one saved state; the caller's `ExitStack` closes them.
 
     Files of a generation are opened together, through its folder, so they are consistent even if a
     saver removes them meanwhile. `stays` means that nothing writes to them, since `save` only adds
@@ -163,7 +163,7 @@ def _open(folder: StrPath, newest: int | None) -> Iterator[SavedFiles]:
 
 
 def _missing(folder: StrPath, newest: int | None, error: OSError) -> FileMissingError | FormatError:
-    """Return the error for a missing file, which lists the content of the folder."""
+    """Return the error for a missing file; the error lists the content of the folder."""
     name = os.path.basename(error.filename or PROGRAM)
     if newest is not None:
         generation = os.path.join(folder, GENERATIONS, name_of(newest))
@@ -219,9 +219,9 @@ def check_top_level(folder: StrPath) -> None:
     """
     for name in _find_foreign(folder):
         raise FormatError(
-            f"{os.path.join(folder, name)}: must be a link to {link_text(name)}, as opwright.save "
-            f"makes it, got a file from outside of {GENERATIONS}; remove it to load the newest "
-            f"of the {GENERATIONS}, or move both files to another folder to load these"
+            f"{os.path.join(folder, name)}: must be a link to {link_text(name)}, as made by "
+            f"opwright.save, got a file from outside of {GENERATIONS}; remove it to load the "
+            f"newest of the {GENERATIONS}, or move both files to a new folder to load them"
         )
 
 
@@ -340,7 +340,7 @@ def parse_saved(data: bytes, notes: Mapping[str, Any]) -> SavedProgram:
 
 @suggest_arguments
 def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """Return the arrays of a safetensors file, such as a ``state_dict`` of PyTorch, by name.
+    """Return the arrays of a safetensors file, such as a PyTorch ``state_dict``, by name.
 
     No code in the file is run, and memory use is limited by the size of the file.
 

@@ -247,4 +247,4 @@ def _check_order(who: str, tensors: Mapping[str, Tensor], begin: int, size_bytes
             _refuse(who, f"a tensor at byte {tensor.begin} where byte {position} is next")
         position = tensor.end
     if position != size_bytes:
-        _refuse(who, f"{size_bytes} bytes where its tensors end at {position}")
+        _refuse(who, f"{size_bytes} bytes, but its tensors end at {position}")

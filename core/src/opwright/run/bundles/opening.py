@@ -1,4 +1,4 @@
-"""Opens bundles, whose plans are read from the file instead of being lowered."""
+"""Opens bundles; their plans are read from the file instead of being lowered."""
 
 from __future__ import annotations
 

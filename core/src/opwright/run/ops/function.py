@@ -106,7 +106,7 @@ def _extend(
 ) -> Callable[..., Any]:
     """Return the callable for keyword arguments that the operator does not have.
 
-    It accepts ``returns``, for which `calls` caches calls, and raises an error for other names.
+    It accepts ``returns``, with one cached call per value in `calls`; other names raise an error.
     """
     for name in unknown:
         if name != RETURNS:

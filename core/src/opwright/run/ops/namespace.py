@@ -23,7 +23,7 @@ class MissingOperatorError(OperatorNotFoundError, AttributeError):
 
 
 class Finder:
-    """Finds the attributes of one namespace, which are operators whose types begin with ``prefix``.
+    """Finds the attributes of one namespace: operators with types that begin with ``prefix``.
 
     `make` creates the function of an operator, from its definition and the Context.
     """
