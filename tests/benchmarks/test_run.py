@@ -228,7 +228,7 @@ def test_bars_stay_within_the_chart_even_if_opwright_is_slow() -> None:
 
 
 def test_without_a_measured_peer_there_is_no_chart() -> None:
-    with pytest.raises(ValueError, match="nothing was compared with a peer; name workloads"):
+    with pytest.raises(ValueError, match="a workload must have a peer, got none; name workloads"):
         load_chart().draw_chart(make_result("ns", False, [{"implementation": "opwright"}]))
 
 

@@ -21,10 +21,6 @@ LOOSE: Final = {"timm.test_nfnet": 12.0}
 """Bounds, relative to the errors of PyTorch, for models whose layers amplify the errors of earlier
 layers; each single layer has at most twice the error of PyTorch."""
 
-JUMPS: Final = {"timm.efficientvit_m0": 20.0}
-"""Such bounds for training only. The outputs of all three calls and the gradients of two are as
-close as for other models, but the gradients of the third are affected by kinks of relus."""
-
 
 def sample(share: int) -> list[str]:
     """Return all models of torchvision and transformers, and one in `share` models of timm."""
@@ -63,7 +59,7 @@ def check(name: str, optimizer: str | None, is_training: bool) -> bool:
     """Check the errors of a model; return whether it ran without PyTorch operators."""
     entry = entries()[name]
     outcome = try_model(entry, optimizer, is_training)
-    most = (LOOSE | JUMPS if is_training else LOOSE).get(name, MOST)
+    most = LOOSE.get(name, MOST)
     excess = find_excess(entry, optimizer, is_training, outcome.errors, most)
     torch._dynamo.reset()
     assert not excess

@@ -18,6 +18,9 @@ MOST: Final = 4.0
 FLOOR: Final = 2e-6
 """Smaller errors, relative to the norm of a result, are ignored."""
 
+NUDGE: Final = 8 * 2.0**-24
+"""Relative to each weight; thus the errors of outputs are about `MOST` times PyTorch's."""
+
 OPTIMIZERS: Final[dict[str, Callable[[Any], Any]]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, 0.01, momentum=0.9),
     "adamw": lambda parameters: torch.optim.AdamW(parameters, 1e-3, eps=1e-3),
@@ -98,32 +101,37 @@ class Errors(NamedTuple):
         }
 
 
-def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
+def jumps(draws: Sequence[Errors], nudged: Sequence[dict[str, float]], most: float = MOST) -> bool:
     """Return whether kinks explain the excessive errors, given the errors of several draws.
 
     If rounding moves an element across the kink of a relu or a maximum, its gradient jumps, also in
-    PyTorch in float32. Kinks are the explanation if some draw has no excessive error, and if all
-    errors are small enough relative to the largest error of PyTorch in any draw.
+    PyTorch in float32. Kinks are the explanation if no error exceeds `most` times PyTorch's largest
+    one over the draws and `nudged`, its errors after `nudge`.
     """
-    worst = {name: max(d.theirs[name] for d in draws) for name in draws[0].theirs}
-    return any(not d.excess(most) for d in draws) and not any(
-        d._replace(theirs=worst).excess(most) for d in draws
-    )
+    theirs = (*(d.theirs for d in draws), *nudged)
+    worst = {name: max(errors[name] for errors in theirs) for name in draws[0].theirs}
+    return not any(d._replace(theirs=worst).excess(most) for d in draws)
+
+
+def nudge(model: nn.Module) -> nn.Module:
+    """Change each weight by a few roundings, as a different algorithm changes each output."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1 + NUDGE * torch.randn_like(parameter))
+    return model
 
 
 def errors(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]) -> Errors:
     """Return the errors of a compiled model, and of PyTorch, from the same model in float64."""
-    double = copy.deepcopy(model).double()
     precise = course._replace(
         inputs=[
             tuple(t.double() if t.is_floating_point() else t for t in inputs)
             for inputs in course.inputs
         ]
     )
-    truth = run(double, precise, lambda found: found)
-    theirs = run(copy.deepcopy(model), course, lambda found: found)
-    ours = run(copy.deepcopy(model), course, compile)
-    return Errors(_distances(ours, truth), _distances(theirs, truth))
+    truth = run(copy.deepcopy(model).double(), precise, lambda found: found)
+    theirs = _distances(run(copy.deepcopy(model), course, lambda found: found), truth)
+    return Errors(_distances(run(copy.deepcopy(model), course, compile), truth), theirs)
 
 
 def _distances(found: Results, truth: Results) -> dict[str, float]:
