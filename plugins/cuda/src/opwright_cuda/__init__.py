@@ -1,4 +1,4 @@
-"""The CUDA kernels of opwright, and the tools for writing more of them.
+"""The CUDA kernels of opwright, and tools for writing more CUDA kernels.
 
 A kernel is a class (or a `Kernel` made from a function) whose ``prepare`` adds launches to a plan.
 Sources are compiled at first use, and plans run without Python.

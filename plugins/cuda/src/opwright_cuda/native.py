@@ -72,7 +72,7 @@ def library() -> ctypes.CDLL:
 
 
 def _call(error: type[Exception], function: str, *args: Any) -> None:
-    """Call a function whose last parameter is a message buffer; raise its message."""
+    """Call a function whose last parameter is a message buffer; raise the message on failure."""
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     status = getattr(library(), function)(*args, message, ctypes.c_uint64(_MESSAGE_BYTES))
     if status != 0:

@@ -1,4 +1,4 @@
-"""Standard operators without a CUDA kernel for some or all dtypes, for the coverage page."""
+"""Standard operators that lack a CUDA kernel for some or all dtypes, for the coverage page."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ ALLOW_VARYING: Final = "cuda.allow_varying"
 
 
 class EngineChoice(NamedTuple):
-    """The criteria for the choice of a cuDNN engine."""
+    """The criteria by which a cuDNN engine is chosen."""
 
     allows_tf32: bool = False
     tunes: bool = False

@@ -1,4 +1,4 @@
-"""CUDA sources, each of which is a file with the headers that it can include and its options."""
+"""CUDA sources; each is a file with its options and the headers that it can include."""
 
 from __future__ import annotations
 

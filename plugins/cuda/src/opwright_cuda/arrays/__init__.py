@@ -1,1 +1,1 @@
-"""Exchange of GPU arrays with other libraries."""
+"""Exchanges GPU arrays with other libraries."""

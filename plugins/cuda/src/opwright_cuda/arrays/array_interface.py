@@ -1,6 +1,6 @@
 """The CUDA Array Interface, version 3, for libraries that do not support DLPack.
 
-Numba's documentation defines it: "CUDA Array Interface (Version 3)".
+The Numba documentation defines it under "CUDA Array Interface (Version 3)".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WAY_OUT: Final = "pass an array with __dlpack__, or one on the host"
 
 
 def locate(description: Any) -> ArrayPlace:
-    """Return the memory of an array with the interface.
+    """Return the memory of an array that provides the interface.
 
     Raises
     ------

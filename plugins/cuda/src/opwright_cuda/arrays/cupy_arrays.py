@@ -1,4 +1,4 @@
-"""GPU memory as CuPy arrays for kernels in Python, and as interfaces for other libraries."""
+"""Wraps GPU memory in CuPy arrays for Python kernels, and in interfaces for other libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_cuda.arrays.array_interface import INTERFACE, describe, locate
 @cache
 def _cupy() -> Any:
     try:
-        # ml_dtypes must be imported before CuPy builds its dtype tables, which would otherwise lack
+        # ml_dtypes must be imported before CuPy builds its dtype tables; otherwise, they lack
         # bfloat16.
         import cupy
         import ml_dtypes  # noqa: F401
@@ -46,16 +46,16 @@ class CudaArrays:
         return cupy.ndarray(shape, kind, cupy.cuda.MemoryPointer(memory, 0))
 
     def stream(self, pointer: int, device_id: int) -> AbstractContextManager[Any]:
-        """Return a context manager that makes a stream of the runtime current in this thread."""
+        """Return a context manager that makes a runtime stream the current one in this thread."""
         stream: AbstractContextManager[Any] = _cupy().cuda.ExternalStream(pointer, device_id)
         return stream
 
     def locate(self, description: Any) -> ArrayPlace:
-        """Return the memory of an array of another library."""
+        """Return the memory of another library's array."""
         return locate(description)
 
     def describe(self, pointer: int, shape: tuple[int, ...], dtype: str, _: int) -> dict[str, Any]:
-        """Return the description of a tensor for other libraries."""
+        """Describe a tensor for other libraries."""
         return describe(pointer, shape, dtype)
 
 

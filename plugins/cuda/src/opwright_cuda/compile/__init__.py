@@ -1,4 +1,4 @@
-"""Compilation of CUDA sources to kernels, each of which is compiled once and cached on disk.
+"""Compiles CUDA sources to kernels; each kernel is compiled once and cached on disk.
 
-This module does not import others, because compiler processes import only `nvrtc_program`.
+This module does not import other modules, because compiler processes import only `nvrtc_program`.
 """

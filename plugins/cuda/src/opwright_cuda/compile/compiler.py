@@ -49,18 +49,18 @@ class Instance(NamedTuple):
 
 
 class CompilerLostError(Exception):
-    """An additional compiler could not start, so its instances remain to be compiled."""
+    """An additional compiler could not start; its instances must still be compiled."""
 
 
 class Compiler(Protocol):
-    """A compiler of images: NVRTC, or the host compiler in tests."""
+    """A compiler of images, which is NVRTC, or the host compiler in tests."""
 
     @property
     def version(self) -> str:
-        """Name and version; images of a different version are not reused."""
+        """Name and version; images compiled by a different version are not reused."""
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
-        """Return the code of each expression, an instance of a ``__global__`` template.
+        """Return the code of each expression, which is an instance of a ``__global__`` template.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Compiler(Protocol):
         """
 
     def beside(self) -> AbstractContextManager[Compiler]:
-        """Start a compiler for another thread; it is stopped at the end.
+        """Start a compiler for another thread; stop it at the end.
 
         Raises
         ------
@@ -84,7 +84,7 @@ def compile_all(
     n_at_once: int,
     keep: Callable[[Instance, Image], None],
 ) -> dict[Instance, Image | Exception]:
-    """Compile instances separately, several at the same time.
+    """Compile instances separately and concurrently.
 
     Parameters
     ----------
@@ -175,5 +175,5 @@ class _Work:
                 self.outcomes[instance] = image
 
     def drop(self) -> None:
-        """Drop the instances that are still in the queue."""
+        """Remove all instances from the queue."""
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""Disk cache of compiled code, with one file per image, owned by this user or root."""
+"""Disk cache of compiled code, with one file per image that this user or root must own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ImageCache:
         return self._path(key).exists()
 
     def read(self, key: str) -> Image | None:
-        """Return an image; None if it is absent, damaged, or writable by other users."""
+        """Return an image, or None if it is absent, damaged, or writable by other users."""
         try:
             data = read_trusted(str(self._path(key)), _MOST_BYTES)
         except OSError:

@@ -1,4 +1,4 @@
-"""NVRTC, NVIDIA's compiler as a library, through cuda-bindings."""
+"""NVRTC, NVIDIA's compiler library, used through cuda-bindings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOK_S: Final = 1.0
 
 
 class Nvrtc:
-    """Compiles for any architecture, even without such a GPU."""
+    """Compiles for any architecture, even if no such GPU is present."""
 
     @cached_property
     def _api(self) -> Any:
@@ -80,7 +80,7 @@ class Nvrtc:
 
 
 def _start(library: str) -> tuple[subprocess.Popen[bytes], Connection]:
-    """Start a process that compiles programs; return it and the connection to it."""
+    """Start a process that compiles programs; return the process and the connection to it."""
     executable = spawn.get_executable()
     if not executable or getattr(sys, "frozen", False):
         raise CompilerLostError(f"a Python executable must be available, got {executable!r}")
@@ -106,7 +106,7 @@ def _start(library: str) -> tuple[subprocess.Popen[bytes], Connection]:
 
 
 class _NvrtcBeside(Nvrtc):
-    """NVRTC in another process, used by one thread."""
+    """NVRTC in another process, for use by one thread."""
 
     def __init__(
         self, version: str, process: subprocess.Popen[bytes], connection: Connection
@@ -142,7 +142,7 @@ class _NvrtcBeside(Nvrtc):
         self._is_ready = True
 
     def _receive(self) -> Any:
-        """Return the next message; poll, since an exit could go unnoticed otherwise."""
+        """Return the next message; poll, since a process exit could otherwise go unnoticed."""
         while not self._connection.poll(_LOOK_S):
             if self._process.poll() is not None and not self._connection.poll():
                 raise EOFError

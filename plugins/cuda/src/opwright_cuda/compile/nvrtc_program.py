@@ -1,4 +1,4 @@
-"""Compile one program with NVRTC, in this process or in a separate one.
+"""Compile one program with NVRTC, in this process or in a separate process.
 
 A compiler process imports only this module and cuda-bindings, to start quickly.
 """

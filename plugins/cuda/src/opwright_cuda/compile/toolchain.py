@@ -68,7 +68,7 @@ class Toolchain:
         self._lock = threading.Lock()
 
     def must_compile(self, instance: Instance) -> bool:
-        """Return whether an instance is neither loaded nor on disk."""
+        """Return whether an instance must be compiled: it is neither loaded nor on disk."""
         if _key(instance) in self._kernels:
             return False
         return self._images is None or not self._images.has(self._name(instance))
@@ -93,7 +93,7 @@ class Toolchain:
             return [self._kernels[key] for key in keys]
 
     def compile(self, groups: Iterable[Sequence[Instance]]) -> None:
-        """Compile deferred instances of several kernels; `find` raises each error once."""
+        """Compile deferred instances of several kernels; `find` raises each of the errors once."""
         with self._lock:
             self._provide([instance for group in groups for instance in group])
 
@@ -108,7 +108,7 @@ class Toolchain:
             else:
                 images[instance] = found
         if missing:
-            # Start with the instances that are expected to be slowest because their sources are
+            # Start with the instances that have the longest sources, which are expected to take
             # longest.
             missing.sort(key=lambda instance: -len(instance.source.text))
             n_at_once = get_num_threads()
@@ -132,7 +132,7 @@ class Toolchain:
             self._images.write(self._name(instance), image)
 
     def _name(self, instance: Instance) -> str:
-        """Return the key of an image on disk, a hash of everything that affects it."""
+        """Return the key of an image on disk, a hash of everything that affects the image."""
         source, expression, arch = instance
         return digest_of(source.digest, arch, self._compiler.version, expression)
 
@@ -157,7 +157,7 @@ def current_toolchain() -> Toolchain:
 
 
 def replace_toolchain(toolchain: Toolchain | None) -> Any:
-    """Replace the toolchain, by the default if None, and return the previous toolchain."""
+    """Replace the toolchain (None means the default), and return the previous toolchain."""
     global _current
     before, _current = _current, toolchain
     return before

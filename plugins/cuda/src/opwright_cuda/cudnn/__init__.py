@@ -1,9 +1,9 @@
 """Convolutions by cuDNN.
 
 A convolution and its fused operations are one graph on tensors with sizes and strides, so every
-axis order is supported without copies. The library plans it when the operator is prepared,
-and refuses if cuDNN has no engine that is exact and deterministic enough. Of the valid engines, the
-first by cuDNN's heuristics is used; with the option ``cuda.tune``, the fastest is used, which may
+axis order is supported without copies. The library plans the graph when the operator is prepared,
+and refuses if no cuDNN engine is exact and deterministic enough. The first valid engine by cuDNN's
+heuristics is used. With the option ``cuda.tune``, the fastest valid engine is used, which may
 differ between runs.
 """
 

@@ -47,7 +47,7 @@ class Windows(NamedTuple):
 
     @classmethod
     def of(cls, attrs: Mapping[str, Any]) -> Windows:
-        """Return the parameters in an operator's attributes."""
+        """Return the parameters that an operator's attributes specify."""
         top, bottom, left, right = attrs["paddings"]
         (down, across), (high, wide) = attrs["strides"], attrs["dilations"]
         return cls((down, across), (top, left), (bottom, right), (high, wide))

@@ -1,4 +1,4 @@
-"""Functions that find cuDNN, check whether it can be used, and query its choice of engines."""
+"""Finds cuDNN, checks whether it can be used, and queries which engines it chooses."""
 
 from __future__ import annotations
 

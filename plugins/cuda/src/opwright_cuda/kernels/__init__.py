@@ -1,1 +1,1 @@
-"""The kernels by family: each module defines the launches of its operators."""
+"""The kernels by operator family; each module defines the launches of its operators."""

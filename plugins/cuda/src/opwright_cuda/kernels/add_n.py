@@ -18,7 +18,7 @@ MAX_TERMS: Final = 32
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Add in the order of the list; 16-bit sums are rounded once per 32 terms."""
+    """Add the terms in list order; 16-bit sums are rounded once per 32 terms."""
     meta = ctx.outputs["out"][0]
     n, out = count_of(meta), plan.output("out")
     width = VECTOR_BYTES // ITEM_BYTES[meta.dtype]

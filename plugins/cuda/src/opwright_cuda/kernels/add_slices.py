@@ -52,13 +52,13 @@ class LookUp:
     zero_at: int
 
     def text(self, op_type: str) -> str:
-        """Return the fault text of an index out of range."""
+        """Return the fault text for an index out of range."""
         return f"{op_type}: index must be in [{self.least}, {self.count}), got {{value}}"
 
 
 @dataclass(frozen=True)
 class Slices:
-    """The slices [outer, n, row] to sum, and their indices.
+    """The slices [outer, n, row] that are summed, and their indices.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ def launch_add_slices(
 def launch_add_listed(
     plan: LaunchPlan, dtype: str, slices: Slices, look_up: LookUp
 ) -> tuple[Pointer, Struct]:
-    """Add the sums of slices for the occurring indices only.
+    """Add sums of slices, but only for indices that occur.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def launch_add_listed(
 
 
 class _Listing(NamedTuple):
-    """The work list of add_slices.cu.
+    """The lists that add_slices.cu works on.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ class _Extents(NamedTuple):
 
     @property
     def score_dtype(self) -> str:
-        """Dtype of the scores before softmax, which is float32 for 16-bit inputs."""
+        """Dtype of the scores before softmax; float32 for 16-bit inputs."""
         return compute_dtype(self.dtype)
 
     def scores(self, plan: LaunchPlan) -> Pointer:
@@ -83,13 +83,13 @@ class _Extents(NamedTuple):
         add_either_product(plan, product, operands)
 
     def weigh(self, plan: LaunchPlan, operands: Operands, columns: int, turned: bool) -> None:
-        """Add the product of weights, transposed or not, and rows, without hidden keys."""
+        """Add the product of weights (transposed or not) and rows, without hidden keys."""
         rows, terms = (self.keys, self.rows) if turned else (self.rows, self.keys)
         weighing = Weighing(self.groups, rows, terms, columns, turned, self.dtype)
         add_seen_product(plan, weighing, operands, self.hides)
 
     def score(self, plan: LaunchPlan, size: int, x: Pointer, y: Pointer) -> Pointer:
-        """Add the products of rows and keys; return their memory."""
+        """Add the products of rows and keys; return the memory of the results."""
         scores = self.scores(plan)
         shapes = (self.rows, size), (self.keys, size)
         self.multiply(plan, *shapes, Operands(x, y, scores), (False, True), self.score_dtype)

@@ -122,7 +122,7 @@ def _check_activation(ctx: PrepareContext) -> None:
 
 
 def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write the statistics of every channel, which are batch or running statistics."""
+    """Write the statistics of every channel: batch statistics or running statistics."""
     meta = ctx.inputs["x"][0]
     types, source = _types_of(ctx), own_source(SOURCE)
     n, n_channels, size = _shape_of(meta)

@@ -21,12 +21,12 @@ _FUNCTORS: Final = {"relu": "ReluGrad", "sigmoid": "SigmoidGrad", "tanh": "TanhG
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute both gradients, one tile of columns per block."""
+    """Compute both gradients, with one tile of columns per block."""
     *outer, columns = ctx.inputs["out"][0].shape
     rows = math.prod(outer)
     if rows > MOST_ROWS:
         ctx.refuse(f"out must have at most {MOST_ROWS} rows, got {rows}")
-    # Tiles have 32 columns, or as few as 8 for many rows, which is a memory sector in float32.
+    # Tiles have 32 columns or, for many rows, as few as 8, which is a memory sector in float32.
     of_column = max(power_of_two(quotient_up(rows, _EACH)), _THREADS_OF_COLUMN)
     width = min(power_of_two(columns), THREADS // of_column)
     lines = Lines(1, rows, columns)

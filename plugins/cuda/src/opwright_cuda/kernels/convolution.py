@@ -1,7 +1,8 @@
 """Convolution by our own kernels, as implicit GEMM.
 
-Padding is multiplied as zeros, so an infinite or NaN weight makes the results of windows that reach
-the padding NaN. In the gradient of x this applies to every pixel of a tile with a missing window.
+Padding is multiplied as zeros. If a weight is infinite or NaN, windows that reach the padding
+therefore give NaN. In the gradient of x, this applies to every pixel of a tile in which a window is
+missing.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Convolution(NamedTuple):
 
     @property
     def deep(self) -> str:
-        """Whether images have a depth, in C++."""
+        """C++ literal: whether images have a depth axis."""
         return "true" if self.is_deep else "false"
 
 
@@ -166,7 +167,7 @@ def _divider(divisor: int) -> Struct:
 
 
 def _tap_dividers(n: int, kernel: list[int], is_last: bool) -> list[Struct]:
-    """Dividers of tap digits after the first: (n, d, h, w), or (d, h, w, n) for channels last."""
+    """Dividers of all tap digits but the first: (n, d, h, w), or (d, h, w, n) for channels last."""
     digits = [*kernel[1:], n] if is_last else kernel
     return [_divider(digit) for digit in digits]
 
@@ -211,7 +212,7 @@ CONVOLUTION: Final = Kernel(_fill_in)
 
 
 def _fill_in_transposed(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Scatter each element of x over its window."""
+    """Add each element of x, times the filters, to its window."""
     (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
     conv = describe(ctx, out, weight, x)
     tensors = plan.output("out"), plan.input("x"), plan.optional_input("bias")
@@ -271,7 +272,7 @@ def _add_weight_grad(plan: LaunchPlan, conv: Convolution) -> None:
 
 
 def add_bias_grad(plan: LaunchPlan, conv: Convolution) -> None:
-    """Add the sums of the gradients of outputs, channel by channel."""
+    """Add the sums of the output gradients, channel by channel."""
     width = SUM_CHANNELS if conv.is_channels_last else 1
     blocks = -(-conv.filters // width)
     out, n_steps = plan.output("bias_grad"), conv.out.n_places
@@ -287,7 +288,7 @@ def add_bias_grad(plan: LaunchPlan, conv: Convolution) -> None:
 
 
 class _Parts:
-    """Sums that are computed in one pass, or in parts that a second pass adds.
+    """Sums that are computed in one pass, or in parts that a second pass adds together.
 
     Parameters
     ----------

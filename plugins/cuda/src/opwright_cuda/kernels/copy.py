@@ -1,4 +1,4 @@
-"""Copies of whole tensors in any shape, and of broadcast tensors."""
+"""Copies of complete tensors, in any shape, and of broadcast tensors."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def _launch_count(
     arguments: list[Argument],
     *last: Argument,
 ) -> None:
-    """Add a kernel of counting.cu, which counts n elements into the slot ``out``."""
+    """Add a kernel of counting.cu, which writes the counts of n elements to the slot ``out``."""
     plan.fill(plan.output("out"), 8 * n_kinds)
     is_shared = n_kinds <= MOST_SHARED
     blocks = blocks_for(n, plan)

@@ -21,7 +21,7 @@ from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of, refuse_f
 
 
 def _images(ctx: PrepareContext, meta: Meta, pointer: Pointer | None) -> Tensor:
-    """Return images in the axis order of data_format."""
+    """Return images with the axis order of data_format."""
     images = Images.of(meta, ctx.attrs["data_format"])
     extents = images.n, images.channels, images.height, images.width
     image, channel, _, row, pixel = images.strides
@@ -35,7 +35,7 @@ def _weight(meta: Meta, pointer: Pointer) -> Tensor:
 
 
 def _bias(like: Tensor, pointer: Pointer) -> Tensor:
-    """Return a channel vector, broadcast in the axis order of the images."""
+    """Return a channel vector that broadcasts against images in their axis order."""
     channels = like.extents[1]
     is_last = like.strides[1] == 1
     strides = (channels, 1, channels, channels) if is_last else (channels, 1, 1, 1)

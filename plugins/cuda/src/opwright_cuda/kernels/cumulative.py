@@ -19,7 +19,7 @@ def _turns(ctx: PrepareContext) -> list[Argument]:
 
 
 def _fill_in_running(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Scan each line with a block, or adjacent lines with threads; integers use 64 bits."""
+    """Scan each line with a block, or adjacent lines with a thread each; integers use 64 bits."""
     x = ctx.inputs["x"][0]
     if count_of(x) == 0:
         return

@@ -21,7 +21,7 @@ CHUNK_WORDS: Final = 256
 
 
 def _fill_in_constant(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write the elements passed as launch parameters."""
+    """Write the elements, which are passed as launch parameters."""
     (out,) = ctx.outputs["out"]
     with np.errstate(over="ignore"):  # a large value becomes infinity in a narrower dtype
         items = np.array(ctx.attrs["values"], np.float64).astype(dtype_to_numpy(out.dtype))

@@ -35,7 +35,7 @@ MANY_VECTORS: Final = 2**19
 class Operand(NamedTuple):
     """A tensor: its pointer, shape and C++ type.
 
-    Tensors of a plan have the alignment of the device; ``is_aligned`` can be false for a view at an
+    Plan tensors have the alignment of the device; ``is_aligned`` can be false for a view at an
     offset.
     """
 
@@ -116,7 +116,7 @@ def launch_elementwise(
 
 
 def _columns(layout: Layout, n: int, width: int) -> Team | None:
-    """Return teams for a large matrix whose inputs are matrices, rows or scalars."""
+    """Return teams for a large output matrix if the inputs are matrices, rows or scalars."""
     if len(layout.dims) != 2 or n < MANY_VECTORS * width:
         return None
     rows, columns = layout.dims
@@ -127,12 +127,12 @@ def _columns(layout: Layout, n: int, width: int) -> Team | None:
 
 
 def _vectors_each(n_vectors: int, n_inputs: int) -> int:
-    """Return the number of vectors that a thread reads together from each input."""
+    """Return the number of vectors of each input that a thread reads together."""
     return 2 if n_vectors >= MANY_VECTORS and n_inputs == 1 else 1
 
 
 def _in_blocks(layout: Layout, width: int) -> bool:
-    """Return whether each block of the output reads one block, or one element, of each input."""
+    """Return whether each output block reads one block, or one element, of each input."""
     return layout.dims[-1] % width == 0 and all(
         s[-1] == 0 or (s[-1] == 1 and all(step % width == 0 for step in s[:-1]))
         for s in layout.strides
@@ -149,19 +149,19 @@ def _blocked(layout: Layout, width: int) -> tuple[Layout, int]:
 
 
 def _width(out: Operand, inputs: Sequence[Operand], layout: Layout, n: int) -> int:
-    """Return the number of elements per vector, which fill a vector of the widest type."""
+    """Return the number of elements per vector, such that the widest type fills a vector."""
     operands = (out, *inputs)
     if not all(operand.is_aligned for operand in operands):
         return 1
-    # These operands are read for each row or element, rather than kept in registers.
+    # These operands are reread for each row or element instead of kept in registers.
     moving = [o for o, s in zip(operands, layout.strides, strict=True) if s and s[0] and s[-1]]
     width = VECTOR_BYTES // max(size_of(operand.ctype) for operand in moving or operands)
-    # Short arrays use more threads without vectors.
+    # For short arrays, more threads are used, without vectors.
     return width if n >= 4 * width * THREADS else 1
 
 
 def size_of(ctype: str) -> int:
-    """Return the bytes of an element, by the C++ name of its dtype."""
+    """Return the size of an element in bytes, given the C++ name of its dtype."""
     return next(ITEM_BYTES[dtype] for dtype, name in CTYPES.items() if name == ctype)
 
 

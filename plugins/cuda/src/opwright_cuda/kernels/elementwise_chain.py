@@ -1,7 +1,7 @@
-"""Fused element-wise functions, whose functor is generated when a plan is created.
+"""Fused element-wise functions; their functor is generated when a plan is created.
 
-Every function is defined in functions.h. Intermediate values are rounded as if stored, so 16-bit
-types have the same results as separate functions. In wider types the compiler may contract a
+Every function is defined in functions.h. Intermediate values are rounded as if they were stored, so
+16-bit types give the same results as separate functions. In wider types the compiler may contract a
 product and a following sum.
 """
 

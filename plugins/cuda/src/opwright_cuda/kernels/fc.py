@@ -58,7 +58,7 @@ def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _describe(ctx: PrepareContext) -> Product:
-    """Return the product, in which x is a matrix whose rows are the kept axes."""
+    """Return the product; x becomes a matrix whose rows are the kept axes."""
     x, kept = ctx.inputs["x"][0], ctx.attrs["num_flatten_dims"]
     turned = ctx.attrs["transpose_weight"]
     rows, columns = ctx.inputs["weight"][0].shape

@@ -32,7 +32,7 @@ FLIP: Final = Kernel(_fill_in_flip)
 
 
 def _fill_in_roll(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy boxes: along each axis the shifted part and the part that wraps around."""
+    """Copy boxes: along each axis, the shifted part and the part that wraps around."""
     x = ctx.inputs["x"][0]
     if count_of(x) == 0:
         return

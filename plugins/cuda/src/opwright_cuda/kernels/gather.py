@@ -37,7 +37,7 @@ def launch_gather(
     look_up: LookUp,
     op_type: str,
 ) -> None:
-    """Add the copy of slices; an index out of range is reported, and its slice is 0.
+    """Add the copy of slices; indices out of range are reported and yield slices of 0.
 
     Parameters
     ----------

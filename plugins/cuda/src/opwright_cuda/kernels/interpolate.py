@@ -1,4 +1,4 @@
-"""Resizing of images; the gradient of a pixel gathers from the outputs that read the pixel."""
+"""Resizing of images; the gradient of a pixel is gathered from the outputs that read the pixel."""
 
 from __future__ import annotations
 

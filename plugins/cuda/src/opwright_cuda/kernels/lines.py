@@ -1,4 +1,4 @@
-"""Lines of an array, which are its elements along one axis, and teams of threads for the lines."""
+"""Lines of an array (its elements along one axis), and the teams of threads that process them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def lanes_of(lines: Lines, lanes: int, ctype: str = "LaneTeam") -> Team:
 
 
 def _tile_width(lines: Lines) -> int:
-    """Return the lines per tile: enough to fill a memory transaction, more if lines are short."""
+    """Return the lines per tile, which fill a memory transaction; return more for short lines."""
     rows = min(8, power_of_two(lines.length // 8))
     return min(power_of_two(lines.inner), THREADS // rows)
 
@@ -135,7 +135,7 @@ def tiles_of(lines: Lines, ctype: str = "TileTeam") -> Team:
 
 
 def split(team: Team, least: int) -> Team:
-    """Split the lines of a team into parts if there are few blocks; return the resulting team.
+    """If there are few blocks, split the lines of a team into parts; return the resulting team.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def team_to_read(lines: Lines, may_split: bool = False) -> Team:
 def _vector_of(lines: Lines, ctype: str, item_bytes: int) -> int:
     """Return the number of elements that a thread of a `ctype` team reads as a vector."""
     vector = VECTOR_BYTES // item_bytes
-    # Blocks may begin a line with single elements, which would be too slow for few lanes.
+    # Blocks may start a line with single elements, which would be too slow with few lanes.
     if ctype == "LaneTeam":
         return math.gcd(vector, lines.length)
     return vector if ctype == "BlockTeam" else 1
@@ -201,7 +201,7 @@ def streamed(lines: Lines, dtype: str, may_split: bool = False) -> Team:
 def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
     """Return teams of a warp or less that read lines as `streamed` does.
 
-    The overhead per line, including the reduction over its threads, takes as long as tens of
+    The overhead per line, including the reduction over its threads, costs as much as tens of
     elements. Therefore, each thread has at least 16 elements if there is enough work for all
     threads of a GPU.
 
@@ -214,7 +214,7 @@ def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
     """
     each = 16 if lines.n_lines * lines.length > 4 * FEW_ELEMENTS else 4
     lanes = _floor_power_of_two(lines.length // each)
-    # Together, the lanes of a team read at least a memory sector, or half of a sector.
+    # Together, the lanes of a team read at least a memory sector or half of one.
     n_bytes = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype]) * ITEM_BYTES[dtype]
     least = min(8, quotient_up(32, n_bytes))
     return _streamed(lanes_of(lines, min(max(lanes, least), WARP)), dtype)
@@ -230,7 +230,7 @@ def _kept_line(team: str, kept: str, items: int, vector: int) -> str:
 
 
 def _type_to_keep(dtype: str, n_arrays: int) -> str:
-    """Return the type in which the elements of one or two arrays are kept."""
+    """Return the type in which the elements of one or two arrays are kept in registers."""
     ctype = compute_type(dtype)
     return ctype if n_arrays == 1 else f"Pair<{ctype}>"
 
@@ -248,7 +248,7 @@ def _lanes_to_keep(lines: Lines, dtype: str, n_arrays: int) -> Team | None:
 
 
 def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
-    """Return teams that use every line several times, and keep it in registers if it fits.
+    """Return teams that use every line several times; lines are kept in registers if they fit.
 
     Parameters
     ----------

@@ -185,7 +185,7 @@ ACCURACY: Final = Kernel(_fill_in_accuracy)
 
 
 def _fill_in_nll(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Select the logarithm of each line's class."""
+    """Select the log-probability of each line's class."""
     x = ctx.inputs["x"][0]
     lines = lines_along(x.shape, ctx.attrs["axis"])
     n = lines.outer * lines.inner

@@ -44,7 +44,7 @@ AUC: Final = Kernel(_fill_in_auc)
 
 
 def _fill_in_precision_recall(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Count true and false rows of each class, add them to the states, and compute the means."""
+    """Count correct and wrong rows per class, add the counts to the states; compute the means."""
     (x,) = ctx.inputs["x"]
     rows, classes = x.shape
     source, n_bytes = own_source("metrics.cu"), 8 * _COUNTS * classes
@@ -53,7 +53,7 @@ def _fill_in_precision_recall(ctx: PrepareContext, plan: LaunchPlan) -> None:
     team = streamed(lines_along(x.shape, 1), x.dtype)
     arguments: list[Argument] = [counts, plan.input("x"), describe_labels(ctx, plan, classes)]
     team.launch_typed(plan, source, "count_guesses_lines", x.dtype, arguments)
-    # The number of parts is the same for any GPU, so sums do not depend on the GPU.
+    # The number of parts does not depend on the GPU, so neither do the sums.
     n_parts = min(-(-classes // THREADS), _MOST_PARTS)
     parts = plan.workspace(max(2 * n_parts * _SCORES_BYTES, 8))
     arguments = [parts, plan.output("states_out"), counts, np.int64(classes), np.int64(rows)]

@@ -1,7 +1,7 @@
 """layer_norm, rms_norm, group_norm, instance_norm, cos_sim and their gradients.
 
-Means and variances need two passes. Between them, a row is kept in registers if it fits; otherwise
-it is reread.
+Means and variances need two passes. Between these passes, a row is kept in registers if it fits;
+otherwise, it is reread.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Rows(NamedTuple):
     layout: tuple[np.uint32, ...] = ()
 
     def parameter(self, ctx: PrepareContext, plan: LaunchPlan, slot: str) -> Struct:
-        """Return the source of a scale or bias, by default 1 or 0."""
+        """Return the source of a scale or a bias; the defaults are 1 and 0."""
         ctype = compute_type(ctx.inputs["x"][0].dtype)
         otherwise = scalar(ctype, 1.0 if slot == "scale" else 0.0)
         given = plan.input(slot) if ctx.inputs.get(slot) else None
@@ -147,7 +147,7 @@ def _add_x_grad(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
 
 
 def _parameter_grads(ctx: PrepareContext, plan: LaunchPlan) -> list[Pointer | None]:
-    """Return the outputs for the gradients of bias and scale, each None if it is not requested."""
+    """Return the outputs of the bias and scale gradients, with None if one is not requested."""
     slots = ("bias_grad", "scale_grad")
     return [plan.output(slot) if ctx.outputs.get(slot) else None for slot in slots]
 

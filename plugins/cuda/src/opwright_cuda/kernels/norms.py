@@ -1,7 +1,7 @@
 """clip_by_norm, clip_by_global_norm and lamb, which scale by the norm of whole tensors.
 
-A launch per tensor sums squares, one block computes the factor, and another launch per tensor
-multiplies by it.
+One launch per tensor sums squares, one block computes the factor, and another launch per tensor
+multiplies by the factor.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _is_double(ctx: PrepareContext, slot: str) -> np.int32:
 
 
 def _fill_in_lamb(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Update the moments, compute the length of the step, and apply it."""
+    """Update the moments, compute the step length, and apply the step."""
     meta = ctx.inputs["param"][0]
     n = count_of(meta)
     grid = blocks_for(n, plan)

@@ -1,7 +1,8 @@
 """In-place updates of one parameter, or of many in one launch.
 
 A launch passes a table of addresses as a kernel parameter; each block looks up one parameter in the
-table and updates it. Every block reads the scalar states, so a separate launch advances them.
+table and updates it. Every block reads the scalar states, so these are advanced in a separate
+launch.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ RULES: Final = {
 
 
 def _rule_of(ctx: PrepareContext) -> Rule:
-    """Return the rule of an operator, which for rmsprop depends on the given states."""
+    """Return the rule of an operator; for rmsprop, the rule depends on the given states."""
     rule = RULES[ctx.op_type.removeprefix("std.multi_")]
     if rule.name != "Rmsprop":
         return rule
@@ -90,7 +91,7 @@ def _rule_of(ctx: PrepareContext) -> Rule:
 
 
 def optimizer_source(name: str) -> Source:
-    """Return a source file, compiled such that its kernels round as on the CPU."""
+    """Return a source file with options that make its kernels round as on the CPU."""
     return own_source(name, ("-fmad=false",))
 
 
@@ -125,7 +126,7 @@ def attributes_of(ctx: PrepareContext, names: Sequence[str]) -> Struct:
 
 
 def _chunk(plan: LaunchPlan, n: int, dtype: str) -> int:
-    """Return the elements per block: whole vectors, few enough to balance the whole GPU."""
+    """Return the elements per block: complete vectors, but few enough to balance the GPU load."""
     step = THREADS * VECTOR_BYTES // ITEM_BYTES[dtype]
     blocks = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
     return max(-(-n // (blocks * step)), 1) * step

@@ -22,7 +22,7 @@ _MODES: Final = {"constant": 0, "reflect": 1, "edge": 2, "wrap": 3}
 
 
 class Axis(NamedTuple):
-    """The length of an axis and the padding before and after it, which is negative to crop."""
+    """The length of an axis, and the padding before and after it; negative padding crops."""
 
     before: int
     behind: int
@@ -35,24 +35,24 @@ class Axis(NamedTuple):
 
     @property
     def inverse(self) -> Axis:
-        """The axis after padding, with the negative padding that restores the original axis."""
+        """The padded axis, with the negative padding that restores the original axis."""
         return Axis(-self.before, -self.behind, self.whole)
 
     @property
     def is_bare(self) -> bool:
-        """Whether there is no padding."""
+        """Whether the axis is not padded."""
         return self.before == self.behind == 0
 
     def times(self, n: int) -> Axis:
-        """Return the axis with each element replaced by `n` elements."""
+        """Return the axis in which each element is replaced by `n` elements."""
         return Axis(self.before * n, self.behind * n, self.length * n)
 
 
 def merge_axes(axes: Sequence[Axis], is_constant: bool) -> list[Axis]:
     """Merge axes where possible.
 
-    An unpadded axis merges with an adjacent unpadded axis or, with constant padding, with any axis
-    before it.
+    An unpadded axis merges with an adjacent unpadded axis. With constant padding, it merges with
+    any axis before it.
     """
     kept: list[Axis] = []
     for axis in axes:
@@ -93,7 +93,7 @@ def _launch(
     mode: str,
     value: float = 0.0,
 ) -> None:
-    """Add the launch that writes a nonempty output from an input with these axes."""
+    """Add the launch that pads an input with these axes; the output must not be empty."""
     unit = item_bytes = ITEM_BYTES[dtype]
     axes = merge_axes(axes, mode == "constant")
     last = axes[-1]

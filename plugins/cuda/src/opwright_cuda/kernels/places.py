@@ -1,4 +1,4 @@
-"""Flat indices from index tensors, the first step of gather_nd, scatter and similar operators."""
+"""Computes flat indices from index tensors, the first step of gather_nd, scatter and others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _workspace(plan: LaunchPlan, n: int) -> Places:
 
 
 def launch_row_places(ctx: PrepareContext, plan: LaunchPlan, x: Meta, row: int) -> Places:
-    """Add the computation of flat indices of rows of `row` elements from the slot ``index``.
+    """Add the computation of flat indices from the slot ``index``, for rows of `row` elements.
 
     If `row` is 1, the results are row indices.
     """
@@ -102,7 +102,7 @@ def _report(ctx: PrepareContext, plan: LaunchPlan, along: _Along) -> list[Argume
 def launch_element_places(
     ctx: PrepareContext, plan: LaunchPlan, x: Meta, dims: Sequence[int], repeats: bool
 ) -> Places:
-    """Add the computation of flat indices of `dims` elements of x from the slot ``index``."""
+    """Add the computation of flat indices into x from the slot ``index``, for the shape `dims`."""
     (index,) = ctx.inputs["index"]
     n = math.prod(dims)
     found = _workspace(plan, n)

@@ -1,4 +1,4 @@
-"""Pooling over windows of images; gradients gather from the windows that cover a pixel."""
+"""Pooling over image windows; the gradient of a pixel gathers from the windows that cover it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Pooling(NamedTuple):
 
 
 class Strips(NamedTuple):
-    """The work of the kernels for small windows, which have one thread per strip of a column.
+    """The work of the small-window kernels, which use one thread per strip of a column.
 
     Attributes
     ----------
@@ -146,9 +146,9 @@ class Strips(NamedTuple):
 def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
     """Return strips if pooling_small.cu supports the windows, or None.
 
-    It supports small windows over height and width, without dilation or a divisor, and element
-    counts of 32 bits. In a gradient, a row must have at least as many windows as can cover one
-    pixel. pooling.cu computes all other cases.
+    It supports small windows over height and width, without dilation or a divisor, and 32-bit
+    element counts. In a gradient, a row must have at least as many windows as can cover one pixel.
+    pooling.cu is used in all other cases.
     """
     height, width = pooling.height, pooling.width
     is_small = all(0 < axis.kernel <= SMALL and axis.stride <= SMALL for axis in (height, width))
@@ -157,7 +157,7 @@ def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
     if not (is_small and is_plain and is_narrow and pooling.depth == Axis(1, 1, 1)):
         return None
     vector = math.gcd(VECTOR_BYTES // ITEM_BYTES[meta.dtype], pooling.channels)
-    # A thread keeps one vector per neighbor in registers, which limits the windows.
+    # A thread keeps one vector per neighbor in registers, which limits the window size.
     most = 4 if vector == 1 else 2
     if not of_pixels:
         rows, n_columns, first_cell = height.n_windows, width.n_windows, 0
@@ -211,7 +211,7 @@ def _launch(
     pointers: Sequence[Pointer | None],
     behind: Sequence[Argument] = (),
 ) -> None:
-    """Add the launch of a kernel, or of its variant for small windows if the variant is applicable.
+    """Add the launch of a kernel, or of its variant for small windows if that is applicable.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def _launch(
 
 def _lanes(pooling: Pooling) -> int:
     """Return the number of threads that sum one window."""
-    # With channels last, the threads of a warp read adjacent elements anyway.
+    # With channels last, threads of a warp read adjacent elements even if each sums its own window.
     is_large = pooling.depth.longest * pooling.height.longest * pooling.width.longest >= 2 * WARP
     return WARP if is_large and pooling.channels < WARP else 1
 

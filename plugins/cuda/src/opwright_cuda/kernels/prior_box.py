@@ -40,7 +40,7 @@ def _sizes(attrs: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write the boxes of every position, with as many boxes per launch as fit."""
+    """Write the boxes of every position, as many boxes per launch as possible."""
     (out,), (image,), attrs = ctx.outputs["out"], ctx.inputs["image"], ctx.attrs
     rows, columns, priors, _ = out.shape
     extent = np.array(image.shape[:1:-1], np.float64)

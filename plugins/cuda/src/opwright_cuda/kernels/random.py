@@ -1,6 +1,7 @@
 """Random tensors and dropout, bitwise identical on every device.
 
-Blocks of words are assigned to elements, not to threads, so numbers do not depend on the grid.
+Blocks of random words are assigned to elements, not to threads, so results do not depend on the
+grid.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _fill_in_normal(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_truncated_normal(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Draw normally distributed numbers, and redraw those beyond two standard deviations."""
+    """Draw normally distributed numbers, and redraw any that exceed two standard deviations."""
     _draw(ctx, plan, "TruncatedNumbers", ctx.attrs["std"], ctx.attrs["mean"])
 
 
@@ -68,7 +69,7 @@ TRUNCATED_NORMAL: Final = Kernel(_fill_in_truncated_normal)
 
 
 def _fill_in_bernoulli(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write 1 for words below the probability, otherwise 0."""
+    """Write 1 where the random word is below the probability, and 0 elsewhere."""
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
     text = plan.fault_text("bernoulli: x must be in [0, 1], got a number outside")
@@ -101,7 +102,7 @@ def _part(ctx: PrepareContext, plan: LaunchPlan) -> tuple[Struct, Argument]:
 
 
 def _fill_in_bernoulli_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write 1 for words of the larger tensor that are below the probability, otherwise 0."""
+    """Write 1 where the word of the larger tensor is below the probability, and 0 elsewhere."""
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
     part, part_text = _part(ctx, plan)
@@ -148,7 +149,7 @@ def _fill_in_dropout(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_dropout_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Drop the elements whose words in the larger tensor are small."""
+    """Drop the elements whose random words in the larger tensor are below the threshold."""
     (meta,) = ctx.inputs["x"]
     part, text = _part(ctx, plan)
     arguments = [*_tensors(ctx, plan), _key(ctx, plan), part, *_threshold_and_scale(ctx)]

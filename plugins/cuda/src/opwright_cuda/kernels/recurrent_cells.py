@@ -1,4 +1,4 @@
-"""lstm_cell and gru_cell, computed by two products and one launch for the gates."""
+"""lstm_cell and gru_cell, computed by two matrix products and one launch for the gates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Cell(NamedTuple):
         return plan.workspace(max(self.n * self.width, 1) * ITEM_BYTES[self.dtype])
 
     def sums(self, plan: LaunchPlan, columns: int) -> Pointer:
-        """Return memory for [n, columns] numbers of the compute type."""
+        """Return memory for [n, columns] values of the compute type."""
         return plan.workspace(max(self.n * columns, 1) * compute_bytes(self.dtype))
 
 
@@ -101,7 +101,7 @@ def _write_parameters(
 
 
 def _fill_in_lstm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the pre-activation gradients, and the gradients of all inputs from them."""
+    """Compute the pre-activation gradients, and from these the gradients of all inputs."""
     cell = _cell(ctx)
     parts = cell.parts(plan)
     c_grad = plan.output("c_grad") if ctx.outputs["c_grad"] else None
@@ -116,7 +116,7 @@ def _fill_in_lstm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_gru_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of both products, and the gradients of all inputs from them."""
+    """Compute the gradients of both products, and from these the gradients of all inputs."""
     cell = _cell(ctx)
     of_x, of_h, direct = cell.parts(plan), cell.parts(plan), cell.sums(plan, cell.size)
     read = [plan.input(slot) for slot in ("gates", "h", "h_out_grad")]

@@ -1,6 +1,6 @@
 """lstm, gru and rnn, with one product of x for all steps and one product of h for each step.
 
-Rows of x and of out are in the order of x, [t, n] or [n, t]; all other arrays are time-major.
+Rows of x and out have the order of x, [t, n] or [n, t]; all other arrays are time-major.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class Layers(NamedTuple):
         return self.inputs if i < self.directions else self.out_width
 
     def memory(self, plan: LaunchPlan, n: int) -> Pointer:
-        """Return memory for numbers of the layers' dtype."""
+        """Return memory for values of the layers' dtype."""
         return plan.workspace(max(n, 1) * ITEM_BYTES[self.dtype])
 
     def sums(self, plan: LaunchPlan, n: int) -> Pointer:
-        """Return memory for numbers of the compute type."""
+        """Return memory for values of the compute type."""
         return plan.workspace(max(n, 1) * compute_bytes(self.dtype))
 
     def part(self, pointer: Pointer, i: int, width: int) -> Pointer:
@@ -154,7 +154,7 @@ def describe_layers(ctx: PrepareContext) -> Layers:
 
 
 def copy_or_clear(plan: LaunchPlan, out: Pointer, x: Pointer | None, n_bytes: int) -> None:
-    """Add a copy of memory, or a fill with 0 if there is no source."""
+    """Add a copy of memory, or fill the memory with 0 if there is no source."""
     if x is None:
         plan.fill(out, n_bytes)
     else:
@@ -164,8 +164,8 @@ def copy_or_clear(plan: LaunchPlan, out: Pointer, x: Pointer | None, n_bytes: in
 class _Room(NamedTuple):
     """Memory reused by all directions.
 
-    If the dtype has 16 bits, the product with the weights reads a rounded copy of the state, and
-    the state itself is not rounded.
+    If the dtype has 16 bits, the product with the weights reads a rounded copy of the state; the
+    state itself is not rounded.
     """
 
     x_sums: Pointer

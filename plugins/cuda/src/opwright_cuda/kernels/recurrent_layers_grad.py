@@ -30,8 +30,8 @@ from opwright_cuda.products import (
 class _Room(NamedTuple):
     """Memory reused by all directions.
 
-    The gradients of the contributions of x are in the order of x, and the gradients of the
-    contributions of h are time-major. Both share memory if their order and values are equal.
+    The gradients of the contributions of x are in the order of x; the gradients of the
+    contributions of h are time-major. They share memory if their order and values are equal.
     """
 
     of_x: Pointer
@@ -61,7 +61,7 @@ def _make_room(plan: LaunchPlan, layers: Layers) -> _Room:
 
 
 def _shift(plan: LaunchPlan, layers: Layers, i: int, slots: tuple[str, str], to: Pointer) -> None:
-    """Add the copies of the states after each step to the states before the next step."""
+    """Add copies of the state after each step to the state before the next step."""
     if layers.steps == 0:
         return
     kept, first = layers.part(plan.input(slots[0]), i, layers.size), plan.optional_input(slots[1])
@@ -161,7 +161,7 @@ def _joined(plan: LaunchPlan, layers: Layers, layer: int, out: Pointer) -> Point
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Run the layers backward, from the last layer."""
+    """Run the layers in reverse, from the last layer to the first."""
     layers = describe_layers(ctx)
     launch_check(ctx, plan, layers.kind, layers.steps)
     room = _make_room(plan, layers)

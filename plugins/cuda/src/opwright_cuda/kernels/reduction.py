@@ -1,8 +1,8 @@
 """Reductions over axes and their gradients.
 
 Sums are deterministic, because lines are split depending only on the shape, and a second launch
-sums the parts. Several groups of axes are reduced one after another, from the last group, in the
-compute type of the first launch.
+sums the parts. Several groups of axes are reduced one after another, starting with the last group,
+in the compute type of the first launch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Reducer(NamedTuple):
     divisor: np.generic | None = None
 
     def members(self, is_last: bool) -> Struct:
-        """Return the functor as a value; only the last launch divides."""
+        """Return the functor as a C++ value; only the last launch divides by the count."""
         if self.divisor is None:
             return Struct()
         return Struct(self.divisor if is_last else type(self.divisor)(1))
@@ -206,7 +206,7 @@ REDUCE: Final = Kernel(_fill_in_reduce)
 
 
 def _fill_in_sum_like(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Sum over the axes along which the shape of like would broadcast."""
+    """Sum over the axes along which the shape of ``like`` would be broadcast."""
     x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
     added = len(x.shape) - len(out.shape)
     stretched = [i for i, dim in enumerate(out.shape, added) if dim == 1 != x.shape[i]]
@@ -286,5 +286,5 @@ EXTREMUM_GRAD: Final = Kernel(_fill_in_extremum_grad)
 
 
 def scalar(ctype: str, value: float) -> np.generic:
-    """Return a number of the compute type."""
+    """Return a scalar of the compute type."""
     return np.float64(value) if ctype == "double" else np.float32(value)

@@ -50,7 +50,7 @@ class _Boxes(NamedTuple):
 
 
 def _source_of(kernel: str) -> Source:
-    # Contraction of products and sums could move samples across edges.
+    # Contracting products and sums could move samples across pixel edges.
     file = "roi_pool.cu" if kernel.startswith("roi_pool") else "regions.cu"
     return own_source(file, ("-fmad=false",))
 
@@ -80,7 +80,7 @@ def _image_text(ctx: PrepareContext, images: Meta) -> str:
 def _launch_align(
     ctx: PrepareContext, plan: LaunchPlan, pointers: tuple[Pointer, Pointer], images: Meta
 ) -> None:
-    """Add the RoI-align launches, which read one tensor and write the other; x has the images."""
+    """Add the RoI-align launches, which read one tensor and write the other; x holds the images."""
     boxes, size, bins = _check_boxes(ctx, plan, images), images.shape[2:], ctx.attrs["output_size"]
     n = boxes.n
     shares = [plan.workspace(max(n * b * s, 1) * 8) for b, s in zip(bins, size, strict=True)]

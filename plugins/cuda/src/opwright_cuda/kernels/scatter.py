@@ -93,7 +93,7 @@ SCATTER: Final = Kernel(_fill_in_scatter)
 
 
 def _fill_in_scatter_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the gradient of out, then write the gradients for each index that has updates."""
+    """Copy the gradient of out, then write the gradients of every index that has updates."""
     (x,), (updates,) = ctx.inputs["x"], ctx.inputs["updates"]
     x_grad, updates_grad = plan.optional_output("x_grad"), plan.optional_output("updates_grad")
     if x_grad is not None:

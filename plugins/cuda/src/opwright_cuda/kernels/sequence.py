@@ -44,7 +44,7 @@ def _fill_in_mask(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_reverse(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy every element from its reversed index."""
+    """Copy every element from its reversed position."""
     (x,) = ctx.inputs["x"]
     types = f"{BITS[ITEM_BYTES[x.dtype]]}, "
     _launch(ctx, plan, types, x.shape, prod(x.shape), [plan.output("out"), plan.input("x")])

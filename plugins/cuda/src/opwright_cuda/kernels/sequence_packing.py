@@ -1,4 +1,4 @@
-"""sequence_unpack, which pads sequences from packed rows, and the gradients of packing."""
+"""sequence_unpack, which pads packed sequences, and the gradients of packing and unpacking."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """softmax and log_softmax along an axis, and their gradients.
 
-A row is read once and kept in the registers of a warp or block; longer rows, and adjacent lines,
-are read twice.
+A row is read once and kept in the registers of a warp or block; longer rows and adjacent lines are
+read twice.
 """
 
 from __future__ import annotations

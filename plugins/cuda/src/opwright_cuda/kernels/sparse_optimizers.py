@@ -1,8 +1,8 @@
 """Updates of looked-up rows of a table; other rows are neither read nor written.
 
 The slices of each row are listed and summed in order, so each row is updated once,
-deterministically. The list takes 8 bytes per row of the table for any number of lookups, which is a
-few percent of the size of the table.
+deterministically. For any number of lookups, the list takes 8 bytes per row of the table, which is
+a few percent of the table size.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def _pairs(shape: Sequence[int], repeats: Sequence[int]) -> list[tuple[int, int]
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy with a repeat axis of stride 0 in front of each axis."""
+    """Copy with a repeat axis, which has stride 0, in front of each axis."""
     x = ctx.inputs["x"][0]
     pairs = _pairs(x.shape, ctx.attrs["repeats"])
     dims = [number for pair in pairs for number in pair]

@@ -86,7 +86,7 @@ class UnfoldedConvolution:
         self.gives_weight_grad = is_strided
 
     def add_out(self) -> None:
-        """Add the convolution, including the bias if there is one."""
+        """Add the convolution, including the bias if it exists."""
         plan, conv = self._plan, self._conv
         self._unfold()
         rows = plan.workspace(self._n_windows * conv.filters * _ITEM)
@@ -109,7 +109,7 @@ class UnfoldedConvolution:
         plan.launch(own_source("unfold.cu"), expression, grid, (FOLD_SIDE, FOLD_ROWS), given)
 
     def add_weight_grad(self) -> None:
-        """Add the weight gradient as a sum of parts, which are computed in parallel."""
+        """Add the weight gradient, as a sum of parts that are computed in parallel."""
         plan, conv = self._plan, self._conv
         gradients = self._rows_of_gradients()
         self._unfold()
@@ -147,7 +147,7 @@ class UnfoldedConvolution:
         plan.launch(own_source("unfold.cu"), f"unfold<{conv.ctype}>", blocks, threads, given)
 
     def _rows_of_gradients(self) -> Pointer:
-        """Return the gradient of the output as [windows, filters]."""
+        """Return the output gradient as [windows, filters]."""
         if self._gradients is None:
             plan, conv = self._plan, self._conv
             self._gradients = plan.workspace(self._n_windows * conv.filters * _ITEM)
@@ -194,5 +194,5 @@ def find_unfolded(
 
 
 def _has_small_images(conv: Convolution, most: int) -> bool:
-    """Return whether images have at most `most` windows, and the kernel has several elements."""
+    """Return whether images have at most `most` windows and the kernel has several elements."""
     return conv.kernel_size > 1 and conv.out.n_places <= most * conv.out.n

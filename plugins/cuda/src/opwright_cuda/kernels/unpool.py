@@ -1,4 +1,4 @@
-"""The inverse of maximum pooling, and its gradient."""
+"""The inverse of max pooling, and its gradient."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Read gradients from the positions given by the indices of elements."""
+    """Read gradients from the positions given by the elements' indices."""
     if ctx.outputs["x_grad"]:
         pointers = plan.output("x_grad"), plan.input("out_grad")
         _launch(ctx, plan, "unpool_grad", pointers, ctx.inputs["out_grad"][0])

@@ -13,7 +13,7 @@ from opwright_cuda.source import own_source
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Check every element; later operators still run until the host synchronizes."""
+    """Check every element; later operators still run, until the host synchronizes."""
     n = count_of(ctx.inputs["condition"][0])
     if n == 0:
         return

@@ -1,4 +1,4 @@
-"""Launches of an operator on a GPU, which are planned in ``prepare`` and executed in every run."""
+"""The GPU launches of an operator, which are planned in ``prepare`` and executed in every run."""
 
 from opwright_cuda.launch.arguments import Argument, Pointer, Struct
 from opwright_cuda.launch.copying import UNITS

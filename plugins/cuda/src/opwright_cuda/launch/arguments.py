@@ -1,4 +1,4 @@
-"""The parameters of a kernel, which are pointers, numbers and structs, in the layout of C++."""
+"""Kernel parameters (pointers, numbers and structs) in the layout of C++."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAULT: Final = -2
 
 
 class Pointer(NamedTuple):
-    """The address of the data of an argument or of the workspace, plus an offset in bytes."""
+    """The address of an argument's data or of the workspace, plus an offset in bytes."""
 
     argument: int
     offset: int

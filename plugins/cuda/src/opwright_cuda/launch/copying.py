@@ -1,4 +1,4 @@
-"""Memory copies by a kernel, since copy nodes of the driver are a third slower in graphs."""
+"""Memory copies by a kernel, since the driver's copy nodes are a third slower in graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes as kernels read them, with merged dimensions, strides and precomputed dividers."""
+"""Shapes as kernels read them: merged dimensions, strides and precomputed dividers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NARROW: Final = 2**31
 
 
 class Layout(NamedTuple):
-    """Dimensions of an output and strides of its inputs in elements, from the first dimension."""
+    """Dimensions of an output and strides of its inputs, in elements, first dimension first."""
 
     dims: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]

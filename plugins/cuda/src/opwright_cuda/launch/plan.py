@@ -1,4 +1,4 @@
-"""Launch plans, which are built in ``prepare`` and contain the launches of every run.
+"""Launch plans, which are built in ``prepare`` and contain the launches of each run.
 
 >>> class Cosine:
 ...     @staticmethod
@@ -44,7 +44,7 @@ FREE_SHARED_BYTES: Final = 48 * 1024
 
 
 class ActionCode(IntEnum):
-    """The code at the beginning of an action record, ``ActionCode`` of native/launch/launch.h."""
+    """The code that begins an action record, ``ActionCode`` of native/launch/launch.h."""
 
     LAUNCH = 0
     FILL = 1
@@ -118,23 +118,23 @@ class LaunchPlan:
 
     @property
     def tunes(self) -> bool:
-        """Whether the engines and algorithms of libraries are benchmarked."""
+        """Whether library engines and algorithms are benchmarked."""
         return bool(self._ctx.options[TUNE]) and not self._ctx.deterministic
 
     def input(self, slot: str, index: int = 0) -> Pointer:
-        """Return the address of the data of an input, which is null if it is empty."""
+        """Return the address of an input's data, which is null for an empty input."""
         return self._argument(True, slot, index)
 
     def output(self, slot: str, index: int = 0) -> Pointer:
-        """Return the address of the data of an output, which is null if it is empty."""
+        """Return the address of an output's data, which is null for an empty output."""
         return self._argument(False, slot, index)
 
     def optional_input(self, slot: str) -> Pointer | None:
-        """Return the address of the data of an input, or None if the slot is absent."""
+        """Return the address of an input's data, or None if the slot is absent."""
         return self.input(slot) if self._ctx.inputs[slot] else None
 
     def optional_output(self, slot: str) -> Pointer | None:
-        """Return the address of the data of an output, or None if it is absent or never read."""
+        """Return the address of an output's data, or None if the output is absent or never read."""
         is_wanted = self._ctx.outputs[slot] and slot not in self._ctx.unread
         return self.output(slot) if is_wanted else None
 
@@ -154,7 +154,7 @@ class LaunchPlan:
         return Pointer(WORKSPACE, begin)
 
     def fault(self) -> Pointer:
-        """Return the address of the fault record of the device, a ``Fault*``."""
+        """Return the address of the device's fault record, a ``Fault*``."""
         return Pointer(FAULT, 0)
 
     def fault_text(self, text: str) -> np.int32:
@@ -244,7 +244,7 @@ class LaunchPlan:
             self._actions.append(launch._replace(unless_same=same))
 
     def product(self, numbers: Sequence[int], pointers: Sequence[Pointer | None]) -> None:
-        """Add a matrix product by cuBLASLt; `opwright_cuda.products` provides the numbers."""
+        """Add a matrix product by cuBLASLt; `opwright_cuda.products` provides its numbers."""
         places = [self._place(pointer) for pointer in pointers]
         self._actions.append([ActionCode.PRODUCT, *numbers, *places])
 
@@ -293,7 +293,7 @@ class LaunchPlan:
         return DeviceCall("cuda.launch", attrs)
 
     def _check_sizes(self, action: _Launch, sizes: tuple[int, ...]) -> None:
-        """Check that packed arguments have the sizes of the parameters, unlike the driver."""
+        """Check, as the driver does not, that packed arguments have the sizes of the parameters."""
         if action.sizes != sizes:
             raise KernelError(
                 f"{self._ctx.op_type}: the parameters of {action.expression} in "
@@ -302,7 +302,7 @@ class LaunchPlan:
             )
 
     def _compile(self) -> dict[tuple[Source, str], LoadedKernel]:
-        """Return the kernels, or defer their compilation to the end of lowering."""
+        """Return the kernels, or placeholders if compilation is deferred to the end of lowering."""
         wanted: dict[Source, dict[str, None]] = {}
         for action in self._actions:
             if isinstance(action, _Launch):
@@ -349,7 +349,7 @@ def fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def refuse_for(ctx: PrepareContext, reason: str | None) -> None:
-    """Refuse the operator if there is a reason."""
+    """Refuse the operator if a reason is given."""
     if reason is not None:
         ctx.refuse(reason)
 

@@ -1,8 +1,8 @@
 """The pass ``fuse_layer_grads``, which fuses all gradients of a small layer into one launch.
 
-The gradients of its weight, bias and input read the same gradient, and the gradient of the input is
-read by the derivative of the preceding activation. In a small layer, each of these takes less time
-than a launch.
+The gradients of its weight, bias and input all read the output gradient, and the derivative of the
+preceding activation reads the input gradient. In a small layer, each of these takes less time than
+a launch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Layer(NamedTuple):
 
 
 def _find_layer(graph: Graph, product: LoweredOp) -> _Layer | None:
-    """Return the gradients of a layer given its weight gradient, or None if there are no others."""
+    """Find a layer's gradients by its weight gradient; return None if it is the only gradient."""
     x, grad = input_of(product, "x"), input_of(product, "y")
     if x is None or grad is None or not _is(product, True, False):
         return None

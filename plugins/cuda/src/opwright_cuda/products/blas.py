@@ -1,8 +1,8 @@
-"""Matrix products by cuBLASLt, with the reasons to refuse them and their descriptions.
+"""Matrix products by cuBLASLt: reasons to refuse a product, and descriptions of products.
 
 cuBLASLt expects column-major matrices, but ours are row-major. Therefore, it computes the
-transpose, outT = yT xT, without moving any matrix. A of cuBLASLt is our y, B is our x, and m is our
-n.
+transpose, outT = yT xT, without moving any matrix. The A of cuBLASLt is our y, its B is our x, and
+its m is our n.
 
 Float32 factors are multiplied in float32. With the option ``cuda.allow_tf32``, they are
 rounded to TF32, with 10 bits of fraction, which tensor cores multiply many times faster.
@@ -38,7 +38,7 @@ _ALIGNMENT: Final = 256  # alignment of every tensor in bytes
 class Epilogue(IntEnum):
     """The epilogues of cuBLASLt, ``cublasLtEpilogue_t``.
 
-    The relu epilogue is not used, because it maps NaN to 0 and would hide a diverging network.
+    The relu epilogue is not used, because it maps NaN to 0 and would hide divergence.
     """
 
     DEFAULT = 1
@@ -116,7 +116,7 @@ def add_product(
 
 
 def find_refusal(product: Product) -> str | None:
-    """Return the reason why cuBLASLt cannot compute a product; None if it can or out is empty."""
+    """Return why cuBLASLt cannot compute a product, or None if it can, or if out is empty."""
     if product.is_empty:
         return None
     if max(product.m, product.n, product.k, product.n_stacked) > MAX_EXTENT:
@@ -130,7 +130,7 @@ def find_refusal(product: Product) -> str | None:
 def product_numbers(
     product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool, most_tried: int = 1
 ) -> Numbers:
-    """Describe a product for cuBLASLt, which gets the longest batch dimension as its batch."""
+    """Describe a product for cuBLASLt; the longest batch dimension becomes the cuBLASLt batch."""
     m, n, k, transpose_x, transpose_y, stacks, dtype, out_dtype = product
     axis = _batch_axis(stacks)
     stride_x, stride_y, stride_out = (
@@ -169,7 +169,7 @@ def product_numbers(
 def workspace_limit(product: Product, capability: tuple[int, int]) -> int:
     """Return the workspace size for cuBLASLt, as NVIDIA suggests, or less for a small product.
 
-    The workspace stores partial sums, so more than a few times the size of out is useless.
+    The workspace stores partial sums, so more than a few times the size of out would be useless.
     """
     most = 2**25 if capability >= (9, 0) else 2**22
     n_sums = product.m * product.n * product.n_stacked

@@ -1,4 +1,4 @@
-"""A matrix product by the first kernel that supports it."""
+"""Computes a matrix product by the first kernel that supports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradients of a small layer, two products of different shapes, computed in one launch."""
+"""Computes both gradients of a small layer, products of different shapes, in one launch."""
 
 from __future__ import annotations
 

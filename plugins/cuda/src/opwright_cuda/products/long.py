@@ -1,6 +1,6 @@
-"""Products with few tiles and long sums, which are split along the sums to use the whole GPU.
+"""Splits products with few tiles and long sums along the sums, to use the whole GPU.
 
-An example is the weight gradient of a layer, whose few elements are sums over all rows of a batch.
+An example is the weight gradient of a layer: its few elements are sums over all rows of a batch.
 cuBLASLt computes each tile on one multiprocessor, so most of the GPU would be idle.
 """
 
@@ -25,7 +25,7 @@ LEAST_PART: Final = 128
 
 
 def count_parts(product: Product, multiprocessors: int, allows_tf32: bool) -> int:
-    """Return the number of equal parts of the sums of a product, which is 1 without splitting.
+    """Return into how many equal parts the sums of a product are split; 1 means no splitting.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """Criteria and tiling for small matrix products by our own kernel.
 
-cuBLASLt is optimized for large products. For a product that takes a microsecond, it either computes
-few tiles, each with a long chain of reads, or clears memory and adds parts in separate launches.
+cuBLASLt is optimized for large products. For a product that takes a microsecond, cuBLASLt either
+computes few tiles, each with a long chain of reads, or clears memory and adds parts in separate
+launches.
 """
 
 from __future__ import annotations
