@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     move_in(home, os.environ)
     # Compiled kernels are kept between runs if the variable is set, since compiling is slow.
     os.environ.setdefault("OPWRIGHT_EMULATOR_DIR", str(home / "emulator"))
-    # Background jobs of a shell ignore Ctrl-C, and the processes of tests would inherit this.
+    # Background jobs of a shell ignore Ctrl-C, and processes started by tests would inherit this.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -51,7 +51,7 @@ class _Options(ctypes.Structure):
 
 
 class RunError(Exception):
-    """Raised if a function fails; `status` is its result."""
+    """Raised if a function fails; `status` is the status code that it returned."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -64,7 +64,7 @@ def default_folders() -> str:
 
 
 class Library:
-    """The functions of a libopwright, by default of the runtime of this process."""
+    """The functions of a libopwright library, by default the runtime library of this process."""
 
     def __init__(self, path: str = _runtime.__file__) -> None:
         self.functions = ctypes.CDLL(path)

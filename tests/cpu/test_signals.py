@@ -1,4 +1,4 @@
-"""Signal handlers run on the stack of their thread during any computation of oneDNN.
+"""Signal handlers run on the stack of their thread during any oneDNN computation.
 
 A handler that runs elsewhere overwrites the heap, so each case runs in a separate process.
 """

@@ -1,4 +1,4 @@
-"""Renders docs/cuda_coverage.md, a table of the dtypes of CUDA kernels by operator.
+"""Renders docs/cuda_coverage.md, a table of CUDA kernel dtypes by operator.
 
 ``coverage_page.py`` writes it; test_coverage.py checks that it is current.
 """

@@ -188,14 +188,14 @@ def plan_calls() -> Iterator[tuple[Sample, Call]]:
 
 
 def _base_of(case: Case, dtype: str) -> str:
-    """Return the dtype of the arrays of a case before conversion."""
+    """Return the dtype that the arrays of a case have before conversion."""
     if dtype in NARROW and "float32" in case.dtypes:
         return "float32"
     return case.dtypes[-1]
 
 
 def counts_of(case: Case) -> dict[str, int]:
-    """Return the number of variables of a case in each output slot."""
+    """Return the number of variables in each output slot of a case."""
     outputs = ow.current_context().ops.get(case.op).proto.outputs
     absent = {
         slot.name for slot in outputs if slot.optional and not case.inputs.get(slot.aliases or "")

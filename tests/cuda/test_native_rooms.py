@@ -1,4 +1,4 @@
-"""Each folder of the launcher includes only headers of folders below it."""
+"""Each launcher folder includes only headers from folders below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thread stacks of the emulated GPU, its compiler, and parts of very large grids."""
+"""Tests the emulated GPU: its thread stacks, its compiler, and parts of very large grids."""
 
 from __future__ import annotations
 

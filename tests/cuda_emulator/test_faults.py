@@ -23,7 +23,7 @@ ORDERS = ("ascending", "descending", "random")
 
 
 def line_of(text: str) -> str:
-    """Return the position of a line of planted.cu in the format of compilers."""
+    """Return the position of a planted.cu line, in the format that compilers print."""
     (number,) = (i for i, line in enumerate(TEXT.splitlines(), start=1) if text in line)
     return f"planted.cu:{number}"
 

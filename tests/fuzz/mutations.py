@@ -55,7 +55,7 @@ _pools = {
 
 
 def draw_int(rng: random.Random) -> int:
-    """Return an integer, usually a small one."""
+    """Return an integer, which is usually small."""
     return rng.choice(SMALL) if rng.random() < 0.6 else rng.choice(FAR)
 
 
@@ -148,7 +148,7 @@ _CHANGES = (
 
 
 def draw_attr(rng: random.Random, attr: AttrProto) -> Any:
-    """Return an attribute value in, at the ends of, or outside its range, or of a wrong type."""
+    """Return an attribute value inside its range, at a limit, outside, or of a wrong type."""
     if rng.random() < 0.04:
         return rng.choice(ODD_VALUES)
     if attr.allowed and rng.random() < 0.8:

@@ -25,7 +25,7 @@ _BORDER = ("incompatible function arguments", "incompatible constructor argument
 
 
 def find_fault(error: BaseException) -> str | None:
-    """Return why an error is a fault of opwright, or None if it was raised intentionally.
+    """Return why an error is an opwright fault, or None if it was raised intentionally.
 
     Intentional errors are all classes of `opwright.errors` that no bug causes (lack of memory in a
     NumPy kernel is not a bug), and the documented TypeError of a call with wrong arguments.

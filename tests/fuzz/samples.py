@@ -59,7 +59,7 @@ def _types() -> tuple[list[str], list[str]]:
 
 
 def draw_sample(rng: random.Random) -> Sample:
-    """Return a sample of some operator, usually a valid one."""
+    """Return a sample of a random operator; most samples are valid."""
     known, every = _types()
     if rng.random() < 0.85:
         return rng.choice(samples()[rng.choice(known)])

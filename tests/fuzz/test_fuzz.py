@@ -1,4 +1,4 @@
-"""Stored cases of the fuzzer remain harmless, and it detects every kind of fault."""
+"""Stored fuzzer cases remain harmless, and the fuzzer detects every kind of fault."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _wait(child: subprocess.Popen[bytes], progress: Path, hang_s: float) -> bool
 
 
 def _cpu_s(pid: int) -> float:
-    """Return the processor time of all threads of a process, or 0 if it has exited."""
+    """Return the processor time of all threads of a process, or 0 if the process has exited."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

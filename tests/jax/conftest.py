@@ -22,7 +22,7 @@ N_DEVICES = 4
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the environment of JAX, before it is imported."""
+    """Set the JAX environment before JAX is imported."""
     for name in [name for name in os.environ if name.startswith(("JAX_", "XLA_"))]:
         del os.environ[name]
     os.environ["JAX_PLATFORMS"] = "cpu"

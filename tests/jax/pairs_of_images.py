@@ -1,6 +1,6 @@
 """JAX and opwright functions on images: convolutions, pooling and resizing.
 
-A row has our function, the JAX function, and their arguments, which have gradients.
+A row has our function, the JAX function, and their differentiable arguments.
 """
 
 from __future__ import annotations

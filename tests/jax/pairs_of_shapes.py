@@ -1,6 +1,6 @@
 """JAX and opwright functions on signals, indices, matrices, layers and losses.
 
-A row has our function, the JAX function, and their arguments, which have gradients.
+A row has our function, the JAX function, and their differentiable arguments.
 """
 
 from __future__ import annotations

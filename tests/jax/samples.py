@@ -95,7 +95,7 @@ def make_sample(case: Case, dtype: str) -> Sample:
 
 
 def is_static(case: Case) -> bool:
-    """Return whether the shapes of the results are independent of values."""
+    """Return whether the result shapes are independent of values."""
     definition = definition_of(case)
     return not definition.proto.dynamic_output and not definition.proto.has_blocks
 

@@ -102,7 +102,7 @@ PLACES = {
 
 
 def unary() -> dict[str, tuple[Function, Function, list[Any]]]:
-    """Return our function, the JAX function and an argument for each function of one array."""
+    """Return (our function, JAX function, argument) for each function of one array."""
     pairs = {}
     for module, place, names in SAME_NAME:
         for pair in names.split():
@@ -117,7 +117,7 @@ def unary() -> dict[str, tuple[Function, Function, list[Any]]]:
 
 
 def binary() -> dict[str, tuple[Function, Function, list[Any]]]:
-    """Return our function, the JAX function and arguments for each function of two arrays."""
+    """Return (our function, JAX function, arguments) for each function of two arrays."""
     x, y = PLACES["above one"][:, :3], np.roll(PLACES["above one"], 5)[:, :3] * 0.7
     pairs = {}
     for pair in BINARY.split():

@@ -1,4 +1,4 @@
-"""Values, training and files of layers sharded among real processes match one process."""
+"""Layers sharded among real processes match one process in values, training and saved files."""
 
 from __future__ import annotations
 

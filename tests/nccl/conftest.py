@@ -19,7 +19,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def emulated_library(emulator_folder: Path) -> str:
-    """Return the path of the emulated NCCL, with the kernels of collectives compiled."""
+    """Return the path of the emulated NCCL, after compiling the kernels of collectives."""
     code = EMULATED + "import os; print(os.environ['OPWRIGHT_NCCL_LIBRARY'])"
     environment = os.environ | {"OPWRIGHT_EMULATOR_DIR": str(emulator_folder)}
     done = subprocess.run(

@@ -66,7 +66,7 @@ BOUNDS = (-1e308, -1e300, -3.5, -0.01, 0.0, 1e-300, 0.05, 0.1, 1.0, 7.0, 1e16, 1
 
 
 def list_rules():
-    """Yield every rule: no bound, one bound, or two, each inclusive or exclusive."""
+    """Yield every rule: no bound, one bound, or two bounds, each inclusive or exclusive."""
     yield {}
     for low in (None, *BOUNDS):
         for high in (None, *BOUNDS):

@@ -1,4 +1,4 @@
-"""Names and conventions of other frameworks: the error suggests ours."""
+"""Errors for names and conventions of other frameworks suggest ours."""
 
 from __future__ import annotations
 

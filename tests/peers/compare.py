@@ -1,4 +1,4 @@
-"""Compares the results of a case on a target with those of a peer."""
+"""Compares the results of a case on a target with peer results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_float(dtype: Any) -> bool:
 
 
 def check(case: Case, dtype: str, target: Target, peer: Peer) -> None:
-    """Compare all outputs and all gradients of a case with those of the peers."""
+    """Compare all outputs and all gradients of a case with the peer results."""
     ulps = ULPS.get(case.op, 16.0)
     arrays = case.make_inputs(dtype)
     one = build(case, arrays)
@@ -89,7 +89,7 @@ def leave_out(
 
 
 def add_weights(one: OneOperator, request: Request) -> bool:
-    """Weight the first float output randomly; return whether there is one."""
+    """Weight the first float output randomly; return whether a float output exists."""
     rng = np.random.default_rng(0)
     for slot in one.definition.proto.outputs:
         for variable in one.outputs[slot.name]:

@@ -28,7 +28,7 @@ def draw(inputs: Mapping[str, Any]) -> Arrays:
 
 
 def run_ours(case: LayerCase, feeds: Arrays) -> tuple[list[Any], list[Any], Arrays, Arrays]:
-    """Return outputs, gradients of the inputs, parameters and their gradients."""
+    """Return outputs, input gradients, parameters and parameter gradients."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         given = {n: layers.data(n, [None, *a.shape[1:]], a.dtype) for n, a in feeds.items()}
         if case.name == "attention by a mask":

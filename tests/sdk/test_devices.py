@@ -48,7 +48,7 @@ class Devices:
         self._library = ctypes.CDLL(str(library))
 
     def let(self, function: str, how: str) -> None:
-        """Make a function fail from now on, as `how` describes; "" makes none fail."""
+        """Make a function fail from now on, as `how` describes; "" makes all functions succeed."""
         self._library.set_fault(function.encode(), how.encode())
 
     def compile(self, device: str, *ops: ow.Operator, scope: ow.Scope | None = None) -> Any:

@@ -27,7 +27,7 @@ def library(opened):
 
 @pytest.fixture
 def calls(library):
-    """The calls of the plugin to a host of version 1.1, which runs the last share first."""
+    """The calls that the plugin makes to a host of version 1.1, which runs the last share first."""
     asked = []
 
     def parallel(n_threads, n_shares, function, data):

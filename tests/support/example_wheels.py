@@ -1,4 +1,4 @@
-"""Builds wheels of the example packages, compiled once for the tests of all processes."""
+"""Builds wheels of the example packages, compiled once for all test processes."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def build(divided, optimizer, sparse):
     return [ids], [vectors, loss]
 
 
-# The ids name rows of all processes, or of one process, and then only its rows are requested.
+# The ids name rows of all processes, or only rows of one process.
 rng = np.random.default_rng(0)
 batches = [rng.integers(0, 11, (8, 3)), np.full((8, 3), 4), np.full((8, 3), 2)]
 batches += [rng.integers(0, 11, (8, 3)) * 4 % 11]

@@ -47,7 +47,7 @@ def run_python(
     arguments: Sequence[str | Path],
     environ: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with the library of a sanitizer, and return its report."""
+    """Run Python with a sanitizer library, and return the report of the sanitizer."""
     env = {**os.environ, **OPTIONS, **(environ or {})}
     library = preloaded(compiler, sanitizer)
     if library:

@@ -168,7 +168,7 @@ def link_libraries(folder: Path) -> None:
 
 
 def link_kit(folder: Path) -> None:
-    """Link the commands of opwright-kit into such a folder, without its plugin."""
+    """Link the opwright-kit commands into such a folder, without the opwright-kit plugin."""
     source = Path(opwright_kit.__file__).parent
     (folder / source.name).symlink_to(source)
     info = folder / "opwright_kit-0.0.dist-info"

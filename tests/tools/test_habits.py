@@ -1,4 +1,4 @@
-"""Checks of hosted CI, git hooks, and one version for all packages."""
+"""Checks hosted CI, the git hooks, and that all packages have one version."""
 
 from __future__ import annotations
 

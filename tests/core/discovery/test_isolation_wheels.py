@@ -68,7 +68,7 @@ def compile_library(folder: Path, name: str, entry: str, fault: str) -> bytes:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The plugins of `fixture_wheels` without an endless import; three of them work."""
+    """All `fixture_wheels` plugins whose import ends; three of these plugins work."""
     folder = tmp_path_factory.mktemp("isolation")
     wheels = [
         write_wheel(folder, name, table, version=VERSION) for name, table in PYTHON_PLUGINS.items()

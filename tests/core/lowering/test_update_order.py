@@ -43,7 +43,7 @@ def _graph(ops, fetches=(), n=N, **options):
 
 
 def _order(graph):
-    """Apply `advance_updates`; return the first output of each operator, in order of execution."""
+    """Apply `advance_updates`; return the first output of each operator, in execution order."""
     advance_updates(graph)
     return [op.outputs[0][0].name if any(op.outputs) else op.type for op in graph.ops]
 

@@ -1,6 +1,7 @@
 """A script that exits while its threads are busy; tests run it and never import it.
 
-Usage: ``python exit_process.py WORK END`` with the work of the threads and the kind of exit.
+Usage: ``python exit_process.py WORK END``, where WORK is what the threads do, and END is how the
+process exits.
 """
 
 from __future__ import annotations

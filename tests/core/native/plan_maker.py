@@ -1,4 +1,4 @@
-"""A small wrapper of PlanBuilder that makes tests of plans readable."""
+"""A small wrapper around PlanBuilder that makes plan tests readable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator registry imports or derives operators on demand, and explains missing ones."""
+"""The operator registry imports or derives operators on demand, and explains missing operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""deterministic=True excludes kernels declared as nondeterministic, and reports it."""
+"""deterministic=True excludes kernels declared as nondeterministic, and reports this."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class ExchangedArray(TapeArray):
 
 
 def take_in_order(source: Any) -> TapeArray:
-    """Import a tensor on the stream of the library, like consumers of DLPack."""
+    """Import a tensor on the stream of the library, like DLPack consumers."""
     made = from_dlpack(source, stream=_library.tape_foreign_stream())
     made.source = source
     return made

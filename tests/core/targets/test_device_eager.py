@@ -1,4 +1,4 @@
-"""Operators called on arrays of a device run on that device and return the same type of array."""
+"""Operators called on device arrays run on that device and return the same type of array."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def earlier_headers(tmp_path_factory):
 
 @pytest.fixture(params=VERSIONS)
 def headers(request, earlier_headers, later_headers):
-    """The name of a version and the folder of its headers; None for the current headers."""
+    """The name of a version, and its header folder (None for the current headers)."""
     folders = {"earlier": earlier_headers, "current": None, "later": later_headers}
     return request.param, folders[request.param]
 

@@ -1,4 +1,4 @@
-"""All Contexts of a process share the devices of a library."""
+"""All Contexts in a process share the devices of a library."""
 
 from __future__ import annotations
 

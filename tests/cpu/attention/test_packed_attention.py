@@ -62,7 +62,7 @@ class Step:
     def run(
         self, passes: list[str], batch: int, time: int, fetch: list[Any] | None = None
     ) -> tuple[list[np.ndarray], Counter[str]]:
-        """Return fetches and parameters of three steps, and the counts of operator types."""
+        """Return the fetches and parameters of three steps, and operator type counts."""
         scope = ow.Scope()
         ow.Network(self.startup.global_block()).run(scope)
         rng = np.random.default_rng(time)

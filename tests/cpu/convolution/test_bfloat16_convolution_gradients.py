@@ -61,7 +61,7 @@ def compute(
     library: str,
     n_threads: int = 1,
 ) -> dict[str, np.ndarray]:
-    """Return the gradients of x, weight and bias as float64, from the kernel of a library."""
+    """Return the gradients of x, weight and bias as float64, computed by one library."""
     context = ow.current_context()
     attrs = context.ops.get("conv2d_grad").proto.fill_attrs({**attrs, "data_format": "NHWC"})
     inputs = {slot: (array.astype(dtype),) for slot, array in arrays.items()}

@@ -1,4 +1,4 @@
-"""Convolutions computed by kernels of opwright-cpu instead of oneDNN.
+"""Convolutions computed by opwright-cpu kernels instead of oneDNN.
 
 These are convolutions with few channels per group, with windows of one pixel, and 3 x 3 Winograd
 convolutions.

@@ -8,8 +8,8 @@ from thread_counts import thread_counts
 
 import opwright as ow
 
-# (columns of x, columns of y, rows) with complete and partial tiles, panels and blocks; the kernels
-# of opwright-cpu refuse some sizes.
+# (columns of x, columns of y, rows) with complete and partial tiles, panels and blocks; the
+# opwright-cpu kernels refuse some sizes.
 SIZES = [
     (16, 16, 512),
     (17, 512, 513),

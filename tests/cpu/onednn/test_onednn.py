@@ -26,7 +26,7 @@ def call(
     library: str,
     slot: str = "out",
 ) -> Any:
-    """Return an output of an operator, computed by the kernel of a library."""
+    """Return one output of an operator, computed by the kernel of a given library."""
     context = ow.current_context().with_pins({op: library})
     block = ow.Program().global_block()
     for name, array in inputs.items():

@@ -1,4 +1,4 @@
-"""oneDNN is opened when first needed; opening the kernel library reports if it is missing."""
+"""oneDNN is opened when first needed; opening the kernel library reports a missing oneDNN."""
 
 from __future__ import annotations
 

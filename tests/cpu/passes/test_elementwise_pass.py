@@ -1,4 +1,4 @@
-"""A chain of element-wise operators fused into one step gives the results of the operators."""
+"""A chain of element-wise operators fused into one step gives the same results as the operators."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Step:
     def run(
         self, passes: list[str] | None, rows: int = 130, fetch: list[Any] | None = None
     ) -> tuple[list[np.ndarray], Counter[str]]:
-        """Return fetches and parameters of three steps, and the counts of operator types."""
+        """Return the fetches and parameters of three steps, and operator type counts."""
         scope = ow.Scope()
         ow.Network(self.startup.global_block()).run(scope)
         shape = (rows, INPUTS) if self.rank == 2 else (ROWS, rows // ROWS, INPUTS)

@@ -21,7 +21,7 @@ WIDTH = 256
 
 @pytest.fixture
 def arenas(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The arena size in bytes of each plan, in the order of lowering."""
+    """The arena size of each plan in bytes, in lowering order."""
     found: list[int] = []
     plan_memory = lowering.plan_memory
 
@@ -49,7 +49,7 @@ def _transformer(blocks: int = 3) -> tuple[Any, Any, Any, dict[str, np.ndarray]]
 
 
 def _train(options: dict[str, Any], **more: Any) -> tuple[list[np.ndarray], Counter[str]]:
-    """Return losses and parameters of three steps, and the counts of operator types."""
+    """Return the losses and parameters of three steps, and operator type counts."""
     main, scope, loss, feed = _transformer()
     network = ow.Network(main.global_block())
     step = network.compile(feed=["x"], fetch=[loss], scope=scope, options=options, **more)

@@ -13,7 +13,7 @@ import opwright.lowering as lowering
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
-    """The graph and the arena size in bytes of each plan, in the order of lowering."""
+    """The graph and the arena size in bytes of each plan, in lowering order."""
     found: list[tuple[Any, int]] = []
     plan_memory = lowering.plan_memory
 

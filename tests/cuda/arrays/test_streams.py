@@ -65,7 +65,7 @@ _api = _Api(
 
 
 class Exchanged:
-    """An array with the interface of PyTorch; `stream` is the stream of its library or None."""
+    """An array with the PyTorch interface; `stream` is the stream of its library, or None."""
 
     __dlpack_c_exchange_api__ = _new_capsule(ctypes.addressof(_api), _NAME, None)
     stream: int | None = None

@@ -37,7 +37,7 @@ _FRAME_SIZE = 0x11
 
 
 def read_frames(cubin: bytes) -> dict[str, int]:
-    """Return the bytes of local memory per thread of each function in a cubin, by function name.
+    """Return the local memory per thread, in bytes, of each function in a cubin, by function name.
 
     Source: the ELF format of cubins as ``cuobjdump --dump-elf`` shows it.
     """

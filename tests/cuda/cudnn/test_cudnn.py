@@ -68,7 +68,7 @@ def check(
     options: Mapping[str, bool] | None = None,
     **attrs: Any,
 ) -> list[Any]:
-    """Compare the results of cuDNN with NumPy; return the results of NumPy."""
+    """Compare cuDNN results with NumPy results; return the NumPy results."""
     narrow = {slot: array.astype(dtype_to_numpy(dtype)) for slot, array in inputs.items()}
     with pinned("cudnn", options):
         made = call(op_type, narrow, outputs, **attrs)
@@ -296,7 +296,7 @@ def test_without_cudnn_the_opwright_kernel_is_used_and_the_placement_names_the_p
 
 
 def graph_of(dtype: str, x: tuple[int, ...], weight: tuple[int, ...]) -> OperationGraph:
-    """Return the graph of a convolution of channels-last images without padding."""
+    """Return the graph of a convolution without padding on channels-last images."""
     n, channels, height, width = x
     filters, _, high, wide = weight
     down, across = height - high + 1, width - wide + 1

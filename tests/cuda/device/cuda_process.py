@@ -1,4 +1,4 @@
-"""Functions for the scripts of test_driver.py, such as a run of one operator."""
+"""Functions for the scripts in test_driver.py, for example to run one operator."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ DTYPES = ("float16", "float32", "int64")
 
 
 def one_of_each() -> list[tuple[Sample, Call]]:
-    """Return one sample of each operator, and several of plan-only operators."""
+    """Return one sample of each operator, and several samples of plan-only operators."""
     found: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples():
         if sample.library in OURS:

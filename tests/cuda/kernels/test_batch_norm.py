@@ -29,7 +29,7 @@ Arrays = dict[str, Any]
 
 
 def entry_of(op_type: str, dtype: str) -> Any:
-    """Return the registry entry of the CUDA kernel of opwright."""
+    """Return the registry entry of the opwright CUDA kernel."""
     wanted = ("cuda", dtype, "native")
     entries = ow.current_context().kernels.entries(op_type)
     return next(e for e in entries if (e.device, e.dtype, e.library) == wanted)

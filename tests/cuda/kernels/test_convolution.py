@@ -21,13 +21,13 @@ RNG = np.random.default_rng(11)
 
 
 def whole(shape: tuple[int, ...], data_format: str = "NCHW", most: int = 2) -> Any:
-    """Return images of small integers, of shape [n, channels, height, width] in `data_format`."""
+    """Return images of small integers with shape [n, channels, height, width], in `data_format`."""
     images = RNG.integers(-most, most + 1, shape).astype(np.float64)
     return np.moveaxis(images, 1, 3) if data_format == "NHWC" else images
 
 
 def call_own(op_type: str, inputs: dict[str, Any], outputs: str, **attrs: Any) -> list[Any]:
-    """Return the results of the kernels of opwright, even if cuDNN is installed."""
+    """Return the results of the opwright kernels, even if cuDNN is installed."""
     with ow.context_guard(ow.current_context().with_pins({op_type: "native"})):
         return call(op_type, inputs, outputs, **attrs)
 
@@ -35,7 +35,7 @@ def call_own(op_type: str, inputs: dict[str, Any], outputs: str, **attrs: Any) -
 def on_both(
     op_type: str, inputs: dict[str, Any], outputs: str, dtype: str, **attrs: Any
 ) -> list[tuple[Any, Any]]:
-    """Return the results of the GPU in a dtype and of NumPy in double precision."""
+    """Return the GPU results in a dtype, and the NumPy results in double precision."""
     kind = dtype_to_numpy(dtype)
     narrow = {s: a.astype(kind) if a.dtype.kind == "f" else a for s, a in inputs.items()}
     got = call_own(op_type, narrow, outputs, **attrs)
@@ -54,7 +54,7 @@ def check(pairs: list[tuple[Any, Any]], dtype: str) -> None:
 CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     # Two tiles of windows, two tiles of filters, and three steps over the taps.
     ((2, 5, 7, 7), (70, 5, 3, 3), {"paddings": [1, 1, 1, 1]}),
-    # Two flat tiles of windows, two of pixels, and two of taps.
+    # Two flat tiles of windows, two tiles of pixels, and two tiles of taps.
     ((2, 20, 10, 10), (5, 20, 3, 3), {"paddings": [1, 1, 1, 1]}),
     # Two channel tiles.
     ((1, 66, 3, 4), (4, 66, 1, 1), {}),

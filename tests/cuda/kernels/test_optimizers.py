@@ -80,7 +80,7 @@ def update(
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_update_is_bitwise_identical_to_the_update_on_the_cpu(kind: str, dtype: str) -> None:
     on_gpu, on_cpu = (update(d, kind, SHAPES, dtype, []) for d in ("cuda", "cpu"))
-    # The GPU computes powers of the step with pow of CUDA, and the CPU with pow of the C library.
+    # The GPU computes powers of the step with the CUDA pow, and the CPU with pow of the C library.
     ulps = 8 if kind == "radam" and dtype == "float64" else 0
     for name, value in on_cpu.items():
         np.testing.assert_array_max_ulp(on_gpu[name], value, ulps)

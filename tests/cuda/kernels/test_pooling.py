@@ -1,4 +1,4 @@
-"""Tests pooling with small windows on a GPU, in strips and channel vectors, and its selection."""
+"""Tests GPU pooling of small windows in strips and channel vectors, and the kernel selection."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def install_wheels() -> None:
 
 
 def copy_pure(folder: Path) -> None:
-    """Install a pure Python package without its build backend, like its wheel."""
+    """Install a pure Python package as its wheel would, without its build backend."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     name = project["name"].replace("-", "_")
     version = runpy.run_path(str(folder / "src" / name / "_version.py"))["__version__"]

@@ -50,7 +50,7 @@ def describe_gpu() -> dict[str, Any]:
 
 
 def find_cublaslt() -> int:
-    """Return the version of cuBLASLt that the loader of CUDA finds."""
+    """Return the cuBLASLt version that the CUDA loader finds."""
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
     path = load_nvidia_dynamic_lib("cublasLt").abs_path
@@ -60,7 +60,7 @@ def find_cublaslt() -> int:
 
 
 def find_cudnn() -> int | str:
-    """Return the version of cuDNN that convolutions use, or the reason why there is none."""
+    """Return the cuDNN version that convolutions use, or the reason why none is available."""
     from opwright_cuda import cudnn, native
 
     return cudnn.find_refusal() or native.cudnn_version()

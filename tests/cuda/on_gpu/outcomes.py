@@ -1,4 +1,4 @@
-"""Reads outcomes of sections from the result files of processes, and shows and stores them."""
+"""Reads section outcomes from the result files of processes, and shows and stores the outcomes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_progress(file: Path) -> tuple[set[str], set[str]]:
-    """Return the tests of a shard that have started, and all its tests."""
+    """Return the started tests of a shard, and all tests of the shard."""
     begun: set[str] = set()
     collected: set[str] = set()
     for line in read_lines(file):

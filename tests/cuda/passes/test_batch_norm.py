@@ -76,7 +76,7 @@ class Step:
         return [*found, *kept], Counter(network.placement().types)
 
     def types_where_same(self, more: tuple[str, ...] = ()) -> Counter[str]:
-        """Compare runs with and without the pass; return the operators of the run with it."""
+        """Compare runs with and without the pass; return the operators of the run with the pass."""
         apart, _ = self.run([], more)
         together, types = self.run(["fuse_batch_norm"], more)
         for one, other in zip(apart, together, strict=True):

@@ -44,7 +44,7 @@ class Made:
     def assert_same(
         self, fetch: list[str], passes: list[str], ulps: int = 0, magnitude: float = 0.0
     ) -> Counter[str]:
-        """Compare runs with and without passes; return the operators of the run with them."""
+        """Compare runs with and without passes; return the operators of the run with passes."""
         apart, _ = self.run(fetch, [])
         together, types = self.run(fetch, passes)
         for a, b in zip(apart, together, strict=True):

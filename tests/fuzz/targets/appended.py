@@ -31,7 +31,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
 
 
 def _declare(rng: random.Random, array: Any) -> list[int] | None:
-    """Return the shape of an array in the program, sometimes an unknown or wrong one."""
+    """Return the shape of an array in the program; the shape is sometimes unknown or wrong."""
     if not isinstance(array, np.ndarray) or rng.random() < 0.03:
         return None
     shape = [-1 if rng.random() < 0.15 else dim for dim in array.shape]

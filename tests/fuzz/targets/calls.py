@@ -1,4 +1,4 @@
-"""Operators called on arrays that are drawn from their OpProtos."""
+"""Operators called on arrays drawn according to their OpProtos."""
 
 from __future__ import annotations
 

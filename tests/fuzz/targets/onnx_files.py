@@ -35,7 +35,7 @@ def _folder() -> Path:
 
 @cache
 def _samples() -> tuple[bytes, ...]:
-    """Return models of every operator, and of functions, loops, sequences and files."""
+    """Return models of every operator, and models with functions, loops, sequences and files."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cases = load_model_tests(kind="node")

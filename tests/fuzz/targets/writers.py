@@ -94,7 +94,7 @@ def run(case: dict[str, Any]) -> None:
     reader = _Reader()
     reader.feed(page)
     if reader.broken or reader.opened.count("script") != 2:
-        raise AssertionError(f"the page has markup of a name in it: {reader.broken[:3]}")
+        raise AssertionError(f"the page contains markup from a name: {reader.broken[:3]}")
 
 
 def _rename(message: Any, names: list[str], every: int) -> None:

@@ -169,7 +169,7 @@ def test_the_error_for_an_unknown_operator_suggests_the_nearest_name(acme, capsy
 
 
 def make(kernel):
-    """Return a context with an operator of one input, and the registry entry of its kernel."""
+    """Return a context with a one-input operator, and the registry entry of the kernel."""
     context = Context()
     maker = OpMaker("acme.f").add_comment("A function.").add_input("x", "any shape")
     maker.add_output("out", "shape of x").same_dtype_as("x")

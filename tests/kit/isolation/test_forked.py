@@ -1,4 +1,4 @@
-"""Work in a forked process: its messages, its exit, and that no process remains."""
+"""Tests messages and exits of work in a forked process, and that no process remains."""
 
 from __future__ import annotations
 

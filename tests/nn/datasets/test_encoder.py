@@ -122,7 +122,7 @@ def test_a_numeric_target_is_not_changed():
 
 
 class Frame:
-    """A minimal data frame like those of pandas and polars: names, and a column for each name."""
+    """A minimal data frame, as in pandas and polars: names, and a column for each name."""
 
     def __init__(self, table):
         self.table = table

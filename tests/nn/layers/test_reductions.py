@@ -1,4 +1,4 @@
-"""Losses reduced to a scalar, which a summary of the network shows as one layer."""
+"""Losses reduced to a scalar; a network summary shows such a loss as one layer."""
 
 from __future__ import annotations
 

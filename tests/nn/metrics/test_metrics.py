@@ -174,7 +174,7 @@ DTYPES += ("float16", "float32", "float64", "bfloat16")
 
 
 def rows_of(dtype):
-    """Return every permutation of four numbers of a dtype, including its smallest and largest.
+    """Return every permutation of four numbers, including the smallest and largest of the dtype.
 
     Also return the position of the largest.
     """

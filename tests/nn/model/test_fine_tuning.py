@@ -38,7 +38,7 @@ def make(classes=3, optimizer="momentum"):
 
 
 def values(model, names=None):
-    """Return copies of variables of a model's scope."""
+    """Return copies of variables from the scope of a model."""
     held = [name for name in model.scope.names() if model.scope.var(name).is_set]
     return {name: model.scope.var(name).numpy() for name in names or held}
 

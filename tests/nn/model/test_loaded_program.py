@@ -1,4 +1,4 @@
-"""The result of `opwright.load`: a callable program, which any number of threads can use."""
+"""`opwright.load` returns a callable program, which any number of threads can use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training with passes is bitwise identical to training without them, with fewer operators."""
+"""Training with passes uses fewer operators and is bitwise identical to training without passes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def weight_after(make, steps, **attr):
 
 
 def check(weight, expected):
-    # The tolerance is that of float32, in which the learning rate is stored.
+    # The tolerance is for float32, in which the learning rate is stored.
     np.testing.assert_allclose(weight, expected, rtol=2e-7, atol=2e-7)
 
 
@@ -100,7 +100,7 @@ def test_penalties_add_their_gradient():
     check(weight_after(l2, 1), START - RATE * (GRAD + 0.5 * START))
     l1 = lambda: optimizer.SGD(RATE, regularizer=nn.regularizer.L1(0.5))  # noqa: E731
     check(weight_after(l1, 1), START - RATE * (GRAD + 0.5 * np.sign(START)))
-    # Options of a parameter take precedence over those of the optimizer.
+    # Parameter options take precedence over optimizer options.
     check(
         weight_after(l2, 1, regularizer=nn.regularizer.L1(0.5)),
         START - RATE * (GRAD + 0.5 * np.sign(START)),

@@ -33,7 +33,7 @@ def look_up(index: ow.Variable, sparse: bool = True, **options: Any) -> ow.Varia
 
 
 class Training:
-    """A loss of looked-up vectors, its programs and a scope to run them in."""
+    """A loss of looked-up vectors, with its programs and the scope in which they run."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Training:
         return list(call(**fed))
 
     def states(self) -> dict[str, np.ndarray]:
-        """Return the table and every state that has a row for each of its rows."""
+        """Return the table and every state that has one row per table row."""
         found = {v.name: self.scope.find_var(v.name).numpy() for v in self.persistables()}
         return {name: value for name, value in found.items() if value.shape == (ROWS, SIZE)}
 

@@ -171,7 +171,7 @@ def test_histograms_and_images_are_written_after_each_epoch(
 
 
 def use_plain_writer(monkeypatch, event, summary):
-    """Replace the writer of tensorboardX with one that uses tensorboard to write an event file."""
+    """Replace the tensorboardX writer with a writer that creates an event file with tensorboard."""
 
     class EventFileWriter:
         def __init__(self, folder):

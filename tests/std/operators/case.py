@@ -28,7 +28,7 @@ LENGTHS = (0, 1, 7, 8, 9, 15, 17, 31, 33)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Return whether the dtype is a float; NumPy does not count bfloat16 as one."""
+    """Return whether the dtype is a float; NumPy does not count bfloat16 as a float."""
     return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
 
 

@@ -22,7 +22,7 @@ def composite(body, random=True, name="part", **how):
 
 
 def program_of(*op_types, seed=7):
-    """Return a program with data ``x`` and an operator of each type on it, and the output names."""
+    """Return a program that applies an operator of each type to ``x``, and the output names."""
     program = ow.Program(seed)
     block = program.global_block()
     block.create_var("x", [4, 50], is_data=True)

@@ -95,7 +95,7 @@ def _dtypes_of(op_type: str, target: Target) -> set[str]:
 
 @contextlib.contextmanager
 def pinned(case: Case, target: Target) -> Iterator[None]:
-    """Pin the operator of a case, and its gradient, to the library of a target."""
+    """Pin the operator of a case and its gradient operator to the library of a target."""
     if target.library == "cudnn":
         skip_without_cudnn()
     context = ow.current_context()

@@ -39,7 +39,7 @@ def load_cases() -> tuple[Case, ...]:
 
 @cache
 def first_cases() -> tuple[Case, ...]:
-    """Return for each operator its case with the most elements, preferring cases with a gradient.
+    """Return the case with the most elements of each operator, preferring cases with a gradient.
 
     Cases for the limits of a dtype are excluded, since narrower dtypes lack these values.
     """
@@ -111,7 +111,7 @@ def over_targets(
 
 
 def _run_point(test: Callable[..., None], point: Point, fixtures: dict[str, Any]) -> str | None:
-    """Run a test for one point; return why it was skipped, if it was."""
+    """Run a test for one point; return the reason if the test was skipped."""
     try:
         test(*point, **fixtures)
     except pytest.skip.Exception as skip:
@@ -181,7 +181,7 @@ def graded() -> tuple[tuple[Case, str], ...]:
 
 
 def standard_types(plan_only: bool = False) -> list[str]:
-    """Return the operator types of opwright-std, with hidden ones, or only its pass-only types."""
+    """Return the opwright-std operator types with hidden types, or only the pass-only types."""
     ops = ow.current_context().ops
     return [
         op_type

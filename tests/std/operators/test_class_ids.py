@@ -19,7 +19,7 @@ from opwright_std.operators.softmax_with_cross_entropy import (
 )
 
 ROWS = np.full((2, 10), 0.1, np.float32)
-# Operator, kernel, definition, slot of the scores or None, slot of the ids, other attributes.
+# Operator, kernel, definition, score slot or None, id slot, other attributes.
 READERS: tuple[tuple[str, Any, Any, str | None, str, dict[str, Any]], ...] = (
     ("cross_entropy", cross_entropy, CROSS_ENTROPY, "x", "label", {}),
     (

@@ -1,7 +1,7 @@
 """If inputs are very large or small and results are ordinary, no intermediate step overflows.
 
 Squares and powers leave the range of a dtype long before final results do. The tests scale the
-inputs of each operator, and compare its results and gradients with those of a wider dtype.
+inputs of each operator, and compare results and gradients with a wider dtype.
 """
 
 from __future__ import annotations

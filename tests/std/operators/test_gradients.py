@@ -1,4 +1,4 @@
-"""Gradients against central differences, for a loss that weights every output element randomly.
+"""Gradients match central differences of a loss that weights every output element randomly.
 
 Differences are computed on the host, in float64. On other devices they would take most of the time
 without finding more errors, so there, and in narrower dtypes, gradients are compared with the NumPy
@@ -110,7 +110,7 @@ def compute_differences(
 
 
 def directions_of(array: Array) -> Iterator[Array]:
-    """Yield a direction per element, or for large arrays a random one and some of these."""
+    """Yield a direction per element; for large arrays, a random direction and some of these."""
     places = list(np.ndindex(*array.shape))
     rng = np.random.default_rng(len(places))
     if len(places) > MANY:

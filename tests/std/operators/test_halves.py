@@ -28,7 +28,7 @@ WIDE_ALONE = ("fft", "ifft", "rfft", "irfft", "fftn", "ifftn", "triangular_solve
 
 
 def own_dtypes(op_type: str) -> set[str]:
-    """Return the dtypes of the host kernels of all libraries except NumPy."""
+    """Return the host kernel dtypes of all libraries except NumPy."""
     return {
         entry.dtype
         for entry in KERNELS.entries(op_type)

@@ -1,4 +1,4 @@
-"""``opwright.cut`` passes as few bytes as possible from a forward to its backward."""
+"""``opwright.cut`` passes as few bytes as possible from a forward pass to its backward pass."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_result_is_saved_once_and_its_views_are_not() -> None:
 
 
 def saved_beside(build: Any) -> dict[str, Array]:
-    """Return the saved values, by name, of a network of x @ w, float32 [256, 512]."""
+    """Return the values saved for build(x @ w @ v), by name; x @ w @ v is float32 [256, 512]."""
     w, v = (RNG.normal(size=size).astype("float32") for size in ((8, 2048), (2048, 512)))
     both = both_of(lambda x, w, v: build(ops.matmul(ops.matmul(x, w), v)), 256, w=w, v=v)
     seed = RNG.normal(size=(256, 512)).astype("float32")

@@ -1,4 +1,4 @@
-"""Random operators for parts of a tensor: together, the parts equal one complete draw."""
+"""Random operators that fill parts of a tensor: together, the parts equal one complete draw."""
 
 from __future__ import annotations
 

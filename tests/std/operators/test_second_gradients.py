@@ -1,4 +1,4 @@
-"""Gradients of gradients against central differences of first gradients, for every operator."""
+"""Second gradients of every operator match central differences of first gradients."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def twice_cases() -> Iterator[Case]:
 
 
 def once_cases() -> Iterator[Case]:
-    """Yield one case for each operator and attribute value that `is_once` holds for."""
+    """Yield one case for each operator and attribute value for which `is_once` holds."""
     found: dict[tuple[str, Any], Case] = {}
     for cases in graded_cases().values():
         for case in filter(is_once, cases):

@@ -41,7 +41,7 @@ SMOOTH = ["+", "-", "*", "/", "**"]
 
 
 def build(function: Callable[..., Any], *arrays: Any) -> tuple[Any, dict[str, Any], Any]:
-    """Return the result in a program of Variables of unknown batch, the feeds, and the block."""
+    """Return the result for Variables with an unknown batch size, the feeds, and the block."""
     block = ow.Program().global_block()
     feeds = {f"x{i}": array for i, array in enumerate(arrays)}
     variables = [

@@ -17,7 +17,7 @@ def several_gradients() -> list[Case]:
 
 
 def gradients(case: Case, names: list[str] | None) -> dict[str, np.ndarray]:
-    """Return the gradients of the named inputs, or of all, by variable."""
+    """Return the gradients of the named inputs, or of all inputs, by variable."""
     arrays = case.make_inputs("float64")
     one = build(case, arrays)
     loss = add_loss(one)

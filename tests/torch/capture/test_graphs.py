@@ -28,7 +28,7 @@ class Function(nn.Module):
 
 
 def graph_of(check: Any, function: Any, *inputs: Any, layer: Any = None, **options: Any) -> Any:
-    """Return the captured graph of a function, after comparing it with the function."""
+    """Return the captured graph of a function, after comparing the results of both."""
     (captured,) = check(Function(function, layer), *inputs, **options)
     return captured.module.graph
 

@@ -1,4 +1,4 @@
-"""Programs for tests of modules, and the same models in PyTorch."""
+"""Programs for module tests, and the same models in PyTorch."""
 
 from __future__ import annotations
 

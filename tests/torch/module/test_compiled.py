@@ -27,7 +27,7 @@ def scores_module(p: float = 0.0) -> opwright_torch.Module:
 
 
 def assert_trains_alike(found: nn.Module, expected: nn.Module, **options: Any) -> Any:
-    """Compare two steps of a compiled module and a plain one."""
+    """Compare two steps of a compiled module and an uncompiled module."""
     compiled = torch.compile(found, fullgraph=True, **options)
     for n in (5, 3):
         for module, called in ((found, compiled), (expected, expected)):

@@ -1,4 +1,4 @@
-"""Evaluates the expressions of `differences`, and renders them as the table of a page."""
+"""Evaluates the expressions in `differences`, and renders them as a table for a page."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _shown(value: Any) -> str:
 
 
 def render() -> str:
-    """Return the table of the page."""
+    """Return the table for the page."""
     head = "| what | opwright | PyTorch | NumPy | ONNX | why |\n|---|---|---|---|---|---|\n"
     rows = []
     for row in DIFFERENCES:

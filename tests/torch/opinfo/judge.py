@@ -184,7 +184,7 @@ def _as_tensor(array: Any) -> torch.Tensor:
 
 
 def in_float64(task: Task) -> Tensors:
-    """Return the results of PyTorch for the same numbers in float64."""
+    """Return the PyTorch results for the same numbers in float64."""
 
     def widened(leaf: Any) -> Any:
         if is_tensor(leaf):

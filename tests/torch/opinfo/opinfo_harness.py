@@ -168,7 +168,7 @@ def compare(sample: Sample, results: Tensors, expected: Sequence[Any], random: b
 def check_gradients(
     sample: Sample, copies: Tensors, expected: Sequence[Any], results: Tensors
 ) -> None:
-    """Compare the gradients of our tensors with those of their copies in PyTorch."""
+    """Compare the gradients of our tensors with the gradients of their PyTorch copies."""
     wanted = [tensor for tensor in sample.tensors if tensor.requires_grad]
     theirs = [tensor for tensor in copies if tensor.requires_grad]
     places = [i for i, result in enumerate(expected) if result.requires_grad]

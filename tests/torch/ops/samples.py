@@ -1,4 +1,4 @@
-"""The cases of the standard operators as calls of `opwright_torch.ops` on tensors."""
+"""The test cases of the standard operators, as calls of `opwright_torch.ops` on tensors."""
 
 from __future__ import annotations
 

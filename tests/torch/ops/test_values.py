@@ -57,7 +57,7 @@ def differentiated(case: Case) -> tuple[Any, list[torch.Tensor]]:
 
 
 def largest_cases() -> list[Case]:
-    """Return a case of each operator with a gradient, and with a known number of outputs."""
+    """Return a case of each operator that has a gradient and a known number of outputs."""
     counted = [[c for c in cases if has_counts(c)] for cases in graded_cases().values()]
     return [cases[0] for cases in counted if cases]
 

@@ -1,4 +1,4 @@
-"""Models compiled with the backend train as PyTorch trains them."""
+"""Models compiled with the backend train as in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls a model and its program, and reports the distance of their results."""
+"""Calls a model and its program, and reports the distance between their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model becomes a program that predicts the same, and its parameters can be loaded back."""
+"""A model becomes a program with equal predictions, whose parameters can be loaded back."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_saved_program_runs_without_importing_pytorch(tmp_path: Path) -> None:
 
 
 class Patches(nn.Module):
-    """A vision transformer of one layer, for images of 16x16."""
+    """A vision transformer with one layer, for images of 16 x 16 pixels."""
 
     def __init__(self) -> None:
         super().__init__()

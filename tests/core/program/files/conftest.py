@@ -25,7 +25,7 @@ def model():
 
 @pytest.fixture(scope="session")
 def disks():
-    """The module that records operations on files, and replays them."""
+    """The module that records and replays file operations."""
     return _load_module("file_operations")
 
 

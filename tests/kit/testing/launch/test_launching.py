@@ -1,4 +1,4 @@
-"""A kernel on memory of the kit: its writes, and the elements that it does not write."""
+"""The kit runs a kernel on its own memory, and detects stray writes and unwritten elements."""
 
 from __future__ import annotations
 

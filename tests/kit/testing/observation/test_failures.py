@@ -1,5 +1,4 @@
-"""A machine that lacks a requirement of a kernel is not a fault of the kernel: its rules are
-skipped."""
+"""If the machine lacks a requirement of a kernel, the rules for the kernel are skipped."""
 
 from __future__ import annotations
 

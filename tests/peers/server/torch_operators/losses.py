@@ -172,7 +172,7 @@ def _logits(
 
 
 def _sampled(loss: Function) -> Function:
-    """Return a loss of label logits, sample logits and a mask of samples equal to the label."""
+    """Return a loss from label logits, sample logits and a mask of samples that equal the label."""
 
     def run(
         x: Tensor,

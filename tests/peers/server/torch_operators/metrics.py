@@ -1,4 +1,4 @@
-"""Metrics computed from counts of rows, such as areas under curves of such counts."""
+"""Metrics computed from row counts, such as areas under curves of row counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of padded sequences with their lengths."""
+"""Operators on padded sequences with given lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of accuracy."""
+"""Test cases of accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the activations."""
+"""Test cases of the activations."""
 
 from __future__ import annotations
 

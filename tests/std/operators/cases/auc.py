@@ -1,4 +1,4 @@
-"""Cases of auc."""
+"""Test cases of auc."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from case import FLOATS, LENGTHS, Array, Case, Random, Source, Values
 def auc(
     x: Array, label: Array, positives: Array, negatives: Array, num_thresholds: int = 4095
 ) -> tuple[Array, Array, Array]:
-    """Compare each positive row with each negative one."""
+    """Compare each positive row with each negative row."""
     more, fewer = positives.copy(), negatives.copy()
     for score, is_positive in zip(x.ravel(), label.ravel(), strict=True):
         (more if is_positive else fewer)[int(score * num_thresholds)] += 1

@@ -1,4 +1,4 @@
-"""Cases of batch_norm."""
+"""Test cases of batch_norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the element-wise functions of two inputs."""
+"""Test cases of the element-wise functions of two inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def pairs(
     special: tuple[list[float], list[float]] = SPECIAL,
     **tolerance: Any,
 ) -> list[Case]:
-    """Return the cases of one function: lengths, every kind of broadcasting, special values."""
+    """Return the test cases of one function: lengths, every kind of broadcasting, special
+    values."""
     first, second = first or {}, second or {}
 
     def case(label: str, x: tuple[int, ...], y: tuple[int, ...], reason: str) -> Case:
@@ -55,7 +56,7 @@ def pairs(
 
 
 def integers(op: str, expected: Callable[..., Array], low: int = -5, **second: Any) -> list[Case]:
-    """Return the cases of integers."""
+    """Return the test cases with integers."""
     inputs = {"x": Random((9,), low, 5), "y": Random((9,), **{"low": low, "high": 5, **second})}
     wide = {"x": Random((2, 9), low, 5), "y": Random((9,), **{"low": low, "high": 5, **second})}
     return [

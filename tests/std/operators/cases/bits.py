@@ -1,4 +1,4 @@
-"""Cases of bitwise operators, shifts, bytes reinterpreted in another dtype, and sign bits."""
+"""Test cases of bitwise operators, shifts, bytes reinterpreted in another dtype, and sign bits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def of_bits(op: str, function: Callable[[int, int], int]) -> list[Case]:
 
 
 def shifts(op: str, function: Callable[[int, int], int]) -> list[Case]:
-    """Return the cases of shifts, including shifts by the full width."""
+    """Return the test cases of shifts, including shifts by the full width."""
     counts = Values([[0, 1, 2, 7, 8, 31, 32, 63, 64, 100]])
     x = Values([[1], [3], [100], [127], [0]])
     by = Random((2, 9), 0, 7)

@@ -1,4 +1,4 @@
-"""Cases of operators that mix channels: pixel_shuffle, maxout, lrn."""
+"""Test cases of operators that mix channels: pixel_shuffle, maxout, lrn."""
 
 from __future__ import annotations
 

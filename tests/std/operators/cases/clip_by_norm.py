@@ -1,4 +1,4 @@
-"""Cases of clip_by_norm and clip_by_global_norm."""
+"""Test cases of clip_by_norm and clip_by_global_norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of comparisons and logical operators."""
+"""Test cases of comparisons and logical operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REASON = "its result is bool"
 
 
 def compared(op: str, expected: Callable[[Array, Array], Array]) -> list[Case]:
-    """Return the cases of one function of two inputs with a bool result."""
+    """Return the test cases of one function of two inputs with a bool result."""
 
     def case(label: str, x: tuple[int, ...], y: tuple[int, ...], dtypes: tuple[str, ...]) -> Case:
         inputs = {"x": Random(x), "y": Random(y)}

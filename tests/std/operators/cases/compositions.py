@@ -1,4 +1,4 @@
-"""Cases of composed element-wise functions: logarithms, powers, remainders, steps."""
+"""Test cases of composed element-wise functions: logarithms, powers, remainders, steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def pairs(
     reason: str = "",
     **options: Any,
 ) -> list[Case]:
-    """Return the cases of a function of two inputs: shapes that broadcast, and explicit numbers."""
+    """Return the test cases of a two-input function: shapes that broadcast, and explicit
+    numbers."""
     shapes = {"row": ((3, 4), (4,)), "scalar": ((), (2, 3)), "empty": ((0, 3), (1, 3))}
     given = {"dtypes": FLOATS, **options}
     return [

@@ -1,4 +1,4 @@
-"""Cases of transposed convolution; in the reference, each element of x adds a scaled kernel."""
+"""Test cases of transposed convolution; in the reference, each x element adds a scaled kernel."""
 
 from __future__ import annotations
 

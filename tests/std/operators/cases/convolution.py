@@ -1,4 +1,4 @@
-"""Cases of convolution; the reference consists of nested loops over the definition."""
+"""Test cases of convolution; the reference evaluates the definition in nested loops."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def convolve(
 
 
 def images(shape: tuple[int, ...], data_format: str = "NCHW", **_: Any) -> Random:
-    """Return images of the shape [n, channels, *spatial], in the given order of axes."""
+    """Return images with shape [n, channels, *spatial], in the given axis order."""
     n, channels, *sizes = shape
     return Random((n, *sizes, channels) if data_format.endswith("C") else shape)
 

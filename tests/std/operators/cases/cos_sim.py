@@ -1,4 +1,4 @@
-"""Cases of cos_sim."""
+"""Test cases of cos_sim."""
 
 from __future__ import annotations
 

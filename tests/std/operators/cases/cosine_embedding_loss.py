@@ -1,4 +1,4 @@
-"""Cases of cosine_embedding_loss."""
+"""Test cases of cosine_embedding_loss."""
 
 from __future__ import annotations
 

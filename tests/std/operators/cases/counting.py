@@ -1,4 +1,4 @@
-"""Cases of searchsorted, bincount and histogram."""
+"""Test cases of searchsorted, bincount and histogram."""
 
 from __future__ import annotations
 

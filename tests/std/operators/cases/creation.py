@@ -1,4 +1,4 @@
-"""Cases of cast, assign and fill."""
+"""Test cases of cast, assign and fill."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cast(to: str, label: str, source: Random | Values, dtypes: tuple[str, ...]) 
         dtypes=dtypes,
         label=f"{label}-{to}",
         no_grad="" if to == "float64" and dtypes == FLOATS else "rounding has no derivative",
-        # Results in float64 are compared only to float32 precision.
+        # float64 results are compared only to float32 precision.
         ulps=2.0**30 if to == "float64" else 4.0,
     )
 

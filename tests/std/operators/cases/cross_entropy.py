@@ -1,4 +1,4 @@
-"""Cases of cross_entropy."""
+"""Test cases of cross_entropy."""
 
 from __future__ import annotations
 

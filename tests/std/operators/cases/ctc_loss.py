@@ -1,4 +1,4 @@
-"""Cases of ctc_loss."""
+"""Test cases of ctc_loss."""
 
 from __future__ import annotations
 

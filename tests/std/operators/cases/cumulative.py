@@ -1,4 +1,4 @@
-"""Cases of the running sums and products."""
+"""Test cases of the running sums and products."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def case(op: str, label: str, x: Source, axis: int = 0, **options: Any) -> Case:
 
 
 def cases(op: str) -> list[Case]:
-    """Return the cases of cumsum or cumprod."""
+    """Return the test cases of cumsum or cumprod."""
     shape = (3, 4, 5)
     turned = [{"exclusive": e, "reverse": r} for e in (False, True) for r in (False, True)]
     special = Values([[1.0, NAN, 2.0, 3.0], [1.0, INF, -INF, 2.0], [INF, 1.0, 0.0, 1.0]])
@@ -64,7 +64,8 @@ def cases(op: str) -> list[Case]:
 
 
 def extrema(op: str) -> Any:
-    """Return the running extremum and its position, the last one for equal elements."""
+    """Return the running extremum and its position, which is the last position for equal
+    elements."""
 
     def expected(x: Array, axis: int) -> tuple[Array, Array]:
         lines = np.moveaxis(np.atleast_1d(x), axis, -1)

@@ -1,4 +1,4 @@
-"""Cases of constant, arange, linspace, eye, shape, size, is_empty, one_hot and multiplex."""
+"""Test cases of constant, arange, linspace, eye, shape, size, is_empty, one_hot and multiplex."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERY = (*FLOATS, *INTS, "bool")
 
 
 def made(op: str, label: str, expected: Any, **attrs: Any) -> Case:
-    """Return a case of an operator without inputs, with the expected elements."""
+    """Return a test case of an operator without inputs, with the expected elements."""
     kind = attrs.get("dtype", {"arange": "int64"}.get(op, "float32"))
     return Case(
         op,

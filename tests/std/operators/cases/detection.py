@@ -1,4 +1,4 @@
-"""Cases of box_coder, prior_box and multiclass_nms; the references compute box by box."""
+"""Test cases of box_coder, prior_box and multiclass_nms; the references compute box by box."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of dropout; its mask is checked in test_dropout.py."""
+"""Test cases of dropout; its mask is checked in test_dropout.py."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ CASES = (
     ),
     Case(
         "dropout",
-        # The step is explicit, since that of a program advances between runs and changes the mask.
+        # The step is explicit, since the step of a program advances between runs and changes the
+        # mask.
         {"x": Random((5, 7)), "step": Values([3], "int64")},
         None,
         {"probability": 0.3, "training": True, "seed": 3, "stream": 2},

@@ -1,4 +1,4 @@
-"""Cases of dropout_attention; test_dropout_attention.py checks dropped weights."""
+"""Test cases of dropout_attention; test_dropout_attention.py checks dropped weights."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ CASES = (
     case(inputs(queries=6), "causal", causal=True, probability=0.5),
     case({**inputs(2), "mask": MASK}, "masked", probability=0.5),
     *(
-        # The step is explicit, since that of a program advances between runs and changes the mask.
+        # The step is explicit, since the step of a program advances between runs and changes the
+        # mask.
         Case(
             "dropout_attention",
             {**inputs(2, 3, queries=6), **more, "step": Values([3], "int64")},

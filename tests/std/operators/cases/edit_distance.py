@@ -1,4 +1,4 @@
-"""Cases of edit_distance."""
+"""Test cases of edit_distance."""
 
 from __future__ import annotations
 

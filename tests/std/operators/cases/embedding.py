@@ -1,4 +1,4 @@
-"""Cases of embedding."""
+"""Test cases of embedding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of very large and small numbers, with unrepresentable squares and finite derivatives."""
+"""Test cases of extreme numbers, whose squares are unrepresentable and derivatives finite."""
 
 from __future__ import annotations
 

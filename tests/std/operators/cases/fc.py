@@ -1,4 +1,4 @@
-"""Cases of fc."""
+"""Test cases of fc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of gather."""
+"""Test cases of gather."""
 
 from __future__ import annotations
 

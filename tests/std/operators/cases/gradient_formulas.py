@@ -25,14 +25,14 @@ def formula_case(
     dtypes: tuple[str, ...] = FLOATS,
     **options: Any,
 ) -> Case:
-    """Return a case with explicit inputs that requires relative accuracy."""
+    """Return a test case with explicit inputs that requires relative accuracy."""
     sources = {slot: Values(numbers) for slot, numbers in inputs.items()}
     given = {"no_grad": APART, "magnitude": 0.0, **options}
     return Case(op, sources, expected, label=label, gradients=gradients, dtypes=dtypes, **given)
 
 
 def kinked(op: str, gradients: Callable[..., Array], **attrs: Any) -> list[Case]:
-    """Return the cases of a piecewise linear function, for finite and non-finite gradients."""
+    """Return the test cases of a piecewise linear function, for finite and non-finite gradients."""
     suffix = "".join(f"-{value}" for value in attrs.values())
     return [
         formula_case(op, {"x": ENDS}, gradients, f"out-grad-{g}{suffix}", attrs=attrs, out_grad=g)

@@ -1,4 +1,4 @@
-"""Cases of group_norm and instance_norm."""
+"""Test cases of group_norm and instance_norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of index_add, index_copy, index_fill, index_put, masked_select and masked_scatter."""
+"""Test cases of index_add, index_copy, index_fill, index_put, masked_select and masked_scatter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of label_smooth."""
+"""Test cases of label_smooth."""
 
 from __future__ import annotations
 

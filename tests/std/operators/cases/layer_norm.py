@@ -1,4 +1,4 @@
-"""Cases of layer_norm."""
+"""Test cases of layer_norm."""
 
 from __future__ import annotations
 

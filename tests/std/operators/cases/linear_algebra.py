@@ -1,4 +1,4 @@
-"""Cases of inverse, cholesky, solve, triangular_solve and the Fourier transforms."""
+"""Test cases of inverse, cholesky, solve, triangular_solve and the Fourier transforms."""
 
 from __future__ import annotations
 

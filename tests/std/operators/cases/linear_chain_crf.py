@@ -1,4 +1,4 @@
-"""Cases of linear_chain_crf and viterbi_decode; the references score every tag sequence."""
+"""Test cases of linear_chain_crf and viterbi_decode; the references score every tag sequence."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ CASES = (
             ),
         },
     ),
-    # Very low transition scores, as for forbidden transitions: exp underflows in float32.
+    # Very low transition scores, as for forbidden transitions, whose exp underflows in float32.
     *cases(
         "rare",
         (2, 4, 3),

@@ -1,4 +1,4 @@
-"""Cases of log_softmax."""
+"""Test cases of log_softmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of likelihood losses and margin losses, as PyTorch defines them."""
+"""Test cases of likelihood losses and margin losses, as PyTorch defines them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of reductions of masked elements, and of reductions that ignore NaN."""
+"""Test cases of reductions over unmasked elements, and of reductions that ignore NaN."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def case(
 
 
 def reductions(name: str) -> list[Case]:
-    """Return the cases of one reduction: some axes, all axes, and a fully masked row."""
+    """Return the test cases of one reduction: some axes, all axes, and a fully masked row."""
     op, expected = f"masked_{name}", over(REDUCTIONS[name])
     attrs = {"p": 3.0} if name == "norm" else {}
     return [

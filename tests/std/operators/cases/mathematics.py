@@ -1,4 +1,4 @@
-"""Cases of elementary functions, rounding, and non-finite numbers."""
+"""Test cases of elementary functions, rounding, and non-finite numbers."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def whole(function: Callable[[float], float]) -> Callable[..., Array]:
 
 
 def rounded(op: str, function: Callable[[float], int]) -> list[Case]:
-    """Return the cases of a step function."""
+    """Return the test cases of a step function."""
     special = [*ENDS, 0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e30, 0.49999997, 8388609.0]
     made = elementwise(op, whole(function), special, dtypes=WIDE)
     return [*made, integers(op, lambda x: x)]
 
 
 def asked(op: str, expected: Callable[[Array], Array]) -> list[Case]:
-    """Return the cases of an element-wise predicate."""
+    """Return the test cases of an element-wise predicate."""
     reason = "its result is bool"
     special = Values([*ENDS, 65504.0, 1e-7])
     kinds = (*FLOATS, *INTS, "bool")
@@ -150,7 +150,7 @@ def ends_of(dtype: str) -> dict[str, Values]:
 
 
 def divisions(op: str, exact: Callable[..., Array], of_whole: Callable[..., Array]) -> list[Case]:
-    """Return the cases of a division that rounds down."""
+    """Return the test cases of a division that rounds down."""
     why = "a line with steps"
     special = (
         [7.0, -7.0, 7.0, -7.0, 0.0, -0.0, 5.0, INF, 1.0, -1.0, NAN, 1e30, 6.0, 1e-30, 3.0, 1e4],

@@ -1,4 +1,4 @@
-"""Cases of matmul."""
+"""Test cases of matmul."""
 
 from __future__ import annotations
 

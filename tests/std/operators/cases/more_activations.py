@@ -1,4 +1,4 @@
-"""Cases of the activations of kinks.py, smooth.py and prelu.py."""
+"""Test cases of the activations in kinks.py, smooth.py and prelu.py."""
 
 from __future__ import annotations
 

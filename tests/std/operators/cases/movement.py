@@ -1,4 +1,4 @@
-"""Cases of operators that move elements or change shapes; Python lists are the reference."""
+"""Test cases of operators that move elements or change shapes; Python lists are the reference."""
 
 from __future__ import annotations
 

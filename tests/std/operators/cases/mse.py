@@ -1,4 +1,4 @@
-"""Cases of mse."""
+"""Test cases of mse."""
 
 from __future__ import annotations
 

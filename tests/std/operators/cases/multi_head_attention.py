@@ -1,4 +1,4 @@
-"""Cases of multi_head_attention; the reference computes head by head."""
+"""Test cases of multi_head_attention; the reference computes head by head."""
 
 from __future__ import annotations
 

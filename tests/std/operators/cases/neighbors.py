@@ -1,4 +1,4 @@
-"""Cases of diff, unique_consecutive, rot90, bucketize and cdist."""
+"""Test cases of diff, unique_consecutive, rot90, bucketize and cdist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of nll."""
+"""Test cases of nll."""
 
 from __future__ import annotations
 

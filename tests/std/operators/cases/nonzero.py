@@ -1,4 +1,4 @@
-"""Cases of nonzero."""
+"""Test cases of nonzero."""
 
 from __future__ import annotations
 

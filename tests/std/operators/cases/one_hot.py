@@ -1,4 +1,4 @@
-"""Cases of one_hot."""
+"""Test cases of one_hot."""
 
 from __future__ import annotations
 

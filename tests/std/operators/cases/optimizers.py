@@ -1,4 +1,4 @@
-"""Cases of the optimizers."""
+"""Test cases of the optimizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the losses of a score and a label, or of two scores."""
+"""Test cases of losses that take a score and a label, or two scores."""
 
 from __future__ import annotations
 

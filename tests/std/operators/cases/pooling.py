@@ -1,4 +1,4 @@
-"""Cases of pooling; the reference is plain Python, window by window and element by element."""
+"""Test cases of pooling; the reference is plain Python, window by window and element by element."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def adaptive_avg_pool(x: Array, output_size: Sequence[int], data_format: str = "
 
 
 def images(shape: tuple[int, ...], data_format: str = "NCHW", **_: Any) -> Random:
-    """Return images of the shape [n, channels, *spatial], in the given order of axes."""
+    """Return images with shape [n, channels, *spatial], in the given axis order."""
     n, channels, *sizes = shape
     stored = (n, *sizes, channels) if data_format.endswith("C") else shape
     return Random(stored, distinct=True)

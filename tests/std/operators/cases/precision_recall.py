@@ -1,4 +1,4 @@
-"""Cases of precision_recall."""
+"""Test cases of precision_recall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of gemm, bilinear and einsum."""
+"""Test cases of gemm, bilinear and einsum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of median and quantile."""
+"""Test cases of median and quantile."""
 
 from __future__ import annotations
 

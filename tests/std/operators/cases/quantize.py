@@ -1,4 +1,4 @@
-"""Cases of quantize and dequantize with int8; test_narrow_dtypes covers other dtypes."""
+"""Test cases of quantize and dequantize with int8; test_narrow_dtypes covers other dtypes."""
 
 from __future__ import annotations
 

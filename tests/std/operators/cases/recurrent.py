@@ -1,4 +1,4 @@
-"""Cases of lstm, gru and rnn."""
+"""Test cases of lstm, gru and rnn."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def case(
 
 
 def cases(op: str) -> tuple[Case, ...]:
-    """Return the cases of one operator."""
+    """Return the test cases of one operator."""
     both = {"bidirectional": True}
     return (
         *(case(op, f"size-{n}", size=n) for n in (1, 7, 8, 9, 17)),

@@ -1,4 +1,4 @@
-"""Cases of lstm_cell and gru_cell."""
+"""Test cases of lstm_cell and gru_cell."""
 
 from __future__ import annotations
 

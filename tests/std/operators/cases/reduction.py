@@ -1,4 +1,4 @@
-"""Cases of reductions."""
+"""Test cases of reductions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ ATTRS: dict[str, dict[str, Any]] = {
 def reduced(
     op: str, function: Callable[[list[Any]], Any], sums: bool, dtypes: tuple[str, ...]
 ) -> list[Case]:
-    """Return the cases of one reduction: lengths, axes, special values."""
+    """Return the test cases of one reduction: lengths, axes, special values."""
     expected = over(function)
 
     def case(label: str, shape: tuple[int, ...], reason: str = "", **options: Any) -> Case:
@@ -131,7 +131,7 @@ def position(better: Callable[[float, float], bool]) -> Callable[..., Array]:
 
 
 def positions(op: str, better: Callable[[float, float], bool]) -> list[Case]:
-    """Return the cases of argmax or argmin."""
+    """Return the test cases of argmax or argmin."""
 
     def case(label: str, source: Random | Values, **options: Any) -> Case:
         reason = "its result is an index"
@@ -162,7 +162,7 @@ def multiplied(numbers: list[float]) -> float:
 
 
 def yes_or_no(op: str, function: Callable[[list[Any]], bool]) -> list[Case]:
-    """Return the cases of any or all."""
+    """Return the test cases of any or all."""
 
     def case(label: str, source: Random | Values, **options: Any) -> Case:
         reason = "its result is true or false"
@@ -182,7 +182,7 @@ def yes_or_no(op: str, function: Callable[[list[Any]], bool]) -> list[Case]:
 
 
 def products() -> list[Case]:
-    """Return the cases of products with zeros, whose gradients are not always 0."""
+    """Return the test cases of products with zeros, whose gradients are not always 0."""
 
     def case(label: str, values: Any, **attrs: Any) -> Case:
         return Case("prod", {"x": Values(values)}, over(multiplied), attrs, label=label)

@@ -1,4 +1,4 @@
-"""Cases of roi_align, roi_pool and nms, computed sample by sample or box by box."""
+"""Test cases of roi_align, roi_pool and nms, computed sample by sample or box by box."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of interpolate, iou and max_unpool2d, computed element by element."""
+"""Test cases of interpolate, iou and max_unpool2d, computed element by element."""
 
 from __future__ import annotations
 

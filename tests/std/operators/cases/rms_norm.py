@@ -1,4 +1,4 @@
-"""Cases of rms_norm."""
+"""Test cases of rms_norm."""
 
 from __future__ import annotations
 

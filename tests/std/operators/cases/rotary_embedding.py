@@ -1,4 +1,4 @@
-"""Cases of rotary_embedding."""
+"""Test cases of rotary_embedding."""
 
 from __future__ import annotations
 

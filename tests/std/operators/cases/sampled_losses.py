@@ -1,4 +1,4 @@
-"""Cases of nce and sampled_softmax."""
+"""Test cases of nce and sampled_softmax."""
 
 from __future__ import annotations
 

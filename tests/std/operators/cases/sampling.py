@@ -1,4 +1,5 @@
-"""Cases of grid_sample, affine_grid, unfold, fold, deform_conv2d, lp_pool and max_unpool1d, 3d."""
+"""Test cases of grid_sample, affine_grid, fold, unfold, deform_conv2d, lp_pool, max_unpool1d,
+3d."""
 
 from __future__ import annotations
 
@@ -111,7 +112,7 @@ def sampled(label: str, shape: tuple[int, ...], places: tuple[int, ...], **attrs
 
 
 def modes() -> list[Case]:
-    """Return every pair of mode and padding; both alignments only if all cases are requested."""
+    """Return every pair of mode and padding; if all cases are requested, with both alignments."""
     kinds = ("bilinear", "nearest", "bicubic")
     paddings = ("zeros", "border", "reflection")
     cases = []

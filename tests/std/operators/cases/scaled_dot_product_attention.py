@@ -1,4 +1,4 @@
-"""Cases of scaled_dot_product_attention."""
+"""Test cases of scaled_dot_product_attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of gather_nd, scatter_nd, take_along_axis, scatter and index_select."""
+"""Test cases of gather_nd, scatter_nd, take_along_axis, scatter and index_select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of scatter_reduce; the reference computes element by element."""
+"""Test cases of scatter_reduce; the reference computes element by element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of operators that take `lengths` of padded sequences."""
+"""Test cases of operators that take `lengths` of padded sequences."""
 
 from __future__ import annotations
 

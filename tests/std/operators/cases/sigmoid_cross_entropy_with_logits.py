@@ -1,4 +1,4 @@
-"""Cases of sigmoid_cross_entropy_with_logits."""
+"""Test cases of sigmoid_cross_entropy_with_logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of window functions, Fourier transforms and determinants."""
+"""Test cases of window functions, Fourier transforms and determinants."""
 
 from __future__ import annotations
 

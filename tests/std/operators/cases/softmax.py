@@ -1,4 +1,4 @@
-"""Cases of softmax."""
+"""Test cases of softmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of softmax_with_cross_entropy."""
+"""Test cases of softmax_with_cross_entropy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of sort, argsort and unique."""
+"""Test cases of sort, argsort and unique."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def argsort(x: Array, axis: int = -1, descending: bool = False) -> Array:
 
 
 def cases(op: str) -> list[Case]:
-    """Return the cases of sort or of argsort."""
+    """Return the test cases of sort or argsort."""
     function = sort if op == "sort" else argsort
 
     def case(label: str, x: Source, reason: str = "", **options: Any) -> Case:

@@ -1,4 +1,4 @@
-"""Cases of the optimizers that update only some rows."""
+"""Test cases of the optimizers that update only some rows."""
 
 from __future__ import annotations
 

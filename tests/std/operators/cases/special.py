@@ -1,4 +1,4 @@
-"""Cases of lgamma and its derivatives, and of functions related to erf."""
+"""Test cases of lgamma and its derivatives, and of functions related to erf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of reductions composed of other operators: logsumexp, norm, variance and the like."""
+"""Test cases of reductions composed of other operators: logsumexp, norm, variance and the like."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def case(op: str, label: str, x: Random | Values, reason: str = "", **options: A
 
 
 def common(op: str) -> list[Case]:
-    """Return the cases that all of these operators share."""
+    """Return the test cases that all of these operators share."""
     away = {"avoid": (0.0,), "gap": 0.1} if op == "norm" else {}
     return [
         *(case(op, str(n), Random((n,), **away), "" if n == 7 else LENGTH) for n in LENGTHS if n),
@@ -77,7 +77,7 @@ def shares(x: Array, out_grad: Array) -> Array:
 
 
 def edges() -> list[Case]:
-    """Return the cases at which exponentials or squares overflow, and at kinks."""
+    """Return test cases in which exponentials or squares overflow, and test cases at kinks."""
     far = Values([[1000.0, 999.0, 1000.0], [-1000.0, -1001.0, -INF], [INF, 1.0, 2.0]])
     wide = ("float32", "float64")
     close: dict[str, Any] = {"terms": 3, "magnitude": 0.1}

@@ -1,4 +1,4 @@
-"""Cases of top_k."""
+"""Test cases of top_k."""
 
 from __future__ import annotations
 

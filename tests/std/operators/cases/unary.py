@@ -1,4 +1,4 @@
-"""Cases of the element-wise functions of one input."""
+"""Test cases of the element-wise functions of one input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def elementwise(
     magnitude: float = 0.0,
     **domain: Any,
 ) -> list[Case]:
-    """Return the cases of one function: lengths, a matrix, a scalar, special values."""
+    """Return the test cases of one function: lengths, a matrix, a scalar, special values."""
     common: dict[str, Any] = {"attrs": attrs or {}, "ulps": ulps, "magnitude": magnitude}
     prefix = f"{label}-" if label else ""
     cases = [
@@ -50,7 +50,7 @@ def elementwise(
 def few(
     op: str, expected: Callable[..., Array], special: list[float], **options: Any
 ) -> list[Case]:
-    """Return fewer cases, for a function that shares its loop with a fully tested function."""
+    """Return fewer test cases, for a function that shares its loop with a fully tested function."""
     cases = elementwise(op, expected, special, **options)
     return [cases[0], cases[LENGTHS.index(17)], *cases[-3:]]
 
@@ -100,7 +100,7 @@ def integers(op: str, expected: Callable[..., Array], attrs: dict[str, Any] | No
 
 
 def fractions(op: str, expected: Callable[..., Array], low: float = -4) -> Case:
-    """Return the case of integer and bool inputs, which have float32 results."""
+    """Return the test case of integer and bool inputs, which have float32 results."""
     inputs = {"x": Random((9,), low, 4)}
     dtypes = ("int32", "uint8", "bool")
     return Case(op, inputs, expected, dtypes=dtypes, label="whole", no_grad="integers")

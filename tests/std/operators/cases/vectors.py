@@ -1,4 +1,4 @@
-"""Cases of outer, dot, cross, kron, diag and trace."""
+"""Test cases of outer, dot, cross, kron, diag and trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of print and assert_true."""
+"""Test cases of print and assert_true."""
 
 from __future__ import annotations
 

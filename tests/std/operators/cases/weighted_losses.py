@@ -1,4 +1,4 @@
-"""Cases of losses with weights, smoothing and means, as PyTorch defines them."""
+"""Test cases of losses with weights, smoothing and means, as PyTorch defines them."""
 
 from __future__ import annotations
 

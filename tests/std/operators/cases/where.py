@@ -1,4 +1,4 @@
-"""Cases of where and of add_n."""
+"""Test cases of where and add_n."""
 
 from __future__ import annotations
 

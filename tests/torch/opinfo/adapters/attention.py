@@ -1,4 +1,4 @@
-"""Adapters of scaled dot-product attention and multi-head attention."""
+"""Adapters for scaled dot-product attention and multi-head attention."""
 
 from __future__ import annotations
 

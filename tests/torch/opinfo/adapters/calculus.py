@@ -1,4 +1,4 @@
-"""Adapters of numerical differentiation and integration."""
+"""Adapters for numerical differentiation and integration."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
 
 
 def gradient(x: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> list[Any]:
-    """Return numerical derivatives: central differences, and one-sided ones at the ends."""
+    """Return numerical derivatives: central differences, and one-sided differences at the ends."""
     axes = list(range(rank_of(x))) if dim is None else [axis_of(x, a) for a in axes_of(dim)]
     x = floating(x)
     listed = [spacing] * len(axes) if spacing is None or is_number(spacing) else list(spacing)

@@ -1,4 +1,4 @@
-"""Adapters of operators that create tensors from numbers alone."""
+"""Adapters for operators that create tensors from numbers alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def full(size: Any, fill_value: Any, *, dtype: torch.dtype | None = None, **_: A
 
 
 def constant(value: float) -> Adapter:
-    """Return the adapter of `ones` or `zeros`."""
+    """Return the adapter for `ones` or `zeros`."""
 
     def apply(*size: Any, dtype: torch.dtype | None = None, **_: Any) -> Any:
         return ops.fill(shape=sizes_of(*size), value=value, dtype=named(dtype))
@@ -57,7 +57,7 @@ def constant_like(value: float) -> Adapter:
 
 
 def constant_of_size(value: float) -> Adapter:
-    """Return the adapter of `new_ones` or `new_zeros`, which take the dtype of a tensor."""
+    """Return the adapter for `new_ones` or `new_zeros`, which take the dtype of a tensor."""
 
     def apply(x: Any, *size: Any, dtype: torch.dtype | None = None, **_: Any) -> Any:
         return ops.fill(shape=sizes_of(*size), value=value, dtype=named(dtype, x))

@@ -1,4 +1,4 @@
-"""Adapters of embedding lookups."""
+"""Adapters for embedding lookups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters of operators that read or write elements at positions."""
+"""Adapters for operators that read or write elements at positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters of operators that join or split tensors."""
+"""Adapters for operators that join or split tensors."""
 
 from __future__ import annotations
 

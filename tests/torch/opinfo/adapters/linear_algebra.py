@@ -1,4 +1,4 @@
-"""Adapters of matrix products, linear solvers and factorizations."""
+"""Adapters for matrix products, linear solvers and factorizations."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def tensordot(x: Any, y: Any, dims: Any = 2) -> Any:
 
 
 def contracted(x: Any, y: Any, first: list[int], second: list[int]) -> Any:
-    """Contract pairs of axes by one matrix product."""
+    """Contract pairs of axes with one matrix product."""
     for a, b in zip(first, second):  # an axis of 1 broadcasts to any length
         if shape_of(x)[a] > 1 and shape_of(y)[b] == 1:
             x = ops.sum(x, axis=[a], keepdims=True)

@@ -1,4 +1,4 @@
-"""Adapters of losses, their weights and reductions."""
+"""Adapters for losses, their weights and reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters of reductions over unmasked elements."""
+"""Adapters for reductions over unmasked elements."""
 
 from __future__ import annotations
 

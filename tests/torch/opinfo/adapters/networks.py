@@ -1,4 +1,4 @@
-"""Adapters of activations, normalization, convolutions and attention."""
+"""Adapters for activations, normalization, convolutions and attention."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def given_only(**values: Any) -> dict[str, Any]:
 
 
 def in_batch(x: Any, rank: int, function: Callable[[Any], Any]) -> Any:
-    """Call a function of an image batch; a single image becomes a batch of 1."""
+    """Call a function that takes an image batch; a single image becomes a batch of 1."""
     if rank_of(x) == rank + 2:
         return function(x)
     results = function(ops.unsqueeze(x, axis=[0]))

@@ -1,4 +1,4 @@
-"""Adapters of normalization by statistics."""
+"""Adapters for normalization by statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters of sorting and of order statistics."""
+"""Adapters for sorting and order statistics."""
 
 from __future__ import annotations
 

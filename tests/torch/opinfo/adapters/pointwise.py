@@ -1,4 +1,4 @@
-"""Adapters of PyTorch's element-wise operators."""
+"""Adapters for PyTorch's element-wise operators."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .arguments import (
 
 
 def of_floats(op: str) -> Adapter:
-    """Return an adapter of an operator for floats; integers are converted, as in PyTorch."""
+    """Return an adapter for an operator on floats; integers are converted, as in PyTorch."""
     return lambda x: getattr(ops, op)(floating(x))
 
 
 def of_numbers(op: str) -> Adapter:
-    """Return an adapter of an operator that accepts integers and floats."""
+    """Return an adapter for an operator that accepts integers and floats."""
 
     def apply(x: Any) -> Any:
         return getattr(ops, op)(x)
@@ -41,7 +41,7 @@ def of_numbers(op: str) -> Adapter:
 
 
 def of_two(op: str, *, floats: bool = False) -> Adapter:
-    """Return an adapter of an operator of two tensors, in their common dtype."""
+    """Return an adapter for an operator that takes two tensors, in their common dtype."""
     return lambda x, y: getattr(ops, op)(*promoted(x, y, floats=floats))
 
 
@@ -50,7 +50,7 @@ def of_bools(op: str) -> Adapter:
 
 
 def rounding(op: str) -> Adapter:
-    """Return an adapter of an operator that leaves integers unchanged."""
+    """Return an adapter for an operator that leaves integers unchanged."""
     return lambda x: getattr(ops, op)(x) if is_float(x) else ops.assign(x)
 
 

@@ -1,4 +1,4 @@
-"""Adapters of pooling and of image resizing."""
+"""Adapters for pooling and image resizing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters of reductions, of cumulative sums along an axis, and of sorting."""
+"""Adapters for reductions, cumulative sums along an axis, and sorting."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def position(op: str) -> Adapter:
 
 
 def with_index(op: str) -> Adapter:
-    """Return an adapter of `max` or `min` along an axis, which also returns positions."""
+    """Return an adapter for `max` or `min` along an axis, which also returns positions."""
 
     def apply(x: Any, dim: int, keepdim: bool = False) -> Any:
         values = getattr(ops, op)(x, axis=[dim], keepdims=keepdim)
@@ -97,7 +97,7 @@ def extreme_of_any(op: str) -> Adapter:
 
 
 def spread(op: str) -> Adapter:
-    """Return an adapter of `std` or `var`; `unbiased` can be passed in the position of `dim`."""
+    """Return an adapter for `std` or `var`; `unbiased` can be passed in the position of `dim`."""
 
     def apply(
         x: Any,

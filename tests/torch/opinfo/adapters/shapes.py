@@ -1,4 +1,4 @@
-"""Adapters of operators that move, repeat, join or split tensors."""
+"""Adapters for operators that move, repeat, join or split tensors."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def as_strided(
 
 
 def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
-    """Return the memory positions of the elements of a view, as a constant."""
+    """Return the memory offsets of the elements of a view, as a constant."""
     count = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else 0
     return torch.as_strided(torch.arange(max(count, offset)), size, stride, offset).contiguous()
 

@@ -1,4 +1,4 @@
-"""A correct kernel, and fast ones that fail in the tail, past a block or with packed inputs."""
+"""A correct kernel, and fast kernels that fail in the tail, past a block or with packed inputs."""
 
 import numpy as np
 
