@@ -16,7 +16,7 @@ PYTHON = {".py", ".pyi"}
 CODE = PYTHON | {".c", ".cc", ".cu", ".h", ".hpp", ".proto"}
 TEXT = CODE | {".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ""}
 
-# Third-party or generated files, whose length is not under our control.
+# Third-party or generated files; their length is not under our control.
 FOREIGN = {
     "core/include/dlpack/dlpack.h",
     "LICENSE",

@@ -80,7 +80,7 @@ def compile_sources(package: Path) -> None:
     """Write missing or outdated bytecode of the Python sources of a package.
 
     pip does this only for wheels. If PYTHONDONTWRITEBYTECODE is set, each process would recompile
-    the sources of editable packages, which adds 70 ms to the first result of a small model.
+    the sources of editable packages. This adds 70 ms to the first result of a small model.
     """
     compileall.compile_dir(package / "src", quiet=1)
 

@@ -101,7 +101,7 @@ def build_wheels(sources: Sequence[Path], pythons: dict[str, str], folder: Path)
 
 
 def list_names(distribution: Path) -> list[str]:
-    """Return the names of the files in a wheel or a source distribution."""
+    """Return the file names in a wheel or a source distribution."""
     if distribution.suffix == ".whl":
         with zipfile.ZipFile(distribution) as wheel:
             return wheel.namelist()

@@ -1,8 +1,8 @@
 """Pack all files needed to run bundles without Python: ``make_tarball.py FOLDER CORE CPU``.
 
 CORE and CPU are the folders of the packages libopwright and opwright-cpu. Their wheels are built
-and unpacked to ``include`` and ``lib``. Kernels and oneDNN are placed next to libopwright, which
-searches there. oneDNN comes from the installed onednn-cpu-gomp. The contents need the C and C++
+and unpacked to ``include`` and ``lib``. Kernels and oneDNN are placed next to libopwright, because
+it searches there. oneDNN comes from the installed onednn-cpu-gomp. The contents need the C and C++
 libraries of the system and, if oneDNN is used, its libgomp.
 """
 

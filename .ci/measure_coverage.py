@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "coverage"
 PYTHON = PLACE / "venv" / "bin" / "python"
-# The build is next to the ordinary build of each native package, whose objects are unaffected.
+# The build is next to the ordinary build of each native package and does not affect its objects.
 BUILD_DIR = "build/coverage/{wheel_tag}"
 NATIVE = [
     path.parent

@@ -34,7 +34,7 @@ def test_set_deadline_sets_the_deadline_of_the_engine(two: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "ranks", "rule"),
     [
-        ("world", [0], "new_group: the name must be new, got 'world', which exists"),
+        ("world", [0], "new_group: the name must be new, got 'world', which already exists"),
         ("none", [], r"ranks must be one or more distinct numbers, got \[\]"),
         ("twice", [1, 1], r"ranks must be one or more distinct numbers, got \[1, 1\]"),
         ("far", [0, 2], r"ranks must be in \[0, 2\), got 2; there are 2 processes"),

@@ -21,7 +21,7 @@ class Alone:
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Refuse a group of several processes, for which an engine has kernels."""
+        """Refuse a group of several processes; such groups need the kernels of an engine."""
         _check_alone(ctx)
         return _copy
 

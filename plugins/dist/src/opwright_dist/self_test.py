@@ -15,7 +15,7 @@ _NUMBERS = 1000
 
 
 def run_self_test(device: str = "cpu") -> str:
-    """Reduce and gather some numbers over all processes, each of which must call this.
+    """Reduce and gather some numbers over all processes; every process must call this.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The engine, which connects processes started by mpiexec, srun or ``opwright-mpi run``."""
+"""The engine that connects processes started by mpiexec, srun or ``opwright-mpi run``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``opwright-mpi run``, which starts a script in several processes that MPI connects."""
+"""``opwright-mpi run``: starts a script in several processes that MPI connects."""
 
 from __future__ import annotations
 

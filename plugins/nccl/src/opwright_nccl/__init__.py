@@ -1,4 +1,4 @@
-"""The collectives of opwright-dist on NCCL; see `opwright_dist` for their use."""
+"""The opwright-dist collectives on NCCL; see `opwright_dist` for their use."""
 
 from __future__ import annotations
 

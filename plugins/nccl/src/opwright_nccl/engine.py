@@ -1,4 +1,4 @@
-"""The engine, which connects processes with NCCL and exchanges NCCL ids through a store."""
+"""The engine that connects processes with NCCL and exchanges NCCL ids through a store."""
 
 from __future__ import annotations
 

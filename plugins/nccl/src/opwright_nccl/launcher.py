@@ -1,4 +1,4 @@
-"""``opwright-nccl run``, which starts a script in several processes with one GPU each."""
+"""``opwright-nccl run``: starts a script in several processes with one GPU each."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def own_library() -> ctypes.CDLL:
 
 
 def ask(name: str, *arguments: Any) -> tuple[int, str]:
-    """Call a function whose last parameter is a string buffer; return its result and the string."""
+    """Call a function with a string buffer as last parameter; return its result and the string."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     function = getattr(own_library(), f"opwright_nccl_{name}")
     answer: int = function(*arguments, text, ctypes.c_int64(_TEXT_BYTES))

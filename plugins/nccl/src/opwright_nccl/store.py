@@ -45,7 +45,7 @@ _PATIENCE_S: Final = 15.0
 
 
 class _Gathering:
-    """The data of the processes of a group, until each of them has received it.
+    """The data that the processes of a group have sent, kept until every process has received it.
 
     Attributes
     ----------

@@ -246,7 +246,7 @@ def _name_results(t: Translator, names: Sequence[str], results: Sequence[Value])
 
 
 def _describe(model: Model) -> dict[str, Any]:
-    """Return the metadata of the model as JSON-compatible data."""
+    """Return the model metadata as JSON-compatible data."""
     dims = {
         entry.name: [
             dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None

@@ -173,7 +173,7 @@ def read(name: str, data: bytes) -> Any:
 
 
 def _build(made: type[Message], fields: dict[str, Any]) -> Message:
-    """Return a message whose attributes are the dict `fields`, which may be modified."""
+    """Return a message whose attributes are the dict `fields`; the dict may be modified."""
     for key in made.inner.keys() & fields.keys():
         inner, value = made.inner[key], fields[key]
         many = value.__class__ is list

@@ -1,4 +1,4 @@
-"""`load`, which reuses a previously loaded model without protobuf and translation."""
+"""`load`; a previously loaded model is reused without protobuf and translation."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def load(
 
     Sizes that the model leaves open stay open: one program handles every batch size and length.
     Values that depend only on initializers are computed once, here. Weights in the file are copied
-    once; weights in a message or in other files are not copied. No code of the model is run, and no
-    file outside its folder is read.
+    once; weights in a message or in other files are not copied. Code in the model is never run, and
+    files outside the model's folder are never read.
 
     Parameters
     ----------

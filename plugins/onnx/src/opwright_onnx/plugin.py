@@ -1,4 +1,4 @@
-"""Registers the objects of opwright-onnx by name, without importing them."""
+"""Registers opwright-onnx objects by name, without importing them."""
 
 from __future__ import annotations
 

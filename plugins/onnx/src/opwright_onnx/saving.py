@@ -1,4 +1,4 @@
-"""`save`, which writes a program as an ONNX model."""
+"""`save`: writes a program as an ONNX model."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def write_model(
     *,
     only_own: bool = False,
 ) -> tuple[Writer, ModelProto]:
-    """Return the writer, which holds the initializers, and the model without them.
+    """Return the writer, which holds the initializers, and the model without initializers.
 
     With `only_own`, every operator without a block becomes a node of an opwright domain.
     """

@@ -1,4 +1,4 @@
-"""The backend for Ray Train, which connects workers with an engine."""
+"""The Ray Train backend that connects workers with an engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright_dist import Rendezvous, get_engine, rank
 
 @dataclass
 class EngineConfig(BackendConfig):  # type: ignore[misc]
-    """The configuration of the engine.
+    """The engine configuration.
 
     Attributes
     ----------

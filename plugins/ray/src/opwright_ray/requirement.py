@@ -45,7 +45,7 @@ def load_ray(who: str) -> Any:
 
 
 def find_release() -> str | None:
-    """Return the installed version of Ray, or None."""
+    """Return the installed Ray version, or None."""
     try:
         return version("ray")
     except PackageNotFoundError:

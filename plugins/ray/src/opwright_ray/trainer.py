@@ -15,7 +15,7 @@ Workers = int | tuple[int, int]
 
 
 class OpwrightTrainer:
-    """Runs a training function in the workers of a Ray cluster, which an engine connects.
+    """Runs a training function in the workers of a Ray cluster; an engine connects the workers.
 
     If a worker exits or fails, Ray restarts all workers, and `opwright_ray.resume` reads the last
     checkpoint written by `opwright_ray.report`.

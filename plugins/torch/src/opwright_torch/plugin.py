@@ -46,7 +46,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Register the kernel of these operators, which imports PyTorch when a plan is built."""
+    """Register the kernel of these operators; it imports PyTorch when a plan is built."""
     kernel = "opwright_torch.calls.operators:CallKernel"
     for op_type in CALLS:
         registry.add(f"torch.{op_type}", device="cpu", dtypes=["*"], kernel=kernel, library="torch")

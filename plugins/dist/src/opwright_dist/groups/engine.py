@@ -1,4 +1,4 @@
-"""The interface of engines, which connect processes, such as opwright-mpi."""
+"""The interface of engines such as opwright-mpi, which connect processes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Rendezvous(ABC):
 class Engine(ABC):
     """Connects the processes started by a launcher; one instance per process.
 
-    The constructor connects to the other processes, so every process must construct the engine. Its
-    plugin registers its kernels for the operators of opwright-dist in the usual way.
+    The constructor connects to the other processes, so every process must construct the engine. The
+    plugin of an engine registers kernels for the opwright-dist operators in the usual way.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Engine(ABC):
         """
         raise DistError(
             f"{cls.name}: an external launcher needs an engine that supports it, got one "
-            "that does not; start the processes with the launcher of the engine"
+            "that does not; start the processes with the engine's launcher"
         )
 
     @property

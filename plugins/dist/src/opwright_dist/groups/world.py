@@ -145,7 +145,8 @@ class World:
     def _check(self, who: str, name: str, members: tuple[int, ...]) -> None:
         if name in self._groups:
             raise DistError(
-                f"{who}: the name must be new, got {name!r}, which exists; choose another name"
+                f"{who}: the name must be new, got {name!r}, which already exists; choose "
+                "another name"
             )
         if not members or len(set(members)) != len(members):
             raise DistError(

@@ -1,4 +1,4 @@
-"""Launchers, which start several processes on this machine."""
+"""Launchers that start several processes on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands such as ``opwright-mpi run``, which run a script in several local processes."""
+"""Implements commands that run a script in several local processes: ``opwright-mpi run``."""
 
 from __future__ import annotations
 

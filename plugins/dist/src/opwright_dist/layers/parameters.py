@@ -16,7 +16,7 @@ from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
 
 
 class Part(Initializer):
-    """An initializer that takes this process's part of the result of `initializer`.
+    """An initializer that runs `initializer` and extracts the part of this process.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`dist.clip_by_norm` and `dist.clip_by_global_norm`, which clip sharded tensors by norm.
+"""Defines `dist.clip_by_norm` and `dist.clip_by_global_norm` for sharded tensors.
 
 Squares are summed in float64, as in the operators for unsharded tensors, first within this process
 and then over all processes.

@@ -134,7 +134,7 @@ ALL_GATHER = add_losses(
 
 
 def _reduce_scatter_shape(ctx: InferContext) -> None:
-    """Divide the length of the axis by the number of processes, which must divide it."""
+    """Divide the axis length by the number of processes; the division must be exact."""
     shape, axis = check_divisible(ctx)
     if shape[axis] != -1:
         shape[axis] //= find_group(ctx).size

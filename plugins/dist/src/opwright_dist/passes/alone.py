@@ -1,4 +1,4 @@
-"""``dist_alone``, which removes collectives in a group of one."""
+"""``dist_alone``: a pass that removes collectives in a group of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dist_buckets``, which fuses collectives of one kind and overlaps them with the plan.
+"""``dist_buckets``: a pass that fuses collectives of one kind and overlaps them with the plan.
 
 Each bucket is started as soon as its last tensor is written, and awaited before its first use. All
 processes start the buckets in program order, independently of other passes.

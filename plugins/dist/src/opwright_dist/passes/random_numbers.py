@@ -79,7 +79,7 @@ def _find_axis(graph: Graph, op: LoweredOp) -> int | None:
     out = op.writes()[0]
     if graph.is_body or graph.program is None:
         raise ProgramError(
-            f"{op.type}: random numbers of a batch that processes share must be drawn "
+            f"{op.type}: random numbers for a shared batch must be drawn "
             f"outside loops and branches, got {out.name!r} inside; draw them outside, "
             f"{_WAY_OUT}"
         )
@@ -87,7 +87,7 @@ def _find_axis(graph: Graph, op: LoweredOp) -> int | None:
     shape = None if declared is None else declared.shape
     if shape is None:
         raise ProgramError(
-            f"{op.type}: random numbers of a batch that processes share need an output "
+            f"{op.type}: random numbers for a shared batch need an output "
             f"with a declared shape, got {out.name!r} without a shape; declare it, "
             f"{_WAY_OUT}"
         )
@@ -146,7 +146,7 @@ def _make_part(graph: Graph, op: LoweredOp, axis: int, part: Value) -> LoweredOp
     definition = graph.definition(part_type)
     if definition is None:
         raise ProgramError(
-            f"{op.type}: random numbers of a batch that processes share need an operator "
+            f"{op.type}: random numbers for a shared batch need an operator "
             f"for parts, got none, since no plugin provides {part_type!r}; provide it, "
             f"{_WAY_OUT}"
         )

@@ -1,4 +1,4 @@
-"""``dist_shards``, which copies the shard of each parameter just before its update.
+"""``dist_shards``: a pass that copies each parameter's shard just before the parameter update.
 
 The program lists the copies of all shards together, so the shards of all parameters would exist at
 the same time, although memory for one shard is enough.

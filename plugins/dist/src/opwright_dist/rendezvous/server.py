@@ -68,7 +68,7 @@ class Meeting(Rendezvous):
 class Server(Meeting):
     """Answers the messages of a protocol that a subclass defines.
 
-    A subclass sets up its state before calling this constructor, which starts serving.
+    The constructor starts serving, so a subclass sets up its state before calling it.
 
     Parameters
     ----------

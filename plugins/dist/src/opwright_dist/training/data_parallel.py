@@ -1,4 +1,4 @@
-"""Data-parallel training, in which processes share a batch and gradients are averaged."""
+"""Data-parallel training: processes share a batch, and gradients are averaged."""
 
 from __future__ import annotations
 

@@ -234,8 +234,8 @@ def _take(variable: ow.Variable, division: Division, whole: Array) -> Array:
         if not shapes_match(wanted, whole.shape):
             raise DistError(
                 f"{variable.name!r}: the value must have the complete shape "
-                f"{format_shape(wanted)}, of which each process of group "
-                f"{division.group!r} takes its part, got {format_shape(whole.shape)}; "
+                f"{format_shape(wanted)}, since each process of group "
+                f"{division.group!r} takes its part of it, got {format_shape(whole.shape)}; "
                 "build the same model"
             )
     return division.take(whole)

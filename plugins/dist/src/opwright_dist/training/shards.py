@@ -102,7 +102,7 @@ def gather_parameters(parameters: Iterable[ow.Variable]) -> None:
 def declare_states(pair: Pair, states: Sequence[ow.Variable]) -> None:
     """Declare variables as local shards of the states of a parameter, for saving and loading.
 
-    The optimizers of opwright-nn do so automatically.
+    opwright-nn optimizers do so automatically.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ def broadcast_state(
 
 
 def _share_step(step: Any, group: str, root: int) -> None:
-    """Broadcast the run count outside of plans, which would increment it."""
+    """Broadcast the run count outside of plans, since a plan would increment it."""
     count = int(step.numpy().item())
     counts = current_world().engine.gather(str(count).encode(), group)
     step.set(np.array([int(counts[root])], np.int64))

@@ -232,7 +232,7 @@ def _goes_on(body: GraphProto) -> bool:
 
 
 def _count(walk: Walk, body: GraphProto, turns: int, carried: Sequence[Value]) -> Any:
-    """Append a loop with a known trip count as a scan, which has a gradient."""
+    """Append a loop with a known trip count as a scan, since scans have gradients."""
     t, turn = walk.translator, _make_turn(walk, body)
 
     def call(given: list[Value]) -> list[Value]:

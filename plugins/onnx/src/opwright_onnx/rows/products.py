@@ -19,7 +19,7 @@ def matmul(t: Translator, n: Node, x: Value, y: Value) -> Any:
 
 
 def product(t: Translator, x: Value, y: Value, **flags: bool) -> Value:
-    """Return a matrix product; integers are multiplied in float64, which is exact up to 2**53."""
+    """Return a matrix product; integers are multiplied in float64, exactly up to 2**53."""
     x, dtype = t.promote(x, "float64", *FLOATS)
     y, _ = t.promote(y, "float64", *FLOATS)
     return t.cast(t.op("matmul", x, y, **flags), dtype)

@@ -91,7 +91,7 @@ def _is_ours(t: Translator, x: Value, changed: list[Any], rule: Rule) -> bool:
 
 
 def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
-    """Resize with the operator `resize`, which works on the last axes."""
+    """Move the axes to the end, where the operator `resize` works, resize, and move them back."""
     places = [axis for axis, _, _ in changed]
     order = [i for i in range(t.rank(x)) if i not in places] + places
     factors = [factor for _, _, factor in changed]

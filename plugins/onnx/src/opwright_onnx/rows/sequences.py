@@ -1,4 +1,4 @@
-"""Rows of sequences and optionals, which exist only while a model is translated."""
+"""Rows of sequences and optionals; both exist only while a model is translated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of string operators, which are evaluated when a model is loaded, and of label encoders."""
+"""Rows of label encoders, and of string operators, which are evaluated as a model is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the optimizers and the Gradient operator of ONNX's training domain."""
+"""Rows of the optimizers and the Gradient operator in ONNX's training domain."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def gradient(t: Translator, n: Node, *inputs: Value) -> Any:
     finally:
         for value, stop in zip(parameters, stops):
             value.stop_gradient = stop
-    # Operators that read a variable with a gradient name count as training operators, which
-    # inference omits, so the seed is renamed.
+    # The seed is renamed, because operators that read a variable with a gradient name count as
+    # training operators and are omitted in inference.
     seed = next(op for op in t.block.ops[before:] if ones.name in op.input_names())
     rename(t, before, t.block.var(*seed.output_names()), t.program.free_name("seed"))
     found = {variable.name: grad for variable, grad in pairs}

@@ -65,7 +65,7 @@ def make_model(
     shapes: Mapping[str, tuple[int | None, ...]],
     weights: Mapping[int, memoryview],
 ) -> Model:
-    """Return a model whose opsets and functions were checked."""
+    """Check the opsets and functions of a model and return it."""
     opsets = read_opsets(proto.opset_import, "model")
     functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
     if not opsets and proto.graph.node:

@@ -1,4 +1,4 @@
-"""The rows of all installed packages, which translate ONNX operators to opwright operators."""
+"""The rows of all installed packages for translating ONNX operators to opwright operators."""
 
 from __future__ import annotations
 

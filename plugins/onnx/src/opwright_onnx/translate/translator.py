@@ -214,7 +214,7 @@ class Translator:
         return self.place(array.copy(), self._names.get(id(array), (array, "statistic"))[1])
 
     def name(self, array: Array, name: str) -> None:
-        """Set the name of the Variable that is created from an array of the model."""
+        """Set the name of the Variable that is created from an array in the model."""
         self._names[id(array)] = array, name
 
     def array(self, value: Value) -> Array | None:
@@ -241,7 +241,7 @@ class Translator:
         return [int(number) for number in self.need(value, what).reshape(-1)]
 
     def number(self, value: Value, what: str) -> float:
-        """Return the single element of a value, which must be known."""
+        """Return the single element of a value; the element must be known."""
         array = self.need(value, what)
         if array.size != 1:
             raise ModelError(f"{what} must be one number, got the shape {list(array.shape)}")
@@ -259,7 +259,7 @@ class Translator:
         return [value] if array is None else [int(number) for number in array.reshape(-1)]
 
     def sources(self, value: Value) -> tuple[str, ...]:
-        """Return the inputs of the model that the value of a Variable depends on."""
+        """Return the model inputs on which the value of a Variable depends."""
         writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
         seen: dict[str, None] = {}
         leaves = [

@@ -94,7 +94,7 @@ class Walk:
             t.env[name] = t.place(array, name) if is_trained else array
 
     def nodes(self, nodes: Iterable[NodeProto]) -> None:
-        """Translate nodes, which are in topological order."""
+        """Translate nodes that are in topological order."""
         for proto in nodes:
             self._node(proto)
 
@@ -144,7 +144,7 @@ class Walk:
             )
         if not domain and not _is_supported(proto.op_type, opset):
             raise UnsupportedError(
-                f"its opset must be at least {MIN_OPSET}, got {opset}; convert the model by "
+                f"its opset must be at least {MIN_OPSET}, got {opset}; convert the model with "
                 "onnx.version_converter"
             )
         inputs = [self.read(name) for name in proto.input]

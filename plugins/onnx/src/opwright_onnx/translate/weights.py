@@ -76,7 +76,7 @@ def split_weights(data: Buffer) -> tuple[bytes, dict[int, Buffer]] | None:
 def _strip_graph(
     data: Buffer, graph: _Field, weights: dict[int, Buffer]
 ) -> Iterator[Buffer | bytes]:
-    """Yield the content of a graph without large weights, which are added to `weights`."""
+    """Yield the content of a graph without large weights; add these weights to `weights`."""
     position, kept = -1, graph.content
     for field in _walk(data, graph.content, graph.end):
         if field.number != INITIALIZER or field.wire_type != _DELIMITED:

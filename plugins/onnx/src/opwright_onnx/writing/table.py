@@ -1,4 +1,4 @@
-"""The rows of all installed packages, which write opwright operators as ONNX operators."""
+"""The rows of all installed packages for writing opwright operators as ONNX operators."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _filled(t: Translator, value: Value) -> Value:
 @ROWS.row("aten::empty", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided")
 @ROWS.row("aten::empty_strided", "aten::empty_permuted", "aten::_efficientzerotensor")
 def zeros(t: Translator, **_: Value) -> Value:
-    """Return zeros, also for ``empty``, whose values are unspecified."""
+    """Return zeros, also for ``empty``, since its values are unspecified."""
     return _filled(t, 0)
 
 

@@ -14,7 +14,7 @@ ROWS: Final = Rows()
 
 
 def _in_wide_dtype(t: Translator, x: Value, *others: Value) -> tuple[Value, ...]:
-    """Cast all inputs to the parameter dtype, which can be wider than the dtype of x."""
+    """Cast all inputs to the dtype of the parameters; it can be wider than the dtype of x."""
     dtypes = {v.dtype for v in others if v is not None}
     wide = dtypes.pop() if len(dtypes) == 1 else x.dtype
     return tuple(v if v is None else t.cast(v, wide) for v in (x, *others))

@@ -61,7 +61,7 @@ def settle(t: Translator, value: Deferred) -> Any:
 def _used(node: Node, meta: Any) -> Any:
     """Return the results of a node, with None for unused elements of a tuple.
 
-    PyTorch's kernels can return empty tensors for unused elements, which fake tensors do not show.
+    PyTorch's kernels can return empty tensors for unused elements; fake tensors do not show this.
     """
     if not isinstance(meta, (tuple, list)) or any(u.target is not getitem for u in node.users):
         return meta

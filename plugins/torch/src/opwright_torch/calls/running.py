@@ -52,8 +52,8 @@ def _guarded(
 ) -> Run:
     """Wrap `run` so that errors name the PyTorch operators; calls after the first use `later`.
 
-    The first call checks shapes, which are constant. Autocast is disabled, since the graph contains
-    its casts.
+    Only the first call checks shapes, since they are constant. Autocast is disabled, since the
+    graph contains its casts.
     """
     follower = later or run
     current: Callable[[], object] = run

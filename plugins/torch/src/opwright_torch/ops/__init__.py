@@ -15,7 +15,7 @@ with CUDA kernels, on the current CUDA stream.
   precision or range in 16 bits run in float32. All other operators promote inputs that must have
   equal dtypes to the widest of these dtypes.
 - **torch.compile, torch.export, torch.func** see ``torch.ops.opwright.softmax``, and
-  ``torch.ops.opwright_acme.swish``. `torch.func.vmap` calls element-wise operators of opwright-std
+  ``torch.ops.opwright_acme.swish``. `torch.func.vmap` calls element-wise opwright-std operators
   once, and other operators for each example. Forward-mode derivatives are two vector-Jacobian
   products.
 

@@ -1,4 +1,4 @@
-"""The functions `opwright_torch.ops.NAME`, which choose how to run each call.
+"""The functions `opwright_torch.ops.NAME`. Each function chooses how to run a call.
 
 Without autograd, the runtime computes the call directly; with autograd, `Recorded` does. While
 PyTorch traces or transforms, the call goes through ``torch.ops.opwright.NAME``.

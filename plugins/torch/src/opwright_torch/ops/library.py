@@ -231,7 +231,7 @@ class _Kernels:
         return self._result(as_torch(source.call(*bound.inputs, *bound.attrs)))
 
     def fake(self, *args: Any, **named: Any) -> Any:
-        """Return empty tensors with the shapes of the shape rule, which can be symbolic."""
+        """Return empty tensors with the shapes that the shape rule infers; they can be symbolic."""
         bound = self._bind(args, named)
         return self._result(infer(bound.definition, bound.inputs, bound.attrs, bound.returned))
 

@@ -1,4 +1,4 @@
-"""Calls that autograd records, as Functions whose backward runs opwright gradients."""
+"""Autograd Functions for recorded calls; their backward runs opwright gradients."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Traced(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
-        """Return the gradients, which are differentiable again."""
+        """Return the gradients; these can be differentiated again."""
         needed = ctx.needs_input_grad[3:]
         wanted = tuple(i for i, is_needed in enumerate(needed) if is_needed)
         given = tuple(i for i, grad in enumerate(grads) if grad is not None)

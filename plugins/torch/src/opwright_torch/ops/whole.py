@@ -46,7 +46,7 @@ class _WholeKernels:
 
     @staticmethod
     def fake(values: list[torch.Tensor], program: str) -> list[torch.Tensor]:
-        """Return empty tensors with the shapes of the shape rules, which can be symbolic."""
+        """Return empty tensors with the shapes that the shape rules infer; they can be symbolic."""
         whole: Any = read(program)
         known = dict(zip(whole.arguments, values, strict=True))
         described = read_program(whole)
@@ -91,7 +91,7 @@ def _fake_by_numbers(whole: Whole, values: Sequence[torch.Tensor]) -> list[torch
 
 
 class _VjpKernels:
-    """The implementations of the operator of all gradients."""
+    """The implementations of the operator that computes all gradients."""
 
     @staticmethod
     def compute(values: list[torch.Tensor], sizes: list[int], call: str) -> list[torch.Tensor]:

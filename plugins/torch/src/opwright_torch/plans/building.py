@@ -165,8 +165,8 @@ def strides_of(
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """Return the index, shape and strides of results that are not contiguous in PyTorch.
 
-    An example is a transposed result. Results of ``expand``, whose elements overlap in memory,
-    become contiguous.
+    An example is a transposed result. Results of ``expand`` become contiguous, since their elements
+    overlap in memory.
     """
     found = []
     for i, node in enumerate(results):

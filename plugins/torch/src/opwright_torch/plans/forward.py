@@ -165,7 +165,7 @@ class Forward:
         return [self.compiled]
 
     def find_node(self, error: BaseException) -> Node | None:
-        """Return the node of the operator named in an error."""
+        """Return the node for the operator that an error names."""
         nodes = self.draft.translated.nodes
         return next((nodes[n] for n in getattr(error, "outputs", ()) if n in nodes), None)
 

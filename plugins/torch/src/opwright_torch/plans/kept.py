@@ -135,7 +135,7 @@ class Kept:
             self._variables[i].set(alias.contiguous())
 
     def _bind_moved(self) -> None:
-        """Rebind variables to the memory of their tensors, which ``.data =`` can replace."""
+        """Rebind variables to the memory of their tensors, since ``.data =`` can replace memory."""
         for i, weak in enumerate(self._weak):
             tensor = weak()
             if tensor is None or tensor.data_ptr() == self._pointers[i]:

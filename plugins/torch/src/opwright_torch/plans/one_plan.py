@@ -1,4 +1,4 @@
-"""Training in one plan, which computes a loss and its gradients together."""
+"""Training in one plan that computes a loss together with its gradients."""
 
 from __future__ import annotations
 

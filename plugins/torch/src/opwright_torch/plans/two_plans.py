@@ -39,7 +39,7 @@ class Handing(NamedTuple):
 
 
 class TwoPlans(Forward):
-    """Computes results in one plan and gradients in another, which reads saved values."""
+    """Computes results in one plan, and gradients in a second plan that reads saved values."""
 
     kind = "two plans"
 

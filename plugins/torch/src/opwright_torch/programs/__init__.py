@@ -1,1 +1,1 @@
-"""Converts PyTorch models to opwright programs with parameters, which run without PyTorch."""
+"""Converts PyTorch models to opwright programs with parameters that run without PyTorch."""

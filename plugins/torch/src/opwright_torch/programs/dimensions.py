@@ -124,7 +124,7 @@ class Dimensions:
     def conditions(self, shapes: Mapping[str, Any], graph: Graph) -> list[Any]:
         """Return the conditions on sizes: the given bounds and the guards of the model.
 
-        Guards of PyTorch's own code, for example on strides, are skipped, because they do not
+        Guards in PyTorch's own code, for example on strides, are skipped, because they do not
         affect results. Guards against a size of 1 are skipped because they rarely affect results.
 
         Parameters
@@ -248,7 +248,7 @@ def _is_within(place: Any) -> bool:
 
 
 def _decisions(env: Any) -> Iterator[Any]:
-    """Yield the conditions checked by code outside of PyTorch."""
+    """Yield the conditions that code outside PyTorch checks."""
     for guard in env.guards:
         place = guard.sloc.framework_loc
         if _is_within(place):

@@ -107,7 +107,7 @@ class Group:
         states: Mapping[str, ow.Variable] | None = None,
         rate: ow.Variable | None = None,
     ) -> None:
-        """Append an opwright-std optimizer, which updates parameter and states in place."""
+        """Append an opwright-std optimizer that updates the parameter and states in place."""
         rate = self.number("lr") if rate is None else rate
         inputs = {"param": item.param, "grad": grad, "learning_rate": rate, **(states or {})}
         item.param.block.append_op(op_type, inputs=inputs, attrs=attrs)

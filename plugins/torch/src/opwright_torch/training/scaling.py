@@ -1,4 +1,4 @@
-"""The loss scale of a ``torch.amp.GradScaler``, which a plan reads and updates."""
+"""The loss scale of a ``torch.amp.GradScaler``; a plan reads and updates the scale."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class TrainStep:
                 ) from error
             raise SettingError(
                 f"train_step: model and loss must be one graph, got a graph break: {reason}; "
-                'train the model in parts by torch.compile(model, backend="opwright")'
+                'train the model in parts with torch.compile(model, backend="opwright")'
             ) from error
         except OpwrightError as error:
             if self.trainer.way.group:
@@ -125,7 +125,7 @@ def _batch_note(batch: Any) -> str:
 
 
 def _check_graph(captured: Captured) -> None:
-    """Raise SettingError for a graph whose gradients are sparse."""
+    """Raise SettingError for a graph with sparse gradients."""
     for node in captured.module.graph.nodes:
         target: Any = node.target
         if not isinstance(target, torch._ops.OpOverload):
@@ -263,7 +263,7 @@ def _check_optimizer(optimizer: Any) -> Rule:
         known = ", ".join(kind.__name__ for kind in RULES)
         raise SettingError(
             f"train_step: optimizer must be one of torch.optim's {known}, got "
-            f"{type(optimizer).__module__}.{type(optimizer).__name__}; train the model by "
+            f"{type(optimizer).__module__}.{type(optimizer).__name__}; train the model with "
             'torch.compile(model, backend="opwright") and this optimizer'
         )
     return rule

@@ -60,7 +60,7 @@ class Trainer:
         self._done = (self._done + 1) % self.way.accumulate
 
     def read(self) -> None:
-        """Read changes by schedulers and scalers; refuse hooks, which plans do not call."""
+        """Read changes by schedulers and scalers; refuse hooks, since plans do not call hooks."""
         if any(self._hooks):
             self._refuse_hooks()
         self.state.read()

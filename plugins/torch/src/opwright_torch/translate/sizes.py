@@ -17,7 +17,7 @@ from opwright.errors import ShapeError
 
 
 class Size:
-    """A size given by a symbol of PyTorch.
+    """A size given by an expression of PyTorch symbols.
 
     Two sizes are equal only if they are equal for all symbol values, and `<` raises an error if it
     depends on these values. Decisions of a row are therefore valid for all values.

@@ -1,4 +1,4 @@
-"""The rows of all installed packages, which translate ATen operators to opwright operators."""
+"""The rows of all installed packages for translating ATen operators to opwright operators."""
 
 from __future__ import annotations
 

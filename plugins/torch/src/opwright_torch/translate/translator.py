@@ -174,7 +174,7 @@ class Translator:
         )
 
     def promoted_dtype(self, x: Value, y: Value) -> str:
-        """Return the dtype in which PyTorch computes with two Variables or numbers."""
+        """Return the dtype to which PyTorch promotes two Variables or numbers."""
         pair = [
             torch.empty((1,) * len(v.shape or ()), dtype=torch_dtype(v.dtype), device="meta")
             if isinstance(v, ow.Variable)
@@ -188,7 +188,7 @@ class Translator:
         return (node or self.node).meta.get("val")
 
     def dtype(self) -> str:
-        """Return the dtype of the first result of the node."""
+        """Return the dtype of the node's first result."""
         value = self.meta()
         return dtype_name((value[0] if isinstance(value, (tuple, list)) else value).dtype)
 
