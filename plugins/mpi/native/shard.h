@@ -7,7 +7,7 @@
 
 namespace opwright_mpi {
 
-// The number of elements of a shard is a multiple of this.
+// The number of elements per shard is a multiple of this value.
 constexpr int64_t kShardLine = 16;
 
 // Returns the number of elements in a shard of `n` elements, including padding.

@@ -1,4 +1,4 @@
-// scaled_dot_product_attention: an online softmax over blocks of keys, whose maximum and sum are
+// scaled_dot_product_attention: an online softmax over blocks of keys. Its maximum and sum are
 // updated from block to block (Dao et al., FlashAttention, 2022).
 #include <algorithm>
 #include <limits>

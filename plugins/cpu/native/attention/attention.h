@@ -57,7 +57,7 @@ struct AttentionShape {
   int64_t query_block = kQueryBlock;
   RowLayout q_rows, k_rows, v_rows, out_rows;  // keys and values have one unit per group
 
-  // Returns the row stride of a block of scores, which is a multiple of the vector width.
+  // Returns the row stride of score blocks, a multiple of the vector width.
   int64_t ScoreStride() const { return std::min(kKeyBlock, RoundUpKeys(keys)); }
 
   int64_t n_blocks() const { return (queries + query_block - 1) / query_block; }

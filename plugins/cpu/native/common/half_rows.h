@@ -1,5 +1,5 @@
-// Conversion of rows of 16-bit floats to float and back, for kernels of float16 and bfloat16. These
-// kernels compute in float and round once, when they store. To support 16-bit floats,
+// Converts rows of 16-bit floats to float and back, for float16 and bfloat16 kernels. These kernels
+// compute in float and round once, when they store. To support 16-bit floats,
 //
 // 1. element-wise functions are supported without changes. A function of elementwise/map.h that is
 //    added for float is available for both dtypes, and OPWRIGHT_CPU_REGISTER registers its kernel
@@ -12,8 +12,8 @@
 //    line, which runs the kernel for float on converted copies of its tensors.
 //
 // The conversion instructions are selected at run time. For float16, processors with AVX2 have
-// instructions (F16C). The instruction for bfloat16 (AVX512-BF16) treats denormals as zeros, so a
-// few integer operations are used instead, which run at memory speed.
+// instructions (F16C). The instruction for bfloat16 (AVX512-BF16) treats denormals as zeros. A few
+// integer operations are used instead; they run at memory speed.
 #ifndef OPWRIGHT_CPU_COMMON_HALF_ROWS_H_
 #define OPWRIGHT_CPU_COMMON_HALF_ROWS_H_
 

@@ -27,7 +27,7 @@ inline Part PartOf(int64_t n, int64_t step, int32_t thread, int32_t n_threads) {
   return Part{std::min(begin, n), std::min(end, n)};
 }
 
-// Type-erased versions of the functions below, which are compiled only once.
+// Type-erased versions of the functions below; they are compiled only once.
 using CallPart = void (*)(const void* function, int32_t part, int32_t n_parts);
 using CallRange = void (*)(const void* function, int64_t begin, int64_t end);
 void RunParts(int32_t n_parts, CallPart call, const void* function);

@@ -4,7 +4,7 @@
 //   OPWRIGHT_REGISTER_KERNEL_FOR("lrn", "cpu", opwright_cpu::LrnKernel, float, double);
 //   OPWRIGHT_CPU_REGISTER_WIDENED("lrn", opwright_cpu::LrnKernel);
 //
-// The copies cost one pass over the tensors, which is cheap compared with long computations. The
+// The copies cost one pass over the tensors; this is cheap compared with long computations. The
 // derived kernel has the library name of the original kernel with the suffix "_widened". Its
 // priority is lower, so a kernel with its own 16-bit loops is preferred. All other properties of
 // the kernel are preserved: its options (an output that shares the memory of an input does so in

@@ -32,8 +32,8 @@ constexpr int64_t kMostLanes = 4;  // lanes per element of a window
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// A window is read and written in runs. A run consists of the pixels of one window row, which are
-// contiguous with all of their channels. Runs are processed in blocks, one per call of RunSums.
+// A window is read and written in runs. A run consists of the pixels of one window row; they are
+// contiguous, with all of their channels. Runs are processed in blocks, one per call of RunSums.
 //
 // Weights are packed block by block and, within a block, filter by filter, with zeros after each
 // run.

@@ -1,4 +1,4 @@
-// The innermost loops of convolution in groups of few channels, which process eight channels of a
+// The innermost loops of convolution in groups of few channels. They process eight channels of a
 // few pixels at once. All functions are inlined into callers that are compiled for several
 // instruction sets.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_GROUPED_TILES_H_

@@ -45,8 +45,8 @@ struct OwnConvolutionRequest {
   bool may_pack = false;
 };
 
-// Computes one of three kinds of convolution: in groups of few channels; with 3 x 3 taps, by the
-// Winograd transform; or pointwise on channels-last images, as a matrix product. The product is
+// Computes a convolution in groups of few channels, a convolution with 3 x 3 taps by the Winograd
+// transform, or a pointwise convolution of channels-last images as a matrix product. The product is
 // used if there are few pixels, because threads then divide the weight instead of the pixels, and
 // if the weight changes, because oneDNN's convolutions would copy it.
 class OwnForward {

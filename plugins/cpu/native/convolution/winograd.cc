@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The size of a header before the packed weights, which records whether they are untransformed.
+// The size of a header before the packed weights; it records whether these are untransformed.
 constexpr int64_t kHeadFloats = kLineFloats;
 
 int64_t CeilOf(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -58,7 +58,7 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
                      out.dim(1), out.dim(2), attrs.paddings[0], attrs.paddings[2]};
   if (made.channels % kTileLanes != 0 || made.filters % kTileLanes != 0) return false;
   // The cost of transforming a tile or a weight (loads, additions and stores), in multiplications
-  // per tile. It was measured for a weight, whose taps must be gathered.
+  // per tile. For a weight, whose taps must be gathered, it was measured.
   constexpr int64_t kTransform = 5, kWeightTransform = 30;
   // The size limit of a weight that changes. In every run, the transformed copy and the gradient
   // sums take 64 bytes per weight element at the time when a training step needs the most memory.

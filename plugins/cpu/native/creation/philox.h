@@ -22,7 +22,7 @@ struct PhiloxKey {
   uint32_t step;
 };
 
-// Makes the key from the attributes seed and stream and the input step, which may be absent.
+// Makes the key from the attributes seed and stream and from the input step, if present.
 template <typename Attrs>
 PhiloxKey KeyOf(const opwright::RunContext& ctx, uint32_t step_slot, const Attrs& attrs) {
   const int64_t step = ctx.has_input(step_slot) ? *ctx.input(step_slot).data<int64_t>() : 0;

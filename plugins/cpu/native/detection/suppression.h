@@ -21,8 +21,8 @@ OPWRIGHT_CPU_INLINE double AreaOf(double left, double top, double right, double 
   return (width < 0 ? 0.0 : width + border) * (height < 0 ? 0.0 : height + border);
 }
 
-// Returns whether the intersection over union of `box` and any of n boxes, which are stored in five
-// columns, exceeds `threshold`.
+// Returns whether the intersection over union of `box` and any of n boxes exceeds `threshold`. The
+// n boxes are stored in five columns.
 bool AnyOverlaps(const double* columns, int64_t stride, int64_t n, const double* box,
                  double threshold, double border);
 

@@ -9,7 +9,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// C++ promotes types smaller than int to int, in which their products might overflow.
+// C++ promotes types smaller than int to int, and products in int might overflow.
 template <typename T>
 OPWRIGHT_CPU_INLINE T ProductOf(T x, T y) {
   if constexpr (std::is_integral_v<T> && sizeof(T) < sizeof(uint32_t)) {

@@ -151,7 +151,7 @@ OPWRIGHT_CPU_INLINE T Ratio(T x, const T (&above)[N], const T (&below)[M]) {
 }
 
 // Algorithm AS 241 (Wichura, 1988) for the inverse of the normal distribution at (1 + x) / 2. Float
-// uses PPND7, whose far tail begins beyond the range of float, and double uses PPND16.
+// uses PPND7; its far tail begins beyond the range of float. Double uses PPND16.
 OPWRIGHT_CPU_INLINE float ErfInv(float x) {
   constexpr float middle_above[] = {3.3871327179f, 50.434271938f, 159.29113202f, 59.109374720f};
   constexpr float middle_below[] = {1.0f, 17.895169469f, 78.757757664f, 67.187563600f};

@@ -15,7 +15,7 @@
 
 namespace opwright_cpu {
 
-// Granularity of the partition: the number of rows per thread is a multiple of it.
+// The granularity of the partition; the number of rows per thread is a multiple of it.
 constexpr int64_t kOwnedRows = 16;
 
 // The number of multiplications below which a second thread costs more than it saves.

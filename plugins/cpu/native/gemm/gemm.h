@@ -1,4 +1,4 @@
-// Single-threaded matrix products in float32, float64, and integers of 32 and 64 bits, whose sums
+// Single-threaded matrix products in float32, float64, and 32-bit and 64-bit integers. Integer sums
 // wrap around.
 //
 // The caller manages the threads, so a kernel can assign the same weight rows to one thread in

@@ -1,4 +1,4 @@
-// histogram: counts in bins of equal width, whose edges are bitwise identical to numpy.linspace's.
+// histogram: counts in bins of equal width. Bin edges are bitwise identical to numpy.linspace.
 #include <opwright/functors.h>
 #include <opwright/functors/counting.h>
 #include <vector>

@@ -135,8 +135,8 @@ struct LinearChainCrfGradKernel {
     grad[tag] += derivative;
   }
 
-  // Computes the shares of the previous step, whose forward sums are alpha (as logarithms), from
-  // the shares of a step.
+  // Computes the shares of the previous step from the shares of a step; alpha holds the forward
+  // sums of the previous step (as logarithms).
   void StepBack(const Call& c, const T* alpha, const T* share, T* before, T* pairs) const {
     const int64_t tags = shape_.tags;
     T* weights = pairs + tags * tags + 4 * tags;

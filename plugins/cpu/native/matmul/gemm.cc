@@ -92,7 +92,7 @@ void Gemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b, Ma
           void* workspace) {
   if constexpr (std::is_floating_point_v<T>) {
     if (size.n == 1 && size.m > 1 && c.row_stride == 1) {
-      // A single column is computed as a row of the transposed product, which is contiguous.
+      // A single column is computed as a row of the transposed product, since a row is contiguous.
       const GemmSize turned{1, size.m, size.k};
       FloatGemm<T>(turned, b.Transposed(), a.Transposed(), c.Transposed(),
                    static_cast<T*>(workspace));

@@ -46,7 +46,7 @@ int64_t CommonDim(const Factor& x, const Factor& y, size_t from_back) {
   return dim(x.stack.dims) == 1 ? dim(y.stack.dims) : dim(x.stack.dims);
 }
 
-// Returns the strides along each axis of x y, which is stored in a compact array whose axis i is
+// Returns the strides along each axis of x y. It is stored in a compact array, in which axis i is
 // axis axes[i] of x y.
 std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
                                 const std::vector<int64_t>& axes) {

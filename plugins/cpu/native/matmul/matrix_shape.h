@@ -36,7 +36,7 @@ struct MatrixShape {
   std::vector<StackAxis> stack;  // batch axes, merged as far as possible, outermost first
   int64_t stack_size = 1;
 
-  // The offsets of one matrix of the batch, which At returns.
+  // The offsets of one matrix of the batch, as returned by At.
   struct Offsets {
     int64_t x;
     int64_t y;
@@ -47,8 +47,7 @@ struct MatrixShape {
   int64_t Multiplications() const { return stack_size * size.m * size.n * size.k; }
 };
 
-// An independent part of a product, which is a range of matrices of a batch, or of rows or columns
-// of out.
+// An independent part of a product: a range of batch matrices, or of rows or columns of out.
 struct MatrixPart {
   MatrixShape shape;
   std::vector<int64_t>

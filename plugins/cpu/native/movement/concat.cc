@@ -19,7 +19,7 @@ class Parts {
     row_ = whole[axis_] * inner_;
   }
 
-  // Adds the next part, which is copied into the whole tensor if `into` is true, otherwise from it.
+  // Adds the next part; it is copied into the whole tensor if `into` is true, otherwise from it.
   void Add(const std::vector<int64_t>& part, bool into) { AddLines(part[axis_], into); }
 
   // Adds every line along the axis as a separate part.

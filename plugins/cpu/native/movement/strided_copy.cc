@@ -14,7 +14,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Copies rows of one to two words as two words that may overlap, which is cheaper than a call.
+// Copies rows of one to two words as two words that may overlap; this is cheaper than a call.
 template <typename Word>
 void CopyShortRows(const char* source, char* destination, const CopyAxis& outer,
                    const CopyAxis& inner) {

@@ -1,4 +1,4 @@
-// Converts an element to the type in which kernels compute, which is float for 16-bit floats.
+// Converts an element to the type in which kernels compute; for 16-bit floats, this is float.
 #ifndef OPWRIGHT_CPU_MOVEMENT_WIDTHS_H_
 #define OPWRIGHT_CPU_MOVEMENT_WIDTHS_H_
 

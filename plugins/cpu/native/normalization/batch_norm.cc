@@ -59,8 +59,8 @@ __attribute__((noinline, cold)) NumberOf<E> InverseOfExtremeChannel(const E* x, 
   return opwright::functors::InverseDeviation(sum.Root(), static_cast<T>(lines.count()), epsilon);
 }
 
-// The mean and the sum of squared deviations of adjacent channels over a range of rows. In a chunk,
-// both arrays are followed by two more, for intermediate results.
+// The mean and the sum of squared deviations of each of several adjacent channels, over some rows.
+// In a chunk, both arrays are followed by two more, for intermediate results.
 template <typename T>
 struct Moments {
   T* mean;

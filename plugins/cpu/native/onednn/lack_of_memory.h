@@ -24,8 +24,8 @@
 
 namespace opwright_cpu {
 
-// Checks the status of a oneDNN function. Lack of memory is thrown as std::bad_alloc, which the
-// boundary of the library handles.
+// Checks the status of a oneDNN function. Lack of memory is thrown as std::bad_alloc, which is
+// handled at the boundary of the library.
 inline void CheckOneDnn(dnnl_status_t status, const char* what) {
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   dnnl::error::wrap_c_api(status, what);

@@ -53,7 +53,7 @@ class Pipeline {
     Add(description, {{DNNL_ARG_FROM, from, source}, {DNNL_ARG_TO, to, destination}});
   }
 
-  // Returns the operand in layout `to`, which is the operand itself or a copy that each run makes.
+  // Returns the operand in layout `to`: the operand itself, or a copy that each run makes.
   Operand Converted(Operand operand, const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
     if (from == to) return operand;
     const Operand copy = AddTemporary(to);

@@ -124,7 +124,7 @@ struct SparseUpdateKernel {
     for (int64_t i = 0; i < end; i += 64) __builtin_prefetch(bytes + i, 0, 2);
   }
 
-  // Returns the sum of the values of all lookups of a row, in their order.
+  // Returns the sum of the values of all lookups of a row, in lookup order.
   const C* SumOfRow(const opwright::RunContext& ctx, const TouchedRows& touched, int32_t entry,
                     C* scratch) const {
     int32_t next = touched.next_of_row(entry);

@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Updates the maxima of several windows, of which the first reads element `position`. A window
+// Updates the maxima of several windows; the first window reads element `position`. A window
 // without a maximum (index -1) accepts any element.
 template <typename T, int64_t kStride>
 OPWRIGHT_CPU_INLINE void TakeInto(int64_t n, const T* x, int64_t stride, int32_t position, T* best,

@@ -76,7 +76,7 @@ class Arena {
   int64_t taken_ = 0;
 };
 
-// Computes a product in several threads, which divide its rows; b may be in panels.
+// Computes a product in several threads, divided by rows; b may be in panels.
 template <typename T>
 void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads,
                   bool in_panels = false) {

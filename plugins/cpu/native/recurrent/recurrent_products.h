@@ -64,8 +64,8 @@ void MultiplyPanels(GemmFn<T> gemm, GemmCall<T> call, const T* weight, bool back
 }
 
 // Computes the product of `call` with a weight in place of b. Traversing the panels `backward` in
-// every second step reuses the panels that the previous step left in the cache, which may be
-// smaller than the weight. Threads share the panels if the product takes longer than waking
+// every second step reuses the panels that the previous step left in the cache, even if the cache
+// is smaller than the weight. Threads share the panels if the product takes longer than waking
 // threads.
 template <typename T>
 void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weight,
@@ -86,8 +86,8 @@ void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weigh
               });
 }
 
-// Returns the number of gates to which x and the state contribute jointly. The gate n of a GRU,
-// which follows, is separate.
+// Returns the number of gates to which x and the state contribute jointly. In a GRU, the gate n
+// follows and is separate.
 constexpr int64_t SharedGates(Recurrent kind) {
   return kind == Recurrent::kGru ? 2 : GatesOf(kind);
 }

@@ -20,8 +20,8 @@ struct CosSimAttrs {
   int64_t axis;
   double epsilon;
   OPWRIGHT_ATTRIBUTES(scale, axis, epsilon);
-  // Rounds epsilon to the dtype, in which the norms that it bounds are stored. It is a divisor, so
-  // it must not become 0.
+  // Rounds epsilon to the dtype, because the norms that epsilon bounds are stored in the dtype.
+  // Epsilon is a divisor, so it must not become 0.
   void RoundTo(DLDataType dtype) {
     const double least = dtype.code == kDLFloat ? 0x1p-24 : 0x1p-133;
     if (IsHalf(dtype)) epsilon = RoundedTo(dtype, std::max(epsilon, least));

@@ -10,8 +10,8 @@
 
 namespace opwright_cpu {
 
-// Elements per block, which are summed lane by lane. Blocks of longer runs are added pairwise, so
-// the error grows with the logarithm of the length, as in NumPy.
+// Number of elements per block; the elements of a block are summed lane by lane. Blocks of longer
+// runs are added pairwise, so the error grows with the logarithm of the length, as in NumPy.
 constexpr int64_t kSumBlock = 512;
 
 #define OPWRIGHT_CPU_TERM __attribute__((always_inline))
@@ -145,7 +145,7 @@ struct Extremum {
     return has_nan != 0 ? std::numeric_limits<T>::quiet_NaN() : best;
   }
 
-  // Integers do not need the flag, which is wider than short integers and would reduce their lanes.
+  // Integers do not need the flag. It is wider than short integers and would reduce their lanes.
 
   static OPWRIGHT_CPU_INLINE T RowOfIntegers(const T* x, int64_t n) {
     T best = x[0];

@@ -1,4 +1,4 @@
-// Blocks of rows of 16-bit floats, which fit into the L1 cache after widening.
+// Blocks of rows of 16-bit floats. After widening, a block fits into the L1 cache.
 #ifndef OPWRIGHT_CPU_REDUCTION_HALF_BLOCKS_H_
 #define OPWRIGHT_CPU_REDUCTION_HALF_BLOCKS_H_
 

@@ -152,8 +152,8 @@ using SumGradKernel = SpreadKernel<T, false>;
 template <typename T>
 using MeanGradKernel = SpreadKernel<T, true>;
 
-// Writes 1 for elements equal to the extremum of their line, otherwise 0, to `best`, which holds
-// the extrema repeated along the lines. If the extremum is NaN, every NaN of the line gets 1.
+// Overwrites `best`, which holds the extremum of each element's line, with 1 for elements equal to
+// it, otherwise 0. If the extremum is NaN, every NaN of the line gets 1.
 template <typename T>
 OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {

@@ -9,7 +9,7 @@
 
 namespace opwright_cpu {
 
-// Appends sequence lengths, which must be in [0, steps], or nothing if the slot is absent.
+// Appends sequence lengths, which must be in [0, steps]; appends nothing if the slot is absent.
 inline opwright::Status ReadLengths(const opwright::RunContext& ctx, uint32_t slot, int64_t steps,
                                     std::vector<int64_t>* lengths, const char* name = "lengths") {
   if (!ctx.has_input(slot)) return opwright::Status::Ok();

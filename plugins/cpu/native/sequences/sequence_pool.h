@@ -65,7 +65,7 @@ template <typename T>
 void SpreadRows(const T* out_grad, T divisor, int64_t length, int64_t stride, int64_t width,
                 T* x_grad);
 
-// Computes the gradient of MaxRows, which is distributed equally among equal maxima.
+// Computes the gradient of MaxRows; equal maxima share it equally.
 template <typename T>
 void ShareRows(const T* x, const T* out, const T* out_grad, int64_t length, int64_t stride,
                int64_t width, T* x_grad);

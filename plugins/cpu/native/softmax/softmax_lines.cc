@@ -37,8 +37,8 @@ OPWRIGHT_CPU_INLINE void WriteLine(const T* x, int64_t n, T maximum, T total, T*
 
 constexpr int64_t kLanes = 16;
 
-// The exponentials of the last elements of a line, which do not fill a vector. They are computed in
-// a vector that ends with the line, and lanes of elements that have already been counted are
+// The exponentials of the last elements of a line, if these do not fill a vector. They are computed
+// in a vector that ends with the line, and lanes of elements that have already been counted are
 // zeroed. If the last elements were processed one by one, they would take longer than all others.
 template <typename T>
 struct LastPowers {

@@ -259,7 +259,7 @@ Status OperationGraph::FindFastest(const std::vector<CudnnCandidate>& candidates
       *fastest = i;
     }
   }
-  // The handle must not keep the stream, which is destroyed with the trial.
+  // The handle must not keep the stream, since the stream is destroyed with the trial.
   OPWRIGHT_RETURN_IF_ERROR(
       target_.api.Check(target_.api.SetStream(target_.handle, nullptr), "leaving a stream"));
   return std::isinf(least) ? last : Status::Ok();

@@ -77,7 +77,8 @@ class Device {
   std::unique_ptr<Cudnn> cudnn_;
 };
 
-// Makes a device context current in this thread, and restores the previous one, which CuPy may use.
+// Makes a device context current in this thread, and later restores the previous one, which CuPy
+// may use.
 class Current {
  public:
   explicit Current(const Device& device);
@@ -97,7 +98,7 @@ int RegisterFault(const std::string& text);
 // Returns whether an environment variable is set to a value other than an empty string or 0.
 bool IsSet(const char* variable);
 
-// Returns the function table of the device, which the host reads.
+// Returns the device's function table, which the host reads.
 const ow_device& DeviceTable();
 
 }  // namespace opwright_cuda

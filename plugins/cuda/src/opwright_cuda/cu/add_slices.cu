@@ -121,10 +121,10 @@ OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, in
 }
 
 // Sums the slices of each index, from `slices` [outer, n, row] into out [outer, count, row].
-// blockIdx.x selects the index, and blockIdx.y the columns, which are the elements of a slice and
-// of the outer axis. `columns` threads process adjacent columns. The other threads of the block
-// process different slices of the same columns, and their sums are added in order. A compact `out`
-// has only the slices of the listed indices, in list order.
+// blockIdx.x selects the index, and blockIdx.y selects columns: elements of a slice and of the
+// outer axis. `columns` threads process adjacent columns. The other threads of the block process
+// different slices of the same columns, and their sums are added in order. A compact `out` has only
+// the slices of the listed indices, in list order.
 template <typename T, typename Index, typename Sum, typename Out>
 __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_t n, int64_t outer,
                            int64_t row, int32_t columns, Range range, Listed listed,

@@ -1,5 +1,5 @@
-// The functors of element-wise losses of a score x and its label, and of their derivatives times
-// the gradient of the loss. For a pair of scores, x is their difference.
+// Functors for element-wise losses of a score x and its label, and for their derivatives times the
+// loss gradient. For a pair of scores, x is their difference.
 #ifndef OPWRIGHT_CUDA_LOSS_FUNCTIONS_H_
 #define OPWRIGHT_CUDA_LOSS_FUNCTIONS_H_
 

@@ -37,8 +37,8 @@ OW_INLINE void UpdateAt(const Rule& rule, void* const* tensors, int64_t i) {
   }
 }
 
-// A block processes `chunk` elements of one parameter, a multiple of the vectors of all its
-// threads. Every tensor is aligned for vectors.
+// A block processes `chunk` elements of one parameter; `chunk` is a multiple of the vectors of all
+// threads of the block. Every tensor is aligned for vectors.
 template <template <typename> class RuleOf, typename T, int most>
 __global__ void update(
     Updates<RuleOf<Compute<T>>::kTensors, RuleOf<Compute<T>>::kScalars, most> updates,

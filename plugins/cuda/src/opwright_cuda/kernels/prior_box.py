@@ -28,7 +28,7 @@ def _expand_ratios(attrs: Mapping[str, Any]) -> list[float]:
 
 
 def _sizes(attrs: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Return width and height of each box of a position, in pixels of the image."""
+    """Return the width and height of each box at a position, in image pixels."""
     roots = [sqrt(ratio) for ratio in _expand_ratios(attrs)]
     sizes = []
     for i, size in enumerate(attrs["min_sizes"]):
