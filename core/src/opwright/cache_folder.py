@@ -16,7 +16,7 @@ from opwright.errors import SettingError
 
 
 def find_cache_folder(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the cache folder, which is OPWRIGHT_CACHE_DIR or in the user's cache, or None.
+    """Return the cache folder, OPWRIGHT_CACHE_DIR or a folder in the user's cache, or None.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def check_trust(path: str, status: os.stat_result) -> None:
 def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
     """Write or replace a file, in a folder that is created if missing; OSError on failure.
 
-    The file is not synchronized, so a crash may damage it, which readers must detect.
+    The file is not synchronized, so a crash may damage it; readers must detect that.
     """
     folder = os.path.dirname(path)
     temporary = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"

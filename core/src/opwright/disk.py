@@ -240,7 +240,7 @@ def is_local(handle: int) -> bool:
 def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[Any] | None:
     """Map an open file into memory as bytes, which are read on use and copied on write.
 
-    Returns None if the system cannot map the file, which is never changed. The content is undefined
+    The file is never changed. Returns None if the system cannot map it. The content is undefined
     if other processes write to it, and accessing bytes that they truncated crashes the process.
     """
     import mmap  # only large files are mapped

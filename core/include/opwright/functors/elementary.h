@@ -103,7 +103,7 @@ namespace functors {
 
 namespace detail {
 
-// Returns 2**kExpShift * e**x for x <= 0, which is normal if e**x does not round to 0. Invalid
+// Returns 2**kExpShift * e**x for x <= 0; the result is normal if e**x does not round to 0. Invalid
 // below kLeastExp.
 template <typename T>
 constexpr typename Format<T>::Bits kExpShift = Format<T>::kMantissaBits + 2;
@@ -201,7 +201,7 @@ OPWRIGHT_FUNCTOR T Rsqrt(T x) {
 
 namespace detail {
 
-// Returns e**a / 2 for a >= 0, which is infinite only if this value overflows.
+// Returns e**a / 2 for a >= 0; the result is infinite only if e**a / 2 overflows.
 template <typename T>
 OPWRIGHT_FUNCTOR T HalfExp(T a) {
   constexpr T kMost = Format<T>::kMostExp + T(2);
@@ -316,8 +316,8 @@ OPWRIGHT_FUNCTOR T Erfc(T x) {
   return a > T(0.75) ? far : near;
 }
 
-// The normal distribution function. In float, e**(-x**2 / 2) times a polynomial is valid for all x,
-// which is a third shorter than erfc. The polynomial undoes the shift of the exponential.
+// The normal distribution function. In float, e**(-x**2 / 2) times a polynomial is valid for all x
+// and a third shorter than erfc. The polynomial undoes the shift of the exponential.
 OPWRIGHT_FUNCTOR float NormalCdf(float x) {
   const float u = 4.0f / (4.0f + detail::AbsoluteValue(x));
   const float exponent = x * x * -0.5f;

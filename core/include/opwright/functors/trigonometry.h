@@ -83,8 +83,8 @@ OPWRIGHT_FUNCTOR double WithSignOfTurns(double size, uint64_t turns) {
   return BitCast<double>(BitCast<uint64_t>(size) ^ ((turns & 2) << 62));
 }
 
-// Returns sin(x + turns * pi / 2), which is the sine or cosine of the rest, negated if the second
-// bit of the total number of turns is set.
+// Returns sin(x + turns * pi / 2): the sine or cosine of the rest, negated if the second bit of the
+// total turns is set.
 OPWRIGHT_FUNCTOR double SineOfTurned(double x, uint64_t turns) {
   const Turned turned = TakeTurns(x);
   const SineAndCosine of = OfRest(turned);
@@ -98,7 +98,7 @@ OPWRIGHT_FUNCTOR double TangentOf(double x) {
   return (odd ? -of.cosine : of.sine) / (odd ? of.sine : of.cosine);
 }
 
-// The reduction of a float in double, which is accurate enough without a low part.
+// Reduces a float in double, which is accurate enough without a low part.
 struct RoughlyTurned {
   double rest;
   uint64_t turns;

@@ -76,8 +76,8 @@ std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
   return nullptr;
 }
 
-// Rejects handles that are not addresses, which only their own device can interpret, whatever the
-// DLPack code.
+// Rejects handles that are not addresses, whatever the DLPack code: only their own device can
+// interpret them.
 void CheckAddresses(const Device& from, const Device& to, const char* who) {
   if (from.addressable() && to.addressable()) return;
   Throw(ErrorKind::kFeed, who, ": must be on ", NameBeside(to, from), ", got a tensor on ",

@@ -42,8 +42,7 @@ class Detaching {
   const bool is_on_;
 };
 
-// Whether an array requires a gradient, so its library would have to record our operators, which it
-// cannot do.
+// Whether an array requires a gradient, which its library cannot track through our operators.
 bool RequiresGradient(const ArrayKind& kind, PyObject* array);
 
 // Returns an ndarray, with any strides, over an array on the host; it keeps the array alive.

@@ -76,7 +76,7 @@ void FreeStorageOwner(PyObject* capsule) {
 
 void FreeAligned(PyObject* capsule) { FreeHost(PyCapsule_GetPointer(capsule, nullptr)); }
 
-// Makes an array with its own aligned block, which a capsule frees.
+// Creates an array with its own aligned block; a capsule frees the block.
 PyObject* NewAlignedArray(PyArray_Descr* descr, int32_t ndim, const npy_intp* shape,
                           uint64_t bytes) noexcept {
   void* block = AllocateHost(bytes);

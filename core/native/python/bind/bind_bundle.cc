@@ -29,7 +29,7 @@ py::list Ports(const std::vector<Port>& ports) {
   return list;
 }
 
-// Returns the plan for arrays, which are in the order of the inputs.
+// Returns the plan for arrays, given in the order of the inputs.
 PlanHandle PlanFor(Bundle& self, const py::tuple& arrays, int32_t n_threads) {
   std::vector<DLTensor> tensors;
   for (const py::handle value : arrays) {

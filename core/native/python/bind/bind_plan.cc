@@ -19,7 +19,7 @@ namespace opwright {
 
 namespace {
 
-// Elements of a loop: the value of the plan, or -1, and the external of the body.
+// Array elements of a loop: the array's value in the plan, or -1, and the body's external.
 using ElementList = std::vector<std::tuple<int64_t, uint32_t, uint64_t>>;
 
 using ChildArgument = std::pair<PlanHandle, Bindings>;

@@ -1,6 +1,5 @@
-// PlanBuilder.value and PlanBuilder.kernel, which use the C API because lowering calls them once
-// for each value and operator; pybind11's argument loader alone would cost more than all of
-// lowering.
+// PlanBuilder.value and PlanBuilder.kernel use the C API because lowering calls them once for each
+// value and operator; pybind11's argument loader alone would cost more than all of lowering.
 #include "python/bind/builder_calls.h"
 
 #include <algorithm>

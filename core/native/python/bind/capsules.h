@@ -79,7 +79,7 @@ Managed* TakeFrom(const py::object& capsule) {
   return static_cast<Managed*>(managed);
 }
 
-// Calls `take` with the content of a new capsule, which it owns; throws kFeed for anything else.
+// Calls `take`, which becomes the owner, with the content of a new capsule; otherwise throws kFeed.
 template <typename Take>
 auto TakeCapsule(const py::object& capsule, const char* who, Take take) {
   if (PyCapsule_IsValid(capsule.ptr(), kCapsuleName<DLManagedTensorVersioned>)) {

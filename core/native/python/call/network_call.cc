@@ -47,7 +47,7 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
   return true;
 }
 
-// Throws the error for the invalid names of a call, which the Python source raises if it can.
+// Throws the error for invalid names in a call; the Python source raises it if possible.
 [[noreturn]] void RefuseNames(NetworkObject* self, Py_ssize_t n_positional,
                               const py::tuple& names) {
   const py::handle source(SourceOf(self));
@@ -56,7 +56,7 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
         n_positional, " by position and ", py::repr(names).cast<std::string>());
 }
 
-// Reads a feed that is written, which must never be a copy. `name` is the feed's name.
+// Reads a feed that the plan writes, which must never be copied. `name` is the feed's name.
 void ReadWritten(NetworkObject* self, const py::handle& name, PyObject* value, Intake* intake) {
   const std::string who = Concat("feed '", name.cast<std::string>(), "'");
   py::object borrowed = BorrowMemory(value, self->network->device, who);

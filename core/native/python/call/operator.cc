@@ -271,8 +271,7 @@ PyObject* CallOperator(PyObject* callable, PyObject* const* args, size_t nargsf,
   }
 }
 
-// Calls the operator for arguments that `slow` has made ready, which are arrays, or tensors on one
-// device.
+// Calls the operator with arguments that `slow` has made ready: arrays, or tensors on one device.
 PyObject* CallReady(PyObject* object, PyObject* const* args, Py_ssize_t n) {
   OperatorObject* self = OperatorOf(object);
   try {

@@ -22,7 +22,7 @@ struct RunRequest {
   const std::shared_ptr<const Plan>& plan;
   const std::shared_ptr<Scope>& scope;
   PyObject* const* feeds = nullptr;  // ready arrays, or Tensors
-  // The index of the feed of each feed external of the plan; null if the order is the same.
+  // For each feed external, the index of its feed; null if both are in the same order.
   const uint32_t* order = nullptr;
   ResultForm form = ResultForm::kNothing;
   bool fetch_device = false;  // whether to return Tensors on the values' device

@@ -20,7 +20,7 @@ struct PythonTable {
   PyObject* source = nullptr;  // kept alive because its address is the key of the open device
   int32_t number = 0;
 
-  // Acquiring the GIL throws if Python cannot create a state for this thread, which is fatal.
+  // Acquiring the GIL throws if Python cannot create a state for this thread; that is fatal.
   // NOLINTNEXTLINE(bugprone-exception-escape)
   ~PythonTable() {
     if (!Py_IsInitialized()) return;

@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// Returns a Resizer for argument `arg`, which is inactive until SetResizerCall. On failure, returns
+// Returns a Resizer for argument `arg`; it is inactive until SetResizerCall. On failure, returns
 // NULL and sets an error.
 PyObject* NewResizer(uint32_t arg) noexcept;
 

@@ -1,4 +1,4 @@
-// Reads the tokens of a bundle, which are strings and numbers that may depend on the batch size.
+// Reads bundle tokens: strings, and numbers that may depend on the batch size.
 // The bytes are not trusted; each count is checked against the remaining bytes before memory is
 // allocated.
 #ifndef OPWRIGHT_RUNTIME_TOKENS_H_

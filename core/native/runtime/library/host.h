@@ -1,4 +1,4 @@
-// The services of the runtime for plugins, which are the table `ow_host`.
+// The table `ow_host` with the services that the runtime provides to plugins.
 #ifndef OPWRIGHT_RUNTIME_HOST_H_
 #define OPWRIGHT_RUNTIME_HOST_H_
 

@@ -67,8 +67,8 @@ void CheckName(const std::string& who, const char* what, const char* text) {
   CheckText(who, what, text, kMaxNameBytes);
 }
 
-// Checks an array of structs, which must be non-null if it has elements, each of at least version
-// 1.0's size.
+// Checks an array of structs: if it has elements, it must be non-null and each element must have at
+// least the size of version 1.0.
 template <typename Struct>
 void CheckArray(const char* what, const Struct* array, uint64_t count, uint64_t stride,
                 uint64_t least) {

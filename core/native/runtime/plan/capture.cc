@@ -10,7 +10,7 @@ namespace opwright {
 
 namespace {
 
-// Whether a value is in the caller's memory, which differs in each run.
+// Whether a value is in the caller's memory, so its address differs in each run.
 bool IsFromOutside(const Plan& plan, uint32_t value) {
   const Value& info = plan.values[value];
   return info.kind == ValueKind::kExternal &&

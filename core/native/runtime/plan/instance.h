@@ -117,7 +117,7 @@ class Instance {
   }
   ow_error error() { return {message_, sizeof(message_)}; }
   // Times every step from now on, also in children. Nothing is recorded or replayed as a graph,
-  // which has no steps. Called once, after Build.
+  // since steps of a graph cannot be timed. Called once, after Build.
   void TimeSteps();
   StepTimer* timer() const { return timer_.get(); }  // null unless TimeSteps was called
 

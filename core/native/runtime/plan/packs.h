@@ -1,4 +1,4 @@
-// Packed copies of variables, which are made once per version and shared by instances and plans.
+// Packed copies of variables; they are made once per version and shared by instances and plans.
 #ifndef OPWRIGHT_RUNTIME_PACKS_H_
 #define OPWRIGHT_RUNTIME_PACKS_H_
 

@@ -1,5 +1,5 @@
-// Runs the part of a plan that its device can record: its steps are launched individually at first,
-// then recorded, and replayed from then on.
+// Runs the part of a plan that its device can record. At first, the steps are launched
+// individually, then they are recorded, and from then on replayed.
 #include <utility>
 
 #include "runtime/border.h"

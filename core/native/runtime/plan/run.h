@@ -59,7 +59,7 @@ struct RunState {
   std::shared_ptr<const BindError> bind_error;  // set if a chain's next plan could not be bound
 };
 
-// The structural steps, which have the signature of a kernel's run.
+// The structural steps; they have the signature of a kernel's run.
 int32_t RunCopy(const ow_call* call);
 int32_t RunSync(const ow_call* call);
 int32_t RunPoll(const ow_call* call);

@@ -27,7 +27,7 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  // Returns the team of this process, which is created at the first call and never freed, since its
+  // Returns the team of this process. It is created at the first call and never freed, since its
   // threads may run while statics are destroyed. A forked child gets a new team.
   static Team& OfProcess();
 

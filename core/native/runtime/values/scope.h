@@ -48,7 +48,7 @@ class Scope : public std::enable_shared_from_this<Scope> {
   uint64_t structure_version() const {
     return tree_->structure_version.load(std::memory_order_acquire);
   }
-  // Returns this scope's own variable, which is created empty if it does not exist.
+  // Returns this scope's own variable; if it does not exist, an empty one is created.
   std::shared_ptr<ScopeVariable> Var(const std::string& name);
   // Searches this scope, then its parents; returns null if the variable is not found.
   std::shared_ptr<ScopeVariable> FindVar(const std::string& name) const;

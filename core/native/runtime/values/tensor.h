@@ -21,7 +21,7 @@ struct Tensor {
   uint64_t bytes() const { return storage->bytes(); }
   const std::shared_ptr<Device>& device() const { return storage->device(); }
   bool HasMeta(DLDataType other_dtype, const int64_t* other_shape, int32_t other_ndim) const;
-  // Returns a view without ownership, which is valid as long as this tensor.
+  // Returns a non-owning view, which is valid as long as this tensor.
   DLTensor AsDLTensor() const;
 };
 

@@ -1,4 +1,4 @@
-"""The command ``opwright``, which lists installed objects, explains kernel choices, finds faults.
+"""The command ``opwright`` lists installed objects, explains kernel choices and finds faults.
 
 Each command is a module with ``add_arguments(parser)`` and ``run(args) -> exit code``. Other
 packages add commands, see `opwright.commands`.

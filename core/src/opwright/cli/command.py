@@ -192,7 +192,7 @@ def print_json(data: object) -> None:
 
 
 def print_report(args: argparse.Namespace, data: object, lines: Iterable[str]) -> None:
-    """Print plain data with ``--json``, otherwise lines of text, which are only then created."""
+    """Print plain data with ``--json``, otherwise `lines`, which are created only then."""
     if args.json:
         print_json(data)
     else:

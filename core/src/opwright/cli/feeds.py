@@ -1,4 +1,4 @@
-"""Feeds for a saved program that a command runs, which are random arrays of given shapes."""
+"""Creates feeds, random arrays of given shapes, for a saved program that a command runs."""
 
 from __future__ import annotations
 

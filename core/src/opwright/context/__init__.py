@@ -1,1 +1,1 @@
-"""The Context, which determines plans: registries, pins, options and the number of threads."""
+"""The Context: registries, pins, options and the number of threads, which determine plans."""

@@ -1,4 +1,4 @@
-"""The number of threads of kernels, which is a process-wide setting because cores are shared.
+"""The number of kernel threads: a process-wide setting, because cores are shared.
 
 Whether results may depend on that number is also a setting, used by plans that do not specify it.
 Both are deliberately global. Every change advances the epochs, so plans are lowered again. Thread

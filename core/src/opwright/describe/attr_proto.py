@@ -207,7 +207,7 @@ class AttrProto(ProtoValue):
         return self._free or all(map(self._admits, set(elements)))
 
     def _admits(self, element: Any) -> bool:
-        """Whether one element is in range, which nan never is."""
+        """Whether one element is in range; nan never is."""
         if self.allowed:
             return element in self.allowed
         low, high = self.min, self.max

@@ -1,4 +1,4 @@
-"""`OpDefinition`, which contains everything that the core needs of an operator, for fast access."""
+"""`OpDefinition` contains everything that the core needs of an operator, for fast access."""
 
 from __future__ import annotations
 

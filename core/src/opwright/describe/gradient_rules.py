@@ -154,8 +154,8 @@ def grad_op(
 def graded_outputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
     """Return the outputs whose gradients flow back.
 
-    These are the float outputs that are neither intermediate nor alias an input without a gradient,
-    which is state that the operator updates.
+    These are the float outputs that are neither intermediate nor alias an input without a gradient;
+    such an input is state that the operator updates.
     """
     return [
         slot

@@ -363,7 +363,7 @@ def normalize_axes(
 ) -> tuple[int, ...]:
     """Return the axes as non-negative numbers, in the given order; all axes if none is given.
 
-    With `scalar`, the axes 0 and -1 are allowed for a 0-d input, which gives an empty result.
+    With `scalar`, a 0-d input may have the axes 0 and -1; the result is then empty.
 
     Raises
     ------

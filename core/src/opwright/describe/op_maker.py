@@ -1,4 +1,4 @@
-"""`OpMaker`, which describes an operator in one chained expression."""
+"""`OpMaker` describes an operator in one chained expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contexts of gradient rules and composite bodies, which read an operator and emit others."""
+"""The contexts with which gradient rules and composite bodies read an operator and emit others."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RuleOperator(NamedTuple):
 
 
 class RuleContext:
-    """The common part of the contexts below, which read one operator and emit others."""
+    """The common part of the contexts below: reads one operator and emits other operators."""
 
     __slots__ = ("attrs", "emitter", "op", "proto", "type")
 
@@ -293,7 +293,7 @@ class GradientContext(RuleContext):
 
 
 class BodyContext(RuleContext):
-    """The context of a composite body, which replaces an operator by simpler operators.
+    """The context of a composite body; the body replaces an operator by simpler operators.
 
     Every output that is present must be written, by `set_output` or as an output of `emit`. A body
     reads the inputs and its own variables, and writes the outputs and fresh variables. It does not

@@ -254,7 +254,7 @@ def parse_program(data: bytes) -> Message:
 
 
 def checksum_field(data: bytes) -> bytes:
-    """Return the checksum field, which follows the other fields `data` of a program."""
+    """Return the checksum field for a program with the other fields `data`, which it follows."""
     return _CHECKSUM_TAG + zlib.crc32(data).to_bytes(4, "little")
 
 

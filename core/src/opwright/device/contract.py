@@ -1,4 +1,4 @@
-"""The contract of devices of plugins: the protocols of devices and of their arrays."""
+"""The contract of plugin devices: the protocols of devices and of their arrays."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PythonDevices(Protocol):
 
 
 class ArrayPlace(NamedTuple):
-    """The memory of an array of another library, which is compact and row-major.
+    """The compact, row-major memory of another library's array.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Opens runtime devices by name, which are the host and devices of plugins."""
+"""Opens runtime devices, the host and plugin devices, by name."""
 
 from __future__ import annotations
 

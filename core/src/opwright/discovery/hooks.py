@@ -32,7 +32,7 @@ _Registration = TypeVar("_Registration")
 
 
 class _Registrar(Generic[_Registration]):
-    """Collects the additions of one plugin, which take effect after all hooks have returned."""
+    """Collects the additions of one plugin; they take effect after all hooks have returned."""
 
     def __init__(self, package: Package) -> None:
         self.package = package
@@ -266,7 +266,7 @@ class AnnexRegistrar(_Registrar[AnnexRegistration]):
     """The argument of ``opwright_annexes``."""
 
     def add(self, topic: str, subject: str, target: str) -> None:
-        """Name one object for other packages, which read it from `Context.annexes`.
+        """Name one object for other packages; they read it from `Context.annexes`.
 
         Parameters
         ----------

@@ -5,8 +5,8 @@ overwrite each other. Concurrent first processes write the same content. A file 
 corrupt or not writable only costs time.
 
 The named modules are imported later, so a record may only name modules and libraries of its
-own distribution. It is text in columns, each with a table of its values, which for hundreds of
-kernels is read as quickly as byte code.
+own distribution. It is text in columns, each with a table of its values; for hundreds of kernels,
+it is read as quickly as byte code.
 """
 
 from __future__ import annotations

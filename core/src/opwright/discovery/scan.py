@@ -162,7 +162,7 @@ def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
         by_name.setdefault(item.distribution, []).append(item)
     listed: list[Source] = []
     for items in by_name.values():
-        # "acme-extra-1.0" is not a version of acme, which only its metadata shows.
+        # Only the metadata shows that "acme-extra-1.0" is not a version of acme.
         is_certain = len(items) == 1 and items[0].version
         listed += items if is_certain else _select_newest(_read_name(i, faults) for i in items)
     return listed

@@ -1,4 +1,4 @@
-"""`Lock`, the kernels and passes of a plan, by package and version, which later plans must use.
+"""`Lock`: the kernels and passes, by package and version, that later plans must use.
 
 A lock file is JSON with a line for each kernel and pass. Like a program, it may be from an
 untrusted source, so its size is limited, and each name is safe in messages and in a pip command.

@@ -109,7 +109,7 @@ class Target:
 
 
 class Given(NamedTuple):
-    """Values from the caller, which are feeds, or the variables that a body captures."""
+    """Values from the caller: feeds, or the variables that a body captures."""
 
     metas: Mapping[str, Meta] = _NO_METAS
     role: Role = Role.FEED  # CAPTURED for a body or the rest of a cut graph

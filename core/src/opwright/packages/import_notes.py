@@ -52,7 +52,7 @@ class EndedImport(NamedTuple):
 
 
 class ImportNotes:
-    """The notes of this and earlier processes in one folder, which need not exist.
+    """The notes of this and earlier processes in one folder; the folder need not exist.
 
     Registries that are filled manually, and monitored children, do not have a folder or notes.
     """

@@ -1,4 +1,4 @@
-"""Plugins that failed to load, which are quarantined and reported in errors of missing objects.
+"""Plugins that failed to load; they are quarantined, and reported in errors of missing objects.
 
 The report also names the package to install for an object that no plugin provides.
 """

@@ -1,4 +1,4 @@
-"""The registrations of a plugin as plain data without imports, which the index stores."""
+"""The registrations of a plugin as plain data, without imports; the index stores them."""
 
 from __future__ import annotations
 

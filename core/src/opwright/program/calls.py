@@ -1,4 +1,4 @@
-"""Appends an operator with operands as in `opwright.ops`, which may be numbers and arrays.
+"""Appends an operator with operands as in `opwright.ops`: Variables, numbers and arrays.
 
 Numbers and arrays among operands become constants of the program. A number gets the dtype of the
 Variable next to it, whereas an array keeps its dtype. Large arrays must be parameters or feeds,

@@ -321,7 +321,7 @@ def inner_stream(stream: int, number: int) -> int:
     """Return the stream of random operator `number`, from 0, in the body of a composite.
 
     The first operator has the stream of the composite. Other streams are 2^31 + the low 31 bits of
-    the CRC-32 of ``<stream>/<number>``, which streams of programs, numbered from 0, never reach.
+    the CRC-32 of ``<stream>/<number>``. Program streams, numbered from 0, never reach these.
     """
     if number == 0:
         return stream

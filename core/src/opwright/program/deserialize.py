@@ -1,4 +1,4 @@
-"""Reads programs from messages, which are checked before they are used."""
+"""Reads programs from messages, after checking the messages."""
 
 from __future__ import annotations
 

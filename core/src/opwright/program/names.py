@@ -9,7 +9,7 @@ from opwright.program.journal import record
 
 
 def is_text(name: str) -> bool:
-    """Whether a name can be encoded as UTF-8, which is impossible with unpaired surrogates."""
+    """Whether a name can be encoded as UTF-8; names with unpaired surrogates cannot."""
     try:
         return name.isascii() or bool(name.encode())
     except UnicodeEncodeError:

@@ -305,7 +305,7 @@ def persistable_variables(program: Program) -> list[Variable]:
 
 
 def feed_names(program: Program) -> list[str]:
-    """Return the names to feed, which are read before they are written and not persistable."""
+    """Return the names to feed: names that are read before they are written and not persistable."""
     block = program.global_block()
     read = set(names_read_first(block.ops))
     return [name for name, var in block.vars.items() if name in read and not var.persistable]

@@ -1,4 +1,4 @@
-"""One registered kernel, with its key, package, and object, which is imported at first use."""
+"""One registered kernel, with its key and package; its object is imported at first use."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class KernelEntry(Entry):
         return self._layout
 
     def check_prepared(self, prepared: Callable[..., object]) -> PythonLayout:
-        """Return the layout of the callable that ``prepare`` returned, which accepts only slots.
+        """Return the layout of the callable that ``prepare`` returned; it accepts only slots.
 
         Raises RegistrationError if it does not accept every slot.
         """

@@ -1,4 +1,4 @@
-"""The operators of installed plugins, as definitions by type, which are imported at first use."""
+"""The operators of installed plugins by type; definitions are imported at first use."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def check_range(first: Any, last: Any, count: int) -> tuple[int, int]:
 
 
 def list_items(items: Any, what: str) -> list[Any]:
-    """Return the items of a feed, fetch or passes argument, which must not be a single name."""
+    """Return the items of the argument feed, fetch or passes; refuse a single name."""
     if isinstance(items, (str, Variable)) or not iterates(items):
         raise FeedError(
             f"Network.compile: {what} must be a list, got {items!r}; write {what}=[{items!r}]"

@@ -1,4 +1,4 @@
-"""Calls one operator, which is appended to the block for Variables, and runs at once for arrays.
+"""Calls one operator: appends it to the block for Variables, and runs it at once for arrays.
 
 The runtime finds one-operator plans by shapes, dtypes and attributes. It calls this code only to
 lower a new combination, and for arguments that it cannot read, which are Variables, numbers, lists,

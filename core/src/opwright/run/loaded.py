@@ -101,7 +101,7 @@ class LoadedProgram(Called):
         self.device = device
         self.choices: dict[str, Any] = {"lock": lock, "options": options}
         self._lock = RLock()
-        # Compared as text, since an array, which is refused later, does not have a truth value.
+        # Compared as text, since an array does not have a truth value; arrays are refused later.
         is_chosen = str(device) != _HOST or lock is not None or options is not None
         if is_chosen and self._names and scope is not None:
             self._compile()  # report errors now

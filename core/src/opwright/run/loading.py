@@ -95,7 +95,7 @@ def load(
     if scope is not None and not hasattr(scope, "set_all"):
         check_scope("load", scope)
     given = (scope, fetch, lock, options)
-    # By its text: an array, which is refused later, has no truth value.
+    # Compared as text, since an array does not have a truth value; arrays are refused later.
     is_usual = str(device) == "cpu" and all(value is None for value in given)
     if is_bundle(path):
         if not is_usual:

@@ -1,9 +1,8 @@
 """Plans that are stored in the cache folder, by content, so that later processes skip lowering.
 
-A saved state has a record, which is text, and a bundle without weights for each combination of
-shapes. The record lists feeds, results, the positions of the parameters in their file, and all
-files that took part in lowering; a change of one invalidates it. Missing and damaged files cost
-only time.
+A saved state has a text record, and a bundle without weights for each combination of shapes. The
+record lists feeds, results, the positions of the parameters in their file, and all files that took
+part in lowering; a change of one invalidates it. Missing and damaged files cost only time.
 """
 
 from __future__ import annotations
@@ -196,7 +195,7 @@ def stat_of(path: str) -> list[Any]:
 
 
 def see(path: str) -> list[Any]:
-    """Return the result of `stat_of` and an id of the current boot of the system.
+    """Return the result of `stat_of`, and an id of the current system boot.
 
     A file that was not synchronized has the written content only until the system crashes.
     """
@@ -324,7 +323,7 @@ def open_bundle(place: Place, record: Record, metas: object) -> _runtime.Bundle 
 
 
 def metas_of(arrays: Iterable[Any]) -> list[tuple[tuple[int, ...], str]]:
-    """Return shapes and dtypes, which are the key of stored plans."""
+    """Return the shapes and dtypes of arrays, the key of stored plans."""
     return [(tuple(array.shape), str(array.dtype)) for array in arrays]
 
 

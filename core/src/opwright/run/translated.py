@@ -100,7 +100,7 @@ class _Keeper:
         return self._state == self._see()
 
     def lower(self, source: CompiledSource, request: LowerRequest) -> LoweredPlan:
-        """Return the plan of a request, which is saved after its result is returned."""
+        """Return the plan of a request; the plan is saved after its result is returned."""
         from opwright.lowering import lower
         from opwright.run.plan_cache_writing import lower_to_keep
 

@@ -1,1 +1,1 @@
-"""The targets of registrations, which are Python kernels and compiled libraries."""
+"""The targets of registrations: Python kernels and compiled libraries."""

@@ -49,7 +49,7 @@ class NativeDevice(NamedTuple):
         return helper
 
     def open(self, number: int, package: Package) -> _runtime.Device:
-        """Return the runtime device of this number, which is reopened if it was freed.
+        """Return the runtime device of this number; reopen it if it was freed.
 
         Raises KernelError, with the reason, if the device cannot be opened or does not exist.
         """

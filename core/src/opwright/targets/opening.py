@@ -69,7 +69,7 @@ class LibraryTable:
         self._libraries: dict[tuple[str, Package], NativeLibrary] = {}
 
     def load(self, target: str, who: str, package: Package) -> NativeLibrary:
-        """Return a library, which is found and opened once.
+        """Return a library; it is found and opened only once.
 
         `target` is its path in the package. `who`, which begins error messages, is the operator or
         kernel that needs it.

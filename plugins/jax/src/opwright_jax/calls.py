@@ -1,4 +1,4 @@
-"""Computations without their arrays, which are the parts and keys of programs."""
+"""Computations without their arrays; they are the parts and the keys of programs."""
 
 from __future__ import annotations
 

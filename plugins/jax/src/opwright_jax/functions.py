@@ -1,4 +1,4 @@
-"""`opwright_jax.ops.NAME`, which calls an operator with JAX arrays."""
+"""`opwright_jax.ops.NAME` calls an operator with JAX arrays."""
 
 from __future__ import annotations
 

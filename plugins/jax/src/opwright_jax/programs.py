@@ -1,4 +1,4 @@
-"""`function`, which converts a complete opwright program to a JAX function."""
+"""`function` converts a complete opwright program to a JAX function."""
 
 from __future__ import annotations
 

@@ -317,7 +317,7 @@ class GraphBuilder:
         return {**attrs, "seed": program.seed}  # seed 0 means the program's seed
 
     def _advance_step(self, index: int) -> None:
-        """Increment ``@step`` with operators, which every device can run."""
+        """Increment ``@step`` with operators that every device can run."""
         if not self.advances_step or vocabulary.STEP in self.request.given.metas:
             return
         ops = self.request.target.context.ops

@@ -229,7 +229,7 @@ class LoweredOp:
         return () if slot is None else self.outputs[self.definition.output_index[slot]]
 
     def unwritten(self) -> list[Value]:
-        """Return the unread outputs, which its kernel may leave unwritten."""
+        """Return the unread outputs; the kernel may leave them unwritten."""
         if not self.unread:
             return []
         arguments = [value for values in (*self.inputs, *self.outputs) for value in values]
@@ -237,7 +237,7 @@ class LoweredOp:
 
     @property
     def is_copy(self) -> bool:
-        """Whether this is a copy, which has no kernel."""
+        """Whether this is a copy; copies do not have kernels."""
         return self.definition is COPY
 
     @property

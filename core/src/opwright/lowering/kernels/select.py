@@ -152,7 +152,7 @@ def _use_one_thread_if_short(graph: Graph) -> None:
 
 
 def _may_fall_back(op: LoweredOp, graph: Graph) -> bool:
-    """Whether the host can run the operator, which needs an output size known before the run."""
+    """Whether the host can run the operator: its output sizes must be known before the run."""
     return graph.device != HOST_DEVICE and not op.is_dynamic
 
 

@@ -1,10 +1,10 @@
 """Assigns memory; values reuse the memory of inputs, or of values that are no longer needed.
 
-A buffer that a plan owns gets a *slot*, which is the smallest sufficient free slot, or otherwise
-the largest free slot, which grows. On an addressable device the slots follow each other in one
-arena, and large buffers are packed into one slot; on other devices each slot is a separate buffer,
-so a device with opaque handles does not need pointer arithmetic. On a device without shared memory
-every buffer is a slot of exactly its size, so a memory checker detects overruns.
+A buffer that a plan owns gets a *slot*: the smallest sufficient free slot or, if there is none, the
+largest free slot, which grows. On an addressable device the slots follow each other in one arena,
+and large buffers are packed into one slot; on other devices each slot is a separate buffer, so a
+device with opaque handles does not need pointer arithmetic. On a device without shared memory every
+buffer is a slot of exactly its size, so a memory checker detects overruns.
 
 The largest buffers are placed first, each at the lowest offset that is free during its
 lifetime. For a training step the block is as large as the peak of live bytes, whereas separate

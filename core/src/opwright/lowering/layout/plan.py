@@ -335,7 +335,7 @@ class PlanAssembler:
     def _turns(
         self, op: LoweredOp, control: Loop, child: Child, position: int, reverse: bool
     ) -> None:
-        """Add the iterations of one body, which continue with the carried values."""
+        """Add the iterations of one body; they continue with the carried values."""
         outputs = op.output(control.outputs)
         condition = child.plan.fetch_values[len(outputs)] if control.condition else -1
         names = op.attrs[control.block_inputs]

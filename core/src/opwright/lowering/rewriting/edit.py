@@ -1,4 +1,4 @@
-"""Changes of a graph, which are checked when a pass requests them, and applied together."""
+"""Changes of a graph; each is checked when a pass requests it, and all are applied together."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Opens the files of one saved state, each file once, and all from the same generation.
 
-The two files at the top of a folder are links to the newest generation, or a standalone pair, which
+The two files at the top of a folder are links to the newest generation, or a standalone pair that
 was copied from a generation. The first `save` to the folder of a pair turns the pair into a
 generation, then adds its own.
 """

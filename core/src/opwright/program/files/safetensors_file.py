@@ -150,7 +150,7 @@ def _check_name(who: str, name: str) -> None:
 
 
 def _check_bools(who: str, name: str, array: Array) -> None:
-    """Raise FormatError for bytes other than 0 and 1, which kernels do not check."""
+    """Raise FormatError for bytes other than 0 and 1, because kernels do not check bools."""
     if array.dtype == np.bool_ and array.size:
         largest = int(array.view(np.uint8).max())
         if largest > 1:

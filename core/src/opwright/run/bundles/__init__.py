@@ -1,1 +1,1 @@
-"""Bundles, which are files with lowered plans and their weights that run without Python."""
+"""Bundles: files with lowered plans and their weights, which run without Python."""

@@ -84,12 +84,12 @@ def open_bundle_file(path: str, folders: Sequence[str]) -> _runtime.Bundle:
 
 
 def _open_bytes(path: str, folders: Sequence[str]) -> _runtime.Bundle:
-    """Open libraries by the bytes of their names, which need not be UTF-8."""
+    """Open libraries by the bytes of their names, since names need not be UTF-8."""
     return _runtime.Bundle(os.fsencode(path), [os.fsencode(folder) for folder in folders])
 
 
 class LoadedBundle(Called):
-    """A loaded bundle, which is called like a `LoadedProgram` but does not have a program.
+    """A loaded bundle; it is called like a `LoadedProgram`, but does not have a program.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The tokens of a bundle, which are joined over batches and written as bytes.
+"""The tokens of a bundle: joins them over batches, and writes them as bytes.
 
 An int is the same for all batches; an `Affine` depends on the batch. Strings and floats are kept.
 """

@@ -178,7 +178,7 @@ class _Lowering:
         return b"".join((encode(head), *variants)), arrays
 
     def _divide(self, n_threads: int) -> Iterator[tuple[int, int, list[Any]]]:
-        """Yield ranges of batches, which cover all batches, with the tokens of their plans."""
+        """Yield ranges that cover all batches, each with the tokens of its plan."""
         begin = end = self.least
         streams = {begin: self._lower(begin, n_threads)}
         joined: list[Any] = streams[begin]
@@ -288,7 +288,7 @@ def _join_ends(streams: Mapping[int, list[Any]], begin: int, end: int) -> list[A
 
 
 def _list_tried(least: int, most: int, n_tokens: int) -> list[int]:
-    """Return the batches to lower for, which are all if that is fast."""
+    """Return the batches to lower for: all batches if that is fast."""
     if (most - least) * n_tokens <= _MOST_TOKENS:
         return list(range(least, most + 1))
     near = {least + i for i in range(4)} | {most}
