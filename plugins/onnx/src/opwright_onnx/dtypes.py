@@ -31,7 +31,7 @@ WIDE: Final = frozenset(name for name in DTYPES if name not in ("int4", "uint4")
 
 
 def dtype_name(element: int) -> str:
-    """Return the opwright name of an element type, or raise UnsupportedError if it has none."""
+    """Return the opwright name of an element type; UnsupportedError if opwright lacks the dtype."""
     if element in NAMES:
         return NAMES[element]
     known = {int(number): name for name, number in DataType.__members__.items()}
@@ -42,7 +42,7 @@ def dtype_name(element: int) -> str:
 
 
 def element_type(dtype: str) -> int:
-    """Return the ONNX number of an opwright dtype."""
+    """Return the ONNX element type of an opwright dtype."""
     return _NUMBERS[dtype]
 
 

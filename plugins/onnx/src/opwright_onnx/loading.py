@@ -223,7 +223,7 @@ def read_dims(tensor: TypeProto.Tensor) -> list[int | None]:
 
 
 def _name_results(t: Translator, names: Sequence[str], results: Sequence[Value]) -> list[str]:
-    """Return the names of the results of a call; a sequence has one name for each element."""
+    """Return the result names of a call; a sequence has one name for each element."""
     fetches: list[str] = []
     for name, result in zip(names, results):
         value = result.codes if isinstance(result, Codes) else result

@@ -133,7 +133,7 @@ def save(
         found = ", ".join(f"{name} ({why})" for name, why in sorted(writer.own.items()))
         raise UnsupportedError(
             f"save: every operator must have a counterpart in ONNX with only_onnx, got {found}; "
-            "without it, opwright reads the model"
+            "omit only_onnx for a model that opwright reads"
         )
     files = _write_files(file, model, writer.arrays, external_data)
     return SaveReport(opset, dict(sorted(writer.own.items())), files)

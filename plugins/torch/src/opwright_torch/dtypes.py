@@ -41,7 +41,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return the PyTorch dtype of a name, or raise DtypeError if it does not exist."""
+    """Return the PyTorch dtype with the given name, or raise DtypeError if PyTorch lacks it."""
     try:
         return _DTYPES[name]
     except KeyError:

@@ -72,7 +72,7 @@ class Engine(ABC):
 
     @abstractmethod
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """Connect the processes of a new group; every process calls it with the same arguments."""
+        """Connect the processes of a new group; all processes call this with the same arguments."""
 
     @abstractmethod
     def gather(self, data: bytes, group: str) -> list[bytes]:

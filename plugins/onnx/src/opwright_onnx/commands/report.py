@@ -51,7 +51,7 @@ def make_report(path: Path, feeds: Shapes) -> Plain:
 
 
 def _count(proto: ModelProto) -> Counter[tuple[str, str, str]]:
-    """Return the number of nodes of each domain and operator, including nested ones."""
+    """Count the nodes of each domain and operator, including nested nodes."""
     nodes = [*_walk(proto.graph), *(n for f in proto.functions for n in _walk(f))]
     keys = [("" if n.domain == "ai.onnx" else n.domain, n.op_type, n.overload) for n in nodes]
     return Counter(keys)

@@ -284,7 +284,7 @@ def _enter(t: Translator, block: ow.Block, shape: Any, dtype: str) -> ow.Variabl
 
 
 def _scan_batches(walk: Walk, n: Node, inputs: tuple[Value, ...]) -> Any:
-    """Append a Scan of opset 8 as one scan along axis 1 for each batch element."""
+    """Append an opset 8 Scan as one scan along axis 1 for each batch element."""
     t, body = walk.translator, n.attr("body")
     lengths, *given = inputs
     if lengths is not None:

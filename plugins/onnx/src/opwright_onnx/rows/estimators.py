@@ -33,7 +33,7 @@ def transform(t: Translator, scores: Value, name: str) -> Value:
 
 
 def read_labels(n: Node, name: str) -> list[int]:
-    """Return the class labels; raise DeclinedError for text labels, as results are numeric."""
+    """Return the class labels; raise DeclinedError for string labels, since results are numeric."""
     labels = n.attr(name)
     if not labels:
         raise DeclinedError("labels must be integers, got text: fit on encoded labels")

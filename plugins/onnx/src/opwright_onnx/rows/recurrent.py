@@ -99,7 +99,7 @@ def _shaped(t: Translator, layer: _Layer, out: Value, states: Sequence[Value]) -
 
 
 def _reversed(t: Translator, x: Value, lengths: Value) -> Value:
-    """Reverse sequences [t, n, ...] along time, each within its length."""
+    """Reverse each sequence in [t, n, ...] along time, within the length of the sequence."""
     if lengths is None:
         return t.op("flip", x, axis=[0])
     found = t.op("sequence_reverse", t.transpose(x, [1, 0, 2]), lengths)

@@ -24,7 +24,7 @@ MAX_ITEMS: Final = 64
 
 
 class Sizes:
-    """A vector, or a scalar, of numbers and Variables.
+    """A vector or scalar that consists of numbers and Variables.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ def _concat(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any]) -
 
 
 def _reshaped(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Fold squeeze, unsqueeze and reshape between a scalar and a vector of one item."""
+    """Fold squeeze, unsqueeze and reshape between a scalar and a one-item vector."""
     x = bound["x"]
     count = len(x.items)
     if "shape" in named:

@@ -109,7 +109,7 @@ def _convert(tensor: TensorProto, raw: memoryview | None) -> Array:
 
 
 def _unpack(stored: Array, count: int, dtype: str) -> Array:
-    """Unpack bytes of two 4-bit elements to one byte per element."""
+    """Unpack bytes that hold two 4-bit elements into one byte per element."""
     codes = np.empty(stored.size * 2, np.uint8)
     codes[::2], codes[1::2] = stored & 15, stored >> 4
     codes = codes[:count]

@@ -230,8 +230,8 @@ class Translator:
             inputs = self.sources(value)
             names = ", ".join(map(repr, inputs)) or "a random operator"
             raise ValueNeededError(
-                f"{what} must be known when the model is loaded, got one computed from {names}; "
-                "give values: load(path, inputs={name: array})",
+                f"{what} must be known when the model is loaded, got a value computed from "
+                f"{names}; give values: load(path, inputs={{name: array}})",
                 inputs,
             )
         return array
@@ -342,7 +342,7 @@ class Translator:
         return x if self.dtype(x) == dtype else self.op("cast", x, dtype=dtype)
 
     def promote(self, x: Value, *types: str) -> tuple[Value, str]:
-        """Cast `x` to the first of `types` unless it has one of them; also return its old dtype."""
+        """Cast `x` to ``types[0]`` unless its dtype is in `types`; also return the old dtype."""
         dtype = self.dtype(x)
         return (x if dtype in types else self.cast(x, types[0])), dtype
 

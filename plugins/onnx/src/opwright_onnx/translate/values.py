@@ -60,7 +60,7 @@ def is_texts(value: Value) -> bool:
 
 
 def count_bytes(meta: Any) -> int:
-    """Return the number of bytes of a value; 0 if its shape is unknown."""
+    """Return the size of a value in bytes, or 0 if its shape is unknown."""
     if meta is None or any(dim < 0 for dim in meta.shape):
         return 0
     count = 1

@@ -141,13 +141,13 @@ class Writer(Nodes):
         return self.vector(self.items(op, attr))
 
     def known(self, op: Op, attr: str) -> list[int]:
-        """Return the numbers of an attribute, which must not be computed at run time."""
+        """Return the numbers in an attribute; they must not be computed at run time."""
         if op.inputs.get(attr):
             raise DeclinedError(f"{attr} must be known")
         return list(op.attrs.get(attr) or ())
 
     def known_number(self, op: Op, attr: str) -> int:
-        """Return the number of an attribute, which must not be computed at run time."""
+        """Return the number in an attribute; it must not be computed at run time."""
         if op.inputs.get(attr):
             raise DeclinedError(f"{attr} must be known")
         return int(op.attrs[attr])

@@ -12,7 +12,7 @@ ROWS: Final = Rows()
 
 
 def each_axis(value: Any, rank: int) -> list[int]:
-    """Repeat a size, or a list of one size, for all spatial axes."""
+    """Repeat a size, or the element of a one-element list, for all spatial axes."""
     sizes = list(value) if isinstance(value, (tuple, list)) else [value]
     return sizes * rank if len(sizes) == 1 else sizes
 

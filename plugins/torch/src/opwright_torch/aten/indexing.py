@@ -60,7 +60,7 @@ def _back(t: Translator, x: Value, axes: list[int]) -> Value:
 
 
 def _result_start(axes: list[int]) -> int:
-    """Return the position of the index axes in the result: in place if adjacent, else in front."""
+    """Return the result position of the index axes: in place if adjacent, otherwise in front."""
     return axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
 
 

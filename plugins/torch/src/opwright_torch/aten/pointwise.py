@@ -20,7 +20,7 @@ def is_number(value: Value) -> bool:
 
 
 def without_gradient(t: Translator, result: Value, *inputs: Value) -> Value:
-    """Return a result with zero gradients for its inputs, as piecewise constant functions have."""
+    """Return a result with zero gradients for its inputs; used for piecewise constant functions."""
     trained = [x for x in inputs if t.trains(x)]
     result = t.stop(result) if trained else result
     for x in trained:

@@ -119,7 +119,7 @@ def _share_batch(t: Translator, *values: Value) -> list[Value]:
 
 
 def _repeat_heads(t: Translator, query: Value, x: Value) -> Value:
-    """Repeat each head of `x` for the heads of the query that share it."""
+    """Repeat each head of `x` for the query heads that share it."""
     *batch, heads, length, size = t.shape(x)
     n = t.shape(query)[-3] // heads
     wide = t.op("unsqueeze", x, axis=[len(batch) + 1])

@@ -88,7 +88,7 @@ def _is_shaped_alike(node: Node) -> bool:
 
 
 def _copied(node: Node) -> Node:
-    """Return the source of a copy, cast and expanded to the dtype and shape of its target."""
+    """Return the source of a copy node, cast and expanded to the dtype and shape of the target."""
     source, expected = node.args[1], node.meta["val"]
     if source.meta["val"].dtype != expected.dtype:
         source = _append(node, aten._to_copy.default, source, dtype=expected.dtype)
@@ -100,7 +100,7 @@ def _copied(node: Node) -> Node:
 
 
 def _append(node: Node, target: Any, source: Node, *args: Any, **kwargs: Any) -> Node:
-    """Insert a node before another node, with its `requires_grad`."""
+    """Insert a node before another node, and set its `requires_grad`."""
     with node.graph.inserting_before(node):
         added = node.graph.call_function(target, (source, *args), kwargs)
     added.meta.update(node.meta)

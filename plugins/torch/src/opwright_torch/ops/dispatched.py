@@ -72,9 +72,9 @@ def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any
 
 
 def make_drawing(definition: OpDefinition, context: Any, run: Callable[..., Any]) -> Any:
-    """Return a function of a random operator that draws its step from PyTorch's generator.
+    """Return the function of a random operator; it draws its step from PyTorch's generator.
 
-    ``torch.manual_seed`` makes it reproducible. An explicit step takes precedence.
+    ``torch.manual_seed`` makes the results reproducible. An explicit step takes precedence.
     """
     proto = definition.proto
     bind = make_function(definition, context, _Arguments).__wrapped__  # type: ignore[attr-defined]

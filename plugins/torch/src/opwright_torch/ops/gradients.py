@@ -22,7 +22,7 @@ Metas = tuple[Meta, ...]
 
 
 class Piece(NamedTuple):
-    """Operators that compute results from arguments, both given by variable name."""
+    """Operators that compute results from arguments; both are given by variable name."""
 
     ops: tuple[ow.Operator, ...]
     block: ow.Block
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A network with the mapping of its feeds and fetches to arguments and results."""
+    """A network, and how its feeds and fetches map to arguments and results."""
 
     call: Any
     feeds: tuple[int, ...]  # indices of the arguments

@@ -221,7 +221,7 @@ def train_step(
 
 
 def _make_function(model: torch.nn.Module, loss: Loss | None) -> Callable[..., Any]:
-    """Return a function with its own code object, by which Dynamo counts compilations."""
+    """Return a function with its own code object: Dynamo counts compilations per code object."""
 
     def compute(*batch: Any, **named: Any) -> Any:
         if loss is None:
@@ -257,7 +257,7 @@ def _check_model(model: Any, loss: Any) -> None:
 
 
 def _check_optimizer(optimizer: Any) -> Rule:
-    """Return the rule of an optimizer, or raise SettingError if it is unsupported."""
+    """Return the rule of an optimizer, or raise SettingError for an unsupported optimizer."""
     rule = find_rule(optimizer)
     if rule is None:
         known = ", ".join(kind.__name__ for kind in RULES)

@@ -1,4 +1,4 @@
-"""Rows of elementwise losses, and of other operators that are formulas of a few nodes."""
+"""Rows of elementwise losses, and of other operators that are composed of a few nodes."""
 
 from __future__ import annotations
 

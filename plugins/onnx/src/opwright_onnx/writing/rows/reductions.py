@@ -1,4 +1,4 @@
-"""Rows of operators that reduce axes, sort elements or search for them."""
+"""Rows of operators that reduce axes, or that sort or search for elements."""
 
 from __future__ import annotations
 
