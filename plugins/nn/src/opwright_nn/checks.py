@@ -239,7 +239,7 @@ def check_variable(who: str, name: str, value: object) -> ow.Variable:
 def check_instance(
     who: str, name: str, value: object, cls: type, *, required: bool = False
 ) -> None:
-    """Raise unless `value` is an instance of a class; None passes if it is not required."""
+    """Raise unless `value` is an instance of a class; None is accepted if it is not required."""
     if isinstance(value, cls) or (value is None and not required):
         return
     article = "an" if cls.__name__[0] in "AEIOUaeiou" else "a"

@@ -64,7 +64,7 @@ def real(where: str, value: object) -> float:
 
 
 def bits(where: str, value: object) -> float:
-    """Return the number that ``float.hex`` has written, since JSON lacks infinity and NaN."""
+    """Return a number written by ``float.hex``, which is used since JSON lacks infinity and NaN."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError, OverflowError):
             return float.fromhex(value)
@@ -96,7 +96,7 @@ def optional(rule: Rule) -> Rule:
 
 
 def listed(rule: Rule, length: int | None = None) -> Rule:
-    """Return the rule for a list, with its length if that is known."""
+    """Return the rule for a list, which also checks its length if `length` is given."""
 
     def check(where: str, value: object) -> list[Any]:
         if not isinstance(value, list) or (length is not None and len(value) != length):

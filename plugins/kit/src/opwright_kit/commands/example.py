@@ -86,7 +86,7 @@ class Example(NamedTuple):
         return [*lines, *_call_code(results, f"ow.ops.{proto.type}", arguments)]
 
     def _returned(self) -> list[str]:
-        """Return the result names of a call; empty for a tuple of unknown length."""
+        """Return the result names of a call, or [] if their number is unknown."""
         slots = [slot for slot in self.definition.proto.outputs if not slot.intermediate]
         if any(slot.duplicable for slot in slots):
             return []

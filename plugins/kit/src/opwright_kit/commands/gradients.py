@@ -23,7 +23,7 @@ from opwright_kit.commands.example import Example
 def describe_gradient(
     definition: OpDefinition, example: Example | None, context: Context
 ) -> list[str]:
-    """Describe, in lines, the origin of the gradient and the forward values that it reads."""
+    """Return lines that tell how the gradient is computed, and which forward values it reads."""
     rule = definition.gradient
     if isinstance(rule, NoGradient):
         return [f"none: {rule.reason}"]
@@ -64,7 +64,7 @@ def _enumerate(names: list[str]) -> str:
 
 
 def _trace(definition: OpDefinition, example: Example, context: Context) -> list[str]:
-    """Run the gradient rule for an example, and return the operators that it writes."""
+    """Run the gradient rule for an example, and return the operators that it appends."""
     try:
         written = _append(definition, example, context)
     except OpwrightError:

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write or check the lock; a difference is an error."""
+    """Write the lock, or check it; a difference raises an error."""
     model = Path(args.model)
     path = Path(args.output) if args.output else Path(f"{model.resolve().name}.lock")
     check_device(args.device)

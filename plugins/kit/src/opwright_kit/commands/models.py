@@ -21,7 +21,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def check_device(device: str) -> None:
-    """Check that a package provides a device, before anything is loaded."""
+    """Check, before anything is loaded, that a package provides the device."""
     with resolving():
         name = DeviceName.parse(device)
         if not name.is_host:

@@ -1,4 +1,4 @@
-"""``opwright run``: computes a saved program, or a file that a package reads, for given arrays."""
+"""``opwright run``: runs a saved program, or a file that a package reads, on given arrays."""
 
 from __future__ import annotations
 

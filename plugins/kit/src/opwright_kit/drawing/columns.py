@@ -62,7 +62,7 @@ def assign_columns(places: Places, gap: float) -> list[float]:
 
 
 def _blocks(places: Places) -> list[int]:
-    """Return the block of each place; edges are aligned by the length of the path through them."""
+    """Return the block of each place; edges on the longest paths are aligned first."""
     lengths = _lengths(places)
     position = {s: i for row in places.rows for i, s in enumerate(row)}
     edges = [(a, b) for row in places.rows for a in row for b in places.below[a]]
@@ -92,7 +92,7 @@ def _blocks(places: Places) -> list[int]:
 
 
 def _lengths(places: Places) -> tuple[list[float], list[float]]:
-    """Return the longest paths from the top to each place, and from it to the bottom, in nodes."""
+    """Return, in nodes, the longest path lengths to each place and from it to the bottom."""
     own = [1.0 if s < places.n_nodes else _BEND_LENGTH for s in range(len(places.width))]
     down, up = list(own), list(own)
     for row in places.rows:

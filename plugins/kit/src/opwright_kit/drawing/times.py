@@ -58,7 +58,7 @@ class StepTimes:
         return f"#{parts[0]:02x}{parts[1]:02x}{parts[2]:02x}"
 
     def text(self, block: int, index: int) -> str:
-        """Return time and share as shown on an operator, or on the first of fused operators."""
+        """Return the time and share to show on an operator, or on the first of fused operators."""
         rows = self._rows.get((block, index), [])
         own = [row for row in rows if row.operators[0] == index]
         if not own:

@@ -224,5 +224,5 @@ def _blocks(op: LoweredOp) -> list[int]:
 
 
 def _typed(value: Value, shapes: Mapping[int, tuple[int, ...]]) -> tuple[str, str, tuple[int, ...]]:
-    """Return name, dtype and shape; the actual shape if it depends on values."""
+    """Return name, dtype and shape, with the actual shape if it depends on values."""
     return value.name, value.meta.dtype, shapes.get(value.id, value.meta.shape)

@@ -29,7 +29,7 @@ class Graph(NamedTuple):
 
     @classmethod
     def of(cls, edges: Iterable[tuple[int, int]], labels: Iterable[int]) -> Graph:
-        """Make a graph from numbers.
+        """Create a graph from node and class numbers.
 
         Raises
         ------

@@ -165,7 +165,7 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can answer requests."""
+        """Whether the process can answer requests."""
         return not self.connection.closed and self.process.is_alive()
 
     def ask(self, request: Request) -> None:

@@ -19,7 +19,7 @@ from opwright_nn.parameters.parameter import make_parameter
 
 
 class Options(NamedTuple):
-    """The shared arguments of convolutions of every rank, before they are checked."""
+    """The unchecked arguments that convolutions of every rank share."""
 
     dilations: object
     groups: object

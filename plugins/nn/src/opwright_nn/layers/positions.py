@@ -100,7 +100,7 @@ def rotary_embedding(
 ) -> ow.Variable:
     """Append x with pairs of columns rotated, by angles proportional to the position.
 
-    The layer is applied to queries and keys, so their products depend on the distance between
+    The layer is applied to queries and keys, so their dot products depend on the distance between
     positions. Su et al., RoFormer, 2021.
 
     Parameters

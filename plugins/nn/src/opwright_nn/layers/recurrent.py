@@ -18,7 +18,7 @@ from opwright_nn.parameters.parameter import make_parameter
 
 
 class _Options(NamedTuple):
-    """The shared arguments of the layers, before they are checked."""
+    """The unchecked arguments that the recurrent layers share."""
 
     size: object
     num_layers: object

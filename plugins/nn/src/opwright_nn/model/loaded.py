@@ -1,4 +1,4 @@
-"""Makes a Model from a loaded program so that it trains like a model that was built here."""
+"""Makes a Model from a loaded program so that it trains like a model built layer by layer."""
 
 from __future__ import annotations
 

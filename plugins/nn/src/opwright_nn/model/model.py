@@ -135,7 +135,7 @@ class Model(ModelTraining):
     if not TYPE_CHECKING:  # type checkers should report an unknown name
 
         def __getattr__(self, name: str) -> object:
-            """Raise AttributeError that suggests a name, also for methods of other frameworks."""
+            """Raise an AttributeError that suggests a name, also for other frameworks' methods."""
             foreign = METHODS.get(name) or find_operator(name)
             raise AttributeError(describe_missing("Model", name, foreign, dir(type(self))))
 

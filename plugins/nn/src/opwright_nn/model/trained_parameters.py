@@ -30,7 +30,7 @@ class TrainedParameters:
         self._stopped: frozenset[str] = frozenset()
 
     def change(self, who: str, names: Iterable[str], value: bool, has_updates: bool) -> None:
-        """Make parameters trainable or not; remove or restore existing updates.
+        """Set whether parameters are trainable; remove or restore their existing updates.
 
         Raises
         ------

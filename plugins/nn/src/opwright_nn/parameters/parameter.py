@@ -125,7 +125,7 @@ def _share(who: str, old: ow.Variable, shape: Shape, attr: ParamAttr) -> ow.Vari
 
 
 def _check_shared(who: str, old: ow.Variable, attr: ParamAttr) -> None:
-    """Raise if the options of a shared parameter differ from its first layer's."""
+    """Raise if the options of a shared parameter differ from the options in its first layer."""
     defaults = ParamAttr()
     own = getattr(old, "optimize", None)
     values = {

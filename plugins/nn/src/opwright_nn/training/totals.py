@@ -51,7 +51,7 @@ class Totals:
         return [float(np.asarray(value).item()) for value in column]
 
     def means(self) -> dict[str, float]:
-        """Return the means by name, NaN if there were no rows."""
+        """Return the means by name, or NaN if there were no rows."""
         rows = self.rows or float("nan")
         return {name: total / rows for name, total in zip(self.names, self.sums, strict=True)}
 

@@ -66,7 +66,7 @@ conv3d_transpose = conv2d_transpose
 
 
 def _transpose_shape(ctx: InferContext) -> None:
-    """The output has the sizes of images that a convolution maps to the sizes of x."""
+    """The output has the image sizes that a convolution maps to the sizes of x."""
     n, channels, *sizes = image_dims(ctx)
     require_kernel(ctx, "in_channels, out_channels / groups")
     weight, groups = ctx.input("weight").shape, ctx.attr("groups")

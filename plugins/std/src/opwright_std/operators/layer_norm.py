@@ -11,7 +11,7 @@ from opwright_std.numerics.dtypes import FLOATS, Array
 
 
 def rows_of(x: Array, begin_norm_axis: int) -> tuple[int, int]:
-    """Return the shape of x as rows to normalize."""
+    """Return the number of rows of x to normalize, and the number of elements in a row."""
     begin = begin_norm_axis % x.ndim
     n_rows = int(np.prod(x.shape[:begin], dtype=np.int64))
     return n_rows, int(np.prod(x.shape[begin:], dtype=np.int64))

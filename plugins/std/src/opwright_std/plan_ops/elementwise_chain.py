@@ -7,7 +7,7 @@ from opwright_std.numerics.dtypes import FLOATS
 
 
 def _check_operands(ctx: InferContext) -> None:
-    """Check lengths and ranges of the attributes, without the functions."""
+    """Check the lengths and ranges of the attributes, but not the names of the functions."""
     count, operands = len(ctx.attr("functions")), ctx.attr("operands")
     known = len(ctx.inputs("x"))
     ctx.require(

@@ -1,6 +1,6 @@
 """One kernel on prepared memory: guard bytes around every array, outputs poisoned before the run.
 
-A plan of one step is built manually. It takes an image of the whole memory, with inputs and poison
+A one-step plan is built manually. It takes an image of the whole memory, with inputs and poison
 at their positions, runs the kernel on it and returns the image. So it works the same for Python
 kernels, compiled kernels and any device, and everything that a kernel did is visible in the bytes.
 """

@@ -118,8 +118,8 @@ class Memory:
     ) -> Place:
         """Return the place of a new array.
 
-        A workspace is aligned even at a guard page, and then ends some bytes before it; other
-        arrays are then aligned to their items only, as feeds may be.
+        At a guard page, a workspace is still aligned, so it ends some bytes before the page; other
+        arrays are aligned only to their items there, as feeds may be.
         """
         strides = _spread(meta.shape) if strided and meta.shape else None
         count = numel(meta.shape)

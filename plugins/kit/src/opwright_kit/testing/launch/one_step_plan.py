@@ -1,4 +1,4 @@
-"""A plan of one step, built manually: it reads images of the memory, and returns them."""
+"""A one-step plan, built manually, that reads images of the memory and returns them."""
 
 from __future__ import annotations
 

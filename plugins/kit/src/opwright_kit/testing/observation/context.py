@@ -98,8 +98,8 @@ class CheckContext:
     def samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
         """Return the samples of an operator for a dispatch dtype, drawn once.
 
-        The samples of a gradient operator follow from its forward operator. Empty if nothing could
-        be drawn.
+        The samples of a gradient operator follow from its forward operator. The list is empty if
+        nothing could be drawn.
         """
         samples = self._all_samples(definition, dtype)
         if self._only_sample is not None:
@@ -107,7 +107,7 @@ class CheckContext:
         return samples
 
     def rng(self, sample: Sample) -> np.random.Generator:
-        """Return random numbers that follow from the seed and the number of a sample."""
+        """Return a random generator that depends only on the seed and the number of a sample."""
         return np.random.default_rng([self.seed, max(sample.number, 0)])
 
     def _all_samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:

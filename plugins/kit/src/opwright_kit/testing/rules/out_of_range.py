@@ -1,8 +1,8 @@
 """Positions are checked before they are used, so no value reaches other memory.
 
 A position may originate from a file, or from another operator. A kernel refuses an index out of
-range with an error that names the input, its range and its value; or it computes the same as a
-reference.
+range with an error that names the input, its range and its value; or it computes the same result as
+a reference.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _find_fault_of_result(
 def _find_fault_of_text(op_type: str, bad: BadValue, error: OpwrightError) -> str | None:
     reason = reason_of(error).partition("; inputs: ")[0]
     excerpt = repr(reason[-200:])
-    # A device may report at the end of a plan; a gradient uses the name that the user has written.
+    # A device may report the error at the end of a plan; a gradient names the forward operator.
     forward = bad.sample.forward
     if (op_type if forward is None else forward.op_type) not in str(error):
         return f"the error for {bad.slot}={bad.value} must name the operator, got {excerpt}"

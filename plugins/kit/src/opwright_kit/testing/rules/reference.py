@@ -107,8 +107,8 @@ def _find_fault_of_packed(
 ) -> str | None:
     """Return the fault of a kernel that packs inputs, or None if it is correct or does not pack.
 
-    It packs in the first run, reuses the packed copy in the second, and repacks in the third, after
-    the parameters are set.
+    The kernel packs in the first run, reuses the packed copy in the second, and repacks in the
+    third, after the parameters are set.
     """
     try:
         launch = context.launch(entry, sample, packed=True)

@@ -1,7 +1,8 @@
 """Two threads may run one kernel concurrently, because it does not write shared data.
 
-Two threads run a compiled kernel repeatedly. In Python that would rarely hit the few lines that
-matter, so at each line of a kernel another thread runs all of it, on other inputs.
+Two threads run a compiled kernel repeatedly. With a Python kernel, this would rarely interrupt the
+few lines that matter, so at each line of the kernel another thread runs the whole kernel, on
+different inputs.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ Outputs = dict[str, list[Array]]
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield the largest sample if two threads that run it disturb each other, packed or not."""
+    """Yield the largest sample, packed or not, if two threads that run it disturb each other."""
     observations = observe(subject, context)
     plain = [each for each in observations if not each.launch.packed]
     packed = [each for each in observations if each.launch.packed]

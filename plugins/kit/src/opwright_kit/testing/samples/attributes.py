@@ -1,4 +1,4 @@
-"""Draws values of attributes: inside their declared ranges, at the bounds, and outside."""
+"""Draws attribute values: inside their declared ranges, at the bounds, and outside."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def draw(
 
 
 def draw_value(attr: AttrProto, rng: np.random.Generator) -> Any:
-    """Return a value in the declared range; a small number if it is unbounded."""
+    """Return a value in the declared range, or a small number if the range is unbounded."""
     if not attr.type.is_list:
         return _draw_element(attr, rng)
     count = int(rng.integers(0, 4)) if attr.default is None else _length(attr)

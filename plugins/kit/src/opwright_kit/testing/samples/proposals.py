@@ -145,7 +145,7 @@ def _symbols(slot: VarProto) -> list[str] | None:
 def _as_written(
     draw: Draw, slots: list[VarProto], counts: Mapping[str, int]
 ) -> dict[str, list[Shape]]:
-    """Return shapes by the names of dims in the comments; equal names are equal lengths."""
+    """Return shapes by the names of dims in the comments; equal names get equal lengths."""
     rng = draw.rng
     names = dict.fromkeys(part for slot in slots for part in _symbols(slot) or ())
     free = [name for name in names if not name.isdigit() and name != "..."]

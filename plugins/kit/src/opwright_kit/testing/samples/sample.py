@@ -169,7 +169,7 @@ def meta_of(array: Array) -> Meta:
 
 
 def widen(array: Array) -> Array:
-    """Return floats as float64 so that they can be compared; other arrays unchanged."""
+    """Return floats as float64 so that they can be compared; return other arrays unchanged."""
     return array.astype(np.float64) if is_float(meta_of(array).dtype) else array
 
 

@@ -8,7 +8,7 @@ types to functions that draw one sample. Only the kit reads it, so it does not s
     [project.entry-points."opwright.samples"]
     acme = "opwright_acme.samples:SAMPLES"
 
-If no drawn program can make a pass change anything, its reason is given there under a key such as
+If no drawn program can make a pass change anything, the dict gives the reason under a key such as
 ``"pass fuse_swish"``.
 
 The operator type ``"*.multi_sgd"`` matches plan-only operators of any package, since a pass for

@@ -49,7 +49,7 @@ def number_at(sample: Sample, place: Place) -> float:
 
 
 def with_number(sample: Sample, place: Place, number: float) -> Sample:
-    """Return the sample with another number in one place."""
+    """Return the sample with a different number at one place."""
     arrays = list(sample.inputs[place.slot])
     changed = np.array(arrays[place.item])
     with np.errstate(over="ignore"):  # may overflow to infinity in a narrower dtype
