@@ -75,7 +75,7 @@ def resume(program: ow.Program, scope: ow.Scope | None = None) -> dict[str, Any]
     Raises
     ------
     ProgramError
-        If the checkpoint belongs to another program.
+        If the checkpoint belongs to a different program.
     MissingRequirementError
         If Ray is not installed.
     """

@@ -24,7 +24,7 @@ def load_ray(who: str) -> Any:
     Raises
     ------
     MissingRequirementError
-        If Ray is not installed or has another release.
+        If Ray is not installed or has a different release.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     release = find_release()

@@ -40,7 +40,8 @@ class OpwrightTrainer:
         The resources of each worker, such as ``{"CPU": 4, "GPU": 1}``; by default one CPU. Kernels
         use as many threads as the worker has CPUs.
     placement : str
-        Ray's strategy: ``"PACK"`` fills one machine after the other, ``"SPREAD"`` uses many.
+        Ray's strategy: ``"PACK"`` fills one machine after the other, ``"SPREAD"`` uses many
+        machines.
     datasets : mapping of str to ray.data.Dataset, optional
         Data sets to split among the workers; ``ray.train.get_dataset_shard(name)`` returns the part
         of a worker.
@@ -51,7 +52,7 @@ class OpwrightTrainer:
         The name of the run and of its folder in `storage_path`. A run with the same name continues
         from the last checkpoint, even with a different number of workers.
     keep : int, at least 1, optional
-        The number of checkpoints to keep; by default all.
+        The number of checkpoints to keep; by default, all are kept.
     deadline_s : float, optional
         The maximum seconds that a collective waits for another worker; by default 60.
 

@@ -59,7 +59,7 @@ class PackageRow(NamedTuple):
     package, library : str
         The package with its version, and the library of the kernels.
     n : int
-        The number of operators they compute.
+        The number of operators that the kernels compute.
     share : float or None
         Fraction of the time, as in `CallRow`.
     """
@@ -129,7 +129,7 @@ def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
     Raises
     ------
     NotCompiledError
-        If `compiled` is another object.
+        If `compiled` is any other object.
     """
     if isinstance(compiled, Module):
         plans = compiled.plans

@@ -23,7 +23,7 @@ def pack(value: Any) -> bytes:
     AttributeTypeError
         If the value is not bytes, a number or an array.
     DtypeError
-        If opwright does not support the dtype of the array, such as objects.
+        If opwright does not support the dtype of the array, for example object.
     """
     if isinstance(value, bytes | bytearray | memoryview):
         return b'{"kind": "bytes"}\n' + value

@@ -109,7 +109,7 @@ def gather(data: Any, group: str = "world") -> list[Any]:
     Raises
     ------
     AttributeTypeError
-        If the data has another type.
+        If the data has an unsupported type.
     DtypeError
         If the array contains objects or strings.
     DistError

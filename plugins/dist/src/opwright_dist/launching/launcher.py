@@ -43,7 +43,7 @@ class Tool(NamedTuple):
     library : str
         The library that connects the processes, for messages.
     more : str
-        More sentences for the help text.
+        Additional sentences for the help text.
     check : callable
         Raises `DistError` if the library is missing; called before any process starts.
     open_meeting : callable

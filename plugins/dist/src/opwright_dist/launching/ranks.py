@@ -61,9 +61,9 @@ class Ranks:
     command : sequence of str
         The command of each process.
     meeting : Meeting
-        Their rendezvous, which is closed when the run ends.
+        The rendezvous of the processes; it is closed when the run ends.
     variables : callable
-        Returns more variables of the environment for a rank.
+        Returns additional environment variables for a rank.
     goodbye : str
         The last action of a process that exits normally: "it had finalized MPI".
     """

@@ -19,9 +19,9 @@ def try_launcher(
     launcher : str
         The module with the launcher's ``main``.
     facts : dict of str to str
-        Facts found so far, to which the result is added.
+        The facts collected so far; the result is added to them.
     advice : str
-        What to do if it fails.
+        What to do if the self-test fails.
     device : str
         The device of the numbers.
     """

@@ -52,7 +52,7 @@ def embedding(
     group : str
         The processes that own the rows.
     padding_index : int
-        The id whose vector is zero and not trained; -1 for none.
+        The id whose vector is zero and not trained, or -1 if there is no such id.
     sparse : bool
         Whether optimizers update only the rows that any process looked up.
     dtype : str or NumPy dtype

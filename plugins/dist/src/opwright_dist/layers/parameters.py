@@ -126,7 +126,7 @@ def mark(
     parts : sequence of Variable
         The parameters.
     axes : sequence of int
-        The partitioned axis of each.
+        The partitioned axis of each parameter.
     group : str
         The processes that own the parts.
     rows : int

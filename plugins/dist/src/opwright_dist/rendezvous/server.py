@@ -47,7 +47,7 @@ class Meeting(Rendezvous):
     size : int
         The number of processes.
     joined, finalized : set of int
-        Processes that have connected, and that have finished.
+        Processes that have connected, and processes that have finished.
     """
 
     size: int

@@ -48,12 +48,13 @@ def data_parallel(
         and each process draws random numbers independently.
     unequal_rows : str
         How unequal numbers of examples are handled: ``"refuse"`` fails the run, and ``"weight"``
-        weights each process by its number, as if one process had computed the whole batch.
+        weights each process by its number of examples, as if one process had computed the whole
+        batch.
     shard_optimizer : bool
         With True, each process receives only a part of every mean gradient, updates this part of
         the parameter, and stores the optimizer states of this part (ZeRO-1; Rajbhandari et al.,
-        ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020). The optimizers
-        of opwright-nn support it automatically. Any other optimizer must update the variables of
+        ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020). opwright-nn
+        optimizers support it automatically. Any other optimizer must update the variables of
         `find_shards`, declare its states with `declare_states`, and be followed by
         `gather_parameters`. A table of `layers.embedding` over the group already has states per
         part and is unchanged. For a group of one, the program is the same as with False.

@@ -44,8 +44,8 @@ class Division(NamedTuple):
     size : int
         The length of the complete axis; 0 if it is the sum over all parts.
     losses : str
-        ``"each"``: each process of the group has its own loss; ``"one"``: all compute the same
-        loss.
+        ``"each"``: each process of the group has its own loss; ``"one"``: all processes compute the
+        same loss.
     """
 
     axis: int
@@ -211,7 +211,7 @@ def take_divided(program: ow.Program, values: Mapping[str, Array]) -> dict[str, 
     Parameters
     ----------
     program : Program
-        The program of the variables.
+        The program that contains the variables.
     values : mapping of str to array
         Complete values by variable name.
 

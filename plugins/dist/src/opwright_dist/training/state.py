@@ -28,8 +28,8 @@ def share_startup(
     Parameters
     ----------
     startup : Program
-        Variables written so far are broadcast; later variables are not. Variables of which the
-        processes have different parts are skipped.
+        Variables written so far are broadcast; later variables are not. Variables with different
+        parts on the processes are skipped.
     group : str
         The processes that share the state.
     root : int

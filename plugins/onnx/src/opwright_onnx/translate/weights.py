@@ -54,8 +54,8 @@ def split_weights(data: Buffer) -> tuple[bytes, dict[int, Buffer]] | None:
     -------
     tuple, or None
         The model without the `raw_data` of some graph initializers, and a mapping from their
-        positions to these bytes. None if there are no such initializers, or the model has another
-        form.
+        positions to these bytes. None if there are no such initializers, or the model has a
+        different form.
     """
     weights: dict[int, Buffer] = {}
     try:
