@@ -59,8 +59,8 @@ OPWRIGHT_FUNCTOR void AddPart(Reduce reduce, const T* part, int64_t n, const dou
   }
 }
 
-// Multiplies instead of dividing by powers of two, which is bitwise identical and several times as
-// fast.
+// Divides. If the divisor is a power of two, multiplies by its inverse, which is bitwise identical
+// and several times as fast.
 template <typename A>
 OPWRIGHT_FUNCTOR void Divide(A divisor, int64_t n, A* total) {
   if constexpr (std::is_floating_point_v<A>) {

@@ -13,8 +13,8 @@ namespace {
 Library functions;
 std::atomic<pid_t> connected_pid{0};
 
-// Opens the library and loads its functions. Returns an empty string, or an error message, which
-// comes from dlerror if the library is missing.
+// Opens the library and loads its functions. Returns an empty string, or an error message; if the
+// library is missing, dlerror provides the message.
 std::string Load(const std::string& path) {
   // RTLD_GLOBAL, since MPI libraries load components that look up their symbols.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -1,4 +1,4 @@
-// The MPI library of this process, which is loaded at run time and can be any library with the
+// The MPI library of this process. It is loaded at run time and can be any library with the
 // standard ABI.
 #ifndef OPWRIGHT_MPI_LIBRARY_H_
 #define OPWRIGHT_MPI_LIBRARY_H_

@@ -1,4 +1,4 @@
-// dist.part, which computes where the rows of this process begin in the whole batch.
+// dist.part computes the position of the rows of this process within the whole batch.
 #include <cstring>
 #include <mutex>
 #include <numeric>

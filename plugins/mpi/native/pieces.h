@@ -18,7 +18,7 @@ class Pieces {
     if (bytes == 0) return;
     pieces_.push_back({data, this->bytes(), this->bytes() + bytes});
   }
-  // Adds a gap without a tensor, which reads as zeros and discards writes.
+  // Adds a gap without a tensor; a gap reads as zeros and discards writes.
   void AddGap(int64_t bytes) { Add(nullptr, bytes); }
   int64_t bytes() const { return pieces_.empty() ? 0 : pieces_.back().end; }
 

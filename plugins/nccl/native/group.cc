@@ -246,7 +246,7 @@ void Group::Fail(const std::string& reason) {
   if (device_ == nullptr) return;
   // The reason is set first, so a waiting thread can read it when its wait ends.
   Services().lose(device_, reason.c_str());
-  // Abort runs in a separate thread, since it can wait for the GPU, which in turn waits to be
+  // Abort runs in a separate thread, since Abort can wait for the GPU while the GPU waits to be
   // released. NCCL calls made after the abort end immediately.
   if (comm != nullptr) std::thread(Abort, device_, comm).detach();
   nanosleep(&kAbortTime, nullptr);

@@ -41,8 +41,8 @@ struct Bucket : Scratch {
   std::function<opwright::Status(const opwright::RunContext&)> unpack;
 };
 
-// Registers a started bucket by the address of its handle, which exists as long as the bucket. When
-// a graph is recorded, a bucket is looked up only once.
+// Registers a started bucket by the address of its handle. The handle exists as long as the bucket.
+// When a graph is recorded, a bucket is looked up only once.
 void KeepBucket(const void* handle, Bucket* bucket);
 Bucket* FindBucket(const void* handle);
 

@@ -1,4 +1,4 @@
-// dist.all_gather, all_to_all, broadcast and barrier for CUDA, which only move data.
+// dist.all_gather, all_to_all, broadcast and barrier for CUDA. These operators only move data.
 #include <cstdint>
 #include <string>
 

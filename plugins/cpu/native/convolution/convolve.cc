@@ -165,7 +165,8 @@ class ConvolutionPipeline {
     return opwright::Status::Ok();
   }
 
-  // If the convolution needs an image layout other than NCHW, its other operands get it, too.
+  // If the convolution needs an image layout other than NCHW, its other operands use this layout,
+  // too.
   Description Describe(const ConvolutionShape& shape, const Epilogue& epilogue) const {
     constexpr auto kind = dnnl::prop_kind::forward_inference;
     constexpr auto algorithm =

@@ -13,7 +13,7 @@
 
 namespace opwright_cpu {
 
-// Returns whether any of n numbers is infinite or NaN.
+// Returns whether any of n values is infinite or NaN.
 bool HasSpecial(int64_t n, const float* numbers);
 bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
 

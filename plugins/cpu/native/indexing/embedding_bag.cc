@@ -185,7 +185,7 @@ struct EmbeddingBagGradKernel {
     }
   }
 
-  // If several rows have the same maximum, the first of them gets the gradient.
+  // If several rows have the same maximum, the first of these rows receives the gradient.
   void AddToGreatest(const Bags& bags, int64_t bag, int64_t skipped, const T* weight, const T* grad,
                      Part columns, int64_t* best, T* table) const {
     const int64_t n = table_.columns;

@@ -19,10 +19,10 @@ struct Eltwise {
 
 // Returns NULL if oneDNN lacks the function, as for softmax, which needs a complete row.
 //
-// In most convolutions, oneDNN's own relu turns NaN into 0, so the loss would be finite even for
-// NaN parameters. relu is therefore computed as x * min(max(a x, 0), 1) with the largest a, which
-// is x for all normal x > 0, -0 below, and NaN for NaN. It is also NaN for -inf, like oneDNN's silu
-// and hard_swish, which also multiply by x.
+// In most convolutions, oneDNN's own relu turns NaN into 0, so the loss would be finite even if
+// parameters are NaN. relu is therefore computed as x * min(max(a x, 0), 1) with the largest a,
+// which is x for all normal x > 0, -0 below, and NaN for NaN. It is also NaN for -inf, like
+// oneDNN's silu and hard_swish, which also multiply by x.
 inline const Eltwise* FindEltwise(std::string_view op) {
   static constexpr Eltwise kAll[] = {
       {"relu", dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0.f},

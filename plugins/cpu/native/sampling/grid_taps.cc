@@ -74,8 +74,8 @@ OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* d
   }
 }
 
-// Converts coordinates to positions. NaN and infinite positions are replaced by finite ones with
-// derivative 0.
+// Converts coordinates to positions. NaN and infinite positions are replaced by finite positions
+// with derivative 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Locate(int64_t n, const AxisRule<T>& rule, GridPadding padding,
                                 const T* grid, int32_t step, T* place, T* factor) {

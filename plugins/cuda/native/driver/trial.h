@@ -21,7 +21,7 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  // Allocates tensors of these sizes, filled with small numbers.
+  // Allocates tensors of these sizes, filled with small values.
   Status Start(const std::vector<uint64_t>& bytes);
   const std::vector<void*>& tensors() const { return tensors_; }
   // Measures the duration of the shortest of a few runs.

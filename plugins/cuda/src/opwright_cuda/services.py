@@ -29,7 +29,7 @@ def count_gpus() -> int:
 
 
 def load_kernel(source: Source, expression: str, gpu: int) -> int:
-    """Return the driver handle of a kernel, which is compiled unless it is cached.
+    """Return the driver handle of a kernel; compile the kernel unless it is cached.
 
     Parameters
     ----------

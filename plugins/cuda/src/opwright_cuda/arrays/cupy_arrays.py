@@ -18,7 +18,7 @@ def _cupy() -> Any:
         # bfloat16.
         import cupy
         import ml_dtypes  # noqa: F401
-    # CuPy creates its cache folder at import, which may fail as well.
+    # CuPy creates its cache folder when it is imported; this may fail as well.
     except (ImportError, OSError) as error:
         raise MissingRequirementError(
             f"CUDA: arrays on a GPU require CuPy and ml_dtypes, got {type(error).__name__}: "

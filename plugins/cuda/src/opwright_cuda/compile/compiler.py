@@ -53,7 +53,7 @@ class CompilerLostError(Exception):
 
 
 class Compiler(Protocol):
-    """A compiler of images, which is NVRTC, or the host compiler in tests."""
+    """A compiler of images: NVRTC or, in tests, the host compiler."""
 
     @property
     def version(self) -> str:

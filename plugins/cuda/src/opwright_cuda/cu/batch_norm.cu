@@ -1,5 +1,5 @@
 // batch_norm with fused residual and activation, and its gradients. Images are of type T.
-// Parameters and statistics are of type P, which is T, or float for 16-bit images.
+// Parameters and statistics are of type P: T, or float if images have 16 bits.
 #include "columns.h"
 #include "functions.h"
 

@@ -13,9 +13,8 @@ constexpr int kRowsAtOnce = 4;  // rows that a thread reads together, to overlap
 constexpr int kSummingBlocks = 2;
 
 // A block processes a tile of columns in one part of the rows of a matrix. A thread processes `n`
-// adjacent columns, which are read and written as a vector, in every `size`-th row of the part.
-// `width` threads, a power of 2, cover adjacent columns. All columns are aligned for vectors of
-// `n`.
+// adjacent columns, read and written as a vector, in every `size`-th row of the part. `width`
+// threads, a power of 2, cover adjacent columns. All columns are aligned for vectors of `n`.
 template <int n>
 struct ColumnTeam {
   static constexpr int kColumns = n;
@@ -52,8 +51,8 @@ struct ColumnTeam {
     end = is_there ? min((part + 1) * lines.chunk, lines.length) : 0;
   }
 
-  // Calls function(Width<m>, row, offset) for all rows of this thread, first for `many` rows
-  // together, which are `size` rows apart, then for the remaining rows one by one.
+  // Calls function(Width<m>, row, offset) for all rows of this thread: first for `many` rows
+  // together, which are `size` rows apart, and then for the remaining rows one by one.
   template <int many, typename Function>
   OW_INLINE void EachRow(Function function) const {
     int64_t row = begin;

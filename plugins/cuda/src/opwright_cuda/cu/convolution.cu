@@ -1,5 +1,5 @@
 // Convolution as implicit GEMM. The image position of a matrix row and step is computed when
-// tiles.h loads the element, which is 0 outside the image.
+// tiles.h loads the element. Elements outside the image are 0.
 //
 //   out:         rows are windows, columns are filters, steps are taps
 //   x_grad:      rows are pixels of x, columns are channels, steps are taps of filters

@@ -30,7 +30,7 @@ struct CtcRows {
   int64_t labels;
   int64_t blank;
 
-  // Returns the stride of rows of states, which have two extra unreachable states.
+  // Returns the stride of rows of states; each row has two extra unreachable states.
   OW_INLINE int64_t Stride() const { return 2 * labels + 3; }
 };
 

@@ -4,10 +4,10 @@
 
 using namespace opwright_cuda;
 
-// Copies the slices of x [outer, count, row] at `index` to out [outer, indices, row], whose
-// dimensions are in the layout. T is any type as wide as a contiguous chunk. Valid indices are in
-// [least, count), and negative indices count from the end. Other indices are reported and yield 0;
-// the index `zero_at` also yields 0.
+// Copies the slices of x [outer, count, row] at `index` to out [outer, indices, row]; the
+// dimensions of out are in the layout. T is any type as wide as a contiguous chunk. Valid indices
+// are in [least, count), and negative indices count from the end. Other indices are reported and
+// yield 0; the index `zero_at` also yields 0.
 template <typename T, typename Index, typename Int>
 __global__ void gather(T* out, const T* x, const Index* index, int64_t n, Layout<0> layout,
                        int64_t least, int64_t count, int64_t zero_at, Fault* fault, int32_t text) {

@@ -204,8 +204,8 @@ struct IsSigned {
 // ---- Vectors, indices
 // ----------------------------------------------------------------------------
 
-// `n` elements, which are read and written as one vector if their size in bytes is a power of 2,
-// otherwise in chunks whose size is a power of 2.
+// `n` elements, read and written as one vector if their size in bytes is a power of 2, otherwise in
+// chunks of power-of-2 sizes.
 template <typename T, int n>
 struct alignas((sizeof(T) * n) & ~(sizeof(T) * n - 1)) Vector {
   T at[n];

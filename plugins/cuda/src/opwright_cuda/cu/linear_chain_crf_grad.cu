@@ -13,10 +13,10 @@ struct Parts {
   OW_INLINE C* Pairs(int64_t tags) const { return begin + blockIdx.x * tags * (tags + 2); }
 };
 
-// Computes `before`, the marginals of the previous step, whose forward sums are alpha (as
-// logarithms), from `share`, the marginals of a step. Subtracts the marginal of each transition
-// from `pairs`, and adds `loss_grad` to the transition from `tag` to `next_tag`. A warp processes a
-// row, so adjacent lanes read adjacent elements.
+// Computes `before`, the marginals of the previous step, from `share`, the marginals of a step.
+// alpha holds the forward sums of the previous step (as logarithms). Subtracts the marginal of each
+// transition from `pairs`, and adds `loss_grad` to the transition from `tag` to `next_tag`. A warp
+// processes a row, so adjacent lanes read adjacent elements.
 template <typename T>
 OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute<T>> exponents,
                         Compute<T>* rows, const Compute<T>* share, Compute<T>* before,

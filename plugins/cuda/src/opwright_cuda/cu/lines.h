@@ -96,7 +96,7 @@ struct BlockTeam : Share {
 constexpr int kTileThreads = 256;
 constexpr int kMostLineThreads = 512;  // per block
 
-// A team of one column of threads. A block of 256 threads has `width` columns, a power of 2, which
+// A team of one column of threads. A block of 256 threads has `width` columns, a power of 2. These
 // process adjacent lines, so adjacent threads read adjacent elements.
 struct TileTeam : Share {
   int64_t stride;

@@ -43,7 +43,7 @@ OW_INLINE Vector<Compute<T>, n> ReadBlock(const Line& line, ForChannels<T> x, in
 // ---- layer_norm ---------------------------------------------------------------------------------
 
 // Deviations are squared in a second pass, because a difference of squares would cancel. `out` may
-// share memory with x. Without kCentered, 0 replaces the mean, which is not written.
+// share memory with x. Without kCentered, 0 replaces the mean, and no mean is written.
 template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
     layer_norm_lines(T* out, T* mean, T* inv_std, const T* x, Parameter scale, Parameter bias,

@@ -87,7 +87,7 @@ struct Saved {
 };
 
 // Each kind has `Step`, which saves the gates, and `Back`, which returns the gradient of the old
-// cell, and the gradient of the old state without the part through the product.
+// cell, and the gradient of the old state except for the part through the product.
 template <typename T>
 struct Lstm {
   using C = Compute<T>;

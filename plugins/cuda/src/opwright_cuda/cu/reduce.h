@@ -37,7 +37,7 @@ OW_INLINE T ShuffleXor(T value, int lanes) {
 
 // ---- Functors -----------------------------------------------------------------------------------
 
-// The maximum and minimum of a numeric type, which are plus and minus infinity for floats.
+// The maximum and minimum of a numeric type; for floats, these are plus and minus infinity.
 template <typename T>
 OW_INLINE T Highest() {
   if constexpr (IsFloat<T>::value) {
@@ -114,8 +114,8 @@ using ArgMaxOf = BestOf<T, true>;
 template <typename T>
 using ArgMinOf = BestOf<T, false>;
 
-// Returns the ratio of two counts, within two ulp. Unlike a division, it does not branch for
-// extreme numbers, which would serialize reads.
+// Returns the ratio of two counts, within two ulp. Unlike a division, this does not branch for
+// extreme values; branches would serialize reads.
 template <typename T>
 OW_INLINE T ShareOf(T part, T all) {
   return part / all;

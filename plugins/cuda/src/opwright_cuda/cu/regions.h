@@ -29,7 +29,7 @@ struct Regions {
     const auto image = static_cast<int64_t>(images[box]);
     return image >= 0 && image < n;
   }
-  // Returns the offset of a plane of a box, whose image must exist.
+  // Returns the offset of a plane in the image of a box; the image must exist.
   OW_INLINE int64_t PlaneOf(int64_t box, int64_t channel) const {
     return (static_cast<int64_t>(images[box]) * channels + channel) * size[0] * size[1];
   }

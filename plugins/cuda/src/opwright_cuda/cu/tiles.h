@@ -1,6 +1,7 @@
 // Tiled matrix products. 256 threads accumulate 4,096 sums, in a tile of 64 x 64 or a different
 // shape, 16 steps of the inner dimension at a time. Each thread has 4 x 4 sums. Operands may be
-// implicit matrices: a source returns the positions of row i and step k, which are added.
+// implicit matrices: a source returns the positions of row i and of step k, and their sum locates
+// the element.
 //
 //   struct Source {
 //     using Value = ...;                       // the type of the sums
@@ -31,8 +32,7 @@ struct TileShape {
 };
 using SquareTile = TileShape<64>;
 
-// Returns the pitch, which is `rows` + 4 to reduce bank conflicts and keep vectors of 16 bytes
-// aligned.
+// Returns the pitch: `rows` + 4, to reduce bank conflicts and keep 16-byte vectors aligned.
 constexpr int PitchOf(int rows) { return rows + 4; }
 
 // An offset in elements and, for sources with padding, a position in an image. d is 0 for images
@@ -50,7 +50,7 @@ OW_INLINE Place Sum(Place a, Place b) {
   return {a.offset + b.offset, a.h + b.h, a.w + b.w, a.d + b.d};
 }
 
-// A matrix with strides, which are given in elements.
+// A matrix with strides in elements.
 template <typename T, typename Sum>
 struct MatrixSource {
   using Value = Sum;

@@ -1,5 +1,5 @@
-// im2col and col2im, which write the windows of a convolution to the rows of a matrix [windows,
-// taps] and sum them back. Images do not have a depth axis, and fold does not support dilation.
+// im2col writes the windows of a convolution to the rows of a matrix [windows, taps]; col2im sums
+// them back. Images do not have a depth axis, and fold does not support dilation.
 #include "convolution.h"
 
 using namespace opwright_cuda;

@@ -332,7 +332,7 @@ class _Parts:
         self._plan, self._conv, self._n = plan, conv, n
 
     def finish(self, images: Images | None = None, bias: Pointer | None = None) -> None:
-        """Add the second pass, which includes the bias, if there are several parts."""
+        """If there are several parts, add the second pass, which includes the bias."""
         if self.n_parts == 1:
             return
         conv = self._conv

@@ -1,4 +1,4 @@
-"""bincount and histogram, which count elements by kind."""
+"""bincount and histogram count elements by kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fully connected layers, which add the bias before a sum is stored.
+"""Fully connected layers add the bias before a sum is stored.
 
 For small layers the activation is fused as well.
 """

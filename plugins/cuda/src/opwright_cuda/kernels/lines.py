@@ -307,7 +307,7 @@ def team_to_sum(lines: Lines, dtype: str) -> Team:
 
 
 def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:
-    """Return teams for adjacent lines, which are columns of matrices and are read row by row.
+    """Return teams for adjacent lines: these are matrix columns, which are read row by row.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""auc and precision_recall, which compute metrics from counts accumulated over batches."""
+"""auc and precision_recall compute metrics from counts accumulated over batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""clip_by_norm, clip_by_global_norm and lamb, which scale by the norm of whole tensors.
+"""clip_by_norm, clip_by_global_norm and lamb, which scale by the norm of complete tensors.
 
 One launch per tensor sums squares, one block computes the factor, and another launch per tensor
 multiplies by the factor.

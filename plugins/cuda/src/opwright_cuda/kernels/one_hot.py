@@ -1,4 +1,4 @@
-"""one_hot, which writes class ids as vectors with a single 1."""
+"""one_hot writes class ids as vectors with a single 1."""
 
 from __future__ import annotations
 

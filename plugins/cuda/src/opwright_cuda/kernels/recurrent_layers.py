@@ -178,7 +178,7 @@ class _Room(NamedTuple):
 def _add_direction(
     ctx: PrepareContext, plan: LaunchPlan, layers: Layers, i: int, room: _Room, ends: list[Pointer]
 ) -> None:
-    """Add all steps of one direction, which reads ends[0] and writes ends[1]."""
+    """Add all steps of one direction; it reads ends[0] and writes ends[1]."""
     source, out = ends
     dtype, wide = layers.dtype, compute_dtype(layers.dtype)
     x_shapes = (layers.rows, layers.inputs_of(i)), (layers.width, layers.inputs_of(i))

@@ -1,4 +1,4 @@
-"""triu and tril, which keep one triangle of matrices."""
+"""triu and tril keep one triangle of each matrix."""
 
 from __future__ import annotations
 

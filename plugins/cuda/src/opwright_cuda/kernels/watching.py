@@ -1,4 +1,4 @@
-"""assert_true, which reports false elements at the next synchronization."""
+"""assert_true reports false elements at the next synchronization."""
 
 from __future__ import annotations
 

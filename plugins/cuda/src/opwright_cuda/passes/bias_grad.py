@@ -1,4 +1,4 @@
-"""The pass ``fuse_bias_grad``, which fuses the gradients of an activation and of its bias.
+"""The pass ``fuse_bias_grad`` fuses the gradients of an activation and of its bias.
 
 The sum over rows reads the output of the derivative. For a small batch, each of the two takes less
 time than a launch.

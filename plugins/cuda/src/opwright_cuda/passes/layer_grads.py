@@ -1,4 +1,4 @@
-"""The pass ``fuse_layer_grads``, which fuses all gradients of a small layer into one launch.
+"""The pass ``fuse_layer_grads`` fuses all gradients of a small layer into one launch.
 
 The gradients of its weight, bias and input all read the output gradient, and the derivative of the
 preceding activation reads the input gradient. In a small layer, each of these takes less time than

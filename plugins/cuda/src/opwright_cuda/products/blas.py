@@ -4,8 +4,8 @@ cuBLASLt expects column-major matrices, but ours are row-major. Therefore, it co
 transpose, outT = yT xT, without moving any matrix. The A of cuBLASLt is our y, its B is our x, and
 its m is our n.
 
-Float32 factors are multiplied in float32. With the option ``cuda.allow_tf32``, they are
-rounded to TF32, with 10 bits of fraction, which tensor cores multiply many times faster.
+Float32 factors are multiplied in float32. With the option ``cuda.allow_tf32``, they are rounded to
+TF32 (10 bits of fraction), because tensor cores multiply TF32 many times faster.
 """
 
 from __future__ import annotations

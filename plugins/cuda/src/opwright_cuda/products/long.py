@@ -54,7 +54,7 @@ def equal_parts(n: int, most: int) -> int:
 
 
 def cut_product(product: Product, parts: int) -> Product:
-    """Return the batched product [parts, m, n], whose sum over the parts is the product."""
+    """Return the batched product [parts, m, n]; its sum over the parts is the original product."""
     m, n, k = product.m, product.n, product.k // parts
     stacks = Layout((parts,), ((k * m,), (k * n,), (m * n,)))
     return product._replace(k=k, stacks=stacks)
