@@ -90,8 +90,8 @@ OPWRIGHT_FUNCTOR T SoftplusGrad(T out, T out_grad) {
   return -(Expm1(-out) * out_grad);
 }
 
-// sigmoid(x) and 1 - sigmoid(x), computed without cancellation, since far from 0 the latter times x
-// dominates a derivative.
+// sigmoid(x) and 1 - sigmoid(x), computed without cancellation, since far from 0 the product x (1 -
+// sigmoid(x)) dominates a derivative.
 template <typename T>
 struct Gate {
   T open;

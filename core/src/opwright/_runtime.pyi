@@ -235,7 +235,7 @@ class Scope:
     def structure_version(self) -> int:
         """A counter of the whole tree, incremented if a variable is created, replaced or erased."""
     def var(self, name: str) -> ScopeVariable:
-        """Return the variable in this scope itself; it is created empty if it does not exist."""
+        """Return this scope's own variable; an empty variable is created if it does not exist."""
     def find_var(self, name: str) -> ScopeVariable | None:
         """Search this scope, then its parents."""
     def set_all(self, arrays: Mapping[str, ArrayLike]) -> None:

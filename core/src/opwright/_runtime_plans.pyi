@@ -17,7 +17,7 @@ straight into the parent's memory."""
 
 @final
 class PlanBuilder:
-    """Collects the values and steps of one plan. Ids are ints counted from 0.
+    """Collects the values and steps of one plan. Ids are consecutive ints from 0.
 
     With `checks`, host kernels fail if they leave an element of an output unwritten (CHECK_ALL), or
     change the shape or another field of an argument (CHECK_TENSORS). With ITEM_ALIGNED, values may
@@ -182,13 +182,13 @@ class Plan:
     def run(self, scope: Scope | None = None) -> None:
         """Run a plan that has no feeds; fetches are dropped."""
     def direct_entry(self) -> tuple[int, int]:
-        """Return two addresses for native code of another framework: a function, and this plan.
+        """Return two addresses for native code of another framework: a function's and this plan's.
 
         ``int32_t run(const void* plan, void* const* feeds, void* const* results, char* message,
-        uint64_t message_bytes)`` runs it, from any thread and without the GIL: feeds
-        and results are the memory of arrays as the plan was made for, in the order of `feed_names`
-        and of the fetches. 0: done. The caller must keep the plan alive. ProgramError for a plan
-        with variables, written feeds or unknown shapes, or on a device with streams, such as CUDA.
+        uint64_t message_bytes)`` runs it, from any thread and without the GIL: feeds and results
+        are the addresses of arrays with the metas of the plan, in the order of `feed_names` and of
+        the fetches. 0: done. The caller must keep the plan alive. ProgramError for a plan with
+        variables, written feeds or unknown shapes, or on a device with streams, such as CUDA.
         """
     def time_steps(
         self,

@@ -130,7 +130,7 @@ def sync_folder(path: StrPath) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder and its contents; other processes may be doing the same."""
+    """Remove a folder and its contents, which other processes may remove at the same time."""
     try:
         inner_paths = list(path.iterdir())
     except FileNotFoundError:
@@ -158,7 +158,7 @@ def is_same(status: os.stat_result, path: StrPath) -> bool:
 def check_format(path: StrPath, content: Any, name: str, newest: int, way_out: str = "") -> None:
     """Check the fields ``format`` and ``format_version`` of decoded JSON.
 
-    Raises ValueError for another format, and FormatError if the version is newer than `newest`.
+    Raises ValueError for a different format, and FormatError for a version newer than `newest`.
     """
     fields = content if isinstance(content, dict) else {}
     found, version = fields.get("format"), fields.get("format_version")

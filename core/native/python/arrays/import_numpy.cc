@@ -1,4 +1,4 @@
-// Defines NumPy's C API. Only this file does, so it must not be merged with another file.
+// Defines NumPy's C API. Only this file defines it, so the file must not be merged with others.
 #define OPWRIGHT_IMPORTS_NUMPY
 #include "python/arrays/numpy_bridge.h"
 

@@ -11,7 +11,7 @@ namespace opwright {
 PyThreadState* ReleaseGil() noexcept;
 void TakeGil(PyThreadState* thread) noexcept;
 
-// Releases the GIL for a block.
+// Releases the GIL for a C++ scope.
 class GilReleased {
  public:
   GilReleased() noexcept : thread_(ReleaseGil()) {}
@@ -23,7 +23,7 @@ class GilReleased {
   PyThreadState* thread_;
 };
 
-// Long native code must call this regularly; it does not return once the interpreter has exited.
+// Long native code must call this regularly; the call never returns if the interpreter has exited.
 void ParkIfEnded() noexcept;
 
 // Adds free_retired, and makes the interpreter's exit wait until nothing is in use.

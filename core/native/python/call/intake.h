@@ -114,7 +114,7 @@ class Intake {
     return same;
   }
 
-  // The first array of another library, and its method of export; null if all arrays are NumPy's.
+  // The first array of another library, and its method of export; null if all are NumPy arrays.
   PyObject* like() const { return like_.ptr(); }
   const ArrayKind& like_kind() const { return like_kind_; }
 

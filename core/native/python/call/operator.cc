@@ -75,8 +75,8 @@ bool SameAttribute(PyObject* frozen, PyObject* given) {
   }
   if (Py_TYPE(frozen) != Py_TYPE(given)) return false;
   if (PyFloat_CheckExact(frozen)) {
-    // Compares bits, because 0.0 and -0.0 are equal but differ in meaning, and NaN must equal
-    // itself.
+    // Compares bits, because 0.0 and -0.0 compare equal but are different attributes, and NaN must
+    // equal itself.
     const double a = PyFloat_AS_DOUBLE(frozen);
     const double b = PyFloat_AS_DOUBLE(given);
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)

@@ -63,7 +63,7 @@ void Plan::GiveBack(Instance* instance) const noexcept {
     return;
   }
   was_used_.store(true, std::memory_order_relaxed);
-  // Dropping unbinds kernels, which inside another plugin could wait for a lock that the plugin
+  // Dropping unbinds kernels; inside another plugin, this could wait for a lock that the plugin
   // holds.
   const bool is_large = instance->CountMemory() > IdleMemory::kMostOfOne;
   if ((is_large && !InsidePlugin::is_here()) || !Keep(instance)) Drop(instance);

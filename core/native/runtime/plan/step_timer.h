@@ -37,8 +37,7 @@ class StepTimer {
   // Whether a step does operators' work; other steps are the plan's overhead.
   static bool IsTimed(const PlanStep& step);
 
-  // Runs a step between two readings of the clock; all devices of the plan are idle at both
-  // readings.
+  // Runs a step between two clock readings; all devices of the plan are idle at each reading.
   int32_t Run(const PlanStep& step, const ow_call* call);
   // Returns the timed instance of the plan that continues this plan; it is created at first use.
   // Throws.

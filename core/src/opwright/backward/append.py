@@ -223,7 +223,7 @@ def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str])
     """Whether the user has cut off a wanted variable that got no gradient.
 
     Return False if the rules define its gradient as zero. GradientError is raised if the gradient
-    ended for another reason, so it is never silently zero.
+    ended for a different reason, so no gradient is silently zero.
     """
     if key not in walk.route.paths.influence:
         return False

@@ -68,7 +68,7 @@ class GradientEmitter(BlockPlace):
         return name
 
     def check_unchanged(self, name: str, reader: str) -> None:
-        """Raise GradientError if a later operator overwrites the forward value of this name."""
+        """Raise GradientError if a later operator overwrites the forward value with this name."""
         overwriter = self._versions.find_overwriter(name)
         if overwriter is not None:
             raise GradientError(

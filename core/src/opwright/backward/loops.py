@@ -157,7 +157,7 @@ class _LoopGradient:
             self._seeds.append((grad, self._define_grad(name)))
             inner.add(route.versions.last_key(name), self._seeds[-1][1])
         if self._is_segment and len(self._body.ops) == 1:
-            # A segment that is a single loop adds to the earlier sums itself, in the order of a
+            # If a segment is a single loop, this loop adds to the earlier sums, in the order of a
             # loop without segments, so results are bitwise identical.
             self._sums = {name: self._define_grad(name, "/sum") for name in self._captured}
             inner.sums = self._sums
@@ -338,7 +338,7 @@ def _define_like(
     *,
     segmented: bool = False,
 ) -> tuple[str, ...]:
-    """Define copies of body variables in a segment, or arrays of them; return their names."""
+    """Define copies of body variables, or arrays of them, in a segment; return the new names."""
     new_names = []
     for name in names:
         like = body.var(name)

@@ -1,6 +1,6 @@
 """Finds the operators through which gradients flow, and why a gradient stops.
 
-Composites on a path that lack a gradient rule are replaced by their bodies in the program itself.
+Composites without a gradient rule on a path are replaced by their bodies in the program itself.
 Names are mutable, so a value consists of a name and a version. Version 0 is the value before the
 block runs, and each write creates the next version.
 """

@@ -211,7 +211,7 @@ def _format_legend(
 def _choose_letters(libraries: Iterable[str]) -> dict[str, str]:
     """Assign each library a letter, from its name if one is free.
 
-    If there are more libraries than letters, the remaining ones get numbers in brackets.
+    If there are more libraries than letters, the remaining libraries get numbers in brackets.
     """
     letters: dict[str, str] = {}
     spare = string.ascii_uppercase + string.ascii_lowercase + string.digits

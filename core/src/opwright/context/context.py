@@ -252,7 +252,7 @@ def _make_default() -> Context:
     global _default  # noqa: PLW0603 - one of the few globals there are
     # No lock is held while hook modules are imported. Otherwise a thread that imports a hook module
     # and needs the Context would deadlock with this thread, which waits for the import lock of that
-    # module. If two threads get here at once, both run discovery, and the first Context is kept.
+    # module. If two threads are here at once, both run discovery, and the first Context is kept.
     context = Context.discover()
     context.epoch = context.report.epoch = default_epoch
     with _default_lock:

@@ -28,7 +28,7 @@ class AttrType(enum.IntEnum):
 
     @property
     def element(self) -> AttrType:
-        """The element type of a list type; otherwise the type itself."""
+        """The element type of a list type, or the type itself if it is not a list type."""
         return _ELEMENTS.get(self, self)
 
     @property

@@ -169,8 +169,8 @@ def dtype_from_code(code: int) -> str:
 
 # -- numbers in the range of a dtype --------------------------------------------------------------
 # Python numbers, lists and attributes have no dtype and adopt one. A float dtype rounds them.
-# An integer dtype represents integers in its range, and bool 0 and 1: all others are refused,
-# never clipped.
+# An integer dtype represents integers in its range, and bool represents 0 and 1; all other numbers
+# are refused, never clipped.
 
 
 _OVERFLOWS: Final = {

@@ -1,8 +1,8 @@
 """Keeps the registrations of plugins in a file so that later processes do not import plugins.
 
 Each set of installed plugins has its own file, so environments that share a cache folder do not
-overwrite each other. Concurrent first processes write the same content. A file that is stale,
-corrupt or not writable only costs time.
+overwrite each other. If several first processes run concurrently, they write the same content. A
+file that is stale, corrupt or not writable only costs time.
 
 The named modules are imported later, so a record may only name modules and libraries of its
 own distribution. It is text in columns, each with a table of its values; for hundreds of kernels,

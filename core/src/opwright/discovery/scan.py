@@ -74,7 +74,7 @@ def scan(
     group: str = GROUP,
     faults: list[str] | None = None,
 ) -> list[Source]:
-    """Return the entry points of a group, official ones first, then by distribution and name.
+    """Return the entry points of a group, official packages first, then by distribution and name.
 
     Official distributions are those that extras of the core install, in the order of its metadata.
     Modules of plugins are not imported. Unreadable files are skipped, because metadata is written

@@ -54,7 +54,7 @@ def list_extras(distribution: str) -> list[tuple[str, str]]:
 def ask(function: Callable[[str], _T], name: str) -> _T | None:
     """Call an importlib function about a distribution or module.
 
-    Returns None if it is missing or its files cannot be read, since the result only helps to
+    Returns None if it is missing or its files cannot be read, because the result is only used to
     explain another failure.
     """
     try:

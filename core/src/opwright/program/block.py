@@ -213,12 +213,12 @@ class Block:
             variable.dtype = dtype
 
     def enter_copy(self, variable: Variable) -> None:
-        """Add a copy of a variable of another block, unless the name is taken."""
+        """Copy a variable of another block to this block, unless the name is taken."""
         if variable.name not in self.vars:
             self._add_var(variable.copy_to(self))
 
     def move_into(self, parent: Block) -> None:
-        """Move the block into another block of its program."""
+        """Make a different block of the program the parent of this block."""
         self.program.note_change(setattr, self, "parent_idx", self.parent_idx)
         self.parent_idx = parent.idx
 
@@ -336,7 +336,7 @@ class Block:
         self.program.note_change(self.ops.__setitem__, slice(None), old)
 
     def replace_op(self, old: Operator, new: Operator) -> None:
-        """Replace an operator by another operator."""
+        """Replace the operator `old` by `new`."""
         self.replace_ops([new if op is old else op for op in self.ops])
 
     def block_metas(self, index: int, names: Sequence[str]) -> list[Meta]:

@@ -207,7 +207,7 @@ def _infer_dtypes(
 def define_outputs(
     block: Block, op_type: str, outputs: Slots, metas: Mapping[str, Sequence[Inferred]]
 ) -> None:
-    """Create the output variables that do not exist, after checking existing ones.
+    """Check existing output variables, then create the missing ones.
 
     Raises ShapeError or DtypeError if a variable exists with a different known shape or dtype, and
     ProgramError if it belongs to an enclosing block, since a body writes only its own variables.
@@ -318,8 +318,8 @@ def _carry_step(
 ) -> tuple[Slots, Wanted, dict[str, Any]]:
     """Make a loop carry the step if its body reads it; return its slots and attributes.
 
-    This gives every iteration different random numbers. The body gets a variable of the same name
-    for the step. Every iteration increments it, and the loop gradient reads the carried value.
+    This gives every iteration different random numbers. In the body, the step is a variable of the
+    same name. Every iteration increments it, and the loop gradient reads the carried value.
     """
     index = attrs.get(control.block)
     body = None if index is None else block.program.block(index)  # completion refuses None

@@ -57,7 +57,7 @@ def record(undo: Callable[..., object], *arguments: Any) -> None:
 
 
 def _undo(journal: list[Undo], mark: int) -> None:
-    # Undoing must not be recorded as a change, since it would be undone itself.
+    # Undoing must not be recorded as a change, since that change would then be undone.
     with setting(_JOURNAL, None):
         while len(journal) > mark:
             undo, arguments = journal.pop()

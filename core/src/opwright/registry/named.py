@@ -221,9 +221,9 @@ class PassRegistry(NamedRegistry[PassEntry]):
     def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
         """Return the passes of some phases for one device, in the order in which they run.
 
-        Within a phase, passes for this device come before passes for any device. Both are ordered
-        by plugin, official plugins first and others by distribution, and within a plugin by
-        registration.
+        Within a phase, passes for this device come before passes for any device. Each group is
+        ordered by plugin, official plugins first and other plugins by distribution, and within a
+        plugin by registration.
         """
         key = (tuple(phases), device)
         chosen = self._of_phases.get(key)

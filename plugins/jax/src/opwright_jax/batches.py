@@ -91,7 +91,7 @@ def _broadcast(given: _Given, least: int) -> Batched | None:
 
 
 def _move(given: _Given, name: str) -> Batched | None:
-    """Return one computation of the batch, whose axes come after a new batch axis."""
+    """Return one computation of the batch, with the operator's axes after a new batch axis."""
     moved = _move_axes(given.call, name, len(given.shapes[0]))
     others = range(1, _count(given.call))  # parameters, which all examples share
     if moved is None or any(given.is_batched[i] for i in others):
@@ -151,7 +151,7 @@ def _replace(what: What, call: Call) -> What:
 
 
 def _move_axes(call: Call, name: str, rank: int) -> Call | None:
-    """Return a call whose attribute names the same axes after a new first axis."""
+    """Return a call with the attribute's axes moved behind a new first axis."""
     attrs = read_attrs(call.attrs)
     axes = attrs.get(name)
     if axes is None:

@@ -97,7 +97,7 @@ def _check_platforms(ctx: Any, what: What) -> None:
 
 
 def _warn_of_gathering(ctx: Any, what: What) -> None:
-    """Warn once if XLA itself partitions a program among devices."""
+    """Warn once if XLA partitions a program among devices by itself."""
     axes = ctx.module_context.axis_context
     n = getattr(axes, "num_devices", None) or 1
     if not hasattr(axes, "mesh") and n > 1 and next(_n_gatherings) == 0:

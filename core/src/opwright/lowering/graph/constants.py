@@ -68,7 +68,7 @@ def hoist_constants(graph: Graph) -> None:
     """
     if graph.device != HOST_DEVICE:
         return
-    # Mark them again, since an edit may have moved outputs to another operator.
+    # Constants are marked again, since an edit may have moved outputs to a different operator.
     constant = {op for op in graph.ops if not op.is_copy and mark_constants(op)}
     rest = [op for op in graph.ops if op not in constant]
     graph.ops = [*(op for op in graph.ops if op in constant), *rest]

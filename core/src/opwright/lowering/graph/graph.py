@@ -160,7 +160,7 @@ class Graph:
         return new_value(name, meta)
 
     def view(self, source: Value, meta: Meta) -> Value:
-        """Return the data of ``source`` in another shape, without a copy.
+        """Return the data of ``source`` with a different shape, without a copy.
 
         Raises
         ------

@@ -97,7 +97,7 @@ def make_op(
 
 
 def view_value(source: Value, meta: Meta) -> Value:
-    """Return the data of ``source`` in another shape."""
+    """Return the data of ``source`` with a different shape."""
     old = source.meta
     if meta.dtype != old.dtype or numel(meta.shape) != numel(old.shape) or -1 in meta.shape:
         raise ShapeError(f"view: dtype and number of elements must stay {old}, got {meta}")

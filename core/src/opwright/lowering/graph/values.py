@@ -110,8 +110,8 @@ class Buffer:
 class Value:
     """One version of one variable: written once, by ``op``, or given by the caller (None).
 
-    A view has the data of another value, its ``source``, in another shape; no operator writes it.
-    ``is_constant``: see `opwright.lowering.graph.constants`.
+    A view has the data of another value, its ``source``, with a different shape; no operator writes
+    it. ``is_constant``: see `opwright.lowering.graph.constants`.
     """
 
     __slots__ = ("buffer", "id", "is_constant", "meta", "name", "op", "shape_id", "source")

@@ -31,7 +31,7 @@ at each shared step; the runtime does not wake threads for a short plan
 def estimate_ns(op: LoweredOp, device: str) -> int:
     """Estimate the time, in ns, of one run of an operator's kernel on the plan's `device`.
 
-    For a kernel that may wait for another process, only the declared time counts, not the waiting.
+    For a kernel that may wait for another process, only the declared time counts, not the wait.
     """
     declared: int = op.prepared.estimate_ns
     if declared or (op.entry is not None and op.entry.blocks):

@@ -185,7 +185,7 @@ class PrepareContext:
         If it returns True, the object that this call of ``prepare`` returns is checked and used to
         lay out the plan, but never runs. Once all kernels of the plan are chosen, `complete` is
         called with the deferred work of the kernels in the plan. Then ``prepare`` is called again.
-        It must not defer work then, and must make the same decisions.
+        This second call must not defer work, and must make the same decisions.
 
         Parameters
         ----------

@@ -96,7 +96,7 @@ def _is_short(ops: Sequence[LoweredOp], graph: Graph) -> bool:
 
 
 def _is_settled(op: LoweredOp, graph: Graph) -> bool:
-    """Whether a kernel was chosen before with the same information as now."""
+    """Whether a kernel has already been chosen with the information that is known now."""
     return op.entry is not None and op.unread == find_unread(op, graph)
 
 
@@ -132,7 +132,7 @@ def _needs_kernel(op: LoweredOp) -> bool:
 
 
 def _use_one_thread_if_short(graph: Graph) -> None:
-    """Choose kernels for one thread if the plan is short, unless one of them refuses that."""
+    """Choose kernels for one thread if the plan is short, unless a kernel refuses that."""
     host = [
         op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST_DEVICE
     ]
@@ -289,7 +289,7 @@ def _prepare(
     target: Target,
     arguments: Arguments,
 ) -> Prepared | Refuse:
-    """Return a prepared kernel or its refusal; both are cached, but not an out-of-memory error."""
+    """Return a prepared kernel or its refusal; caches both, but no out-of-memory errors."""
     key = _key_of(entry, signature_of(op), device, target, arguments)
     cached = find_prepared(target.context, key)
     if cached is not None:

@@ -122,7 +122,7 @@ def _drop_unread_stacks(graph: Graph) -> None:
 def _separate_overwritten_inputs(graph: Graph) -> None:
     """If an operator overwrites a persistable that it reads, write elsewhere and copy the result.
 
-    Only a declared alias or ``may_reuse`` of the kernel allows the same memory for both.
+    Reading and writing the same memory is allowed only for a declared alias or ``may_reuse``.
     """
     ops: list[LoweredOp] = []
     for op in graph.ops:

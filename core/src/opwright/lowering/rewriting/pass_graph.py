@@ -29,8 +29,9 @@ class PassGraph(Graph):
     def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
         """Choose the kernel of `has_kernel` if it prefers the value of an attribute of ``op``.
 
-        Return whether it does; its other preferences must also be met. Kernels after the last one
-        with this preference (`opwright.kernel.KernelEntry.prefers`) are not prepared.
+        Return whether it does; all its other preferences must also be met.
+        Kernels after the last one with this preference (`opwright.kernel.KernelEntry.prefers`) are
+        not prepared.
         """
         return find_preferring_kernel(op, attr, self)
 

@@ -111,7 +111,7 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
     """Write a generation and give it the next number.
 
     If `number` is given, it gets this number, or is discarded if the number is taken. After an
-    OSError, such as a full disk, `load` returns the same as before.
+    OSError, such as a full disk, `load` returns what it returned before.
     """
     for _ in range(_MAX_TRIES):
         new = saver.new_folder
