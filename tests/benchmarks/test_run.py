@@ -86,7 +86,7 @@ def test_an_unavailable_implementation_is_reported_without_a_timing(measure: Any
     assert "not available: nobody sells it" in done.stdout
 
 
-def test_a_failing_peer_is_reported_and_the_others_are_measured(measure: Any) -> None:
+def test_a_failing_peer_is_reported_and_the_other_peers_are_measured(measure: Any) -> None:
     done, found = measure("bad")
     assert done.returncode == 1
     assert found["failing"]["problem"] == "failed: ValueError: it broke"

@@ -115,7 +115,7 @@ except ow.errors.OpwrightError as error:
     assert "is unusable since a collective failed" in text
 
 
-def test_a_rank_that_continues_after_the_others_have_exited_is_reported(run) -> None:
+def test_a_rank_that_continues_after_the_other_ranks_have_exited_is_reported(run) -> None:
     done = run(HEAD + "if r == 1:\n    time.sleep(1000)\n", 2, deadline=1.0)
     assert done.returncode == 1
     assert "opwright-mpi: rank 0 ended, and rank 1 did not within 1 s" in done.stderr

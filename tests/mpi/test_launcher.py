@@ -98,7 +98,9 @@ def test_the_launcher_runs_modules_and_passes_arguments_to_scripts(tmp_path: Pat
         ),
     ],
 )
-def test_a_rank_that_exits_before_the_others_terminates_all(run, end, status, message) -> None:
+def test_a_rank_that_exits_before_the_other_ranks_terminates_all_ranks(
+    run, end, status, message
+) -> None:
     wait = "time.sleep(1000)" if end != "sys.exit(7)" else "pass"
     done = run(f"{CONNECT}if r == 1:\n    {end}\n{wait}\n", 3)
     assert done.returncode == status, done.stdout + done.stderr

@@ -125,7 +125,7 @@ def test_a_number_beyond_a_double_is_out_of_range_and_abbreviated_in_the_message
     assert len(str(raised.value)) < 700
 
 
-def test_an_int_of_thousands_of_digits_is_refused_like_any_other_int():
+def test_an_int_with_thousands_of_digits_is_refused_like_any_other_int():
     with pytest.raises(AttributeValueError, match=r"in \[0, 9\], got thousands of digits; write"):
         checks.check_int("w", "n", HUGE["digits"], at_least=0, at_most=9)
 

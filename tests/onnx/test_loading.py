@@ -264,7 +264,7 @@ def test_a_sequence_returned_by_a_model_has_a_result_for_each_element() -> None:
     np.testing.assert_array_equal(results["parts.1"], x[1])
 
 
-def test_a_loop_of_a_known_number_of_iterations_is_a_scan_with_a_gradient() -> None:
+def test_a_loop_with_a_known_number_of_iterations_becomes_a_scan_with_a_gradient() -> None:
     body = helper.make_graph(
         [node("Identity", ["before"], ["again"]), node("Mul", ["state", "w"], ["next"])],
         "body",

@@ -23,7 +23,7 @@ def oldest_release() -> str:
     return str(bound).split(",")[0].removeprefix("protobuf>=")
 
 
-def test_the_oldest_and_the_pinned_protobuf_can_read_messages_of_the_other(
+def test_the_oldest_and_the_pinned_protobuf_can_read_each_others_messages(
     environment: Any, tmp_path: Path
 ) -> None:
     """The environment has the pinned release, which is the newest in nightly runs. The oldest

@@ -69,7 +69,9 @@ def test_the_tag_of_every_wheel_is_accepted_by_a_registry(wheelhouse: Path) -> N
         assert all(re.fullmatch(known, name) for name in platforms), wheel
 
 
-def test_the_core_has_a_wheel_per_python_and_plugins_have_one_for_all(wheelhouse: Path) -> None:
+def test_the_core_has_one_wheel_per_python_version_and_a_plugin_has_one_for_all_versions(
+    wheelhouse: Path,
+) -> None:
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert find_tag(wheelhouse, "opwright").startswith(f"{python}-{python}-manylinux_")
     for name in ("opwright_cpu", "opwright_cuda"):

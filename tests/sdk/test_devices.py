@@ -119,7 +119,7 @@ def test_the_reason_names_a_kernel_that_is_not_capturable(devices):
     assert network.placement().graph_refusal == reason
 
 
-def test_constructors_receive_the_device_number_and_kernels_the_device(devices):
+def test_constructors_receive_the_device_number_and_kernels_receive_the_device(devices):
     negative = ow.Operator("negative", x="x", out="out")
     np.testing.assert_array_equal(devices.run("plain", negative), -X)
     np.testing.assert_array_equal(devices.run("plain:1", negative), -X - 100)

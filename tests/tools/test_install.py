@@ -62,7 +62,7 @@ def test_on_a_terminal_one_line_shows_every_percent(module: ModuleType) -> None:
     assert text == "".join(f"\rcompiling: {percent} %" for percent in range(101)) + "\n"
 
 
-def test_progress_of_ninja_is_weighted_by_the_number_of_sources(
+def test_ninja_progress_is_weighted_by_the_number_of_sources(
     module: ModuleType, fake_pip: Path, tmp_path: Path
 ) -> None:
     for package, sources in (("small", 0), ("large", 2)):

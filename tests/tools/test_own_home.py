@@ -80,7 +80,7 @@ def test_tests_and_their_processes_use_a_home_folder_of_this_run() -> None:
     assert not any(name in os.environ for name in XDG_FOLDERS)
 
 
-def test_a_run_of_pytest_leaves_the_folders_of_the_user_empty(users: Users, tmp_path: Path) -> None:
+def test_a_pytest_run_leaves_the_user_folders_empty(users: Users, tmp_path: Path) -> None:
     tests = tmp_path / "tests"
     shutil.copytree(ROOT / "tests" / "support", tests / "support")
     shutil.copy2(ROOT / "tests" / "conftest.py", tests)

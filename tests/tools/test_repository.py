@@ -66,7 +66,7 @@ def test_every_package_states_its_license_and_scope() -> None:
             assert "## Scope" in (package / "README.md").read_text(), f"{package.name}/README.md"
 
 
-def test_git_does_not_ignore_any_file_of_the_repository() -> None:
+def test_git_does_not_ignore_any_file_in_the_repository() -> None:
     """Wheel builders skip files that git ignores, so such a file would be missing in the wheel."""
     command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

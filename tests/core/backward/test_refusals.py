@@ -270,7 +270,7 @@ def test_targets_must_be_variables(targets, message):
         append_backward(targets)
 
 
-def test_targets_must_be_floats_of_one_block(block):
+def test_targets_must_be_float_variables_in_one_block(block):
     body = block.program.create_block()
     body.append_op("relu", {"x": "h"}, {"out": "y"})
     with pytest.raises(GradientError, match="must be in one block"):

@@ -64,7 +64,7 @@ def test_without_the_kit_operators_are_listed_but_not_shown_as_pages(bare):
     )
 
 
-def test_without_the_kit_the_error_of_profile_names_the_package_to_install(bare):
+def test_without_the_kit_the_profile_error_names_the_package_to_install(bare):
     answer = bare.json("""
     import opwright as ow
     from opwright.errors import MissingRequirementError

@@ -249,7 +249,7 @@ def test_only_dtypes_are_inferred_if_ranks_are_unknown():
         ),
     ],
 )
-def test_errors_of_shape_inference_begin_with_the_operator(infer_shape, error, message):
+def test_shape_inference_errors_begin_with_the_operator(infer_shape, error, message):
     with pytest.raises(error, match=f"^op: {re.escape(message)}"):
         define(infer_shape).infer(((F32,),), {"body": 1}, (1,))
 

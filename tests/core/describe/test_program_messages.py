@@ -83,7 +83,7 @@ def test_the_checksum_is_at_the_position_of_the_wire_format():
     assert max(field.number for field in pb.ProgramDesc.DESCRIPTOR.fields) == 2000
 
 
-def test_a_program_written_by_one_process_is_read_by_another(tmp_path):
+def test_a_program_written_by_one_process_is_read_by_another_process(tmp_path):
     path = tmp_path / "program.pb"
     path.write_bytes(to_bytes(program()))
     code = (

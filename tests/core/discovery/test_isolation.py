@@ -319,7 +319,7 @@ def test_concurrent_discoveries_share_one_context(site):
     assert answer == [1, ["acme.swish"]]
 
 
-def test_importing_a_plugin_in_one_thread_while_another_discovers_does_not_hang(site):
+def test_importing_a_plugin_while_another_thread_runs_discovery_does_not_hang(site):
     # Thread one holds the import lock of a module and needs a Context; thread two creates a Context
     # and needs the module. A lock around discovery would cause a deadlock.
     table = "from opwright_acme import layers\n" + OP_HOOK

@@ -60,7 +60,7 @@ def run(*factors, **options):
     return call(x=X)[0]
 
 
-def test_the_work_of_all_kernels_of_a_plan_is_done_in_one_call(factory):
+def test_one_call_does_the_deferred_work_of_all_kernels_in_a_plan(factory):
     np.testing.assert_array_equal(run(2.0, 3.0, 2.0), X * 12)
     assert factory.batches == [[2.0, 3.0]]
 

@@ -115,7 +115,7 @@ def test_kernels_are_tried_in_the_order_of_the_lock(scales):
     assert run(network, "x1", lock=both) == {"cpu/plain": 1}
 
 
-def test_a_lock_made_under_a_pin_keeps_the_kernel_order_of_the_pin(scales):
+def test_a_lock_created_under_a_pin_keeps_the_kernel_order_of_the_pin(scales):
     """The pinned library refuses one of two operators, so both kernels are locked."""
     add_scale(scales, "first", plain, 70)
     with context_guard(scales.with_pins({"*": "picky"})):

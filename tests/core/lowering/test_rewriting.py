@@ -292,7 +292,7 @@ def test_a_view_shows_the_same_data_in_another_shape(context):
 # Making operators
 
 
-def test_an_operator_made_by_a_pass_is_checked(context):
+def test_an_operator_created_by_a_pass_is_checked(context):
     graph = graph_of(chain())
     add, relu = graph.ops
     (x,), (y,) = add.inputs

@@ -253,7 +253,7 @@ def test_a_device_that_lacks_a_method_is_refused(missing):
         rt.make_python_device(Half())
 
 
-def test_memory_of_the_wrong_kind_of_device_is_refused():
+def test_arenas_and_buffers_are_refused_for_the_wrong_kind_of_device():
     builder = rt.PlanBuilder(rt.make_python_device(Handles()), "p")
     with pytest.raises(ProgramError, match="fake has no arena; give it buffers"):
         builder.arena(64)

@@ -50,7 +50,7 @@ def count(deterministic, size=300_000):
     return call(x=np.zeros(size, "float32"))[0][0]
 
 
-def test_kernels_of_a_deterministic_plan_are_prepared_for_a_fixed_number_of_threads(context):
+def test_kernels_in_a_deterministic_plan_are_prepared_for_a_fixed_thread_count(context):
     add(context, "slow", CountThreads)
     for n_threads in (1, 2, 3):
         ow.set_num_threads(n_threads)

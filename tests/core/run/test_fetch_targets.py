@@ -78,7 +78,7 @@ def test_a_fetch_is_copied_into_an_array_of_any_strides_and_byte_order(call, dty
     np.testing.assert_array_equal(memory, np.stack([0 * X, 2 * X], 1))
 
 
-def test_results_without_a_given_array_are_in_new_memory_of_the_caller(call):
+def test_results_without_a_given_array_are_in_new_memory_owned_by_the_caller(call):
     first, second = call(X)
     again, _ = call(2 * X)
     np.testing.assert_array_equal(first, np.maximum(X, 0))
@@ -164,7 +164,7 @@ def test_an_importer_converts_the_results(call, compiled):
     np.testing.assert_array_equal(results[1].array, 2 * X)
 
 
-def test_the_importer_of_a_call_replaces_the_importer_of_compile():
+def test_the_importer_passed_to_a_call_replaces_the_importer_passed_to_compile():
     network = ow.Network([ow.Operator("relu", x="x", out="y")])
     call = network.compile(["x"], ["y"], fetch_as=Lent.from_dlpack)
     assert type(call(X)[0]) is Lent

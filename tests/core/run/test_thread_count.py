@@ -28,7 +28,7 @@ class CountThreads:
         return run
 
 
-def test_the_default_is_the_number_of_cpus_of_the_process():
+def test_the_default_is_the_number_of_cpus_available_to_the_process():
     assert count_from_environment({}) == len(os.sched_getaffinity(0))
     assert count_from_environment({"OPWRIGHT_NUM_THREADS": " "}) == len(os.sched_getaffinity(0))
     assert count_from_environment({"OPWRIGHT_NUM_THREADS": " 3 "}) == 3

@@ -18,7 +18,7 @@ def unshared_tape(acme, compiler):
     return Tape(acme.site / "opwright_acme" / "libacme.so")
 
 
-def test_every_value_of_an_arena_has_the_alignment_of_its_device(tape):
+def test_every_value_in_an_arena_has_the_alignment_of_the_device(tape):
     network, last = make_network("add", "multiply", "add", "multiply")
     call = network.compile(["x"], [last, "v1"], device="tape", scope=ow.Scope())
     call(x=X)

@@ -82,7 +82,7 @@ def test_a_device_can_be_written_in_python(tape):
         network.compile(["x"], [last], device="flat:1", scope=ow.Scope())
 
 
-def test_kernels_prepared_for_one_device_do_not_run_on_another(tape):
+def test_kernels_prepared_for_one_device_do_not_run_on_another_device(tape):
     class Prepared:
         made: list[str] = []  # noqa: RUF012
 

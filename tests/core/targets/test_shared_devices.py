@@ -115,7 +115,9 @@ def other(acme, tape):
     return context
 
 
-def test_a_tensor_on_a_device_of_the_same_name_is_refused_and_both_owners_are_named(tape, other):
+def test_a_tensor_on_another_device_with_the_same_name_is_refused_and_both_owners_are_named(
+    tape, other
+):
     tensor = run_add(Context.discover(), X)
     text = (
         r"feed 'x': .* or on tape of opwright-other 2\.0 \(.*libother\.so\), where the network "
@@ -126,7 +128,7 @@ def test_a_tensor_on_a_device_of_the_same_name_is_refused_and_both_owners_are_na
     np.testing.assert_array_equal(run_add(other, tensor.numpy()).numpy(), 4 * X)
 
 
-def test_a_variable_can_move_between_devices_of_the_same_name(tape, other):
+def test_a_variable_can_move_between_devices_with_the_same_name(tape, other):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("add", x="w", y="w", out="w")])

@@ -42,7 +42,7 @@ def counts(*shapes):
     return network, call
 
 
-def test_a_long_plan_runs_on_all_threads_and_a_short_plan_on_one(acme, library):
+def test_a_long_plan_runs_on_all_threads_and_a_short_plan_on_one_thread(acme, library):
     acme.use(library)
     assert set(ow.ops.acme.scale(LONG, fault="count")) == {2}
     assert set(ow.ops.acme.scale(SHORT, fault="count")) == {1}

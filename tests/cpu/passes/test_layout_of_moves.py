@@ -57,7 +57,7 @@ ORDERED = {
 
 
 @pytest.mark.parametrize("write", ORDERED.values(), ids=ORDERED.keys())
-def test_operators_that_depend_on_the_order_of_axes_keep_their_layout(write):
+def test_operators_that_depend_on_the_axis_order_keep_their_layout(write):
     Net(write, training=True).check()
 
 

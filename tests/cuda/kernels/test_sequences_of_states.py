@@ -46,7 +46,7 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("memory")
-def test_crfs_match_the_cpu_with_states_in_any_memory() -> None:
+def test_crfs_match_the_cpu_wherever_states_are_stored() -> None:
     given = chain(11, 4, 37)
     given["transition"][3] = -np.inf  # no transitions from tag 3 or to tag 5
     given["transition"][:, 5] = -np.inf
@@ -57,7 +57,7 @@ def test_crfs_match_the_cpu_with_states_in_any_memory() -> None:
 
 @pytest.mark.usefixtures("memory")
 @pytest.mark.parametrize("most_bytes", [0, 2**26])
-def test_gradients_of_crfs_match_the_cpu_for_any_number_of_parts(
+def test_crf_gradients_match_the_cpu_for_any_number_of_parts(
     most_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(linear_chain_crf, "MOST_PART_BYTES", most_bytes)
@@ -76,7 +76,7 @@ def test_gradients_of_crfs_match_the_cpu_for_any_number_of_parts(
 
 
 @pytest.mark.usefixtures("memory")
-def test_ctc_losses_match_the_cpu_with_states_in_any_memory() -> None:
+def test_ctc_losses_match_the_cpu_wherever_states_are_stored() -> None:
     n, time, classes, labels = 9, 12, 7, 4
     x = np.log(RNG.dirichlet(np.ones(classes), (n, time))).astype(np.float32)
     label = RNG.integers(1, classes, (n, labels))
@@ -88,7 +88,7 @@ def test_ctc_losses_match_the_cpu_with_states_in_any_memory() -> None:
 
 
 @pytest.mark.usefixtures("memory")
-def test_edit_distances_match_the_cpu_with_diagonals_in_any_memory() -> None:
+def test_edit_distances_match_the_cpu_wherever_diagonals_are_stored() -> None:
     given = {"x": RNG.integers(0, 3, (9, 40)), "label": RNG.integers(0, 3, (9, 37))}
     given["lengths"] = RNG.integers(0, 41, 9).astype(np.int32)
     given["label_lengths"] = RNG.integers(0, 38, 9)

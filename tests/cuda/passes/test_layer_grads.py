@@ -114,7 +114,7 @@ def test_gradients_of_a_layer_need_one_launch(activation: str, dtype: str) -> No
     ("rows", "inputs", "outputs"),
     [(1, 1, 1), (64, 16, 32), (64, 15, 33), (3, 40, 10), (130, 7, 9), (5, 17, 70)],
 )
-def test_gradients_of_any_sizes_and_tiles_are_correct(
+def test_gradients_are_correct_for_any_sizes_and_tiles(
     rows: int, inputs: int, outputs: int, tile: Tile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (small, layer):

@@ -183,7 +183,7 @@ def test_cublaslt_is_not_used_for_huge_matrices_or_batches_that_need_many_calls(
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("turned", TRANSPOSES)
-def test_cublaslt_multiplies_every_transpose_and_batch(
+def test_cublaslt_products_are_correct_for_every_transpose_and_batch(
     turned: tuple[bool, bool], dtype: str
 ) -> None:
     for *stacks, n_calls in STACKS:
@@ -196,7 +196,7 @@ def test_cublaslt_multiplies_every_transpose_and_batch(
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint16", "int32", "uint64"])
 @pytest.mark.parametrize("turned", TRANSPOSES)
-def test_the_opwright_kernel_multiplies_every_transpose_and_batch(
+def test_opwright_products_are_correct_for_every_transpose_and_batch(
     turned: tuple[bool, bool], dtype: str
 ) -> None:
     for *stacks, _ in STACKS[2:8:2]:

@@ -71,7 +71,7 @@ def product_of(m: int, n: int, k: int, dtype: str = "float32", stack: Any = ()) 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("turned", TRANSPOSES)
 @pytest.mark.parametrize("tile", TILES, indirect=True)
-def test_every_tile_and_transpose_multiplies_any_sizes(
+def test_products_of_any_size_are_correct_for_every_tile_and_transpose(
     tile: Tile, turned: tuple[bool, bool]
 ) -> None:
     for m, n, k in SIZES:

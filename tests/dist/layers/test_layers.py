@@ -368,7 +368,7 @@ def test_without_opwright_nn_the_error_names_the_package(monkeypatch: pytest.Mon
         importlib.reload(layers)
 
 
-def test_layers_of_a_model_accept_names_instead_of_variables():
+def test_layers_in_a_model_accept_names_instead_of_variables():
     model = nn.Model()
     with model:
         dist.layers.fc(dist.layers.embedding("words", [50, 16]), 4, split="columns")

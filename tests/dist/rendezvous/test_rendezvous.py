@@ -153,7 +153,9 @@ def test_a_line_beyond_the_limit_closes_its_connection(server: Echo) -> None:
         assert server.left == [0]
 
 
-def test_a_client_that_does_not_read_does_not_block_others_or_use_memory(server: Echo) -> None:
+def test_a_client_that_does_not_read_neither_blocks_other_clients_nor_uses_memory(
+    server: Echo,
+) -> None:
     with connect(server, 0) as lazy, connect(server, 1) as other:
         lazy.setblocking(False)
         request = b"all 60000\n" * 1000

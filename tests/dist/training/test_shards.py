@@ -90,7 +90,7 @@ def test_inference_programs_are_unsharded(
     assert str(forward) == str(plain.clone(for_inference=True))
 
 
-def test_each_process_has_a_part_of_each_state(two: dist.Engine) -> None:
+def test_each_process_has_a_shard_of_each_state(two: dist.Engine) -> None:
     main, _ = build(True, OPTIMIZERS["accumulated"])
     block = main.global_block()
     shapes = {

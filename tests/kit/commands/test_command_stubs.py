@@ -166,7 +166,7 @@ def test_mypy_reports_a_wrong_call(findings, number):
     assert message.startswith(WRONG[number])
 
 
-def test_without_stubs_every_operator_is_any(environment, tmp_path):
+def test_without_stubs_every_operator_has_type_any(environment, tmp_path):
     away = tmp_path / "away"
     stub_package = environment.packages / "opwright-stubs"
     if stub_package.exists():

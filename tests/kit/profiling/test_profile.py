@@ -103,7 +103,7 @@ def test_profiling_does_not_modify_the_cached_plan():
     assert (plan.instances, network.plan_for({"x": X}).lowered.plan) == (1, plan)
 
 
-def test_a_plan_made_by_run_is_profiled_on_a_scope():
+def test_a_plan_created_by_run_is_profiled_on_a_scope():
     network, scope = _linear()
     scope.var("x").set(X)
     network.run(scope)

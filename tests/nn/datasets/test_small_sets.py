@@ -224,7 +224,7 @@ def test_a_graph_with_invalid_edges_or_labels_is_refused(edges, labels, error, t
         Graph.of(edges, labels)
 
 
-def test_a_graph_made_of_arrays_is_checked_when_it_is_used():
+def test_a_graph_built_from_arrays_is_checked_when_it_is_used():
     graph = Graph(np.array([[0, -1]]), np.array([[0], [1]]))
     for method in (graph.adjacency, graph.propagation):
         with pytest.raises(AttributeValueError, match=r"nodes in \[0, 2\).* got -1"):

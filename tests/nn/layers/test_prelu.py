@@ -10,7 +10,7 @@ from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import layers
 
 
-def test_prelu_has_one_slope_or_one_for_each_channel():
+def test_prelu_has_one_slope_or_one_slope_per_channel():
     model = nn.Model()
     h = model.prelu(model.prelu("x", name="one"), per_channel=True, name="many")
     x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)

@@ -205,7 +205,7 @@ def test_scores_are_ordered_by_value_in_every_dtype(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_each_k_counts_the_same_number_of_scores_in_every_dtype(dtype):
+def test_top_k_accuracy_counts_exactly_k_scores_in_every_dtype(dtype):
     rows, _ = rows_of(dtype)
     n = rows.shape[1]
     for k in range(1, n + 2):

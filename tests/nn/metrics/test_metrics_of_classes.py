@@ -45,7 +45,7 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall():
     assert collected(nn.metrics.F1(threshold=0.2), *binary).result() == pytest.approx(0.8)
 
 
-def test_average_precision_is_the_sum_over_the_steps_of_recall():
+def test_average_precision_is_the_sum_of_precision_weighted_by_recall_steps():
     scores, labels = np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1])
     assert collected(nn.metrics.AveragePrecision(), scores, labels).result() == (1 + 2 / 3) / 2
     equal = collected(nn.metrics.AveragePrecision(), np.ones(4), labels)

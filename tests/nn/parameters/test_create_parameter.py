@@ -30,7 +30,7 @@ def x():
         yield layers.data("x", [None, 3])
 
 
-def test_the_parameter_of_a_program_has_the_width_of_the_input(x):
+def test_a_program_parameter_has_the_width_of_the_input(x):
     out = append_scaled(x, attr=nn.initializer.Constant(2.0))
     scope = ow.Scope()
     ow.Network(ow.default_startup_program().global_block()).run(scope)
@@ -54,7 +54,7 @@ def test_a_model_learns_the_shape_from_the_first_batch_and_trains_it():
         np.testing.assert_allclose(each.scope.var("param_0").numpy(), [0.75] * 4)
 
 
-def test_parameters_with_two_axes_are_initialized_as_weights_and_others_as_biases(x):
+def test_parameters_with_two_axes_are_initialized_as_weights_and_all_others_as_biases(x):
     for shape in ([nn.dim(x, 1), 64], [64], []):
         nn.create_parameter(shape, name=f"p{len(shape)}")
     scope = ow.Scope()

@@ -71,7 +71,7 @@ def test_rows_are_shuffled_differently_in_each_epoch_by_default(small, train):
         lambda d: nn.batches({"y": d[1], "x": d[0]}, size=4, seed=5),
     ],
 )
-def test_arrays_dicts_and_batches_give_the_same_training(small, train, make):
+def test_training_on_arrays_dicts_and_batches_gives_the_same_results(small, train, make):
     own, other = small.make()[0], small.make()[0]
     train(own, small.data, 2, batch_size=4, seed=5)
     data = make(small.data)

@@ -161,7 +161,7 @@ def test_random_numbers_drawn_by_calls_on_arrays_depend_only_on_the_seed(add):
     assert not np.array_equal(part(X, seed=1), part(X, seed=2))
 
 
-def test_streams_of_a_body_have_higher_numbers_than_streams_of_programs():
+def test_random_streams_in_a_body_have_higher_numbers_than_streams_in_programs():
     streams = {inner_stream(stream, n) for stream in range(500) for n in range(1, 5)}
     assert inner_stream(9, 0) == 9
     assert inner_stream(9, 2) == 2**31 | zlib.crc32(b"9/2") == 0x8E306EE0

@@ -133,7 +133,7 @@ def test_loops_are_split_into_a_forward_and_a_gradient_loop() -> None:
 
 
 @pytest.mark.parametrize("limit", [-1.0, 4.1, 1e3])
-def test_a_loop_of_any_number_of_iterations_is_split(limit: float) -> None:
+def test_a_loop_with_any_number_of_iterations_is_split(limit: float) -> None:
     program = growing_program(max_steps=30)
     block = program.global_block()
     block.create_var("dy", [2], "float64", is_data=True)

@@ -24,7 +24,7 @@ LEAST = 2.0**-149
         ("softsign", [HUGE, -np.inf], [1.0, -1.0]),
     ],
 )
-def test_functions_of_one_input_are_accurate_at_the_ends_of_the_dtype(
+def test_unary_functions_are_accurate_at_the_limits_of_the_dtype(
     op: str, given: list[float], expected: list[float]
 ) -> None:
     out = getattr(ow.ops, op)(np.array(given, np.float32))
@@ -44,7 +44,7 @@ def test_functions_of_one_input_are_accurate_at_the_ends_of_the_dtype(
         ("xlogy", 0.0, 0.0, 0.0),
     ],
 )
-def test_functions_of_two_inputs_are_accurate_at_the_ends_of_the_dtype(
+def test_binary_functions_are_accurate_at_the_limits_of_the_dtype(
     op: str, x: float, y: float, expected: float
 ) -> None:
     out = getattr(ow.ops, op)(np.float32([x]), np.float32([y]))

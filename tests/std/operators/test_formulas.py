@@ -170,7 +170,7 @@ def test_a_formula_that_is_written_out_becomes_its_operator(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NEARLY)
-def test_constants_of_a_formula_are_compared_within_the_rounding_of_the_dtype(name: str) -> None:
+def test_formula_constants_are_compared_within_the_rounding_error_of_the_dtype(name: str) -> None:
     op_type, write = NEARLY[name]
     _, types = run(write, ["fuse_formulas"])
     assert op_type in types
@@ -214,7 +214,7 @@ def test_an_activation_of_a_long_sum_is_not_fused() -> None:
     np.testing.assert_array_equal(found, run(write, [])[0])
 
 
-def test_activations_are_examined_only_in_graphs_with_products(
+def test_activations_are_examined_only_in_graphs_with_matrix_products(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[str] = []

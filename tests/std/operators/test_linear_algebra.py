@@ -38,6 +38,6 @@ def test_irfft_refuses_a_number_of_pairs_that_does_not_match_n():
         ow.ops.irfft(np.ones((3, 2)), n=6)
 
 
-def test_complex_input_without_two_parts_in_the_last_axis_is_refused():
+def test_complex_input_without_a_last_axis_of_length_2_is_refused():
     with pytest.raises(ShapeError, match="real and imaginary part in the last axis"):
         ow.ops.fft(np.ones((4, 3)))

@@ -229,7 +229,7 @@ def test_quantized_values_are_limited_and_dequantized(dtype, wide):
     np.testing.assert_array_equal(back, np.array([least, 1, 2, most]).astype(wide))
 
 
-def test_the_error_of_quantize_names_the_required_shape_of_a_scale():
+def test_the_quantize_error_states_the_required_scale_shape():
     x = np.zeros((2, 6), "float32")
     with pytest.raises(ShapeError, match=r"quantize: scale must have the shape \(6,\), got"):
         ow.ops.quantize(x, np.ones(5, "float32"), dtype="int8")

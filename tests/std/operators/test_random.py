@@ -169,7 +169,7 @@ def test_truncated_numbers_within_two_deviations_match_normal() -> None:
 
 
 @pytest.mark.parametrize("factor", [1, 2, 10, 2**32 - 1, 2**32, 2**63 + 12345, 2**64 - 1])
-def test_upper_half_of_a_product_is_exact(factor: int) -> None:
+def test_the_upper_half_of_a_product_is_exact(factor: int) -> None:
     words = np.array([0, 1, 2**31, 2**32, 2**63, 2**64 - 1, 0x123456789ABCDEF], np.uint64)
     expected = [int(word) * factor >> 64 for word in words]
     assert multiply_high(words, factor).tolist() == expected

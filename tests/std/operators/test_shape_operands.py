@@ -125,7 +125,7 @@ def test_one_program_supports_every_shape(x: Variable, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["uniform", "normal", "truncated_normal", "randint"])
-def test_random_tensors_of_computed_and_given_shapes_have_the_same_numbers(
+def test_random_tensors_with_computed_and_given_shapes_have_the_same_elements(
     x: Variable, name: str
 ) -> None:
     attrs = {"seed": 3, "stream": 5, **({"high": 9} if name == "randint" else {})}

@@ -83,7 +83,7 @@ def test_calls_without_gradients_match_pytorch(guard: Any) -> None:
     assert fast(images()).requires_grad
 
 
-def test_a_model_made_in_inference_mode_runs() -> None:
+def test_a_model_created_in_inference_mode_runs() -> None:
     with torch.inference_mode():
         model = Tower().eval()
         assert_same(compiled(model)(images()), model(images()))
@@ -367,7 +367,7 @@ def test_a_report_of_an_uncompiled_model_raises() -> None:
         opwright_torch.report(Tower())
 
 
-def test_all_graphs_of_a_model_with_a_graph_break_are_found() -> None:
+def test_find_graphs_returns_all_graphs_of_a_model_with_a_graph_break() -> None:
     def broken(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
         torch._dynamo.graph_break()

@@ -76,7 +76,7 @@ def test_an_operator_without_a_row_is_declined(rows: Rows) -> None:
     )
 
 
-def test_the_row_of_an_overload_takes_precedence_over_the_row_of_its_name(rows: Rows) -> None:
+def test_a_row_for_an_overload_takes_precedence_over_a_row_for_its_name(rows: Rows) -> None:
     rows["aten::add"] = lambda t, input, other, alpha: t.op("exp", input)
     rows["aten::add.Scalar"] = rows["aten::add.Tensor"] = rows["aten::relu"] = (
         lambda t, input, **_: t.op("tanh", input)

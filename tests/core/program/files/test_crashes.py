@@ -145,7 +145,7 @@ def test_an_interrupt_at_any_step_leaves_one_complete_generation(tmp_path, model
         assert not [path.name for path in (folder / "generations").glob(".*")]
 
 
-def test_killing_savers_while_others_read_does_not_mix_or_lose_models(tmp_path, campaigns):
+def test_killing_savers_while_other_processes_read_does_not_mix_or_lose_models(tmp_path, campaigns):
     outcome = campaigns.Campaign(tmp_path / "model").run(KILLS)
     assert outcome.findings == []
     assert outcome.loads > 0

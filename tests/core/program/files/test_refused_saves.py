@@ -112,7 +112,7 @@ def test_a_refused_save_leaves_the_previous_save_unchanged(tmp_path, model):
     assert [path.name for path in (tmp_path / "generations").iterdir()] == ["00000001"]
 
 
-def test_a_file_of_bools_with_other_bytes_is_refused(tmp_path):
+def test_a_file_with_bool_bytes_other_than_0_and_1_is_refused(tmp_path):
     write_file(tmp_path / "a", encode({"mask": np.array([0, 1], np.uint8).view(bool)}, {}))
     with (tmp_path / "a").open("r+b") as file:
         file.seek(-1, 2)

@@ -157,7 +157,7 @@ def test_a_sampler_for_one_package_takes_precedence_over_a_sampler_for_any_packa
     assert find_sampler({"*.tanh": of_any}, get("tanh")) is None
 
 
-def test_samples_of_a_gradient_operator_contain_outputs_of_the_forward_kernel() -> None:
+def test_samples_for_a_gradient_operator_contain_forward_kernel_outputs() -> None:
     context = CheckContext(ow.current_context())
     drawn = context.samples(get("tanh_grad"), "float64")
     assert len(drawn) >= 15

@@ -34,8 +34,7 @@ def pairs(
     special: tuple[list[float], list[float]] = SPECIAL,
     **tolerance: Any,
 ) -> list[Case]:
-    """Return the test cases of one function: lengths, every kind of broadcasting, special
-    values."""
+    """Return the test cases of a function: lengths, every kind of broadcasting, special values."""
     first, second = first or {}, second or {}
 
     def case(label: str, x: tuple[int, ...], y: tuple[int, ...], reason: str) -> Case:

@@ -36,8 +36,7 @@ def pairs(
     reason: str = "",
     **options: Any,
 ) -> list[Case]:
-    """Return the test cases of a two-input function: shapes that broadcast, and explicit
-    numbers."""
+    """Return the test cases of a two-input function: broadcast shapes, and explicit numbers."""
     shapes = {"row": ((3, 4), (4,)), "scalar": ((), (2, 3)), "empty": ((0, 3), (1, 3))}
     given = {"dtypes": FLOATS, **options}
     return [

@@ -64,8 +64,7 @@ def cases(op: str) -> list[Case]:
 
 
 def extrema(op: str) -> Any:
-    """Return the running extremum and its position, which is the last position for equal
-    elements."""
+    """Return the running extremum and its position; of equal elements, the last position counts."""
 
     def expected(x: Array, axis: int) -> tuple[Array, Array]:
         lines = np.moveaxis(np.atleast_1d(x), axis, -1)

@@ -1,5 +1,4 @@
-"""Test cases of grid_sample, affine_grid, fold, unfold, deform_conv2d, lp_pool, max_unpool1d,
-3d."""
+"""Tests grid_sample, affine_grid, unfold, fold, deform_conv2d, lp_pool and max_unpool1d, 3d."""
 
 from __future__ import annotations
 
