@@ -76,7 +76,7 @@ class Group {
 
   // ---- Called from Python
 
-  // Starts to connect during a call of Enter by this thread; FindCommState then polls the state.
+  // Starts to connect, while this thread is in a call of Enter; FindCommState then polls the state.
   int StartComm(const UniqueId& id);
   int FindCommState();
   // Returns the asynchronous NCCL error or 0, and the progress so far.

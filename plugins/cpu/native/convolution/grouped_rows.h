@@ -29,7 +29,7 @@ struct GroupedEpilogue {
   }
 };
 
-// One tap of a sweep, which computes each position of `to` as a sum over taps of `from`.
+// One tap of a sweep. A sweep computes each position of `to` as a sum over taps of `from`.
 struct GroupedTap {
   int64_t shift;  // column that the first position of a phase reads
   int64_t index;

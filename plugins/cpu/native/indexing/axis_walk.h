@@ -12,10 +12,10 @@
 
 namespace opwright_cpu {
 
-// An axis of the index, with the strides, in items, of three tensors along it: x, to which
-// positions refer, the index, and the other tensor, which has the shape of the index (the output of
-// a lookup, or the updates of a scatter). For the indexed axis, `x` is the stride between two
-// positions.
+// An axis of the index, and the strides, in items, of three tensors along it. The tensors are x, to
+// which positions refer, the index, and the other tensor, which has the shape of the index (the
+// output of a lookup, or the updates of a scatter). For the indexed axis, `x` is the stride between
+// two positions.
 struct WalkAxis {
   int64_t length;
   int64_t x;

@@ -1,4 +1,4 @@
-// The rows that the vectors of an index select, for gather_nd and scatter_nd.
+// The rows selected by index vectors, for gather_nd and scatter_nd.
 #ifndef OPWRIGHT_CPU_INDEXING_ROW_NUMBERS_H_
 #define OPWRIGHT_CPU_INDEXING_ROW_NUMBERS_H_
 

@@ -25,7 +25,7 @@ struct CtcShape {
   int64_t states() const { return 2 * labels + 1; }
 };
 
-// The labels of all rows, and the length of each row and of its label.
+// The labels of all rows, and for each row its length and the length of its label.
 class CtcInputs {
  public:
   CtcInputs(const opwright::RunContext& ctx, const CtcShape& shape)

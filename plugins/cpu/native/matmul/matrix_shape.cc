@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// A factor of a product; a vector becomes a matrix with one row or one column.
+// A factor of a product. A vector becomes a matrix with one row or one column.
 struct Factor {
   Laid stack;
   int64_t rows;

@@ -27,7 +27,7 @@ struct Laid {
 // means no permutation.
 Laid LaidBy(const std::vector<int64_t>& shape, const std::vector<int64_t>& axes);
 
-// The shape of out[s] = x[s] y[s] for every matrix s of a batch; rows of out are contiguous.
+// The shape of out[s] = x[s] y[s] for every matrix s of a batch. Rows of out are contiguous.
 struct MatrixShape {
   GemmSize size{};
   int64_t x_strides[2] = {};  // row stride and column stride

@@ -1,4 +1,4 @@
-// The mapping of dtypes to oneDNN's data types.
+// Maps dtypes to oneDNN's data types.
 #ifndef OPWRIGHT_CPU_ONEDNN_DTYPES_H_
 #define OPWRIGHT_CPU_ONEDNN_DTYPES_H_
 

@@ -1,4 +1,4 @@
-// A sequence of primitives, with reorders between them if layouts differ.
+// A sequence of primitives, with reorders between primitives whose layouts differ.
 #ifndef OPWRIGHT_CPU_ONEDNN_PIPELINE_H_
 #define OPWRIGHT_CPU_ONEDNN_PIPELINE_H_
 
@@ -14,8 +14,8 @@
 
 namespace opwright_cpu {
 
-// Memory that primitives work on, as the index of a tensor of the kernel (below kFirstTemporary) or
-// of a workspace block.
+// Memory that primitives read or write, given by the index of a kernel tensor (below
+// kFirstTemporary) or of a workspace block.
 using Operand = int32_t;
 constexpr Operand kFirstTemporary = 16;
 

@@ -1,4 +1,4 @@
-// The comparison of max pooling: the first of equal elements wins, and NaN exceeds every number.
+// How max pooling compares: the first of equal elements wins, and NaN exceeds every number.
 #ifndef OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 #define OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 

@@ -1,5 +1,5 @@
-// Range checks of the positions of maxima that max_pool2d writes. Positions are checked before they
-// are used, since a program may pass invalid positions.
+// Checks the range of the positions of maxima, which max_pool2d writes. Positions are checked
+// before they are used, since a program may pass invalid positions.
 #ifndef OPWRIGHT_CPU_POOLING_PLACES_H_
 #define OPWRIGHT_CPU_POOLING_PLACES_H_
 

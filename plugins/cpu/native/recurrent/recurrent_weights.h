@@ -11,9 +11,9 @@
 
 namespace opwright_cpu {
 
-// Writes the weight and bias gradients of one direction of one layer, which is entry `index` of the
-// parameter lists. The lists begin with weight_ih in `slot`. `h0` is the state before all steps, or
-// NULL. `states` are the results of the steps from `first_state` on, which may be the step before
+// Writes the weight and bias gradients of one direction of a layer: entry `index` of the parameter
+// lists, which begin with weight_ih in `slot`. `h0` is the state before all steps, or NULL.
+// `states` are the results of the steps from `first_state` on; `first_state` may be the step before
 // `steps`. `parts` are the pre-activation gradients of `steps`. The last steps are processed first,
 // and earlier steps add their contributions. For the reverse direction, `steps` contains all steps.
 template <typename T>

@@ -28,7 +28,7 @@ OPWRIGHT_CPU_CLONES void ReduceFloatRows(const float* x, int64_t n_rows, int64_t
   for (int64_t i = 0; i < n_rows; ++i) out[i] = Rule::Row(x + i * length, length);
 }
 
-// Adds four rows at a time, so `out` is read and written less often.
+// Adds four rows at a time so that `out` is read and written less often.
 template <typename Rule>
 OPWRIGHT_CPU_CLONES void Columns(const float* x, int64_t n_rows, int64_t width, float* out) {
   int64_t row = 1;

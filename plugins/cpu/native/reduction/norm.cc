@@ -48,7 +48,7 @@ OPWRIGHT_CPU_CLONES bool TakeRoots(T* x, int64_t n) {
   return n_extreme == 0;
 }
 
-// Locates the elements of a result, to recompute results whose squares overflow or underflow.
+// Locates the elements that a result sums, to recompute it if squares overflow or underflow.
 class Elements {
  public:
   Elements() = default;
@@ -132,7 +132,7 @@ struct NormKernel {
     return opwright::Status::Ok();
   }
 
-  // Norms whose squares are ordinary are already correct.
+  // A norm is already correct if its square is an ordinary number.
   void FindExtremeNorms(const T* x, T* out) const {
     for (int64_t i = 0; i < n_; ++i) {
       if (!opwright::functors::IsOrdinary(out[i] * out[i])) out[i] = elements_.NormOf(x, i);

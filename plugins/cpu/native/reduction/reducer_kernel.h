@@ -18,7 +18,7 @@ namespace reducer {
 constexpr int64_t kStrip = 2048;
 constexpr int64_t kStripRows = 256;
 
-// Reduces rows to the row `out`, eight at a time, so `out` is read and written less often.
+// Reduces rows to the row `out`, eight rows at a time, so `out` is read and written less often.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_CLONES void FoldRows(const In* x, int64_t n_rows, int64_t stride, int64_t width,
                                   T* __restrict__ out) {

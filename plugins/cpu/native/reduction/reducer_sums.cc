@@ -26,7 +26,7 @@ OPWRIGHT_CPU_INSTANTIATE(uint32_t);
 template class Reducer<float, NumberSum<float>>;
 template class Reducer<double, NumberSum<double>>;
 
-// These instances are for sum_like, whose sums keep the input type.
+// These instances are for sum_like, in which sums keep the input type.
 template class Reducer<uint8_t, Sum<uint8_t>>;
 template class Reducer<uint16_t, Sum<uint16_t>>;
 template class Reducer<uint32_t, Sum<uint32_t>>;

@@ -45,7 +45,7 @@ struct OfNothing<Truth<true>> {
   static constexpr int kValue = 1;
 };
 
-// The common base of all reductions, which compute in `Number` and read elements of type `In`.
+// The common base of all reductions; they compute in `Number` and read elements of type `In`.
 template <typename Number, typename Rule, bool kMean, typename In = Number>
 struct ReductionKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -96,8 +96,8 @@ struct BlockTeam : Share {
 constexpr int kTileThreads = 256;
 constexpr int kMostLineThreads = 512;  // per block
 
-// A team of one column of threads. A block of 256 threads has `width` columns, a power of 2. These
-// process adjacent lines, so adjacent threads read adjacent elements.
+// A team that is one column of the threads of a block. A block of 256 threads has `width` columns,
+// a power of 2. These process adjacent lines, so adjacent threads read adjacent elements.
 struct TileTeam : Share {
   int64_t stride;
   int thread;
@@ -111,7 +111,7 @@ struct TileTeam : Share {
         size(kTileThreads / width),
         column(static_cast<int>(threadIdx.x) % width),
         columns(width) {
-    // The numbers of tiles and parts do not exceed the number of blocks, so 32 bits suffice.
+    // The tile and part counts do not exceed the number of blocks, so 32 bits suffice.
     const auto tiles = static_cast<uint32_t>((lines.inner + width - 1) / width);
     const auto parts = static_cast<uint32_t>(lines.parts);
     const uint32_t rest = blockIdx.x / tiles;

@@ -104,7 +104,7 @@ class Side(NamedTuple):
 def find_small_refusal(
     product: Product, multiprocessors: int, allows_tf32: bool = False
 ) -> str | None:
-    """Return the reason why a product is not small, or None if it is.
+    """Return why a product does not count as small, or None if it does.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class Fibers {
   int Take(void (*entry)());
   // Runs a fiber until it calls Leave.
   void Resume(int fiber);
-  // Called first by a new fiber.
+  // A new fiber must call this first.
   void Arrived() { EndSwitch(nullptr, &main_stack_); }
   // Called by a fiber that waits or is idle.
   void Leave(int fiber);
