@@ -57,7 +57,7 @@ def main() -> None:
     folder, *packages = [Path(word) for word in sys.argv[1:]]
     if not packages:
         raise SystemExit(
-            "make_wheels.py FOLDER PACKAGE_FOLDER ...: there must be at least one package, got none"
+            "make_wheels.py FOLDER PACKAGE_FOLDER ...: at least one package must be given, got none"
         )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as built:

@@ -16,7 +16,7 @@ COLLECTIVES: Final = (
 )
 
 PLAN_OPS: Final = ("all_reduce_start", "all_reduce_wait", "compare_plans", "part")
-"""Operators that passes replace them with."""
+"""Operators that only passes insert into plans."""
 
 SHARD_OPS: Final = ("shard", "reduce_shard", "unshard")
 """Operators on evenly sharded tensors; the first operator does not communicate."""
@@ -27,7 +27,7 @@ SHARD_PLAN_OPS: Final = (
     "unshard_start",
     "unshard_wait",
 )
-"""Operators that passes replace them with."""
+"""Operators that only passes insert into plans."""
 
 NUMBERS: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 

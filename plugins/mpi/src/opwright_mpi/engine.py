@@ -157,7 +157,7 @@ class MpiEngine(Engine):
         return bool(answer.value)
 
     def _abort(self, reason: str) -> None:
-        if reason or not self._has_launcher:  # else opwright-mpi run reports it
+        if reason or not self._has_launcher:  # otherwise opwright-mpi run reports it
             why = reason or "failed"
             line = f"opwright-mpi: rank {self.rank} {why}; all processes are terminated"
             print(line, file=sys.stderr)  # noqa: T201

@@ -25,7 +25,7 @@ RANK_VARIABLE: Final = "OPWRIGHT_MPI_RANK"
 """Variable with the rank of a process started for a `PmiServer`."""
 
 RANKS_VARIABLE: Final = "OPWRIGHT_MPI_RANKS"
-"""Variable with the number of such processes."""
+"""Variable with the number of processes started for a `PmiServer`."""
 
 LAUNCHER_VARIABLE: Final = "OPWRIGHT_MPI_LAUNCHER"
 """Variable with the process id of ``opwright-mpi run``, which detects when processes exit."""

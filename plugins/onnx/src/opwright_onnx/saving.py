@@ -215,7 +215,7 @@ def write_model(
 
 def _read_value(scope: ow.Scope, variable: ow.Variable) -> Array:
     held = scope.var(variable.name)
-    if variable.name == STEP and not held.is_set:  # every program begins at step 0
+    if variable.name == STEP and not held.is_set:  # every program starts at step 0
         return np.zeros(variable.shape or (), numpy_dtype(str(variable.dtype)))
     return held.numpy()
 

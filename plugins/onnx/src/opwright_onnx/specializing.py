@@ -14,7 +14,7 @@ from opwright_onnx.loading import as_value, load_parts, read_model
 from opwright_onnx.messages import ModelProto, TypeProto
 
 _TRIES: Final = 16
-"""The maximum number of reloads with more known inputs; each attempt adds at least one."""
+"""The maximum number of reloads with more known inputs; each reload adds at least one input."""
 
 
 def is_tensor(kind: TypeProto) -> bool:

@@ -32,7 +32,7 @@ class Engine(ABC):
     """
 
     name: str
-    """The name of its entry point, which selects it."""
+    """The entry-point name, which selects the engine."""
 
     @classmethod
     @abstractmethod

@@ -15,7 +15,7 @@ WORLD: Final = "world"
 """The name of the group of all processes."""
 
 ENGINE_VARIABLE: Final = "OPWRIGHT_DIST_ENGINE"
-"""Environment variable that selects the engine; by default that of the launcher."""
+"""Environment variable that selects the engine; by default, the launcher determines the engine."""
 
 DEADLINE_VARIABLE: Final = "OPWRIGHT_DIST_DEADLINE"
 """Environment variable with the maximum seconds that a collective waits for another process."""

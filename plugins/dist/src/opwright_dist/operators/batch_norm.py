@@ -177,9 +177,7 @@ BATCH_NORM = (
     .add_attr("epsilon", float, "added to the variance")
     .default(1e-5)
     .at_least(0.0)
-    .add_attr(
-        "training", bool, "whether to use the statistics of the batch and update the running ones"
-    )
+    .add_attr("training", bool, "whether to use batch statistics and update the running statistics")
     .default(False)
     .add_attr("unbiased", bool, "whether the running variance uses v * n / (n - 1)")
     .default(False)

@@ -10,7 +10,7 @@ from typing import Final
 _READ_BYTES: Final = 1 << 18
 
 MAX_WAITING_BYTES: Final = 1 << 16
-"""Maximum unsent bytes; beyond this limit nothing is read until the client reads its answers."""
+"""Maximum unsent bytes; beyond this limit, reading pauses until the client reads its answers."""
 
 
 class MalformedError(ValueError):

@@ -34,7 +34,7 @@ _PLAIN: Final = {
 """Operators on shards and their equivalents for unsharded tensors."""
 
 _GATHERED: Final = 1 << 20
-"""Maximum number of elements gathered at once; each process holds them temporarily."""
+"""Maximum number of elements gathered at once; each process stores them temporarily."""
 
 
 def whole_sharded(program: ow.Program) -> ow.Program:

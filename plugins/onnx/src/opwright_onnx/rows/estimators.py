@@ -36,7 +36,7 @@ def read_labels(n: Node, name: str) -> list[int]:
     """Return the class labels; raise DeclinedError for string labels, since results are numeric."""
     labels = n.attr(name)
     if not labels:
-        raise DeclinedError("labels must be integers, got text: fit on encoded labels")
+        raise DeclinedError("labels must be integers, got strings; fit the model on encoded labels")
     return list(labels)
 
 

@@ -19,7 +19,7 @@ from opwright_onnx.translate.values import FLOATS, Value
 ROWS = Rows()
 
 MOST_PARTS: Final = 1024
-"""The greatest denominator of a factor of an unknown length: 1.5 is 3 / 2."""
+"""The largest denominator of a scale factor for an unknown length: 1.5 is 3 / 2."""
 
 
 @ROWS.row("Resize")

@@ -21,7 +21,7 @@ KINDS: Final = {
     int(DataType.INT2): "int2",
     int(DataType.UINT2): "uint2",
 }
-"""The names of the carried dtypes by their ONNX number."""
+"""The names of the carried dtypes by ONNX element type."""
 
 
 class Codes:

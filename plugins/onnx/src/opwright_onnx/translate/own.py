@@ -24,7 +24,7 @@ from opwright_onnx.translate.values import Value
 INPUTS: Final = "_inputs"
 OUTPUTS: Final = "_outputs"
 MARK: Final = INT_MIN
-"""Marks the first element that an input with the name of the attribute provides."""
+"""Marks the first element that an input named like the attribute provides."""
 
 MORE: Final = INT_MIN + 1
 """Marks each further element that the same input provides."""

@@ -28,7 +28,7 @@ from opwright_onnx.writing.nodes import Nodes
 from opwright_onnx.writing.table import find_data, find_function
 
 Op = Any
-"""The type of the operators that rows get: an Operator whose attributes have declared types."""
+"""The type of the operators passed to rows: an Operator whose attributes have declared types."""
 
 _HALVES: Final = ("float16", "bfloat16")
 

@@ -239,7 +239,7 @@ def _is_in_place(node: Node) -> bool:
 
 _IN_PLACE: Final = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "ipow", "iand", "ior", "ixor")
 _FORMS: Final = ("detach_", "requires_grad_", "squeeze_", "t_", "transpose_", "unsqueeze_")
-"""These change no elements."""
+"""In-place operators that do not change elements."""
 
 _RENORMALIZED: Final = (torch.nn.functional.embedding, torch.nn.functional.embedding_bag)
 

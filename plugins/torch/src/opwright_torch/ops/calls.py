@@ -114,7 +114,7 @@ _SHAPES: Final = frozenset(
 class Recipe(NamedTuple):
     """Which slots a recorded call saves for its gradient."""
 
-    reads: frozenset[str]  # inputs whose elements it reads, not only the shape
+    reads: frozenset[str]  # inputs whose elements the gradient reads, not only the shape
     outputs: tuple[str, ...]  # outputs that the gradient reads
     inner: tuple[str, ...]  # float outputs that are not returned, so they have no graph
     stops: frozenset[str]  # outputs without a gradient

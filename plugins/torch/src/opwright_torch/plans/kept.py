@@ -34,7 +34,7 @@ class OptimizerSteps:
 STEPS: Final = OptimizerSteps()
 _ALL: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
 _SHARED: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
-"""Tensors in the scopes of callers, where no call checks for changes."""
+"""Tensors in scopes owned by callers; calls do not check these tensors for changes."""
 
 
 class Kept:

@@ -179,7 +179,7 @@ def resize(w: Writer, op: Op) -> Any:
     lengths = [int(shape[axis] * scale) for axis, scale in zip(axes, scales)]
     if -1 in [shape[axis] for axis in axes] or (not is_crop and lengths != sizes):
         raise DeclinedError(
-            "x must have known sizes, and output_size must be these times scales, rounded down"
+            "x must have known sizes, and output_size must be the sizes times scales, rounded down"
         )
     return w.node("Resize", w.input(op, "x"), roi, w.const(scales, "float32"), **attrs)
 
