@@ -76,7 +76,7 @@ struct ClipKernel {
     return opwright::Status::Ok();
   }
 
-  static constexpr int64_t kGrain = 8;  // number of blocks that justifies another thread
+  static constexpr int64_t kGrain = 8;  // minimum number of blocks per thread
   std::vector<NormBlock> blocks_;
 };
 

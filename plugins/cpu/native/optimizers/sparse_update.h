@@ -41,7 +41,7 @@ struct SparseUpdateKernel {
   // a widened value and one per table for a widened row.
   static constexpr uint32_t kScratch = kIsHalf ? 2 + kTables : 1;
   static constexpr int64_t kAhead = 8;     // prefetch distance in rows
-  static constexpr int64_t kGrain = 8192;  // number of elements that justifies another thread
+  static constexpr int64_t kGrain = 8192;  // minimum number of elements per thread
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 

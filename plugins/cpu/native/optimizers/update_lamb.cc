@@ -118,7 +118,7 @@ struct LambKernel {
     return elements;
   }
 
-  static constexpr int64_t kGrain = 4;  // number of blocks that justifies another thread
+  static constexpr int64_t kGrain = 4;  // minimum number of blocks per thread
   int64_t n_ = 0;
 };
 

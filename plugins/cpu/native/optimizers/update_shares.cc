@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kUpdateGrain = 16384;  // number of elements that justifies another thread
+constexpr int64_t kUpdateGrain = 16384;  // minimum number of elements per thread
 
 // Returns one thread's part of a large parameter, in complete rows if there are enough of them.
 Part RowsOf(const std::vector<int64_t>& shape, int64_t numel, int32_t thread, int32_t n_threads) {

@@ -21,7 +21,7 @@ struct PoolAttrs {
 
 struct AveragePoolAttrs : PoolAttrs {
   bool count_include_pad = false;
-  int64_t divisor = 0;  // 0 stands for the number of elements
+  int64_t divisor = 0;  // 0 means the number of elements
   OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, dilations, data_format, count_include_pad,
                       divisor);
 };

@@ -67,7 +67,7 @@ struct AveragePoolShape : PoolWindows {
     return (static_cast<uint64_t>(x.row()) * item_bytes + 63) / 64 * 64;
   }
 
-  int64_t divisor = 0;  // 0 stands for the number of elements
+  int64_t divisor = 0;  // 0 means the number of elements
 };
 
 // Calls function(row, sums) for all rows of all planes, in several threads if that pays off. `sums`

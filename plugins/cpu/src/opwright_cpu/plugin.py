@@ -11,7 +11,7 @@ CHANNELS_LAST: Mapping[str, str] = {"data_format": "NHWC"}
 PREFERS = dict.fromkeys(
     ("conv2d", "conv2d_grad", "conv2d_transpose", "cpu.conv2d_fused"), CHANNELS_LAST
 )
-"""Attribute values with which the kernels of an operator are fastest."""
+"""Attribute values for which the kernels of an operator are fastest."""
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd"),
@@ -21,7 +21,8 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("lstm_train", "lstm_train lstm_train_grad"),
     ("convolution", "conv2d_fused fold_batch_norm"),
 )
-"""Modules of ``plan_ops``, and the types, without ``cpu.``, that each defines in upper case."""
+"""Modules of ``plan_ops``, each with the operator types (without ``cpu.``) that it defines in upper
+case."""
 
 PASSES: tuple[tuple[str, str, str], ...] = (
     ("fuse", "fuse_fc_sgd", "sgd"),
@@ -33,8 +34,8 @@ PASSES: tuple[tuple[str, str, str], ...] = (
     ("fuse", "train_lstm", "lstm_grad"),
     ("memory", "recompute", ""),
 )
-"""Phase and name of each pass, in execution order, and operator types of which a graph must contain
-at least one; ``fuse_x`` is in ``passes.x``."""
+"""Phase and name of each pass, in execution order, and operator types; a graph must contain at
+least one of these types. ``fuse_x`` is in ``passes.x``."""
 
 
 RECOMPUTE_SHARE = 0.07

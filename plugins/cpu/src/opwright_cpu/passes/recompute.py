@@ -22,7 +22,8 @@ LEAST_BYTES = 1 << 16
 """Minimum size in bytes of a value that is worth an additional operator."""
 
 QUICK_NS_PER_BYTE = 1.0
-"""Values that take one thread longer per byte are stored. A core moves a byte in a tenth of it."""
+"""Values that take one thread longer per byte are stored; a core moves a byte in a tenth of that
+time."""
 
 PRODUCTS = frozenset({
     "fc", "matmul", "gemm", "bilinear", "conv1d", "conv2d", "conv3d", "conv2d_transpose",
@@ -30,11 +31,11 @@ PRODUCTS = frozenset({
     "lstm_cell", "gru_cell",
 })  # fmt: skip
 PRODUCT_TIMES = 3
-"""The factor for the estimate of a product, which holds only for the best shapes. With it, only
-products that compute a large value from few terms are quick."""
+"""The factor applied to the estimate of a product, because the estimate holds only for the best
+shapes. With this factor, only products that compute a large value from few terms are quick."""
 
 LEAST_SAVED = 0.01
-"""Minimum fraction of the peak memory of a step whose saving is worth the time."""
+"""From this fraction of the peak memory of a step on, a saving is worth the time."""
 
 
 class _Late(NamedTuple):

@@ -24,4 +24,4 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 CAST: Final = Kernel(_fill_in)
-"""The kernel for all pairs of dtypes; conversions undefined in NumPy behave as on x86."""
+"""The kernel for all pairs of dtypes; conversions that NumPy leaves undefined behave as on x86."""

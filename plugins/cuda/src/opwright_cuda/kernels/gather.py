@@ -75,7 +75,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 GATHER: Final = Kernel(_fill_in)
-"""For gather and embedding."""
+"""gather and embedding."""
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -90,4 +90,4 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 GATHER_GRAD: Final = Kernel(_fill_in_grad)
-"""For gather and embedding."""
+"""The gradients of gather and embedding."""

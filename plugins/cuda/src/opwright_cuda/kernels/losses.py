@@ -119,7 +119,7 @@ def _fill_in_softmax_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> Non
 
 
 SOFTMAX_CROSS_ENTROPY: Final = Kernel(_fill_in_softmax_cross_entropy)
-"""Of passes."""
+"""softmax_cross_entropy, which only passes create."""
 
 
 def _fill_in_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> None:

@@ -297,10 +297,10 @@ MAX: Final = Kernel(_fill_in_max)
 """max_pool2d, max_pool3d and adaptive_max_pool2d."""
 
 MAX_GRAD: Final = _gradient(_fill_in_max_grad)
-"""Their gradients."""
+"""The gradients of the operators of `MAX`."""
 
 AVERAGE: Final = Kernel(_fill_in_average)
 """avg_pool2d, avg_pool3d and adaptive_avg_pool2d."""
 
 AVERAGE_GRAD: Final = _gradient(_fill_in_average_grad)
-"""Their gradients."""
+"""The gradients of the operators of `AVERAGE`."""

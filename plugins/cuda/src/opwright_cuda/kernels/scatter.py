@@ -89,7 +89,7 @@ def _fill_in_scatter(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 SCATTER: Final = Kernel(_fill_in_scatter)
-"""For scatter and scatter_nd."""
+"""scatter and scatter_nd."""
 
 
 def _fill_in_scatter_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -112,4 +112,4 @@ def _fill_in_scatter_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 SCATTER_GRAD: Final = Kernel(_fill_in_scatter_grad)
-"""For scatter and scatter_nd."""
+"""The gradients of scatter and scatter_nd."""

@@ -37,10 +37,10 @@ LEAST_WORK: Final = 2**27
 """Minimum number of multiplications; for smaller products, launches dominate."""
 
 SMALL_IMAGE: Final = 64
-"""Maximum windows of an image for outputs computed here."""
+"""Maximum number of windows per image for outputs that are computed here."""
 
 SMALL_IMAGE_GRAD: Final = 256
-"""Maximum windows of an image for gradients computed here."""
+"""Maximum number of windows per image for gradients that are computed here."""
 
 LEAST_PART: Final = 256
 """Minimum number of windows in each partial sum of a weight gradient."""
