@@ -177,7 +177,7 @@ def test_features_are_concatenated() -> None:
     ("op_type", "attrs", "text"),
     [
         ("ZipMap", {"classlabels_int64s": [0]}, r"ZipMap.*export with options=\{'zipmap': False\}"),
-        ("LinearClassifier", {"coefficients": [1.0] * 4, "classlabels_strings": ["a"]}, "got strings"),
+        ("LinearClassifier", {"coefficients": [1.0] * 4, "classlabels_strings": ["a"]}, "strings;"),
         ("LinearRegressor", {"post_transform": "PROBIT", "coefficients": [1.0] * 4}, "got PROBIT"),
     ],
 )
