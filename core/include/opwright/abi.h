@@ -27,7 +27,7 @@
  *
  * Threads
  * -------
- * - run uses at most ow_call.n_threads threads, from ow_host.parallel, since others would compete.
+ * - run uses at most ow_call.n_threads threads, from ow_host.parallel; others would compete.
  *   opwright chooses one count for all kernels of a plan, from the sum of their estimates. In
  *   deterministic plans it is a fixed count, independent of the host's number of threads.
  * - A process made by fork() runs with one thread, since thread libraries do not survive it.
@@ -59,7 +59,7 @@ extern "C" {
 /* ---- Statuses ------------------------------------------------------------------------------- */
 #define OW_OK 0            /* done */
 #define OW_ERROR 1         /* failed, with the reason as the message */
-#define OW_REFUSED 2       /* prepare only: unsupported by this kernel; the next one is tried */
+#define OW_REFUSED 2       /* prepare only: unsupported by this kernel; the next is tried */
 #define OW_OUT_OF_MEMORY 3 /* the device could not allocate the requested memory */
 #define OW_UNSUPPORTED 4   /* unsupported by an optional function, or since 1.1 by this machine */
 
@@ -140,8 +140,8 @@ typedef struct ow_kernel ow_kernel;
 #define OW_ARG_UNREAD 8u     /* an output that nothing reads: it need not be written; since 1.1 */
 
 /* Bits of ow_prepare.out_flags, and of ow_prepare.flags. */
-#define OW_PREPARED_NOT_CAPTURABLE 1u /* overrides OW_KERNEL_CAPTURABLE for this one */
-#define OW_PREPARE_DETERMINISTIC 1u   /* n_threads is the fixed count: no thread but the host's */
+#define OW_PREPARED_NOT_CAPTURABLE 1u /* overrides OW_KERNEL_CAPTURABLE for this result */
+#define OW_PREPARE_DETERMINISTIC 1u   /* n_threads is the fixed count; use only ow_host's threads */
 
 /* Arguments and results of prepare. The frame and its arrays live until it returns. */
 typedef struct ow_prepare {
@@ -206,7 +206,7 @@ typedef struct ow_infer {
   const char* op_type;
   const DLTensor* const* inputs; /* as args, inputs only */
   const uint32_t* slot_begin;    /* over the input slots */
-  const uint32_t* output_counts; /* of each output slot: 0 absent, else how many */
+  const uint32_t* output_counts; /* the number of tensors in each output slot, 0 if absent */
   uint32_t n_inputs;             /* slots */
   uint32_t n_outputs;            /* slots */
   const ow_attr* attrs;
@@ -263,18 +263,18 @@ typedef struct ow_op {
   uint64_t proto_bytes;
   int32_t (*infer)(const ow_infer* infer); /* sets metas by ow_host.set_output */
   const char* gradient_type;               /* the operator that is its gradient, or NULL */
-  const char* no_gradient_reason;          /* why it has none; exactly one of the two, or neither */
+  const char* no_gradient_reason;          /* why it has none; at most one of these two is set */
   uint32_t flags;                          /* OW_OP_ */
   uint32_t n_gradient_needs;
   const char* const* gradient_needs; /* slots whose values the gradient reads */
 } ow_op;
 
 /* ---- Devices -------------------------------------------------------------------------------- */
-#define OW_DEVICE_ADDRESSABLE 1u /* pointers may be offset, so one arena serves a plan */
+#define OW_DEVICE_ADDRESSABLE 1u /* pointers may be offset, so a plan has one arena */
 #define OW_DEVICE_HOST_MEMORY 2u /* the host reads and writes its memory directly */
 #define OW_DEVICE_NEEDS_GIL 4u   /* runs Python; reserved for the runtime's own devices */
-/* For memory checkers: every value of a plan gets an allocation of its own, of exactly its size and
-   shared with no other value, no kernel works in place, and no graph is recorded. */
+/* For memory checkers: every value of a plan gets its own allocation of exactly its size, which it
+   does not share, kernels do not work in place, and graphs are not recorded. */
 #define OW_DEVICE_UNSHARED_MEMORY 8u
 
 /*
@@ -349,7 +349,7 @@ struct ow_host {
   /* Set the shape of dynamic output `arg` and allocate it, from within run. Afterwards
      call->args[arg] has both. May be called again; the last shape counts. */
   int32_t (*resize)(const ow_call* call, uint32_t arg, int32_t ndim, const int64_t* shape);
-  /* Host memory; NULL if none is left. `alignment` is a power of two. */
+  /* Host memory; NULL if there is not enough. `alignment` is a power of two. */
   void* (*allocate)(uint64_t bytes, uint64_t alignment);
   void (*deallocate)(void* pointer);
   void (*log)(int32_t level, const char* message);
@@ -358,8 +358,8 @@ struct ow_host {
   int32_t (*set_output)(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
                         const int64_t* shape, DLDataType dtype);
   /* Since 1.1: call function(data, share) for each share below n_shares, in any order, on at most
-     n_threads threads including the caller's; return when all have returned. No share waits for
-     another one or throws. A nested call runs its shares in the thread of its caller. */
+     n_threads threads including the caller's; return when all have returned. A share must not
+     wait for another share or throw. A nested call runs its shares in the thread of its caller. */
   void (*parallel)(int32_t n_threads, int32_t n_shares, void (*function)(void* data, int32_t share),
                    void* data);
   /* Since 1.1: for a kernel with OW_KERNEL_BLOCKS to call from within run, about every millisecond

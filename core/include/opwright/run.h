@@ -14,8 +14,8 @@
  *
  * What a bundle may do
  * --------------------
- * A bundle is code. Its numbers and sizes are checked before they are used, its descriptor has a
- * checksum, and so has each of its tensors, which OW_OPEN_CHECK compares. Checksums detect damage
+ * A bundle is code. Its numbers and sizes are checked before they are used. Its descriptor and
+ * each tensor have checksums; OW_OPEN_CHECK compares those of tensors. Checksums detect damage
  * but not attacks: an attacker who can write the file can write its checksums, too. Kernels trust
  * the attributes in it, so an untrusted bundle may crash the process or worse. Sign your files. A
  * bundle names plugin libraries by file name, never by path, and these are code as well. They are
@@ -88,7 +88,7 @@ typedef struct ow_requirement {
   const char* file;
   const char* plugin;
   const char* version;
-  const char* path;     /* of the loaded file; NULL for an optional one that is not loaded yet */
+  const char* path;     /* of the loaded file; NULL if the library is optional and not loaded yet */
   uint32_t is_optional; /* loaded if kernels of other libraries refuse */
   uint32_t reserved;
 } ow_requirement;

@@ -62,7 +62,7 @@ class DeviceBase {
     return Status::Ok();
   }
 
-  // Allocates memory: a handle, never NULL. Fails with Status::OutOfMemory.
+  // Allocates memory and returns its handle, which is never NULL. Fails with Status::OutOfMemory.
   virtual Status Allocate(uint64_t bytes, void** handle) = 0;
   // Work that is enqueued may still use the memory.
   virtual void Free(void* handle) = 0;

@@ -47,7 +47,7 @@ using StreamBaseOf = std::remove_pointer_t<decltype(StreamBase(static_cast<D*>(n
 template <typename D>
 using GraphBaseOf = std::remove_pointer_t<decltype(GraphBase(static_cast<D*>(nullptr)))>;
 
-// Each calls D's own function, not through its table of virtual functions.
+// The functions below call D::Function directly, not through the virtual table.
 template <typename D>
 D& DeviceOf(void* state) {
   return *static_cast<D*>(state);
@@ -222,7 +222,7 @@ struct DeviceBridge {
                     [=] { return DeviceOf<D>(state).D::MemoryInfo(free_bytes, total_bytes); });
   }
 
-  // If its memory is host memory, both sides are.
+  // If the device's memory is host memory, source and destination both are in host memory.
   template <typename... Stream>
   static Status CopyOn(D& device, void* destination, bool to_host, const void* source,
                        bool from_host, uint64_t bytes, Stream&... stream) {
@@ -251,7 +251,7 @@ struct DeviceBridge {
     return AtBorder(error, [state] { return DeviceOf<D>(state).D::Synchronize(); });
   }
 
-  // Everything but the name. Functions that the device lacks stay NULL.
+  // Fills in everything except the name. Functions that the device lacks stay NULL.
   static ow_device Table() {
     DeviceOptions options;
     D::Configure(options);

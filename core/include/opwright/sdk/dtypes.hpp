@@ -9,7 +9,7 @@
 
 namespace opwright {
 
-// The bits of a 16-bit float; C++17 has no arithmetic for them.
+// The bits of a 16-bit float; C++17 does not have such an arithmetic type.
 struct Float16 {
   uint16_t bits;
 };
@@ -102,7 +102,7 @@ inline bool IsDtypeName(const std::string& name) {
   return false;
 }
 
-// For the dtypes that have a gradient.
+// Whether a dtype with this name can have a gradient.
 inline bool IsFloatName(const std::string& name) {
   return IsDtypeName(name) && name.find("float") != std::string::npos &&
          name.compare(0, 6, "float8") != 0;

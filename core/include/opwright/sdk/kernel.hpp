@@ -120,7 +120,7 @@ struct KernelFunctions {
   int32_t (*run)(const ow_call* call);
 };
 
-// Prepares a kernel by `make`, at the border to the host.
+// Prepares a kernel with `make`; exceptions do not reach the host.
 OPWRIGHT_COLD inline int32_t PrepareAtBorder(ow_prepare* prepare, Status (*make)(ow_prepare*)) {
   HeldBytes() = 0;
   const int32_t code =

@@ -135,7 +135,7 @@ inline std::string EncodeSlot(const SlotDescription& slot) {
   return message.bytes();
 }
 
-// The bytes that Python's `OpProto` serializes to, too.
+// Returns the bytes to which `OpProto` in Python is serialized, too.
 inline std::string EncodeOp(const OpDescription& op) {
   ProtoEncoder message;
   message.String(1, op.type);

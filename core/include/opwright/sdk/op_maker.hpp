@@ -272,7 +272,7 @@ class OpMaker {
   void DispatchOn(const std::string& name) { op_.dispatch = name; }
   // The shapes of outputs depend on values: kernels call RunContext::Resize.
   void DynamicOutput() { op_.dynamic_output = true; }
-  // Increase it when programs that were saved before need an upgrade.
+  // The operator version; increase it if programs that were saved before must be upgraded.
   void SetVersion(int32_t version) { op_.version = version; }
   // A helper that is not listed among the operators.
   void Hide() { op_.hidden = true; }

@@ -174,7 +174,7 @@ class PluginTables {
     kernels_.push_back(row);
   }
 
-  // Everything but names and dtypes.
+  // Fills in everything except names and dtypes.
   static ow_kernel MakeRow(const KernelFunctions& functions, const KernelOptions& options) {
     ow_kernel row{};
     row.size = sizeof(ow_kernel);

@@ -58,7 +58,7 @@ class Shape {
     return count;
   }
 
-  // Whether the shapes may be equal: an unknown dimension agrees with every other. Shape rules use
+  // Whether the shapes may be equal: an unknown dimension agrees with any other. Shape rules use
   // it, since an exact comparison would refuse programs whose batch is not known yet.
   friend bool operator==(const Shape& a, const Shape& b) {
     if (a.rank() != b.rank()) return false;

@@ -87,13 +87,13 @@ class [[nodiscard]] Status {
     return Failed(OW_ERROR, {parts...});
   }
 
-  // From Prepare only: unsupported by this kernel; the next one is tried.
+  // From Prepare only: unsupported by this kernel; the next kernel is tried.
   template <typename... Parts>
   static Status Refused(const Parts&... parts) {
     return Failed(OW_REFUSED, {parts...});
   }
 
-  // From Prepare only: this machine lacks what the kernel needs; the next one is tried.
+  // From Prepare only: this machine lacks what the kernel needs; the next kernel is tried.
   template <typename... Parts>
   static Status Unsupported(const Parts&... parts) {
     return Failed(OW_UNSUPPORTED, {parts...});

@@ -68,7 +68,7 @@ class Explanation:
     op_type, device : str
         The operator type and the device type that were explained.
     dtype : str or None
-        None: any.
+        None for any dtype.
     candidates : list of Candidate
         First the accepted kernels, in the order in which they are tried, then the rejected kernels.
     notes : list of str

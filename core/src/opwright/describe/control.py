@@ -22,7 +22,7 @@ class Branch(NamedTuple):
     Attributes
     ----------
     condition : str
-        The input slot for a bool of one element; if it is true, the first block runs.
+        The input slot for a one-element bool; if it is true, the first block runs.
     captured : str
         The duplicable input slot for the outer variables that the blocks read by their names.
     outputs : str
@@ -53,7 +53,7 @@ class Loop(NamedTuple):
     Attributes
     ----------
     condition : str or None
-        The input slot for a bool of one element that is read before the first iteration.
+        The input slot for a one-element bool that is read before the first iteration.
     carried : str
         The duplicable input slot for the initial values of the carried variables.
     captured : str
@@ -80,9 +80,9 @@ class Loop(NamedTuple):
         values that every iteration adds, stacked along axis 0. The last pair is for values saved
         for a gradient.
     turns : str or None
-        The input slot for the number of iterations to run, an int64 of one element.
+        The input slot for the number of iterations to run, a one-element int64.
     turns_taken : str or None
-        The output slot for the number of iterations that ran, an int64 of one element.
+        The output slot for the number of iterations that ran, a one-element int64.
     reverse : str or None
         The BOOL attribute; if it is true, the first iteration reads the last elements.
     checkpoint_every : str or None

@@ -132,7 +132,7 @@ def grad_op(
     needs : sequence of str
         Forward inputs and outputs whose data kernels read. The memory planner frees all other data.
     also : sequence of str
-        Forward outputs of which kernels read nothing but the shape.
+        Forward outputs of which kernels read only the shape.
     no_grad : sequence of str
         Float inputs that never have a gradient, such as state that the operator updates. It is an
         error to request their gradient, or to pass a gradient for an output through which none

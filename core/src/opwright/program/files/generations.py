@@ -44,7 +44,7 @@ _NEW: Final = ".new-"
 _OLD: Final = ".old-"
 _LINK: Final = ".link-"
 _ABANDONED_S: Final = 24 * 3600
-"""Without file locks, a saver that started this long before another one counts as terminated."""
+"""Without file locks, a saver counts as terminated if another saver started this much later."""
 
 _NUMBER: Final = re.compile(r"[0-9]{8,15}")
 _MAX_NUMBER: Final = 10**15 - 1
