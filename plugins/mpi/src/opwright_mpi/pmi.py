@@ -3,8 +3,8 @@
 The protocol is MPICH's PMI-1. A process puts its address into a table, waits for all processes at
 a barrier, and reads the other addresses. A message is a line of ``key=value`` pairs.
 
-PMI-1 does not have authentication, so each process gets an authenticated connection as ``PMI_FD``,
-which is inherited from the launcher or opened with the token of the run.
+PMI-1 does not have authentication, so each process gets an authenticated connection as ``PMI_FD``.
+The connection is inherited from the launcher or opened with the token of the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Watches the collectives of a process, and aborts late or mismatched ones with a reason."""
+"""Watches the collectives of a process; aborts late or mismatched collectives with a reason."""
 
 from __future__ import annotations
 

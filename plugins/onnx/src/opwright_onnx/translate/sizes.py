@@ -1,7 +1,7 @@
 """Integer vectors with known and unknown items: shapes, and values computed from shapes.
 
-If only the batch size of a model is unknown, a reshape gets its other sizes as constants. Kernels
-and rows can use these, and no operator computes them at run time.
+If only the batch size of a model is unknown, the other sizes of a reshape become constants. Kernels
+and rows can use these constants, and no operator computes them at run time.
 """
 
 from __future__ import annotations

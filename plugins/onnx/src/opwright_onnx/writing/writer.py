@@ -168,7 +168,7 @@ class Writer(Nodes):
     # Operators
 
     def write(self, op: Op) -> None:
-        """Write an operator by a row, by its body, or else as a node of an opwright domain."""
+        """Write an operator by a row, otherwise by its body or as a node of an opwright domain."""
         start, infos, domains = len(self.nodes), len(self.infos), set(self.domains)
         reasons = []
         for way in self._ways(op):

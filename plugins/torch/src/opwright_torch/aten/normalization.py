@@ -105,7 +105,7 @@ def batch_norm_without_statistics(
 
 
 def _as_promised(t: Translator, *results: Value) -> tuple[Value, ...]:
-    """Cast results to PyTorch's dtypes; the statistics of 16-bit inputs are float32."""
+    """Cast results to PyTorch's dtypes; the statistics of 16-bit floats are float32."""
     dtypes = [dtype_name(value.dtype) for value in t.meta()]
     return tuple(map(t.cast, results, dtypes))
 

@@ -119,7 +119,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = -1,
 ) -> Value:
-    """Reduce bags of rows; the extra results for PyTorch's backward are None."""
+    """Return sums, means or maxima of bags of rows; results for PyTorch's backward are None."""
     if scale_grad_by_freq and t.trains(weight):
         raise Decline("scale_grad_by_freq=True")
     out = t.op(

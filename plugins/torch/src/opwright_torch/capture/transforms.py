@@ -20,7 +20,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make
 
 
 def starts_transform(node: Node) -> bool:
-    """Return whether a transform begins at a node of a Dynamo graph."""
+    """Return whether a transform starts at a node of a Dynamo graph."""
     return node.op == "call_function" and _name(node).endswith("_increment_nesting")
 
 
