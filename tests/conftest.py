@@ -113,7 +113,7 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def emulator_folder() -> Path:
-    """Return the folder with the compiled kernels of the emulator, which all test files share."""
+    """Return the folder with the compiled emulator kernels; all test files share it."""
     return Path(os.environ["OPWRIGHT_EMULATOR_DIR"])
 
 

@@ -63,7 +63,7 @@ OURS: Final = ("native", "small")
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the NumPy dtype, which for some names comes from ml_dtypes."""
+    """Return the NumPy dtype of a name; bfloat16 comes from ml_dtypes."""
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 

@@ -162,7 +162,7 @@ def test_a_curve_is_interrupted_where_the_function_jumps() -> None:
 
 
 def measured_times() -> dict[str, Any]:
-    """Return times in the form in which the benchmark writes them."""
+    """Return times in the format that the benchmark writes."""
     row = {"size": 1000, "layout": "", "opwright_s": 1e-6, "torch_s": 2e-6}
     rows = [{**row, "gradient": False, "numpy_s": 4e-6}, {**row, "gradient": True}]
     slow = {**row, "layout": "rows", "gradient": False, "torch_s": 5e-7, "reason": "it is stable"}

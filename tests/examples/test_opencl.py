@@ -1,4 +1,4 @@
-"""The device in examples/plugins/opwright-opencl, which pip installs into a separate folder."""
+"""Tests the device in examples/plugins/opwright-opencl; pip installs it into a separate folder."""
 
 from __future__ import annotations
 

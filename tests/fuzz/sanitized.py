@@ -1,4 +1,4 @@
-"""Builds, on demand, an environment whose native code AddressSanitizer and UBSan check."""
+"""Builds, on demand, an environment whose native code is checked by AddressSanitizer and UBSan."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def _environ() -> dict[str, str]:
     libraries = [_find_library(name) for name in ("libasan.so", "libubsan.so", "libstdc++.so")]
     return {
         "LD_PRELOAD": " ".join(libraries),
-        # Leaks are not detected, since Python does not free all memory at exit. Instead of the
-        # process, single allocations are bounded, by half the growth that counts as a fault, so
-        # that an allocation that succeeds is not a fault.
+        # Leaks are not detected, since Python does not free all memory at exit. The size of single
+        # allocations is limited, instead of the size of the process. The limit is half the growth
+        # that counts as a fault, so a successful allocation alone is not a fault.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=512:"
         "quarantine_size_mb=32:exitcode=99",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",

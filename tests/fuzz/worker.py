@@ -1,4 +1,4 @@
-"""Runs the cases of one target in this process, which ends early only if a case crashes it.
+"""Runs the cases of one target in this process; it ends early only if a case crashes it.
 
 ``worker.py run JOB`` runs cases, ``worker.py record JOB`` writes a case to a file without running
 it, and ``worker.py replay FILE...`` runs recorded cases. A job is JSON; see `Job`.

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of opwright inside JAX, which are skipped without JAX."""
+"""Fixtures for the tests of opwright inside JAX; without JAX, these tests are skipped."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def callable_cases() -> list[Case]:
 
 
 def copies(value: Any, n: int) -> Any:
-    """Return a batch of `n` examples, which differ if they are floats."""
+    """Return a batch of `n` examples; float examples differ from each other."""
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return jnp.stack([value] * n)
     return jnp.stack([value * (1 + i / 64) for i in range(n)])

@@ -36,7 +36,7 @@ def test_training_with_accumulated_clipped_or_16_bit_gradients_matches_unsharded
 
 def test_an_overflow_in_one_shard_skips_the_step_on_all_ranks(run) -> None:
     script = """
-# Rank 1 has only the weights of the last inputs, whose gradients are 0.
+# Rank 1 has only the weights of the last inputs; the gradients of these weights are 0.
 rows = np.full((8, 6), 3000.0, np.float32)
 rows[:, 4:] = 0
 with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):

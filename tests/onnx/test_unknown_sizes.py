@@ -16,7 +16,7 @@ import opwright_onnx
 
 
 class Case(NamedTuple):
-    """A node whose inputs have unknown sizes (None), which are 3 in a run."""
+    """A node whose inputs have unknown sizes (None); in a run, these sizes are 3."""
 
     op_type: str
     shapes: list[tuple[int | None, ...]]

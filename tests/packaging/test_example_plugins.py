@@ -59,7 +59,7 @@ def example(
 def test_the_copied_folder_of_a_device_can_be_installed(
     environment: Any, index: Path, tmp_path: Path
 ) -> None:
-    """pyopencl is absent, which the package reports only at first use."""
+    """pyopencl is absent; the package reports this only at first use."""
     source = copy_example("opwright-opencl", tmp_path)
     environment.install("--no-index", "--find-links", index, "--no-deps", source)
     assert "opwright-opencl 1.0" in environment.run("opwright", "plugins")

@@ -95,7 +95,7 @@ def test_an_interpreter_is_found_by_name_or_in_pyenv(
 def test_the_error_names_a_python_that_is_missing_or_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    """pyenv has a shim for every version, which fails if the version is not selected."""
+    """pyenv has a shim for every version; a shim fails if its version is not selected."""
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     other = write_python(
         tmp_path / "versions" / "9.1.4" / "bin", "9.1" if status else "9.3", status

@@ -128,7 +128,7 @@ class Peer:
 
 
 def widen(array: Array) -> Array:
-    """Convert floats to float64 and 4-bit integers to int64, which is exact."""
+    """Convert floats to float64 and 4-bit integers to int64; both conversions are exact."""
     name = array.dtype.name
     if "float" in name:
         return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Workers on a cluster of two machines, which do not share memory, can connect."""
+"""Workers on two machines of a cluster, which do not share memory, can connect."""
 
 from __future__ import annotations
 

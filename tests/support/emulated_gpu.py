@@ -1,8 +1,8 @@
 """Runs the tests of CUDA kernels on the CPU if there is no GPU.
 
-A compiler needs 0.2 s for each file, and 0.01 s for each kernel instance. Therefore the tests first
-run with kernels that do nothing, to collect all instances that they need, which are then compiled
-together.
+A compiler needs 0.2 s for each file, and 0.01 s for each kernel instance. Therefore, the tests
+first run with kernels that do nothing, to collect all instances that they need. These instances are
+then compiled together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides whether all cases run, or only the sample for `make test`, which is deterministic.
+"""Decides whether all cases run, or only the deterministic sample for `make test`.
 
 Only `make test-all` runs:
 

@@ -70,7 +70,7 @@ def make_pairs() -> str:
 
 
 def _body(source: str) -> str:
-    """Return a source without its docstring, which becomes the title."""
+    """Return a source without its docstring; the docstring becomes the title."""
     text = ast.parse(source).body[0]
     return "".join(source.splitlines(keepends=True)[text.end_lineno or 0 :]).lstrip("\n")
 

@@ -1,4 +1,4 @@
-"""A few operators for the tests of the core, which must not depend on opwright-std."""
+"""A few operators for the core tests, which must not depend on opwright-std."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of opwright inside PyTorch, which are skipped without PyTorch."""
+"""Fixtures for the tests of opwright inside PyTorch; without PyTorch, these tests are skipped."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ I64 = dtype_to_code("int64")
 
 
 def child_plan(function, name="child", shape=(4,), n_inputs=1):
-    """Return a child plan whose captured externals 0..n-1 are the inputs, and n the output."""
+    """Return a child plan; captured externals 0..n-1 are its inputs, external n its output."""
     make = PlanMaker(name)
     inputs = [make.captured(f"in{i}", shape) for i in range(n_inputs)]
     make.python(function, inputs, [make.captured("out", shape)])

@@ -15,7 +15,7 @@ from opwright.op import dtype_to_code
 
 
 class Handles:
-    """A device with opaque handles, which are keys of a dictionary."""
+    """A device whose opaque handles are dictionary keys."""
 
     name = "fake"
     dlpack_code = 12

@@ -1,4 +1,4 @@
-"""Both halves of a cut program run on a device, where the values between them stay."""
+"""Both halves of a cut program run on a device, and the values passed between them stay there."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _toy_add(x, y, out):
 
 
 def _context(devices, distribution="opwright-toy"):
-    """A Context in which a distribution provides the device "toy", which can add."""
+    """A Context in which a distribution provides the device "toy" and an add kernel for it."""
     context = Context.discover()
     package = Package("toy", distribution, "1.0")
     context.devices.add("toy", devices, package)

@@ -1,4 +1,4 @@
-"""The thread count is a setting of the process, which kernels receive in prepare."""
+"""The thread count is a process-wide setting that kernels receive in prepare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products with a constant weight, which is packed into panels."""
+"""Matrix products whose constant weight is packed into panels."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ FUSED = {
 
 
 class DecayingSGD(nn.optimizer.SGD):
-    """SGD with weight decay, which the operator supports."""
+    """SGD that sets the weight-decay attribute of the sgd operator."""
 
     def attrs(self) -> dict[str, Any]:
         return {"weight_decay": 0.01}

@@ -70,7 +70,7 @@ def test_operators_and_variables_accept_arrays_with_the_interface() -> None:
 
 
 class Slice(Placed):
-    """A slice of an array along its first axis, which can begin at any address."""
+    """A slice of an array along its first axis; the slice can begin at any address."""
 
     def __init__(self, array: Any, begin: int) -> None:
         super().__init__(array)

@@ -4,8 +4,8 @@
 the NVRTC version, then the failures. LIBRARY is an NVRTC to use instead of the installed one.
 
 The compiler stores thread-local arrays with dynamic indices and spilled registers in local memory;
-a kernel that needs local memory counts as a failure, too. Only the sine and tangent of CUDA are
-allowed to use such an array, which they need for large arguments.
+a kernel that needs local memory counts as a failure, too. Only the CUDA sine and tangent are
+allowed to use such an array; they need it for large arguments.
 """
 
 from __future__ import annotations

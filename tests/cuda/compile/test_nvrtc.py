@@ -4,7 +4,7 @@ Compiling an instance takes a tenth of a second, and the emulator compiles all i
 These tests therefore compile only one instance of each template, and vary its types between
 architectures and releases. Passes append the source of fused chains to elementwise.cu; each such
 source is compiled once. Only `make test-all` runs these tests. OPWRIGHT_TEST_EVERY_INSTANCE=1
-compiles all instances for all architectures, which takes a quarter of an hour.
+compiles all instances for all architectures; this takes a quarter of an hour.
 """
 
 from __future__ import annotations

@@ -282,7 +282,7 @@ def test_the_cost_of_a_graph_is_recorded(n: int, record_property: Any) -> None:
 @pytest.mark.parametrize("n", [10, 100, 1000])
 def test_the_cost_of_launches_is_recorded(n: int, record_property: Any) -> None:
     def pass_on(x: Any, out: Any) -> None:
-        """Do nothing; this kernel is not capturable, which prevents a graph."""
+        """Do nothing; since this kernel is not capturable, its plan has no graph."""
 
     context = ow.Context.discover()
     package = Package("test", "test", "1.0")

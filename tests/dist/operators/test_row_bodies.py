@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 
 class Many(dist.SingleProcess):
-    """Simulates `size` processes without connections, which routing does not need."""
+    """Simulates `size` unconnected processes; routing does not need connections."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -1,4 +1,4 @@
-"""Folders written by `opwright.save`, in which a file is changed before they are loaded."""
+"""Loads folders written by `opwright.save`, after one file in the folder was changed."""
 
 from __future__ import annotations
 

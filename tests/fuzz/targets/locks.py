@@ -1,4 +1,4 @@
-"""A changed lock file, which is loaded and applied."""
+"""Loads and applies a changed lock file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of the commands: sites, which are folders with installed packages."""
+"""Fixtures for the command tests: sites, which are folders with installed packages."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def context():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, context):
-    """A folder with a saved program, which becomes the working directory."""
+    """A folder with a saved program; the folder becomes the working directory."""
     monkeypatch.chdir(tmp_path)
     program = ow.Program()
     block = program.global_block()

@@ -147,7 +147,7 @@ print(*(set(sys.modules) - before))
     "package", ["opwright_std", "opwright_cpu", "opwright_cuda", "opwright_dist"]
 )
 def test_hook_modules_import_only_tables(package: str) -> None:
-    """This makes them pass the rule import-cost, which measures time."""
+    """Such hook modules pass the rule import-cost, which measures time."""
     command = [sys.executable, "-c", IMPORTED, f"{package}.plugin"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     modules = set(done.stdout.split())

@@ -73,7 +73,7 @@ def images_of(rng, i):
 
 
 class Trained:
-    """A program with its parameters, whose step returns the loss."""
+    """A program with its parameters; a step returns the loss."""
 
     def __init__(self, build, shape):
         self.main, startup, self.scope = ow.Program(), ow.Program(), ow.Scope()

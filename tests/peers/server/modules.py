@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import (  # noqa: F401 - for expressions
 
 
 def tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """Return a leaf, which has a gradient if it is a float."""
+    """Return a leaf tensor; float leaves require a gradient."""
     value = torch.from_numpy(np.array(array))
     return value.requires_grad_() if value.is_floating_point() else value
 

@@ -155,7 +155,7 @@ class Case:
         return f"{self.op}-{self.label}" if self.label else self.op
 
     def make_inputs(self, dtype: str) -> dict[str, list[Array]]:
-        """Return the arrays of each slot, which are equal in every call."""
+        """Return the arrays of each slot; every call returns equal arrays."""
         arrays: dict[str, list[Array]] = {}
         for slot, sources in self.inputs.items():
             listed = sources if isinstance(sources, Sequence) else [sources]

@@ -182,7 +182,7 @@ def test_a_late_operator_draws_the_random_numbers_of_its_forward_operator() -> N
 
 
 def overwriting_program(is_late: bool) -> Any:
-    """Return a program of h = exp(x), late = h * c and an update of h, which depends on c or x."""
+    """Return a program of h = exp(x), late = h * c, and an update of h that depends on c or x."""
     program = ow.Program()
     with ow.program_guard(program):
         block = program.global_block()

@@ -66,7 +66,8 @@ def is_tried(case: Case) -> bool:
 
 
 def scaled(array: Array, scale: float, dtype: str) -> Array:
-    """Return the array times the scale, rounded to `dtype`, which need not represent the scale."""
+    """Return the array times the scale, rounded to `dtype`, even if `dtype` cannot hold the
+    scale."""
     if not is_float(array.dtype):
         return array
     product = np.asarray(array.astype(np.longdouble) * scale)

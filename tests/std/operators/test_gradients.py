@@ -1,8 +1,8 @@
 """Gradients match central differences of a loss that weights every output element randomly.
 
-Differences are computed on the host, in float64. On other devices they would take most of the time
-without finding more errors, so there, and in narrower dtypes, gradients are compared with the NumPy
-kernels in float64.
+Differences are computed on the host, in float64. On other devices, differences would take most of
+the time without finding more errors. Therefore, gradients on other devices and in narrower dtypes
+are compared with the NumPy kernels in float64.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def add_loss(one: OneOperator) -> Any:
 
 
 def known_shape(one: OneOperator, variable: Any) -> tuple[int, ...]:
-    """Return the shape of an output, which can depend on values."""
+    """Return the shape of an output; the shape can depend on values."""
     if -1 not in variable.shape:
         return tuple(variable.shape)
     return run(one.block, one.feeds, [variable])[0].shape

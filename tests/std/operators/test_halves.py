@@ -1,4 +1,4 @@
-"""float16 and bfloat16 on the host: every operator has kernels for both, which round once."""
+"""float16 and bfloat16 on the host: every operator has kernels for both dtypes; they round once."""
 
 from __future__ import annotations
 

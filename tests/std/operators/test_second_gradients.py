@@ -125,7 +125,7 @@ def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case
     one = build(case, arrays)
     wanted = float_inputs(one, graded_slots(case, arrays))
     total = add_sum_of_gradients(one, wanted).total
-    # Compiled before the second backward pass, which replaces kernels with compositions.
+    # Compiled before the second backward pass, since that pass replaces kernels with compositions.
     with np.errstate(all="ignore"):
         first = compiled(one.block, one.feeds, [total])
         differences = {v.name: central_differences(first, one.feeds, v.name) for v in wanted}

@@ -18,7 +18,7 @@ ACME = Package("acme", "opwright-acme", "1.0")
 
 
 def with_kernel(prefers: Mapping[str, object] | None, kernel: Any = conv2d) -> ow.Context:
-    """Return a Context with an additional kernel of conv2d, which precedes all others."""
+    """Return a Context with an additional conv2d kernel that precedes all other kernels."""
     context = ow.Context.discover()
     key = {"device": "cpu", "dtypes": ["float32"], "library": "acme", "package": ACME}
     context.kernels.add("conv2d", kernel=kernel, priority=99, prefers=prefers, **key)

@@ -1,4 +1,4 @@
-"""Compares a model with its captured graphs, which are run by PyTorch."""
+"""Compares a model with its captured graphs, which PyTorch runs."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Counts = dict[str, dict[str, Counter[str]]]
 
 
 def group_of(row: dict[str, Any]) -> str:
-    """Return the column of the page in which a row of the judge is counted."""
+    """Return the page column in which a judge row is counted."""
     special = {"non-contiguous": "not contiguous", "references": "NumPy"}
     if row["phase"] != "values":
         return special.get(row["phase"], row["phase"])

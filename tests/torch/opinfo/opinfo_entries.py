@@ -59,7 +59,7 @@ def full_name(entry: Any) -> str:
 
 
 def entries(patterns: tuple[str, ...] = ("*",)) -> list[Any]:
-    """Return the entries whose names match one of the patterns, by name."""
+    """Return, by name, the entries whose names match one of the patterns."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     kept = [

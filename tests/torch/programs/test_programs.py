@@ -1,4 +1,4 @@
-"""A model becomes a program with equal predictions, whose parameters can be loaded back."""
+"""A model becomes a program with equal predictions; its parameters can be loaded back."""
 
 from __future__ import annotations
 

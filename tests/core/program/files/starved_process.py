@@ -2,7 +2,7 @@
 
 Usage: ``python starved_process.py LIBRARY NAME STEP FOLDER [WHAT]``. NAME is "save" or "load".
 Every STEP-th allocation fails once, each in a separate fork, and all outcomes are printed as JSON.
-WHAT names the library whose allocations are counted; by default, allocations of Python are counted.
+WHAT names the library whose allocations are counted; by default, Python allocations are counted.
 """
 
 from __future__ import annotations

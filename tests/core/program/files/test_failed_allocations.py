@@ -2,8 +2,8 @@
 
 Single allocations fail, each in a separate process. The tests use a sample of all allocations, or
 every allocation with OPWRIGHT_EVERY_ALLOCATION=1. The protobuf extension dereferences the NULL that
-the allocator of Python returns, which opwright cannot prevent. Such a crash is recognized by a
-stack without opwright libraries, and it happens before any file is written or variable is set.
+the Python allocator returns; opwright cannot prevent this. Such a crash is recognized by a stack
+without opwright libraries, and it happens before any file is written or variable is set.
 """
 
 from __future__ import annotations

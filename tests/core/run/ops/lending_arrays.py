@@ -93,7 +93,7 @@ def _lend(address, out):
 
 
 def _describe(owner):
-    """Return a DLTensor of an array, which owns shape and strides until the next call."""
+    """Return a DLTensor of an array; the array owns shape and strides until the next call."""
     data = owner.array
     type(owner).lends += 1
     shape = (c_int64 * data.ndim)(*data.shape)

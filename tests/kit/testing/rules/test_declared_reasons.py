@@ -42,7 +42,7 @@ CUT = (
 
 
 def check(rule_name: str, op_type: str, declare: Declare) -> list[Finding]:
-    """Return the findings of a rule for a kernel of the operator, whose samples declare reasons."""
+    """Return the findings of a rule for a kernel whose samples declare reasons with `declare`."""
 
     def draw_cut(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
         declare(draw)

@@ -55,7 +55,7 @@ def _recurrent(kind: str) -> Function:
 
 
 def _given(kind: str, state: list[Tensor]) -> Any:
-    """Return a state as the PyTorch function takes it, which is a list for lstm."""
+    """Return a state in the form of the PyTorch function: a list for lstm, otherwise a tensor."""
     return state if kind == "lstm" else state[0]
 
 

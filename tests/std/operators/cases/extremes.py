@@ -1,4 +1,4 @@
-"""Test cases of extreme numbers, whose squares are unrepresentable and derivatives finite."""
+"""Test cases of very large and small numbers with unrepresentable squares, finite derivatives."""
 
 from __future__ import annotations
 

@@ -301,7 +301,8 @@ CASES = (
         out_grad=[INF, 1.0, INF, INF],
         dtypes=WIDE,
     ),
-    # The mean equals the only element, so the gradients through the two cancel exactly.
+    # The mean equals the only element, so the gradients through the mean and the element cancel
+    # exactly.
     formula_case(
         "layer_norm",
         {"x": [[5.3], [1e4], [-0.7]], "scale": [1.7]},

@@ -93,7 +93,7 @@ def number(x: Array, nan: float = 0.0, posinf: float = INF, neginf: float = -INF
 
 
 def ends_in(dtype: str) -> Callable[[Array], Array]:
-    """Return the expected result with default arguments, which are the limits of `dtype`."""
+    """Return the expected result with default arguments; the defaults are the limits of `dtype`."""
     most = float(np.finfo(dtype).max)
     return lambda x: np.array([most, -most, 0, 1])
 

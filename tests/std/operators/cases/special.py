@@ -51,7 +51,7 @@ def erfinv(x: float) -> float:
 
 
 def half_turns(function: Callable[[float], float], x: float) -> float:
-    """Return a trigonometric function of pi x, which is reduced to half a turn before rounding."""
+    """Return a trigonometric function of pi x; pi x is reduced to half a turn before rounding."""
     return (-1) ** (round(x) % 2) * function(math.pi * (x - round(x)))
 
 

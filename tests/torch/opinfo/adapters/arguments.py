@@ -67,7 +67,7 @@ def floating(x: Any) -> Any:
 
 
 def whole(x: Any) -> Any:
-    """Cast integers and bools to int64, in which PyTorch sums them."""
+    """Cast integers and bools to int64, since PyTorch sums them in int64."""
     return x if is_float(x) else cast(x, "int64")
 
 

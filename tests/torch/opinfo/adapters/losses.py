@@ -43,7 +43,7 @@ def same_shapes(*values: Any) -> list[Any]:
 
 
 def pointwise(op: str, **renamed: str) -> Adapter:
-    """Return a loss of two tensors, which broadcast."""
+    """Return an adapter for a loss of two tensors, which are broadcast."""
 
     def apply(x: Any, target: Any, **given: Any) -> Any:
         attrs = {ours: given[theirs] for theirs, ours in renamed.items() if theirs in given}

@@ -176,7 +176,7 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 
 def test_of(op: str) -> Adapter:
-    """Return a predicate of floats, for which integers are converted."""
+    """Return an adapter for a predicate of floats; integers are converted to floats."""
 
     def apply(x: Any) -> Any:
         return getattr(ops, op)(floating(x))

@@ -45,7 +45,7 @@ def reduced(op: str, before: Callable[[Any], Any]) -> Adapter:
 
 
 def truth(op: str) -> Adapter:
-    """Return `all` or `any`, which returns uint8 for uint8."""
+    """Return an adapter for `all` or `any`, which returns uint8 for uint8 input."""
 
     def apply(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         result = getattr(ops, op)(as_bool(x), axis=axes_of(dim), keepdims=keepdim)

@@ -33,7 +33,7 @@ def sum_grad(x, y, out_grad, x_grad, y_grad):
 
 
 def _average_to(x, out):
-    """Write the mean over the broadcast axes, where the sum would be right."""
+    """Write the mean over the broadcast axes instead of the sum."""
     added = x.ndim - out.ndim
     axes = [i for i in range(x.ndim) if i < added or out.shape[i - added] == 1 != x.shape[i]]
     if x.size:

@@ -1,4 +1,4 @@
-"""Gradients that multiply where they select, lose NaN, or fail far from 0."""
+"""Gradients that multiply instead of selecting, lose NaN, or fail far from 0."""
 
 import numpy as np
 

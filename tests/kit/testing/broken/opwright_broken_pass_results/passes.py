@@ -61,7 +61,7 @@ def unobserved(graph):
 
 
 def never(graph):
-    """Searches for an operator that reads its own result, which does not exist."""
+    """Searches for an operator that reads its own result; no such operator exists."""
     for softplus in graph.of_type("softplus"):
         if softplus.inputs[0][0].op is softplus:
             raise AssertionError("an operator that reads its own result")

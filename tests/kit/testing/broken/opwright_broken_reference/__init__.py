@@ -1,4 +1,4 @@
-"""A plugin whose fast kernels are wrong at an edge, or only where they pack an input."""
+"""A plugin whose fast kernels are wrong at an edge, or only if they pack an input."""
 
 import opwright.plugin as plugin
 
