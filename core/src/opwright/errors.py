@@ -12,7 +12,7 @@ class OpwrightError(Exception):
     Attributes
     ----------
     outputs : tuple of str
-        If an operator of a plan has failed, the variables that it writes.
+        The variables that the failed operator writes, if an operator of a plan has failed.
     """
 
     outputs: tuple[str, ...] = ()

@@ -311,7 +311,7 @@ def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:
     Raises
     ------
     ShapeError
-        If two dimensions differ and neither is 1.
+        If two known dimensions differ and neither of them is 1.
     """
     if a == b:
         return a
@@ -342,7 +342,7 @@ def normalize_axis(
     ctx : InferContext
         Names the operator in the error.
     axis : int
-        In [-rank, rank).
+        An axis in [-rank, rank).
     rank : int
         The number of dimensions.
     name : str

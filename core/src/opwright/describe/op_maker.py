@@ -89,7 +89,7 @@ class OpMaker:
         Parameters
         ----------
         name : str
-            Its name, which no slot may have.
+            The name, which must differ from the names of slots.
         type : type
             int, float, str, bool, list[int], list[float], list[str], list[bool] or BLOCK.
         comment : str
@@ -257,7 +257,7 @@ class OpMaker:
         body : callable, optional
             For a composite, emits simpler operators through a `BodyContext`. A composite that draws
             random numbers is built with `random`; the operators of the body use its stream. It
-            returns False, emitting nothing, if only kernels support the attributes or dtypes.
+            emits nothing and returns False if only kernels support the attributes or dtypes.
         control : Branch or Loop, optional
             How an operator with blocks is lowered.
         random : bool
@@ -273,8 +273,8 @@ class OpMaker:
             Whether it has effects beyond its outputs, such as communication with other processes.
             Such an operator always runs, in program order, even if its outputs are not used.
         unchanged : callable, optional
-            ``unchanged(attrs) -> bool``, which returns whether, with these attributes, outputs in
-            the memory of inputs (`aliases`) leave them unchanged. They then count as never written.
+            ``unchanged(attrs) -> bool`` returns whether, with these attributes, outputs in the
+            memory of inputs (`aliases`) leave it unchanged. They then count as never written.
         plan_only : bool
             Whether only passes create it, while a plan is lowered. Such an operator has kernels,
             but no gradient, body or control flow. It is hidden, and not allowed in programs.

@@ -35,7 +35,7 @@ class VarProto(ProtoValue):
     optional : bool
         Whether it may be absent.
     intermediate : bool
-        Whether it is an output that only the gradient needs.
+        Whether the slot is an output that only the gradient needs.
     shape_only : bool
         Whether the kernel reads only the shape of the input, so its buffer may be freed. Its dtype
         is known.

@@ -136,8 +136,8 @@ class RuleContext:
             Slot to a name, a list of names, or None if absent.
         outputs : mapping, optional
             Slot to a name or a list of names, or a number of fresh variables. A required slot that
-            is not in it gets a fresh variable, or as many variables as the operator counts for a
-            list; an aliased output is the variable of its input.
+            is missing gets a fresh variable, or for a list as many variables as ``count_outputs``
+            returns; an aliased output is the variable of its input.
         attrs : mapping, optional
             Attributes; defaults are filled in.
         """

@@ -16,7 +16,7 @@ def same_shape_as(slot: str, *outputs: str) -> InferShape:
     slot : str
         The input.
     *outputs : str
-        The outputs; all of them if none is named.
+        The outputs; by default all outputs.
     """
 
     def infer_shape(ctx: InferContext) -> None:
@@ -35,7 +35,7 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
     Parameters
     ----------
     *slots : str
-        The inputs, ``"x", "y"`` if none is named; absent inputs are skipped.
+        The inputs; by default ``"x"`` and ``"y"``. Absent inputs are skipped.
     out : str
         The output.
     dtype : str, optional

@@ -77,8 +77,8 @@ class OpRegistrar(_Registrar[OpRegistration]):
         hidden : bool
             Whether listings omit it, such as a helper of gradients.
         aliases : list of str
-            Its names in other frameworks. They cannot be called, but the error for such a name
-            suggests the operator.
+            Names of the operator in other frameworks. They cannot be called, but the error for such
+            a name suggests the operator.
 
         Raises
         ------
@@ -128,9 +128,9 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         library : str, optional
             The library that implements it; by default the name of the plugin.
         priority : int
-            0 to 99, the highest is tried first. 0 is for references, 50 is usual for plugins.
+            From 0 to 99, highest first. 0 is for reference kernels, 50 is usual for plugins.
         may_reuse : list of (str, str)
-            Pairs (output slot, input slot), in which the output may overwrite the input.
+            Pairs (output slot, input slot) for which the output may overwrite the input.
         capturable : bool
             Whether it may be recorded in a device graph, because it only enqueues work on the
             current stream and its work on the host need not be repeated in later runs.
@@ -139,9 +139,9 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         strided : bool
             Whether it accepts inputs that are not compact row-major.
         prefers : mapping of str to value, optional
-            Attribute values for which the kernel is fastest, such as ``{"data_format": "NHWC"}``.
-            This is a hint for passes, which may rewrite the operator accordingly; it does not
-            influence the choice of kernels.
+            The attribute values with which the kernel is fastest, such as ``{"data_format":
+            "NHWC"}``. This is a hint for passes, which may rewrite the operator accordingly; it
+            does not influence the choice of kernels.
         find_refusal : str, optional
             ``"module:attribute"`` of a function without arguments, or with the argument
             ``options``. It returns why the kernel would refuse every operator on this machine, such
@@ -218,7 +218,7 @@ class PassRegistrar(_Registrar[PassRegistration]):
         Parameters
         ----------
         name : str
-            The name for enabling and disabling it, unique among all plugins.
+            The name by which users enable or disable the pass, unique among all plugins.
         phase : str
             The phase in which it runs: canonicalize, fuse, layout or memory.
         function : str

@@ -29,7 +29,7 @@ class PreparedKernel(NamedTuple):
     prepared : Prepared
         The prepared kernel of a plan's step.
     errors : StepErrors
-        Makes the error of a step that fails; a plan is built with it.
+        Creates the errors of failed steps; the plan with the kernel is built with it.
     """
 
     prepared: Prepared

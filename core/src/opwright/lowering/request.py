@@ -54,9 +54,9 @@ class Target:
     chosen_passes : dict of PassEntry to None
         The passes that such plans run, in order.
     last_short : list of bool
-        Whether the last plan of the callable was short; empty before the first.
+        Whether the last plan of the callable was short; empty before the first plan.
     recorder : Recorder or None
-        Takes the place of plan builders, for a bundle.
+        Replaces plan builders to record plans for a bundle.
     inferred : dict
         The outputs of the plan lowered last, and their sizes in bytes, by the key of a signature
         and the definition, so values without feeds, such as updates, are not inferred again.

@@ -68,7 +68,7 @@ def check_arguments(
     Parameters
     ----------
     who : str
-        The function, for messages.
+        The name of the function, for messages.
     signature : Signature
         Its parameters.
     args, options

@@ -88,8 +88,8 @@ class Block:
         name : str, optional
             By default a fresh name.
         shape : sequence of int or None, optional
-            None or -1 for an unknown dimension. Without a shape, the variable gets its shape and
-            dtype from the operator that writes it.
+            The dimensions, with None or -1 for unknown dimensions. Without a shape, the variable
+            gets its shape and dtype from the operator that writes it.
         dtype : str or numpy dtype
             Any dtype of `opwright.op.DTYPES`.
         persistable : bool

@@ -45,10 +45,10 @@ class Graph:
     kernel_target : Target
         `target`, with the number of threads for which kernels are currently chosen.
     program : Program or None
-        The program of the operators, for facts beyond the shapes of one run: the dimensions that
-        it declares as unknown. Passes must not change it.
+        The program of the operators. It shows which dimensions are declared as unknown, which the
+        shapes of one run do not. Passes must not change it.
     operators : sequence of Operator
-        The lowered operators, as the network has them; without a program, all operators.
+        The operators of the network that are lowered; without a program, all operators.
     is_body : bool
         Whether it is the body of a loop or branch, or a continuation of one.
     device : str
@@ -74,8 +74,8 @@ class Graph:
     n_threads : int
         The number of threads of each chosen kernel.
     unfinished : dict of Prepared to (list of (function, argument), callable)
-        Kernels that defer a part of their ``prepare`` to the end of lowering, each with that part
-        and a function that then prepares the kernel of an operator again.
+        Kernels that defer a part of their ``prepare`` to the end of lowering, each with the
+        deferred work and a function that prepares the kernel of an operator again after this work.
     """
 
     _uses: Uses | None  # caches for the current operators, or None

@@ -58,8 +58,8 @@ class Signature:
     attrs_key : tuple
         The attributes as a key.
     choices : dict to Choice
-        By device, if the choice depends only on the signature; by device, number of threads and
-        `Arguments`, if the kernel or one before it has a ``prepare``.
+        By device if the choice depends only on the signature. By device, number of threads and
+        `Arguments` if the kernel, or a candidate before it, has a ``prepare``.
     """
 
     __slots__ = (

@@ -25,7 +25,7 @@ class Uses:
     Attributes
     ----------
     position : dict of LoweredOp to int
-        Places in ``graph.ops``.
+        Indices in ``graph.ops``.
     """
 
     def __init__(self, graph: Graph) -> None:

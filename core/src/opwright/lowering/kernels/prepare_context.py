@@ -36,7 +36,7 @@ class Unsupported(Refuse):
     lack : str
         The missing feature, in a few words.
     reason : str
-        The same in a sentence about the machine.
+        A sentence that says that this machine lacks the feature.
     """
 
     def __init__(self, lack: str) -> None:
@@ -99,15 +99,15 @@ class PrepareContext:
     device : str
         Device type.
     device_number : int
-        Which of the devices of that type.
+        The number of the device among devices of that type.
     n_threads : int
         The number of threads that the kernel may use.
     deterministic : bool
         Whether every run must be bitwise identical: then `n_threads` is the same on every machine,
         and no decision may depend on a measurement.
     unread : frozenset of str
-        Output slots that nothing reads, because they exist for a gradient: the kernel need
-        not write them, though they have memory.
+        Output slots that nothing reads, because only a gradient would need them. The kernel need
+        not write them, although they have memory.
     options : dict
         The value of every option that a plugin declares, by name: ``"acme.fast_exp"``.
     workspace_bytes : int
@@ -190,8 +190,8 @@ class PrepareContext:
         Parameters
         ----------
         complete : callable
-            Takes a list of `work`, of all kernels that passed this same function. It must not raise
-            if one work fails: the ``prepare`` of the kernel that needs it does.
+            Takes a list with the `work` of all kernels that passed this function. It must not raise
+            if some work fails; the second ``prepare`` of that kernel raises instead.
         work : object
             The work of this kernel.
         """

@@ -30,7 +30,7 @@ class Placement:
     device : str
         Type, and number if that is not 0.
     n_threads : int
-        Number of threads of the plan itself; a body of control flow has its own.
+        Number of threads of the plan itself; bodies of control flow have their own number.
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
     operators, python_steps : int
@@ -38,12 +38,12 @@ class Placement:
     kernels, types : Counter of str
         Operators by ``device/library``, and by type, after fusion.
     refusals : dict of str to str
-        Better kernels, with one reason each.
+        The better kernels that refused, each with one reason.
     copies, bytes_moved : int
         The number of copies between buffers or devices, and the bytes that they move in one run.
     graph_refusal : str
-        Why the device launches the operators individually. Empty if it replays them as one graph,
-        which it records in the second run.
+        The reason why the device launches the operators individually. It is empty if the device
+        replays them as one graph, recorded in the second run.
     """
 
     def __init__(self, lowered: LoweredPlan) -> None:

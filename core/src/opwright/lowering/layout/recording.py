@@ -40,7 +40,7 @@ class Recorder:
     Attributes
     ----------
     plans : list of list of token
-        The plans of one lowering: first of bodies, then the one that runs them.
+        The plans of one lowering: first the plans of bodies, then the plan that runs them.
     kernels : dict of tuple to int
         The indices of kernels, over all lowerings. A kernel is the path of the library, operator
         type, name of the library in keys, dtype code, and the object that was loaded.
@@ -51,7 +51,7 @@ class Recorder:
     persistables : dict of str to None
         The values that they read or write.
     refusal : str
-        Why no bundle can have the plans; empty if it can.
+        The reason why a bundle cannot contain the plans, or an empty string if it can.
     is_done : bool
         Whether later plans are not recorded.
     buffer : Buffer or None

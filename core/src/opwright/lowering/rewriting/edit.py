@@ -50,7 +50,7 @@ class Edit:
         new : sequence of LoweredOp
             The replacements, in order; empty to remove operators whose results are unused.
         at : LoweredOp, optional
-            One of ``ops``, whose place the new ones take; default: the last of them.
+            The operator of ``ops`` that the new operators replace in place; by default the last.
 
         Returns
         -------
@@ -63,7 +63,7 @@ class Edit:
         Raises
         ------
         PluginError
-            If ``ops`` are not in the graph, or ``at`` is none of them.
+            If ``ops`` are not in the graph, or ``at`` is not one of ``ops``.
         """
         position = self._uses.position
         old = set(ops)
@@ -115,7 +115,7 @@ class Edit:
         Returns
         -------
         bool
-            False, and nothing changes, for the same reasons as for `fuse`.
+            False, without any change, for the same reasons as for `fuse`.
 
         Raises
         ------
