@@ -21,7 +21,7 @@ def accuracy(input: Input, label: Input, k: int = 1, name: str | None = None) ->
     k : int, at least 1
         The number of highest scores that count.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     x = find_input("accuracy", "input", input)
     classes = find_input("accuracy", "label", label, "int64")

@@ -44,7 +44,7 @@ def matmul(
     transpose_x, transpose_y : bool
         Whether its last two axes are swapped first.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     attrs = {
         "transpose_x": checks.check_bool("matmul", "transpose_x", transpose_x),

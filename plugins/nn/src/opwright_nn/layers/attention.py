@@ -52,7 +52,7 @@ def attention(
     bias : bool
         Whether the projections have biases.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weight and bias of the projection of x to queries, keys and values side by side,
         ``<name>_qkv_w_param``, [columns, 3 * columns], with a memory ``<name>_q_w_param`` and

@@ -37,7 +37,7 @@ def bilinear(
     bias : bool
         Whether to add b.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weight ``<name>_w_param``, [size, columns of x, columns of y], Xavier by default,
         and the bias ``<name>_b_param``, [size], 0.

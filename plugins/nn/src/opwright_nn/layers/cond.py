@@ -32,7 +32,7 @@ def cond(
         Called without arguments; each appends operators and returns a variable or a list. Both must
         return equally many, with the same shapes and dtypes.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
 
     Returns
     -------

@@ -114,7 +114,7 @@ def conv2d(
     data_format : str
         "NCHW" or "NHWC". The layout of the weight is the same for both.
     name : str, optional
-        The prefix of its variable names; ``conv2d_0`` and so on by default.
+        The prefix of the layer's variable names; ``conv2d_0`` and so on by default.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weight ``<name>_w_param``, [filters, channels / groups, height, width], and the bias
         ``<name>_b_param``, [filters]. By default as in `layers.fc`.

@@ -37,7 +37,7 @@ def cross_entropy(
     soft_label : bool
         Whether labels are distributions.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     ignore_index : int, optional
         A class whose rows have loss 0.
     class_weights, label_smoothing, reduction
@@ -92,7 +92,7 @@ def softmax_with_cross_entropy(
     ignore_index : int
         A class whose rows have loss 0.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     axis : int
         The axis of the classes.
     class_weights : sequence of float, optional
@@ -149,7 +149,7 @@ def sigmoid_cross_entropy_with_logits(
     label : Variable or str
         Probabilities, mostly 0 or 1, of the shape and dtype of x.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     positive_weight : float, > 0, optional
         A factor for ``label * log(s)``, useful if labels of 1 are rare.
     reduction : str
@@ -192,7 +192,7 @@ def nll(
     axis : int
         The axis of the classes.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     attrs = {"ignore_index": ignore_index, "axis": axis}
     inputs = {"x": input, "label": find_input("nll", "label", label, "int64")}
@@ -216,7 +216,7 @@ def label_smooth(
     epsilon : float in [0, 1]
         The weight of `prior`.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     inputs = {"x": input} if prior is None else {"x": input, "prior": prior}
     return append_layer("label_smooth", inputs, {"epsilon": epsilon}, name)

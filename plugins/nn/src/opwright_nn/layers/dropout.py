@@ -30,7 +30,7 @@ def dropout(
     training : bool
         False returns x.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     attrs = {
         "probability": checks.check_float(

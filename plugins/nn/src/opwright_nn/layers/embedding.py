@@ -42,7 +42,7 @@ def embedding(
     dtype : str or NumPy dtype
         The float dtype of the table.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``; by default normal with standard deviation ``columns ** -0.5``, so
         that rows have a norm of about 1.

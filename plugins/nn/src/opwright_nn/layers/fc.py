@@ -43,7 +43,7 @@ def fc(
     num_flatten_dims : int, at least 1
         The number of leading axes that are not flattened.
     name : str, optional
-        The prefix of its variable names; ``fc_0`` and so on by default.
+        The prefix of the layer's variable names; ``fc_0`` and so on by default.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weight ``<name>_w_param``, [width of x, size], and the bias ``<name>_b_param``,
         [size]. By default Xavier (four times as wide before sigmoid), Kaiming before relu and

@@ -60,7 +60,7 @@ def scan(
     reverse : bool
         Whether to begin with the last element.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     checkpoint_every : int, optional
         At least 1. For gradients, save only every `checkpoint_every`-th carry and recompute the
         others: memory for n / k + k iterations instead of n, for the time of one more forward
@@ -167,7 +167,7 @@ def while_loop(
         The largest number of iterations; a run that needs more fails. Gradients need it: their
         inputs are saved for this many iterations.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     stack : bool
         Whether ``body(carry) -> (carry, out)`` also returns an output of every iteration: a
         variable or a list of variables, whose shape is the same in all iterations.

@@ -28,7 +28,7 @@ def mean(
     keepdims : bool
         Whether these axes remain, with size 1.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     attrs = {"axis": checks.check_ints("mean", "axis", axis), "keepdims": keepdims}
     return append_layer("mean", {"x": input}, attrs, name)
@@ -44,7 +44,7 @@ def mse(
     input, label : Variable or str
         Variables of equal shape and dtype.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     reduction : str
         "none", "mean" or "sum".
     """
@@ -75,7 +75,7 @@ def smooth_l1(
     beta : float, at least 0
         The distance below which the loss is ``(x - label)**2 / (2 * beta)``.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     reduction : str
         "none", "mean" or "sum".
     """
@@ -99,7 +99,7 @@ def huber(
     delta : float, > 0
         The distance from which the loss is linear.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     reduction : str
         "none", "mean" or "sum".
     """
@@ -135,7 +135,7 @@ def log_loss(
     epsilon : float, > 0
         Added to each probability.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     reduction : str
         "none", "mean" or "sum".
     """
@@ -163,7 +163,7 @@ def kl_div(
     log_label : bool
         Whether labels are logarithms.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     reduction : str
         "none", "mean" or "sum".
     """
@@ -192,7 +192,7 @@ def margin_rank_loss(
     margin : float
         The difference above which the loss is 0.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     reduction : str
         "none", "mean" or "sum".
     """
@@ -241,7 +241,7 @@ def cosine_embedding_loss(
     margin : float in [-1, 1]
         The cosine below which dissimilar vectors have no loss.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     reduction : str
         "none", "mean" or "sum".
     """
@@ -274,7 +274,7 @@ def ctc_loss(
     zero_infinity : bool
         Whether the loss of a row with too few time steps is 0 instead of infinite.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     given = {"label": label, "lengths": lengths, "label_lengths": label_lengths}
     inputs: dict[str, Input] = {"x": find_input("ctc_loss", "input", input)}

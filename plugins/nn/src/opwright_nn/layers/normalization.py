@@ -44,7 +44,7 @@ def layer_norm(
     scale, bias : bool
         Whether to multiply by w, and to add b.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; the shape of a sample.
 
@@ -88,7 +88,7 @@ def rms_norm(
     scale : bool
         Whether to multiply by w.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, 1 by default; the shape of a row.
     """
@@ -127,7 +127,7 @@ def group_norm(
     scale, bias : bool
         Whether to multiply by w, and to add b.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; both [channels].
     """
@@ -194,7 +194,7 @@ def lrn(
     alpha, beta, bias : float
         As above.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     size = checks.check_int("lrn", "size", size, at_least=1)
     attrs = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}
@@ -241,7 +241,7 @@ def batch_norm(
         together; any other name, over the processes of that group. Running statistics are then
         equal on all of them.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; both [channels].
 

@@ -72,7 +72,7 @@ def max_pool2d(
     data_format : str
         "NCHW" or "NHWC".
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     windows = (kernel, strides, paddings, dilations)
     return _append_pool(
@@ -213,7 +213,7 @@ def adaptive_avg_pool2d(
     data_format : str
         "NCHW" or "NHWC".
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     return _append_adaptive("adaptive_avg_pool2d", input, output_size, data_format, name)
 
@@ -237,7 +237,7 @@ def adaptive_max_pool2d(
     data_format : str
         "NCHW" or "NHWC".
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     return _append_adaptive("adaptive_max_pool2d", input, output_size, data_format, name)
 

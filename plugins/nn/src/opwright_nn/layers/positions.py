@@ -31,7 +31,7 @@ def learned_positions(
     max_length : int, at least 1
         The maximum length of a sequence; a longer sequence is an error.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, [max_length, columns]; by default normal with standard deviation
         0.02.
@@ -72,7 +72,7 @@ def sinusoidal_positions(
     base : float, > 1
         The longest wave has a length of ``2 * pi * base``.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     who = "sinusoidal_positions"
     x = find_input(who, "input", input)
@@ -114,7 +114,7 @@ def rotary_embedding(
     interleaved : bool
         Whether a pair is columns 2i and 2i + 1, not columns i and ``columns / 2 + i``.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     who = "rotary_embedding"
     x = find_input(who, "input", input)

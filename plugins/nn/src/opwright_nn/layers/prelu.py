@@ -35,7 +35,7 @@ def prelu(
         Whether each channel has its own slope; `channels` must be known, or, in a `Model`, is taken
         from the first batch.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, [1], or [channels, 1, …] with as many axes as a sample; by default
         0.25.

@@ -88,7 +88,7 @@ def lstm(
     bias : bool
         Whether the gates have biases.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weights ``<name>_w_ih_param``, [4 * size, columns], and ``<name>_w_hh_param``,
         [4 * size, size], and the biases ``<name>_b_ih_param`` and ``<name>_b_hh_param``. By default

@@ -22,7 +22,7 @@ def concat(input: Iterable[Input], axis: int = 0, name: str | None = None) -> ow
     axis : int
         Negative counts from the end.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     if isinstance(input, ow.Variable) or not checks.is_ordered(input):
         raise AttributeTypeError(
@@ -51,7 +51,7 @@ def reshape(
         integers computed from shapes, such as ``ow.ops.shape(x)[0]``; a single variable holds all
         of them.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     given = [shape] if isinstance(shape, ow.Variable) else shape
     dims = list(checks.check_shape("reshape", given, computed=True))
@@ -73,7 +73,7 @@ def flatten(input: Input, axis: int = 1, name: str | None = None) -> ow.Variable
     axis : int, at least 0
         The number of leading axes that are not flattened.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     x = find_input("flatten", "input", input)
     start_axis = checks.check_int("flatten", "axis", axis, at_least=0)
@@ -94,7 +94,7 @@ def transpose(input: Input, axes: Iterable[int], name: str | None = None) -> ow.
     axes : iterable of int
         For each axis of the output, the axis of x.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     attrs = {"axes": checks.check_ints("transpose", "axes", axes)}
     return append_layer("transpose", {"x": input}, attrs, name)
@@ -110,7 +110,7 @@ def squeeze(input: Input, axis: int | Iterable[int] = (), name: str | None = Non
     axis : int or iterable of int
         The axes; all of size 1 by default.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     attrs = {"axis": checks.check_ints("squeeze", "axis", axis)}
     return append_layer("squeeze", {"x": input}, attrs, name)
@@ -126,7 +126,7 @@ def unsqueeze(input: Input, axis: int | Iterable[int], name: str | None = None) 
     axis : int or iterable of int
         The positions of the new axes in the output.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     """
     attrs = {"axis": checks.check_ints("unsqueeze", "axis", axis)}
     return append_layer("unsqueeze", {"x": input}, attrs, name)

@@ -80,7 +80,7 @@ def transformer_encoder_block(
     epsilon : float, > 0
         The epsilon of `layer_norm`.
     name : str, optional
-        The prefix of its variable names: ``<name>_attention``, ``<name>_norm_0``,
+        The prefix of the layer's variable names: ``<name>_attention``, ``<name>_norm_0``,
         ``<name>_hidden``, ``<name>_columns``.
 
     Returns
@@ -149,7 +149,7 @@ def transformer_decoder_block(
     memory_mask, memory_lengths
         The keys of the memory that are used, as `mask` and `lengths` in `layers.attention`.
     name : str, optional
-        The prefix of its variable names, with ``<name>_memory`` for the second attention.
+        The prefix of the layer's variable names, with ``<name>_memory`` for the second attention.
 
     Returns
     -------

@@ -88,7 +88,7 @@ def conv2d_transpose(
     dilations, groups, bias, activation, data_format
         As in `layers.conv2d`.
     name : str, optional
-        The prefix of its variable names.
+        The prefix of the layer's variable names.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weight ``<name>_w_param``, [channels, filters / groups, height, width], and the bias
         ``<name>_b_param``, [filters]. By default as in `layers.fc`.
