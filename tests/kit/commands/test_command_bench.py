@@ -137,7 +137,7 @@ def test_a_gradient_operator_is_timed_too(site):
         ((), "\n  x: any shape, float\n"),
         (("--feed", "2y3"), "--feed must be NAME=SHAPE, got '2y3'; write x=32x784, 'x=()'"),
         (("--feed", "x=2x3:flot32"), "unknown dtype, got 'flot32'; did you mean 'float32'?"),
-        (("--feed", "nx3"), "a shape must be lengths, got 'nx3'; write 64x10"),
+        (("--feed", "nx3"), "a shape must be lengths joined by x, got 'nx3'; write 64x10"),
         (("--feed", "z=2"), "acme.swish: unknown input, got 'z'; inputs are 'x'"),
         (("--feed", "2", "--feed", "x=3"), "input 'x' takes one array, got 'x=3' as well"),
         (("--feed", "99999x99999"), "an input must be smaller than 1 GiB, got '99999x99999'"),

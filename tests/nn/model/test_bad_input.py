@@ -93,7 +93,7 @@ LABELS = np.ones((6, 1), np.int64)
             ShapeError,
             "more than num_flatten_dims",
         ),
-        (lambda m: m.backward("mean_0_out"), ProgramError, "a model has one loss"),
+        (lambda m: m.backward("mean_0_out"), ProgramError, "a model can have only one loss"),
         (
             lambda m: m.set_learning_rate("0.1"),
             AttributeTypeError,

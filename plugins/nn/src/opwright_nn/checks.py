@@ -224,7 +224,7 @@ def check_numbers(who: str, name: str, values: object) -> npt.NDArray[Any]:
     if array is None or array.dtype.kind not in "biuf":
         raise AttributeTypeError(
             f"{who}: {name} must be an array of numbers, got {_show(values)} "
-            f"({'object' if array is None else array.dtype}); pass one, with rows of one length"
+            f"({'object' if array is None else array.dtype}); pass rows of one length"
         )
     return array
 

@@ -86,7 +86,9 @@ def _only_input(proto: OpProto, word: str) -> VarProto:
 
 def _check_size(proto: OpProto, shape: Shape, text: str) -> None:
     if -1 in shape:
-        raise CommandError(f"{proto.type}: a shape must be lengths, got {text!r}; write 64x10")
+        raise CommandError(
+            f"{proto.type}: a shape must be lengths joined by x, got {text!r}; write 64x10"
+        )
     if np.prod(shape, dtype=float) * 8 > _MOST_BYTES:
         raise CommandError(
             f"{proto.type}: an input must be smaller than {_MOST_BYTES >> 30} GiB, got {text!r}"

@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
         print(_CLEAR, end="", file=sys.stderr, flush=True)
     if not card.results:
         raise CommandError(
-            f"check: a rule must apply to {args.subject or args.package}, got none of "
-            f"{', '.join(args.rule)} that does"
+            f"check: a rule must apply to {args.subject or args.package}, got only rules that do "
+            f"not apply: {', '.join(args.rule)}"
         )
     if args.junit is not None:
         _write(args.junit, format_junit(card))

@@ -129,7 +129,7 @@ class IsolatedKernel:
 
     def _check(self, kind: str, value: Any) -> None:
         if kind == "failed":
-            raise KernelError(f"{self._who}: it failed in its process, got {value}")
+            raise KernelError(f"{self._who}: the kernel failed in its process, got {value}")
 
 
 def _as_tuple(slot: Any) -> tuple[Any, ...]:

@@ -141,8 +141,8 @@ class Kernels:
             if tuple(entry.key) == call.key and entry.package == Package(*call.package):
                 return entry
         raise KernelError(
-            f"{call.key[0]}: an isolated kernel comes from an installed package, got one that only "
-            "the other process has; install the package that registers it"
+            f"{call.key[0]}: an isolated kernel must come from an installed package, got a kernel "
+            "that only the other process has; install the package that registers it"
         )
 
 

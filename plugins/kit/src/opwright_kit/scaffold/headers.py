@@ -29,7 +29,8 @@ def get_abi_version() -> str:
     numbers = dict(_VERSION.findall(path.read_text(encoding="utf-8")))
     if set(numbers) != {"MAJOR", "MINOR"}:
         raise ScaffoldError(
-            f"new: {path} must define OW_ABI_MAJOR and OW_ABI_MINOR, got fewer; install opwright"
+            f"new: {path} must define OW_ABI_MAJOR and OW_ABI_MINOR, got "
+            f"{sorted(numbers)}; reinstall opwright"
         )
     return f"{numbers['MAJOR']}.{numbers['MINOR']}"
 

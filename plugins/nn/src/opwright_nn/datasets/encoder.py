@@ -230,7 +230,7 @@ def _check_kinds(who: str, columns: object) -> dict[str, str]:
         checks.check_choice(who, f"columns[{name!r}]", first, KINDS)
         if first != kind and first not in ("date", "datetime"):
             raise AttributeValueError(
-                f"{who}: only dates have a form, got columns[{name!r}]={kind!r}; write {first!r}"
+                f"{who}: only dates have a format, got columns[{name!r}]={kind!r}; write {first!r}"
             )
     return dict(columns)
 

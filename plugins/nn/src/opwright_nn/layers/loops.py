@@ -264,7 +264,7 @@ def _check_axis(x: ow.Variable, axis: int) -> tuple[int, int]:
     rank = 0 if x.shape is None else len(x.shape)
     if not -rank <= axis < rank:
         raise AttributeValueError(
-            f"scan: axis must be one of the known axes of {x!r}, got {axis}; 0 is the first of them"
+            f"scan: axis must be one of the known axes of {x!r}, got {axis}; 0 is the first axis"
         )
     return axis % rank, rank
 

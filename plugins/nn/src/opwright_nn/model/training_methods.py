@@ -56,8 +56,8 @@ class ModelTraining(ModelFiles):
         """
         if self._loss is not None:
             raise ProgramError(
-                f"Model.backward: a model has one loss, got a second loss after {self._loss!r}; "
-                "pass a list of both losses"
+                "Model.backward: a model can have only one loss, got a second loss after "
+                f"{self._loss!r}; pass a list of both losses"
             )
         with self._building():
             total, parts = self._add_losses(loss, weights)
@@ -107,7 +107,7 @@ class ModelTraining(ModelFiles):
             )
         if self.optimizer is not None:
             raise ProgramError(
-                f"{who}: a model has one optimizer, got {type(optimizer).__name__} after "
+                f"{who}: a model can have only one optimizer, got {type(optimizer).__name__} after "
                 f"{type(self.optimizer).__name__}; change its rate with set_learning_rate, or "
                 "build another model"
             )

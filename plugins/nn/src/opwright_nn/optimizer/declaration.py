@@ -94,8 +94,8 @@ def _check_defaults(optimizer: Any) -> None:
             if name in vars(cls) and name not in known:
                 raise AttributeValueError(
                     f"{cls.__name__}: a new default of {name} must be declared, since the "
-                    f"constructor ignores others, got {vars(cls)[name]!r}; write @declare above "
-                    f"the class and annotate {name}, or pass it to super().__init__"
+                    f"constructor ignores undeclared defaults, got {vars(cls)[name]!r}; write "
+                    f"@declare above the class and annotate {name}, or pass it to super().__init__"
                 )
 
 

@@ -47,9 +47,9 @@ class BestParameters:
                 self._saver = saver
         if savers and self._saver is None:
             raise AttributeValueError(
-                f"EarlyStopping: restore_best with a Checkpoint needs best={self.monitor.name!r} "
-                "there, with the same mode, from which resumed training takes the best epoch, "
-                f"got none; write Checkpoint(folder, best={self.monitor.name!r})"
+                "EarlyStopping: with restore_best, a Checkpoint must also keep the best epoch, for "
+                f"resumed training, got one without best={self.monitor.name!r} or with another "
+                f"mode; write Checkpoint(folder, best={self.monitor.name!r})"
             )
 
     def update(self, training: Training, record: Mapping[str, float]) -> None:

@@ -144,7 +144,7 @@ class Source:
             for name in batch:
                 if names is not None and name not in names:
                     raise FeedError(
-                        f"{self._who}: a batch must be of inputs, "
+                        f"{self._who}: a batch must contain only inputs, "
                         f"got {name!r}{hint(str(name), names, 'inputs')}"
                     )
             missing = [name for name in names or () if name not in batch]

@@ -196,6 +196,6 @@ def _check_pair(who: str, name: str, value: Any, at_most: float | None) -> tuple
     )
     if low > high:
         raise AttributeValueError(
-            f"{who}: {name} must be the smaller number and the larger one, got {value!r}; swap them"
+            f"{who}: {name} must be in ascending order, got {value!r}; swap the numbers"
         )
     return low, high
