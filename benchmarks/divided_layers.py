@@ -32,7 +32,7 @@ WIDTH, HIDDEN, BATCH = 1024, 4096, 256
 
 
 def table() -> tuple[list[ow.Variable], ow.Variable]:
-    """A table with a million rows, and some thousands of lookups per step for the whole batch."""
+    """Append a table with a million rows, and thousands of lookups per step for the whole batch."""
     ids = nn.layers.data("ids", [None], "int64")
     embedding = nn.layers.embedding if dist.size() == 1 else dist.layers.embedding
     vectors = embedding(ids, [ROWS, COLUMNS], sparse=True, name="e")
@@ -43,7 +43,7 @@ def table() -> tuple[list[ow.Variable], ow.Variable]:
 
 
 def products() -> tuple[list[ow.Variable], ow.Variable]:
-    """Two layers, one split by columns and one by rows, on a batch that all processes share."""
+    """Append two layers, one split by columns and one by rows; all processes share a batch."""
     x = nn.layers.data("x", [None, WIDTH])
     if dist.size() == 1:
         out = nn.layers.fc(nn.layers.fc(x, HIDDEN, activation="relu"), WIDTH)

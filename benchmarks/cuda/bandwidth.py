@@ -46,7 +46,7 @@ def pick(result: Any) -> list[float]:
 
 
 def opwright(operator: str) -> Timed:
-    """A compiled one-operator network; its arrays stay in the scope, on the device."""
+    """Prepare a compiled one-operator network; its arrays stay in the scope, on the device."""
     open_opwright()
     import opwright as ow
 
@@ -117,7 +117,7 @@ def time_program(
 
 
 def torch(operator: str) -> Timed:
-    """The operator in PyTorch, without autograd, into an existing array if possible."""
+    """Prepare the operator in PyTorch, without autograd, into an existing array if possible."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 
@@ -149,7 +149,7 @@ def torch(operator: str) -> Timed:
 
 
 def copy() -> Timed:
-    """A copy of a gigabyte on the device, by the driver."""
+    """Prepare a copy of a gigabyte on the device, by the driver."""
     torch, device = open_torch()
     x = torch.from_numpy(make_array(1)).to(device)
     out = torch.empty_like(x)

@@ -31,7 +31,7 @@ def pick(product: Any) -> list[float]:
 
 
 def opwright(dtype: str) -> Timed:
-    """A compiled network with one matmul; the matrices stay in the scope, on the device."""
+    """Prepare a compiled network with one matmul; its matrices stay in the scope, on the device."""
     open_opwright()
     import opwright as ow
     from opwright.op import dtype_to_numpy
@@ -51,7 +51,7 @@ def opwright(dtype: str) -> Timed:
 
 
 def torch(dtype: str) -> Timed:
-    """torch.mm into an existing matrix."""
+    """Prepare torch.mm into an existing matrix."""
     torch, device = open_torch()
     a, b = (torch.from_numpy(m).to(device, getattr(torch, dtype)) for m in make_matrices())
     c = torch.empty_like(a)

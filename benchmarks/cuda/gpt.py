@@ -20,7 +20,7 @@ from workload import Goal, Timed, Workload
 
 
 def opwright(tunes: bool = True) -> Timed:
-    """A compiled program of layers."""
+    """Prepare a compiled program of layers."""
     open_opwright()
     block, scope, loss = make_opwright_step()
     characters, following = make_batch()
@@ -31,7 +31,7 @@ def opwright(tunes: bool = True) -> Timed:
 
 
 def torch(how: str) -> Timed:
-    """The same step in PyTorch, with fused attention and a fused optimizer."""
+    """Prepare the same step in PyTorch, with fused attention and a fused optimizer."""
     torch, device = open_torch()
     x, y = (torch.from_numpy(array).to(device) for array in make_batch())
     parameters = make_torch_parameters(device)

@@ -27,7 +27,7 @@ from workload import Goal, Timed, Workload
 
 
 def opwright(library: str) -> Timed:
-    """A compiled program of layers, with the convolutions of one library."""
+    """Prepare a compiled program of layers, with the convolutions of one library."""
     open_opwright()
     convolve_by(library)
     block, scope, loss = make_opwright_step()
@@ -38,7 +38,7 @@ def opwright(library: str) -> Timed:
 
 
 def torch(how: str, channels_last: bool = True) -> Timed:
-    """The same step in PyTorch, with a fused optimizer."""
+    """Prepare the same step in PyTorch, with a fused optimizer."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 

@@ -25,7 +25,7 @@ from workload import Goal, Timed, Workload
 
 
 def opwright_step(batch: int) -> Timed:
-    """A compiled program of layers."""
+    """Prepare a compiled program of layers."""
     open_opwright()
     import opwright as ow
     import opwright_nn as nn
@@ -50,7 +50,7 @@ def opwright_step(batch: int) -> Timed:
 
 
 def opwright_model(batch: int) -> Timed:
-    """A user's loop (fill, fill, run) with arrays on the device."""
+    """Prepare a user's loop (fill, fill, run) with arrays on the device."""
     open_opwright()
     model, _ = make_opwright_model(batch, "cuda")
     images, labels = make_batch(batch)
@@ -65,7 +65,7 @@ def opwright_model(batch: int) -> Timed:
 
 
 def torch(batch: int, how: str) -> Timed:
-    """The same step in PyTorch, with a fused loss and a fused optimizer."""
+    """Prepare the same step in PyTorch, with a fused loss and a fused optimizer."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 

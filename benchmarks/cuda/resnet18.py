@@ -34,7 +34,7 @@ def make_batch() -> tuple[np.ndarray, np.ndarray]:
 
 
 def opwright(library: str, dtype: str = "float32", **how: Any) -> Timed:
-    """A compiled program of layers, with the convolutions of one library."""
+    """Prepare a compiled program of layers, with the convolutions of one library."""
     open_opwright()
     convolve_by(library)
     import opwright as ow
@@ -69,7 +69,7 @@ def torch(
     dtype: str = "float32",
     deterministic: bool = False,
 ) -> Timed:
-    """The same step in PyTorch, with a fused optimizer."""
+    """Prepare the same step in PyTorch, with a fused optimizer."""
     torch, device = open_torch(tf32, deterministic)
     from torch.nn import functional as F  # noqa: N812
 

@@ -43,7 +43,7 @@ def make_elements(rank: int, n: int) -> np.ndarray:
 
 
 def opwright_reduction(n: int) -> Prepared:
-    """A plan with one all_reduce from one variable to another."""
+    """Prepare a plan with one all_reduce from one variable to another."""
     import opwright as ow
     import opwright_dist as dist
 
@@ -60,7 +60,7 @@ def opwright_reduction(n: int) -> Prepared:
 
 
 def torch_reduction(n: int) -> Prepared:
-    """Gloo's all_reduce, in place."""
+    """Prepare Gloo's all_reduce, in place."""
     import torch
     from torch import distributed
 
@@ -72,7 +72,7 @@ def torch_reduction(n: int) -> Prepared:
 
 
 def opwright_training(make: Callable[..., Any], batch: Any, parallel: bool, n: int) -> Prepared:
-    """A compiled step; gradients are averaged if it is parallel."""
+    """Prepare a compiled step; gradients are averaged if it is parallel."""
     import opwright as ow
     import opwright_dist as dist
 
@@ -87,7 +87,7 @@ def opwright_training(make: Callable[..., Any], batch: Any, parallel: bool, n: i
 
 
 def divided_training(divided: bool) -> Prepared:
-    """A data-parallel step of the wide MLP, with sharded or unsharded Adam states."""
+    """Prepare a data-parallel step of the wide MLP, with sharded or unsharded Adam states."""
     step = wide.make_step(divided)[0]
     return step, [step() for _ in range(wide.STEPS_TO_COMPARE)]
 
@@ -95,7 +95,7 @@ def divided_training(divided: bool) -> Prepared:
 def torch_training(
     model: Callable[[], Any], optimizer: Any, batch: Any, n: int, views: bool | None
 ) -> Prepared:
-    """DistributedDataParallel and a fused optimizer; in one process, only the optimizer."""
+    """Prepare DistributedDataParallel and a fused optimizer; in one process, only the optimizer."""
     import torch
     from torch import distributed
 
@@ -119,7 +119,7 @@ def torch_training(
 
 
 def torch_mlp() -> Any:
-    """The MLP as modules."""
+    """Return the MLP as modules."""
     from torch import nn
 
     first, second, third = (nn.Linear(*sizes) for sizes in zip(mlp.SIZES, mlp.SIZES[1:]))
@@ -129,7 +129,7 @@ def torch_mlp() -> Any:
 
 
 def torch_lenet() -> Any:
-    """LeNet as modules."""
+    """Return LeNet as modules."""
     from torch import nn
 
     network = nn.Sequential(

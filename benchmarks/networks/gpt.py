@@ -100,7 +100,7 @@ def torch_block(h: Any, parameters: list[Any]) -> Any:
 
 
 def torch_loss(x: Any, y: Any, parameters: list[Any]) -> Any:
-    """Forward, with PyTorch's fused attention and cross entropy."""
+    """Compute the loss with PyTorch's fused attention and cross entropy."""
     from torch.nn import functional as F  # noqa: N812
 
     table, positions, *rest = parameters

@@ -51,7 +51,7 @@ def timed(operator: str, call: Callable[[], Any], result: Callable[[], Any]) -> 
 
 
 def opwright(operator: str) -> Timed:
-    """A compiled one-operator network that writes into the scope."""
+    """Prepare a compiled one-operator network that writes into the scope."""
     import opwright as ow
 
     feeds = {"x": first_input(operator), "y": make_array(2)}
@@ -72,7 +72,7 @@ def opwright(operator: str) -> Timed:
 
 
 def numpy(operator: str) -> Timed:
-    """The operator in NumPy, which uses one thread."""
+    """Prepare the operator in NumPy, which uses one thread."""
     x, y, out = make_array(), make_array(2), np.zeros((ROWS, WIDTH), "float32")
     total = np.zeros((), "float32")
     calls: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
@@ -86,7 +86,7 @@ def numpy(operator: str) -> Timed:
 
 
 def torch(operator: str) -> Timed:
-    """The operator in PyTorch, without autograd, into an existing array."""
+    """Prepare the operator in PyTorch, without autograd, into an existing array."""
     import torch
 
     torch.set_grad_enabled(False)
@@ -112,7 +112,7 @@ def torch(operator: str) -> Timed:
 
 
 def copy(how: str) -> Timed:
-    """A copy of 64 MB: NumPy's, memcpy in two threads, or stores that bypass the cache."""
+    """Prepare a copy of 64 MB: NumPy's, memcpy in two threads, or stores that bypass the cache."""
     library = compile_library("copy")
     x, out = make_array(), np.zeros((ROWS, WIDTH), "float32")
     to, source = (array.ctypes.data_as(ctypes.c_void_p) for array in (out, x))

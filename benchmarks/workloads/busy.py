@@ -63,7 +63,7 @@ def mean(times: list[float]) -> float:
 
 
 def opwright_mlp() -> Step:
-    """784-200-200-10, batch 64, SGD, as a Model."""
+    """Prepare 784-200-200-10, batch 64, SGD, as a Model."""
     model, _ = mlp.make_opwright_model(64)
     images, labels = mlp.make_batch(64)
     model.fill("img", images)
@@ -72,7 +72,7 @@ def opwright_mlp() -> Step:
 
 
 def opwright_lenet() -> Step:
-    """LeNet, batch 64, Adam, as a compiled step."""
+    """Prepare LeNet, batch 64, Adam, as a compiled step."""
     import opwright as ow
 
     block, scope, loss = lenet.make_opwright_step()
@@ -99,7 +99,7 @@ def torch_step(loss_of: Callable[[list[Any]], Any], arrays: list[Any], fused: An
 
 
 def torch_mlp() -> Step:
-    """The step of opwright_mlp in PyTorch."""
+    """Prepare the step of opwright_mlp in PyTorch."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 
@@ -116,7 +116,7 @@ def torch_mlp() -> Step:
 
 
 def torch_lenet() -> Step:
-    """The step of opwright_lenet in PyTorch."""
+    """Prepare the step of opwright_lenet in PyTorch."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 

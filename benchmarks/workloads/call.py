@@ -24,13 +24,13 @@ def opwright_network_of_add() -> Any:
 
 
 def opwright_network() -> Timed:
-    """A compiled network with one addition."""
+    """Prepare a compiled network with one addition."""
     call = opwright_network_of_add()
     return Timed(lambda: call(x=A), values=call(x=A)[0].tolist())
 
 
 def opwright_network_on_tensors() -> Timed:
-    """The same call, with a PyTorch tensor as a positional feed."""
+    """Prepare the same call, with a PyTorch tensor as a positional feed."""
     find_peers()
     import torch
 
@@ -40,7 +40,7 @@ def opwright_network_on_tensors() -> Timed:
 
 
 def onnxruntime_network() -> Timed:
-    """A session with one node."""
+    """Prepare a session with one node."""
     from onnx import TensorProto, helper
 
     from peers import make_model, open_session
@@ -53,7 +53,7 @@ def onnxruntime_network() -> Timed:
 
 
 def jax_network() -> Timed:
-    """A jitted function, NumPy in and out."""
+    """Prepare a jitted function with NumPy inputs and outputs."""
     import jax
 
     add = jax.jit(lambda x: x + x)
@@ -61,7 +61,7 @@ def jax_network() -> Timed:
 
 
 def torch_network() -> Timed:
-    """An eager addition between NumPy arrays, without autograd."""
+    """Prepare an eager addition between NumPy arrays, without autograd."""
     import torch
 
     def call() -> np.ndarray:
@@ -73,21 +73,21 @@ def torch_network() -> Timed:
 
 
 def opwright_eager() -> Timed:
-    """opwright.ops.add, looked up at each call, as in typical code."""
+    """Prepare opwright.ops.add, looked up at each call, as in typical code."""
     import opwright as ow
 
     return Timed(lambda: ow.ops.add(A, B), values=ow.ops.add(A, B).tolist())
 
 
 def opwright_bound() -> Timed:
-    """The function, looked up in the module once."""
+    """Prepare the function, looked up in the module once."""
     from opwright.ops import add
 
     return Timed(lambda: add(A, B), values=add(A, B).tolist())
 
 
 def opwright_on_tensors() -> Timed:
-    """opwright.ops.add on PyTorch tensors, with a tensor as the result."""
+    """Prepare opwright.ops.add on PyTorch tensors, with a tensor as the result."""
     find_peers()
     import torch
 
@@ -98,7 +98,7 @@ def opwright_on_tensors() -> Timed:
 
 
 def opwright_on_jax_arrays() -> Timed:
-    """opwright.ops.add on JAX arrays, with a JAX array as the result."""
+    """Prepare opwright.ops.add on JAX arrays, with a JAX array as the result."""
     find_peers()
     import jax.numpy as jnp
 
@@ -109,12 +109,12 @@ def opwright_on_jax_arrays() -> Timed:
 
 
 def numpy_eager() -> Timed:
-    """numpy.add."""
+    """Prepare numpy.add."""
     return Timed(lambda: np.add(A, B), values=np.add(A, B).tolist())
 
 
 def jax_eager() -> Timed:
-    """jax.numpy.add on device arrays."""
+    """Prepare jax.numpy.add on device arrays."""
     import jax.numpy as jnp
 
     a, b = jnp.asarray(A), jnp.asarray(B)
@@ -122,7 +122,7 @@ def jax_eager() -> Timed:
 
 
 def torch_eager() -> Timed:
-    """torch.add on tensors, without autograd."""
+    """Prepare torch.add on tensors, without autograd."""
     import torch
 
     a, b = torch.from_numpy(A), torch.from_numpy(B)

@@ -11,7 +11,7 @@ X = np.linspace(-1, 1, 8, dtype="float32")
 
 
 def opwright() -> Timed:
-    """One plan of 1,000 steps, which passes must not fuse."""
+    """Prepare one plan of 1,000 steps, which passes must not fuse."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
@@ -24,7 +24,7 @@ def opwright() -> Timed:
 
 
 def onnxruntime() -> Timed:
-    """The same nodes in one ONNX Runtime session."""
+    """Prepare the same nodes in one ONNX Runtime session."""
     from onnx import TensorProto, helper
 
     from peers import make_model, open_session
@@ -43,7 +43,7 @@ def onnxruntime() -> Timed:
 
 
 def jax() -> Timed:
-    """One jitted function, which XLA may fuse."""
+    """Prepare one jitted function, which XLA may fuse."""
     import jax
     import jax.numpy as jnp
 
@@ -60,7 +60,7 @@ def jax() -> Timed:
 
 
 def torch() -> Timed:
-    """Eager operators in inference mode."""
+    """Prepare eager operators in inference mode."""
     import torch
 
     x = torch.from_numpy(X)

@@ -9,7 +9,7 @@ from workload import Timed, Workload
 
 
 def mlp_step(deterministic: bool) -> Timed:
-    """784-200-200-10 with SGD, batch 64."""
+    """Prepare 784-200-200-10 with SGD, batch 64."""
     import opwright as ow
 
     model, loss = mlp.make_opwright_model(64)
@@ -25,7 +25,7 @@ def mlp_step(deterministic: bool) -> Timed:
 
 
 def lenet_step(deterministic: bool) -> Timed:
-    """LeNet with Adam, batch 64."""
+    """Prepare LeNet with Adam, batch 64."""
     import opwright as ow
 
     block, scope, loss = lenet.make_opwright_step()

@@ -28,7 +28,7 @@ def timed(call: Any, product: Any) -> Timed:
 
 
 def opwright() -> Timed:
-    """A compiled network with one matmul; the product stays in the scope."""
+    """Prepare a compiled network with one matmul; the product stays in the scope."""
     import opwright as ow
 
     a, b, c = make_matrices()
@@ -44,7 +44,7 @@ def opwright() -> Timed:
 
 
 def onednn() -> Timed:
-    """One oneDNN matmul primitive on row-major matrices, with oneDNN's own two threads."""
+    """Prepare one oneDNN matmul primitive on row-major matrices, with oneDNN's two threads."""
     headers = find_packaged("onednn-devel-cpu-gomp", "dnnl.hpp")
     libraries = find_packaged("onednn-cpu-gomp", "libdnnl.so.3")
     library = compile_library(
@@ -67,13 +67,13 @@ def onednn() -> Timed:
 
 
 def numpy() -> Timed:
-    """numpy.matmul, which uses OpenBLAS."""
+    """Prepare numpy.matmul, which uses OpenBLAS."""
     a, b, c = make_matrices()
     return timed(lambda: np.matmul(a, b, out=c), lambda: c)
 
 
 def torch() -> Timed:
-    """torch.mm, which uses MKL."""
+    """Prepare torch.mm, which uses MKL."""
     import torch
 
     a, b, c = map(torch.from_numpy, make_matrices())

@@ -16,7 +16,7 @@ from workload import Goal, Timed, Workload
 
 
 def opwright() -> Timed:
-    """A program of layers and one compiled step."""
+    """Prepare a program of layers and one compiled step."""
     import opwright as ow
 
     block, scope, loss = make_opwright_step()
@@ -30,7 +30,7 @@ def opwright() -> Timed:
 
 
 def torch_step(compiled: bool = False, **options: bool) -> Timed:
-    """Functional layers, autograd and torch.optim.Adam."""
+    """Prepare functional layers, autograd and torch.optim.Adam."""
     import torch
 
     x, y = map(torch.from_numpy, make_batch())

@@ -28,7 +28,7 @@ def make_image() -> np.ndarray:
 
 
 def opwright(network: ImageNetwork, dtype: str = "float32") -> Timed:
-    """Layers in inference mode and one compiled network."""
+    """Prepare layers in inference mode and one compiled network."""
     import opwright as ow
     from networks.image_programs import append_network
     from opwright.op import dtype_to_numpy
@@ -47,7 +47,7 @@ def opwright(network: ImageNetwork, dtype: str = "float32") -> Timed:
 
 
 def opwright_bfloat16(network: ImageNetwork) -> Timed:
-    """The network with all arrays in bfloat16, if the processor can multiply them."""
+    """Prepare the network with all arrays in bfloat16, if the processor can multiply them."""
     check_bfloat16()
     return opwright(network, "bfloat16")
 
@@ -60,7 +60,7 @@ def check_bfloat16() -> None:
 
 
 def torch(network: ImageNetwork, channels_last: bool = False, how: str = "eager") -> Timed:
-    """Eager, compiled with torch.compile, or traced and optimized for inference."""
+    """Prepare the network: eager, with torch.compile, or traced and optimized for inference."""
     import torch
 
     from networks.image_programs import make_torch_module
@@ -78,7 +78,7 @@ def torch(network: ImageNetwork, channels_last: bool = False, how: str = "eager"
 
 
 def onnxruntime(network: ImageNetwork) -> Timed:
-    """A session with Conv, BatchNormalization, Relu, Clip, Add nodes, called with NumPy arrays."""
+    """Prepare a session with Conv, BatchNormalization, Relu, Clip, Add nodes, on NumPy arrays."""
     from networks.onnx_models import make_image_network
     from peers import open_session
 
@@ -102,7 +102,7 @@ def timed_step(step: Callable[[], float]) -> Timed:
 def opwright_step(
     network: ImageNetwork, batch: int = BATCH, size: int = SIZE, mixed: bool = False
 ) -> Timed:
-    """A program of layers and one compiled step; mixed precision if the processor supports it."""
+    """Prepare a program of layers and one compiled step, in mixed precision if supported."""
     import opwright as ow
     import opwright_nn as nn
     from networks.image_programs import append_network
@@ -135,7 +135,7 @@ def torch_step(
     batch: int = BATCH,
     size: int = SIZE,
 ) -> Timed:
-    """A module with autograd, and torch.optim.SGD for all parameters at once."""
+    """Prepare a module with autograd, and torch.optim.SGD for all parameters at once."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 

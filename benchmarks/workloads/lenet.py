@@ -22,7 +22,7 @@ def timed_step(step: Callable[[], float]) -> Timed:
 
 
 def opwright() -> Timed:
-    """A program of layers and one compiled step."""
+    """Prepare a program of layers and one compiled step."""
     import opwright as ow
 
     block, scope, loss = make_opwright_step()
@@ -32,7 +32,7 @@ def opwright() -> Timed:
 
 
 def torch_step(compiled: bool = False, channels_last: bool = False, **options: bool) -> Timed:
-    """Functional layers, autograd and torch.optim.Adam."""
+    """Prepare functional layers, autograd and torch.optim.Adam."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 
@@ -66,7 +66,7 @@ def torch_step(compiled: bool = False, channels_last: bool = False, **options: b
 
 
 def jax_step() -> Timed:
-    """One jitted function with value_and_grad and Adam, whose state is donated."""
+    """Prepare one jitted function with value_and_grad and Adam, whose state is donated."""
     import jax
     import jax.numpy as jnp
     from jax import lax

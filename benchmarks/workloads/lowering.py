@@ -13,7 +13,7 @@ GOALS_MS = {1_000: 20, 20_000: 400}
 
 
 def opwright(length: int) -> Timed:
-    """A chain of alternating additions and sigmoids on 8 floats, relowered each time."""
+    """Prepare a chain of alternating additions and sigmoids on 8 floats, relowered each time."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):

@@ -18,7 +18,7 @@ def timed(call: Any) -> Timed:
 
 
 def opwright() -> Timed:
-    """The forward program compiled for inference."""
+    """Prepare the forward program compiled for inference."""
     import opwright as ow
     from opwright_nn import layers
 
@@ -34,7 +34,7 @@ def opwright() -> Timed:
 
 
 def onnxruntime() -> Timed:
-    """A session with Gemm, Sigmoid and Softmax nodes, with NumPy inputs and outputs."""
+    """Prepare a session with Gemm, Sigmoid and Softmax nodes, with NumPy inputs and outputs."""
     from networks.onnx_models import make_mlp
     from peers import open_session
 
@@ -62,7 +62,7 @@ def torch_forward() -> Any:
 
 
 def torch() -> Timed:
-    """Eager, without autograd."""
+    """Prepare the eager function, without autograd."""
     import torch
 
     forward, x = torch_forward(), torch.from_numpy(X)
@@ -70,7 +70,7 @@ def torch() -> Timed:
 
 
 def torch_compiled() -> Timed:
-    """torch.compile, without autograd."""
+    """Prepare the function with torch.compile, without autograd."""
     import torch
 
     forward, x = torch.compile(torch_forward()), torch.from_numpy(X)
@@ -78,7 +78,7 @@ def torch_compiled() -> Timed:
 
 
 def jax() -> Timed:
-    """One jitted function with parameters captured as constants, from a device array to NumPy."""
+    """Prepare one jitted function, from a device array to NumPy, with parameters as constants."""
     import jax
     import jax.numpy as jnp
 

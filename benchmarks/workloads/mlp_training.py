@@ -24,7 +24,7 @@ def timed_step(step: Callable[[], Any], to_float: Callable[[Any], float] = float
 
 
 def opwright_model(batch: int) -> Timed:
-    """A user's loop: fill, fill, run."""
+    """Prepare a user's loop: fill, fill, run."""
     model, _ = make_opwright_model(batch)
     images, labels = make_batch(batch)
 
@@ -37,7 +37,7 @@ def opwright_model(batch: int) -> Timed:
 
 
 def opwright_step(batch: int) -> Timed:
-    """The same step as a compiled network, called without the Model around it."""
+    """Prepare the same step as a compiled network, called without the Model around it."""
     import opwright as ow
 
     model, loss = make_opwright_model(batch)
@@ -61,7 +61,7 @@ def torch_tensors(batch: int) -> tuple[Any, Any, list[Any]]:
 
 
 def torch_loss(x: Any, y: Any, parameters: list[Any]) -> Any:
-    """Forward, with PyTorch's fused log-softmax and negative log-likelihood."""
+    """Compute the loss with PyTorch's fused log-softmax and negative log-likelihood."""
     from torch.nn import functional as F  # noqa: N812
 
     w1, b1, w2, b2, w3, b3 = parameters
@@ -71,7 +71,7 @@ def torch_loss(x: Any, y: Any, parameters: list[Any]) -> Any:
 
 
 def torch_manual(batch: int) -> Timed:
-    """Gradients directly from autograd.grad, and the update as one multi-tensor call."""
+    """Prepare gradients directly from autograd.grad, and the update as one multi-tensor call."""
     import torch
 
     x, y, parameters = torch_tensors(batch)
@@ -87,7 +87,7 @@ def torch_manual(batch: int) -> Timed:
 
 
 def torch_optimizer(batch: int, **options: bool) -> Timed:
-    """The usual loop: zero_grad, backward, torch.optim.SGD."""
+    """Prepare the usual loop: zero_grad, backward, torch.optim.SGD."""
     import torch
 
     x, y, parameters = torch_tensors(batch)
@@ -104,7 +104,7 @@ def torch_optimizer(batch: int, **options: bool) -> Timed:
 
 
 def torch_compiled(batch: int) -> Timed:
-    """The loss and its gradient compiled with torch.compile, and the update as one call."""
+    """Prepare the loss and its gradient with torch.compile, and the update as one call."""
     import torch
 
     x, y, parameters = torch_tensors(batch)
@@ -121,7 +121,7 @@ def torch_compiled(batch: int) -> Timed:
 
 
 def jax_step(batch: int) -> Timed:
-    """One jitted function with its parameters donated."""
+    """Prepare one jitted function with its parameters donated."""
     import jax
     import jax.numpy as jnp
 

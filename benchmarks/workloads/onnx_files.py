@@ -67,7 +67,7 @@ def timed(call: Any) -> Timed:
 
 
 def opwright(name: str, threads: int) -> Timed:
-    """The model loaded by opwright-onnx, with NumPy inputs and outputs."""
+    """Prepare the model loaded by opwright-onnx, with NumPy inputs and outputs."""
     import opwright as ow
     from peers import find_peers
 
@@ -82,7 +82,7 @@ def opwright(name: str, threads: int) -> Timed:
 
 
 def onnxruntime(name: str, threads: int) -> Timed:
-    """An ONNX Runtime session."""
+    """Prepare an ONNX Runtime session."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

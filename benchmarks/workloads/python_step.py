@@ -22,7 +22,7 @@ def time_ns(call: Callable[[], Any], number: int) -> float:
 
 
 def opwright() -> Timed:
-    """The NumPy kernel of add on 8 floats: alone, and in two plans that differ by 100 steps."""
+    """Measure the NumPy kernel of add on 8 floats, alone and in plans that differ by 100 steps."""
     import opwright as ow
 
     x, y, out = np.ones(8, np.float32), np.full(8, 2.0, np.float32), np.empty(8, np.float32)

@@ -31,7 +31,7 @@ def summarize(loss: Any, gradients: list[np.ndarray]) -> list[float]:
 
 
 def opwright(kind: str) -> Timed:
-    """One operator and its gradient, with the parameters in the scope."""
+    """Prepare one operator and its gradient, with the parameters in the scope."""
     import opwright as ow
 
     x, layers = make_arrays(kind)
@@ -60,7 +60,7 @@ def opwright(kind: str) -> Timed:
 
 
 def torch_step(kind: str, compiled: bool = False) -> Timed:
-    """`torch.nn.LSTM` or `torch.nn.GRU` and autograd."""
+    """Prepare `torch.nn.LSTM` or `torch.nn.GRU` and autograd."""
     import torch
 
     x, layers = make_arrays(kind)

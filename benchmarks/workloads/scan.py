@@ -27,7 +27,7 @@ def summarize(loss: Any, gradients: list[np.ndarray]) -> list[float]:
 
 
 def opwright(backward: bool, checkpoint_every: int | None = None) -> Timed:
-    """`layers.scan` with the function of one step."""
+    """Prepare `layers.scan` with the function of one step."""
     import opwright as ow
     from opwright_nn import layers
 
@@ -56,7 +56,7 @@ def opwright(backward: bool, checkpoint_every: int | None = None) -> Timed:
 
 
 def torch_loop(backward: bool, compiled: bool = False) -> Timed:
-    """A Python loop over the steps, which torch.compile may compile to one function."""
+    """Prepare a Python loop over the steps, which torch.compile may compile to one function."""
     import torch
 
     arrays = {name: torch.from_numpy(array) for name, array in make_arrays().items()}
@@ -86,7 +86,7 @@ def torch_loop(backward: bool, compiled: bool = False) -> Timed:
 
 
 def jax_scan(backward: bool) -> Timed:
-    """`jax.lax.scan`, jitted."""
+    """Prepare a jitted `jax.lax.scan`."""
     import jax
     import jax.numpy as jnp
     from jax import lax

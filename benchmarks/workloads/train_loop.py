@@ -34,7 +34,7 @@ def make_model() -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
 
 
 def by_hand(look: Callable[[], None]) -> list[float]:
-    """The loop of the guide, with fill, fill and run."""
+    """Run the loop of the guide, with fill, fill and run; call `look` between groups of steps."""
     import opwright_nn as nn
 
     model, data = make_model()
@@ -49,7 +49,7 @@ def by_hand(look: Callable[[], None]) -> list[float]:
 
 
 def by_train(look: Callable[[], None]) -> list[float]:
-    """nn.train without options, except that the clock is read between groups of steps."""
+    """Run nn.train without options except a callback that calls `look` between groups of steps."""
     import opwright_nn as nn
 
     class Clock(nn.Callback):
@@ -75,7 +75,7 @@ def measure(loop: Callable[[Callable[[], None]], list[float]]) -> Timed:
 
 
 def added() -> Timed:
-    """The overhead of nn.train per step, as the difference of the medians."""
+    """Measure the overhead of nn.train per step, as the difference of the medians."""
 
     def difference() -> list[float]:
         own, trained = (measure(loop).measure for loop in (by_hand, by_train))

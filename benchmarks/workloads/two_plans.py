@@ -100,7 +100,7 @@ def timed(model: Model, step: Callable[[Any], list[Any]]) -> Timed:
 
 
 def one_plan(append: Callable[[], tuple[Any, ...]]) -> Timed:
-    """Forward and backward in one plan."""
+    """Prepare forward and backward in one plan."""
     import opwright as ow
 
     model = Model(append)
@@ -111,7 +111,7 @@ def one_plan(append: Callable[[], tuple[Any, ...]]) -> Timed:
 
 
 def two_plans(append: Callable[[], tuple[Any, ...]]) -> Timed:
-    """A forward call followed by its backward call."""
+    """Prepare a forward call followed by its backward call."""
     model = Model(append)
     forward = model.cut()
 
