@@ -23,7 +23,7 @@ def _empty_like(results: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_results_of_a_bundle_are_bitwise_identical_to_python_for_any_batch_and_thread_count(
+def test_bundle_results_are_bitwise_identical_to_python_for_any_batch_and_thread_count(
     name: str, tmp_path: Path
 ) -> None:
     network, compiled, shapes = make(name)

@@ -104,7 +104,9 @@ def test_a_second_process_does_not_import_lowering_and_applies_later_pins(
     assert second[2] == "{'native'}"
 
 
-def test_stored_plans_use_parameters_of_the_file_or_the_scope(folder: Path, tmp_path: Path) -> None:
+def test_stored_plans_use_parameters_from_the_file_or_the_scope(
+    folder: Path, tmp_path: Path
+) -> None:
     ow.load(save(tmp_path / "model"))(X)
     loaded = ow.load(tmp_path / "model")
     before = loaded(X)[0]

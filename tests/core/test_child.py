@@ -115,7 +115,7 @@ def test_a_damaged_message_after_a_valid_message_is_refused(functions: str) -> N
             child.receive()
 
 
-def test_exceptions_of_a_function_are_raised_in_the_parent(functions: str) -> None:
+def test_exceptions_raised_by_a_function_are_reraised_in_the_parent(functions: str) -> None:
     with Child(f"{functions}fail", capture=True) as child:
         with pytest.raises(ChildRaised, match=r"^ValueError: torn\\x1b$"):
             child.receive()
@@ -152,7 +152,9 @@ class Stop(Exception):  # noqa: N818 - of a handler
     """Raised by a signal handler in a test."""
 
 
-def test_the_exception_of_a_signal_handler_propagates_out_of_an_exchange(functions: str) -> None:
+def test_an_exception_raised_by_a_signal_handler_propagates_out_of_an_exchange(
+    functions: str,
+) -> None:
     def stop(number: int, frame: object) -> None:
         raise Stop
 

@@ -77,7 +77,7 @@ def wrapping():
 
 
 @pytest.mark.parametrize("plugin", [healthy, wrapping])
-def test_the_exception_of_a_signal_handler_is_reraised_unchanged(handler, plugin):
+def test_an_exception_raised_by_a_signal_handler_is_reraised_unchanged(handler, plugin):
     with pytest.raises(TimeIsUpError):  # noqa: PT012 - the error is handled as wrappers do
         try:
             plugin()
@@ -95,7 +95,7 @@ def test_an_exception_that_a_caller_is_handling_is_not_reraised(handler):
         assert describe_error(raised.value) == "ValueError: torn"
 
 
-def test_an_exception_of_the_plugin_is_not_mistaken_for_an_exception_of_a_signal_handler(handler):
+def test_a_plugin_exception_is_not_mistaken_for_a_signal_handler_exception(handler):
     def plugin(number, frame):
         raise TimeIsUpError
 
@@ -160,7 +160,7 @@ def catchers():
 
 
 @pytest.mark.parametrize("node", list(catchers()))
-def test_catching_plugin_exceptions_does_not_catch_exceptions_of_signal_handlers(node):
+def test_catching_plugin_exceptions_does_not_catch_signal_handler_exceptions(node):
     calls = {
         item.func.id
         for item in ast.walk(node)

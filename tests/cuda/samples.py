@@ -1,4 +1,4 @@
-"""Provides small inputs for every CUDA kernel in every dtype, and the results of NumPy."""
+"""Provides small inputs for every CUDA kernel in every dtype, and the NumPy results."""
 
 from __future__ import annotations
 

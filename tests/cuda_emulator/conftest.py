@@ -1,4 +1,4 @@
-"""Makes the files of this folder importable from each other."""
+"""Makes the modules in this folder importable from each other."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ report("after", step, x=ROWS)
     assert done.stdout.count("probability=0.75") == 2
 
 
-def test_networks_of_operator_lists_and_functions_are_compared(run) -> None:
+def test_networks_built_from_operator_lists_and_functions_are_compared(run) -> None:
     script = """
 kind = "relu" if r == 0 else "tanh"
 ops = [ow.Operator(kind, x="x", out="h"), ow.Operator("dist.all_reduce", x="h", out="out")]

@@ -140,7 +140,7 @@ def test_the_error_for_an_unknown_argument_names_the_known_arguments(call):
         (lambda: nn.datasets.Table([1]), "Table: missing .*'targets'; its arguments are features,"),
     ],
 )
-def test_the_error_of_a_generated_constructor_names_its_fields(call, message):
+def test_the_error_raised_by_a_generated_constructor_names_its_fields(call, message):
     with pytest.raises(AttributeTypeError, match=f"^{message}"):
         call()
 

@@ -134,7 +134,7 @@ def test_the_error_for_two_array_arguments_suggests_a_tuple():
             nn.train(regression()[0], X, X[:, :1], **options)
 
 
-def test_the_error_for_data_of_a_wrong_dtype_suggests_a_conversion():
+def test_the_error_for_data_with_a_wrong_dtype_suggests_a_conversion():
     with pytest.raises(FeedError, match=r"^train: 'x': .*float64; pass np.asarray\(x, 'float32'"):
         nn.train(regression()[0], (X.astype(np.float64), X[:, :1]), 1)
 
@@ -157,7 +157,7 @@ def test_the_error_for_a_list_of_wrong_numbers_suggests_a_fix_for_lists():
         nn.train(model, ([[1.0, 2.0]], [0.5]), 1)
 
 
-def test_the_error_for_a_prediction_of_an_array_names_the_inputs():
+def test_the_error_for_calling_predict_with_an_array_names_the_inputs():
     with pytest.raises(AttributeTypeError, match=r"an array \[6, 4\]; pass arrays by the names"):
         regression()[0].predict(X)
 

@@ -22,12 +22,12 @@ WRONG = [name for name in CASES if find_reason(name) is not None]
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_a_case_has_the_results_expected_by_onnx(name: str) -> None:
+def test_a_node_case_has_the_results_that_onnx_expects(name: str) -> None:
     run_case(CASES[name])
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_a_case_stored_in_files_has_the_results_expected_by_onnx(name: str) -> None:
+def test_a_node_case_stored_in_files_has_the_results_that_onnx_expects(name: str) -> None:
     run_case(STORED[name])
 
 

@@ -20,7 +20,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_case_in_our_domains_is_bitwise_identical(name: str) -> None:
+def test_a_case_written_in_our_domains_has_bitwise_identical_results(name: str) -> None:
     program, fed, ours = trips.load_case(CASES[name])
     _, model = trips.write(program, only_own=True)
     trips.assert_same(ours, trips.run_again(model, fed))

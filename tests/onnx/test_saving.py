@@ -169,7 +169,7 @@ def test_a_while_loop_is_written_as_a_loop(tmp_path: Path) -> None:
     np.testing.assert_array_equal(turns, [[3], [1.5], [0.75]])
 
 
-def test_an_opset_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_an_unsupported_target_opset_is_refused(tmp_path: Path) -> None:
     program, scope, prob = make_program()
     with pytest.raises(AttributeValueError, match=r"opset must be in \[18, \d+\], got 9"):
         opwright_onnx.save(tmp_path / "old.onnx", program, scope, prob, opset=9)

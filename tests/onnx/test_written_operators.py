@@ -1,4 +1,4 @@
-"""One case of every operator has the same results after it was written to ONNX."""
+"""One test case of every operator has the same results after it was written to ONNX."""
 
 from __future__ import annotations
 

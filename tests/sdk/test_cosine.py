@@ -1,4 +1,4 @@
-"""The example plugin in C++: its table, shape rule, results and gradient.
+"""The C++ example plugin: its table, shape rule, results and gradient.
 
 Its wheel is built with only find_package(opwright), and with warnings as errors.
 """

@@ -25,7 +25,7 @@ def opened(compiler, tmp_path_factory):
 
 @pytest.fixture(params=HOSTS)
 def library(opened, request):
-    """The plugin in each of the hosts, which record the calls that they receive."""
+    """The plugin in each host; the hosts record the calls that they receive."""
     opened.asked = []
 
     def parallel(n_threads, n_shares, function, data):

@@ -1,4 +1,5 @@
-"""Writes complete distributions into a folder, and runs processes that find only these."""
+"""Writes complete distributions into a folder, and runs processes that find only these
+distributions."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from opwright.cli.command import list_commands
 from opwright.context import context
 from sites import KERNEL_HOOK, OP_HOOK, TABLE
 
-# Commands of the packages that every site has.
+# Commands of the packages that are on every site.
 COMMANDS = [
     name
     for name, command in list_commands().items()

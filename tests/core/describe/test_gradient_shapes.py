@@ -36,7 +36,7 @@ def test_gradients_have_the_metas_of_their_inputs():
     assert definition.infer(inputs, {}, (0, 2, 0)) == ((), x, ())
 
 
-def test_a_gradient_list_of_the_wrong_length_is_refused():
+def test_a_gradient_list_with_the_wrong_length_is_refused():
     definition = derive_grad_definition(complex_definition())
     with pytest.raises(
         ShapeError, match=re.escape("acme.op_grad: output 'x_grad' takes 1 variable")

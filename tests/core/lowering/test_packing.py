@@ -21,7 +21,7 @@ ALIGNMENT = 64
 
 
 def _buffers(seed, count):
-    """Return buffers of all sizes with short or long lifetimes, sorted by descending size."""
+    """Return buffers of all sizes with short or long lifetimes, in descending order of size."""
     rng = np.random.default_rng(seed)
     buffers = []
     for size in sorted(rng.integers(1, 5000, count).tolist(), reverse=True):

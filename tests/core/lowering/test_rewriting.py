@@ -240,7 +240,8 @@ def test_readers_of_a_bypassed_operator_read_its_input(context):
 
 def test_the_use_index_is_up_to_date_after_an_edit(context):
     ops = [op("assign", "a", "x"), *chain(), op("relu", "b", "a"), op("add", "c", "a", y="b")]
-    # Without these operators, the edit would change half of the graph and rebuild the index.
+    # Without these additional operators, the edit would change half of the graph and rebuild the
+    # index.
     ops += [op("tanh", f"z{i}", "b") for i in range(6)]
     graph = graph_of(ops, fetches=("out", "c", *(f"z{i}" for i in range(6))))
     first = graph.uses()

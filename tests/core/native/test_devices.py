@@ -188,7 +188,7 @@ def test_an_allocation_that_fails_for_another_reason_is_not_reported_as_out_of_m
         rt.Tensor.from_numpy(f32(1, 2, 3, 4), rt.make_python_device(memory))
 
 
-def test_errors_of_a_device_are_raised_with_its_name():
+def test_device_errors_are_raised_with_the_device_name():
     memory = Handles()
     device = rt.make_python_device(memory)
     tensor = rt.Tensor.from_numpy(f32(1), device)

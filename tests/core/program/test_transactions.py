@@ -55,7 +55,7 @@ def fail_behind(build):
 
 
 def everything(program):
-    """Return the state of a program, with the names and streams that it will assign next."""
+    """Return the state of a program, including the names and streams that it will assign next."""
     twin = program.clone()
     names = [twin.unique_name(prefix) for prefix in ("matmul", "dropout", "mean", "relu", "fc")]
     free = [

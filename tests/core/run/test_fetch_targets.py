@@ -200,7 +200,7 @@ def test_a_value_that_is_not_an_importer_or_a_flag_is_refused(call, options, rea
         call(X, fetch_as="torch")
 
 
-def test_exceptions_of_an_importer_are_raised_unchanged(call):
+def test_exceptions_raised_by_an_importer_propagate_unchanged(call):
     def refuse(array):
         raise ZeroDivisionError("no import today")
 

@@ -77,7 +77,7 @@ def test_equal_options_share_prepared_kernels(network):
     assert Rounding.prepared[0][1] == {"toy.digits": 0, "toy.refuse": False}
 
 
-def test_options_of_a_context_apply_to_eager_calls_and_networks(context, network):
+def test_context_options_apply_to_eager_calls_and_networks(context, network):
     with ow.context_guard(context.with_options({"toy.digits": 2})):
         assert ow.ops.toy.scale(X)[1] == 3.0
         assert factor(network) == 3.0

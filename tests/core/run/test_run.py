@@ -61,7 +61,7 @@ def test_add_op_returns_the_index_and_new_operators_run():
     np.testing.assert_allclose(scope.find_var("e").numpy(), [-6])
 
 
-def test_operators_of_a_block_follow_the_block():
+def test_operators_added_to_a_network_run_after_the_operators_of_its_block():
     program = ow.Program()
     block = program.global_block()
     block.create_var("a", [2])

@@ -123,7 +123,7 @@ def test_feeds_of_a_bundle_must_be_a_mapping(saved, tmp_path, feeds):
 
 
 @pytest.mark.parametrize("value", [None, 3.7, [], np.zeros(2), int], ids=repr)
-def test_the_error_of_explain_names_the_wrong_argument(value):
+def test_the_explain_error_names_the_wrong_argument(value):
     with pytest.raises(AttributeTypeError, match="^explain: op_type must be a string, got"):
         ow.explain(value)
     if value is not None:

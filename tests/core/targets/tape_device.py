@@ -29,7 +29,7 @@ X = np.array([1, 2, 3], np.float32)
 
 
 class Tape:
-    """Reads counters of the library, and injects failures into its functions."""
+    """Reads library counters, and injects failures into library functions."""
 
     def __init__(self, library: Path) -> None:
         self._library = tape_arrays.connect(library)

@@ -134,7 +134,7 @@ def test_the_error_for_a_strided_array_suggests_a_fix(tape):
     np.testing.assert_array_equal(call(x=x)[0], 2)
 
 
-def test_exceptions_of_the_other_library_are_reported(tape):
+def test_exceptions_raised_by_the_other_library_are_reported(tape):
     class Torn(TapeArray):
         def __dlpack__(self, **options):
             raise BufferError("no export today")

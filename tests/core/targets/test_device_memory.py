@@ -1,4 +1,4 @@
-"""Values of a plan on a device are in one arena, or in separate allocations for memory checkers."""
+"""The values of a device plan are in one arena, or in separate allocations for memory checkers."""
 
 from __future__ import annotations
 

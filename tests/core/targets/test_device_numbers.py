@@ -108,7 +108,7 @@ def test_explain_accepts_a_device_name_with_a_number(tape):
     assert str(ow.explain("add", "tape:1", "float32")) == str(ow.explain("add", "tape", "float32"))
 
 
-def test_the_error_of_a_failed_run_names_the_device(tape):
+def test_the_error_for_a_failed_run_names_the_device(tape):
     network, last = make_network("add")
     call = network.compile(["x"], [last], device="tape:1", scope=ow.Scope())
     tape.fail("launch")

@@ -48,7 +48,7 @@ def test_prepare_can_run_out_of_memory(acme, plain_library):
 
 
 @pytest.mark.parametrize("where", ["prepare", "bind", "run"])
-def test_an_exception_of_a_plugin_becomes_a_kernel_error(acme, compiler, where):
+def test_an_exception_raised_by_a_plugin_becomes_a_kernel_error(acme, compiler, where):
     acme.use(compiler.build("throwing.cc"))
     text = f"acme.scale.*threw an exception, which plugins must not do: {where} threw"
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Algebra kernels of opwright-cpu match NumPy for sizes around lines, blocks and panels."""
+"""The opwright-cpu algebra kernels match NumPy for sizes around lines, blocks and panels."""
 
 from __future__ import annotations
 

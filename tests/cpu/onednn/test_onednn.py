@@ -65,7 +65,7 @@ PRODUCTS = [
 
 @pytest.mark.parametrize(("x", "y", "attrs"), PRODUCTS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
-def test_products_of_every_shape_match_numpy(x, y, attrs, dtype, n_threads):
+def test_matrix_products_of_every_shape_match_numpy(x, y, attrs, dtype, n_threads):
     inputs = {"x": numbers(*x, dtype=dtype), "y": numbers(*y, dtype=dtype)}
     got, wanted = (call("matmul", inputs, attrs, library) for library in ("onednn", "numpy"))
     if np.dtype(dtype).kind != "f":

@@ -32,7 +32,7 @@ TUNED = {ALLOW_TF32: True, TUNE: True}
 
 @contextlib.contextmanager
 def taking(gpu: Any, milliseconds: dict[int, int]) -> Iterator[None]:
-    """Set the times of some engines of the emulated cuDNN; the other engines take 1 ms."""
+    """Set the times of some emulated cuDNN engines; all other engines take 1 ms."""
     for engine, time in milliseconds.items():
         gpu.set(f"cudnn_milliseconds_{engine}", time)
     try:

@@ -113,7 +113,7 @@ def test_an_index_out_of_range_is_reported_and_memory_is_intact(machine: Machine
     assert said.endswith("works\n")
 
 
-def test_the_error_of_a_blocking_run_names_the_failed_operator(machine: Machine) -> None:
+def test_the_error_in_a_blocking_run_names_the_failed_operator(machine: Machine) -> None:
     script = "emulated(); problem(run, 'gather', x=ONES, index=np.array([1, 9]))"
     usual = machine.python(script)
     blocking = machine.python(script, OPWRIGHT_CUDA_BLOCKING="1")

@@ -128,7 +128,7 @@ def line_values(shape: tuple[int, ...]) -> Any:
 
 @pytest.mark.parametrize("op_type", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("shape", LINES, ids=str)
-def test_softmax_of_lines_of_any_length_matches_the_cpu(
+def test_softmax_over_lines_of_any_length_matches_the_cpu(
     shape: tuple[int, ...], op_type: str
 ) -> None:
     axis = -1 if len(shape) == 2 else -2
@@ -139,7 +139,7 @@ def test_softmax_of_lines_of_any_length_matches_the_cpu(
 
 
 @pytest.mark.parametrize("shape", [*ROWS, (30_000, 24)], ids=str)
-def test_softmax_of_16_bit_lines_of_any_length_matches_the_cpu(shape: tuple[int, ...]) -> None:
+def test_softmax_over_16_bit_lines_of_any_length_matches_the_cpu(shape: tuple[int, ...]) -> None:
     x = (RNG.standard_normal(shape) * 4).astype(ml_dtypes.bfloat16)
     (out,) = call("softmax", {"x": x})
     (wanted,) = call("softmax", {"x": x.astype(np.float32)}, device="cpu")
@@ -147,7 +147,7 @@ def test_softmax_of_16_bit_lines_of_any_length_matches_the_cpu(shape: tuple[int,
 
 
 @pytest.mark.parametrize("shape", LINES[2:], ids=str)
-def test_losses_of_lines_of_any_length_match_the_cpu(shape: tuple[int, ...]) -> None:
+def test_losses_over_lines_of_any_length_match_the_cpu(shape: tuple[int, ...]) -> None:
     axis = -1 if len(shape) == 2 else len(shape) - 2
     classes_left_out = (*shape[:axis], *shape[axis + 1 :]) if axis > 0 else shape[:-1]
     label = RNG.integers(0, shape[axis], classes_left_out)

@@ -64,7 +64,7 @@ def test_a_startup_program_is_shared_once() -> None:
     assert len(shared) == len(set(shared)) == 2
 
 
-def test_an_invalid_value_of_unequal_rows_is_refused() -> None:
+def test_an_invalid_value_for_unequal_rows_is_refused() -> None:
     with pytest.raises(dist.DistError, match=r"unequal_rows must be one of .*, got 'ignore'"):
         train(parallel=True, unequal_rows="ignore")
 

@@ -15,7 +15,7 @@ _kept: list[mmap.mmap] = []
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return the kind of case that the environment plants at an index, or a harmless kind."""
+    """Return the kind of case that the environment requests for an index, or a harmless kind."""
     number = rng.getrandbits(64)
     kind = os.environ.get("PLANTED", "")
     return {"kind": kind if number % 10 == 0 else "", "number": number}

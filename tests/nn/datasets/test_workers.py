@@ -1,4 +1,4 @@
-"""The worker processes of load_batches: when they exit, and how failures are reported."""
+"""The load_batches worker processes: when they exit, and how failures are reported."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ROWS = -np.log(PROBABILITIES[np.arange(6), LABELS])
 
 
 def compute(kind, label=LABELS, **options):
-    """Return a loss of scores or of probabilities that a model computed."""
+    """Return a loss, computed by a model from scores or from probabilities."""
     model = nn.Model()
     x = SCORES if kind == "softmax_with_cross_entropy" else PROBABILITIES
     dtype = "float32" if options.get("soft_label") else "int64"

@@ -89,7 +89,7 @@ def test_a_failed_minimize_leaves_the_model_unchanged(everything):
     assert model.minimize(loss, "sgd")
 
 
-def test_errors_of_minimize_and_l2_suggest_the_intended_argument():
+def test_errors_raised_by_minimize_and_l2_suggest_the_intended_argument():
     model, loss = make()
     with pytest.raises(AttributeTypeError, match=r"Model.minimize: .*'optimiser'.*optimizer"):
         model.minimize(loss, optimiser="sgd")

@@ -175,11 +175,11 @@ def test_the_largest_numbers_of_a_dtype_can_be_initial_values(dtype):
     assert np.isfinite(fill(initializer.Normal(std=greatest / 16), dtype=dtype)).all()
 
 
-def test_a_slope_of_the_activation_divides_the_deviation():
+def test_the_kaiming_deviation_accounts_for_the_slope_of_the_activation():
     expected = math.sqrt(2 / (1 + 3**2) / 4)
     assert initializer.Kaiming(3).std((4, 5)) == pytest.approx(expected, rel=1e-14)
     assert initializer.Kaiming(1e200).std((4, 5)) == pytest.approx(math.sqrt(2 / 4) / 1e200)
 
 
-def test_the_repr_of_an_initializer_shows_its_numbers():
+def test_the_repr_of_an_initializer_shows_its_arguments():
     assert repr(initializer.Uniform(-1, 2)) == "Uniform(min=-1.0, max=2.0, seed=0)"

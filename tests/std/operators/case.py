@@ -1,4 +1,4 @@
-"""One case of an operator: inputs, attributes, and expected outputs for any kernel.
+"""One test case of an operator: inputs, attributes, and expected outputs for any kernel.
 
 Case files define tuples of cases named ``CASES``. For every registered kernel of an operator, from
 any package, they compare the outputs with the reference, and check shapes and gradients.

@@ -1,4 +1,4 @@
-"""Dropout of attention weights in training, with the random numbers of the program."""
+"""Tests dropout of attention weights in training, with the random numbers of the program."""
 
 from __future__ import annotations
 

@@ -66,8 +66,7 @@ def is_tried(case: Case) -> bool:
 
 
 def scaled(array: Array, scale: float, dtype: str) -> Array:
-    """Return the array times the scale, rounded to `dtype`, even if `dtype` cannot hold the
-    scale."""
+    """Return the array times the scale, rounded to `dtype`; the scale itself may exceed `dtype`."""
     if not is_float(array.dtype):
         return array
     product = np.asarray(array.astype(np.longdouble) * scale)

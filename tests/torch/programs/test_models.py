@@ -86,7 +86,7 @@ def test_a_program_predicts_like_the_model(name: str) -> None:
 
 
 @pytest.mark.skipif(not EVERY, reason="needs torchvision's detection: OPWRIGHT_EVERY_CASE=1")
-def test_a_backbone_of_feature_pyramids_has_its_levels_as_results() -> None:
+def test_a_feature_pyramid_backbone_returns_its_levels_as_results() -> None:
     load_torchvision()
     from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 

@@ -137,7 +137,7 @@ def test_parameters_that_another_tool_has_rewritten_are_refused(folder, model):
     )
 
 
-def test_parameters_of_another_program_are_refused(folder, model):
+def test_parameters_from_another_program_are_refused(folder, model):
     other = folder / "other"
     other.mkdir()
     model.save_pair(other, model.build(width=5), model.filled(7, width=5))

@@ -110,7 +110,7 @@ def test_the_error_for_a_damaged_newest_generation_names_the_previous_generation
         model.load_value(folder)
 
 
-def test_parameters_of_another_generation_are_refused(folder, model):
+def test_parameters_from_another_generation_are_refused(folder, model):
     names = [
         folder / "generations" / name / "params.safetensors" for name in generation_names(folder)
     ]
@@ -119,7 +119,7 @@ def test_parameters_of_another_generation_are_refused(folder, model):
         model.load_value(folder)
 
 
-def test_a_manifest_of_a_newer_release_is_refused(folder, model):
+def test_a_manifest_written_by_a_newer_release_is_refused(folder, model):
     path = folder / "latest" / "generation.json"
     text = path.read_text()
     path.write_text(text.replace('"format_version": 1', '"format_version": 2'))
@@ -179,7 +179,7 @@ def test_the_next_save_converts_a_standalone_pair_to_a_generation(tmp_path, mode
     assert model.load_value(tmp_path / "generations" / "00000001") == (5, 1)
 
 
-def test_files_of_other_tools_are_replaced_by_a_save(tmp_path, model):
+def test_files_written_by_other_tools_are_replaced_by_a_save(tmp_path, model):
     (tmp_path / "params.safetensors").write_bytes(b"of another tool")
     save(tmp_path, model.build(), model.filled(1))
     assert model.load_value(tmp_path) == (3, 1)

@@ -1,4 +1,4 @@
-"""Arrays with the DLPack C exchange API, as in PyTorch, and kinds with fewer features."""
+"""Arrays with the DLPack C exchange API, as in PyTorch, and arrays that support less of DLPack."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_repeated_calls_with_different_shapes_dtypes_and_attributes_are_correct(
                 np.testing.assert_array_equal(out, np.clip(x, minimum, 2.0))
 
 
-def test_an_attribute_of_negative_zero_differs_from_zero():
+def test_a_negative_zero_attribute_differs_from_zero():
     x = np.zeros(1, np.float32)
     assert not np.signbit(ow.ops.fill_like(x, value=0.0))[0]
     assert np.signbit(ow.ops.fill_like(x, value=-0.0))[0]
