@@ -102,7 +102,7 @@ def run(kind: str, ranks: int) -> dict[str, float]:
 
 
 def report() -> None:
-    """Print the smallest times of some rounds."""
+    """Print the smallest times of several rounds."""
     for kind in ("table", "products"):
         rounds = [{ranks: run(kind, ranks) for ranks in RANKS} for _ in range(ROUNDS)]
         for ranks in RANKS:

@@ -29,7 +29,7 @@ def prepare(workload: str, implementation: str) -> Timed:
 
 
 def record(timed: Timed) -> list[Any]:
-    """Return the GPU kernels of some calls, ordered by start time."""
+    """Return the GPU kernels of several calls, ordered by start time."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 

@@ -58,7 +58,7 @@ def measure(step: Step, figure: Callable[[list[float]], float]) -> list[float]:
 
 
 def mean(times: list[float]) -> float:
-    """Return the mean of some times."""
+    """Return the mean of `times`."""
     return sum(times) / len(times)
 
 
