@@ -40,8 +40,8 @@ class Numbers {
   size_t NextPlace(uint64_t n_bytes) {
     const auto place = Next<size_t>(n_bytes < 7 ? 0 : n_bytes - 7);
     if (place % 8 != 0) {
-      throw opwright::Exception("cuda.launch: a pointer's place must be a multiple of 8, got ",
-                                place);
+      throw opwright::Exception(
+          "cuda.launch: the offset of a pointer must be a multiple of 8, got ", place);
     }
     return place;
   }

@@ -65,7 +65,7 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_describe(int32_t ordinal, opwright_cu
     OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));
     int n = 0;
     OPWRIGHT_RETURN_IF_ERROR(CountDevices(&n));
-    OPWRIGHT_ENFORCE(ordinal >= 0 && ordinal < n, "CUDA: the number of a GPU must be in [0, ", n,
+    OPWRIGHT_ENFORCE(ordinal >= 0 && ordinal < n, "CUDA: the index of a GPU must be in [0, ", n,
                      "), got ", ordinal, "; see nvidia-smi");
     CUdevice device = 0;
     OPWRIGHT_RETURN_IF_ERROR(

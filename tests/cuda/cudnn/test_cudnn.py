@@ -338,7 +338,7 @@ def test_a_record_lists_types_tensors_and_operations_in_order() -> None:
     [
         (None, 0, "the record ends in the middle"),
         (5, 2, r"must be in \[0, 2\), got 2"),
-        (6, 4, "a pointer's place must be a multiple of 8, got 4"),
+        (6, 4, "the offset of a pointer must be a multiple of 8, got 4"),
         (36, 4, r"must be in \[0, 4\), got 4"),
         (37, 3, r"must be in \[0, 3\), got 3"),
         (37, -1, r"must be in \[0, 3\), got -1"),

@@ -50,7 +50,7 @@ CUDA = "size_t cudnnGetCudartVersion() { return %d; }"
         ("", "cuDNN must be version 9.12 or newer, got {library} without cudnnGetVersion"),
         ("size_t cudnnGetVersion() { return 91002; }", "9.12 or newer, got 9.10"),
         ("size_t cudnnGetVersion() { return 8905; }", "9.12 or newer, got 8.9"),
-        (VERSION + CUDA % 12080, "cuDNN must be made for CUDA 13, got one for CUDA 12"),
+        (VERSION + CUDA % 12080, "cuDNN must be built for CUDA 13, got one for CUDA 12"),
         (VERSION + CUDA % 13000, "got {library} without cudnnGetErrorString"),
     ],
 )

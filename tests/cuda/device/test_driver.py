@@ -48,7 +48,7 @@ def test_the_error_for_a_missing_driver_suggests_a_remedy(machine: Machine, tmp_
 
 def test_the_error_for_an_old_driver_contains_its_version(machine: Machine) -> None:
     said = machine.python("emulated(); problem(works)", OPWRIGHT_EMULATOR_VERSION="12040")
-    assert "the driver must serve CUDA 13.0 or newer, got 12.4" in said
+    assert "the driver must support CUDA 13.0 or newer, got 12.4" in said
     assert "update NVIDIA's driver to 580 or newer" in said
 
 

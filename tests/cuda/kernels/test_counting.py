@@ -58,7 +58,7 @@ def _auc(x: Any, label: Any, thresholds: int = 4) -> Any:
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, np.nan])
 def test_a_score_that_is_not_a_probability_is_reported(wrong: float) -> None:
-    with pytest.raises(KernelError, match=r"auc: x must be probabilities .* that of row 1 is not"):
+    with pytest.raises(KernelError, match=r"auc: x must be probabilities .* but row 1 is outside"):
         _auc(np.array([0.5, wrong]), np.array([0, 1]))
     with pytest.raises(KernelError, match=r"auc: label must be in \[0, 2\), got 2"):
         _auc(np.array([0.5, 0.5]), np.array([0, 2]))

@@ -114,7 +114,7 @@ def test_a_hidden_gpu_is_reported_as_hidden() -> None:
 
 
 def test_the_error_for_an_unknown_gpu_names_it() -> None:
-    with pytest.raises(OpwrightError, match="number of a GPU must|below|got 99"):
+    with pytest.raises(OpwrightError, match="index of a GPU must|below|got 99"):
         compiled([ow.Operator("relu", x="x", out="out")], ["x"], ["out"], device="cuda:99")[1](x=X)
 
 

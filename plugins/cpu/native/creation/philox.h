@@ -68,8 +68,8 @@ inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
   if (own < 1 || before < 0 || all < own || before > all - own ||
       shape.dims()[static_cast<size_t>(axis)] % own != 0) {
     return opwright::Status::Error(
-        "part must be rows before, own rows and rows of all, and the length of axis ", axis,
-        " a multiple of its own, got ", before, ", ", own, " and ", all);
+        "part must be rows before, own rows and all rows, and the length of axis ", axis,
+        " must be a multiple of the own rows, got ", before, ", ", own, " and ", all);
   }
   for (int64_t i = axis; i < shape.rank(); ++i) runs->run *= shape.dims()[static_cast<size_t>(i)];
   const auto row = static_cast<uint64_t>(runs->run / own);

@@ -98,10 +98,10 @@ class ChainKernel {
 opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtype) {
   const size_t n_links = attrs.functions.size();
   OPWRIGHT_ENFORCE(n_links > 0 && n_inputs() + static_cast<int64_t>(n_links) <= kMaxSources,
-                   "inputs and functions must be ", kMaxSources, " at most together, got ",
-                   n_inputs(), " and ", n_links);
+                   "there must be at most ", kMaxSources, " inputs and functions, got ", n_inputs(),
+                   " and ", n_links);
   OPWRIGHT_ENFORCE(attrs.parameters.size() == 2 * n_links,
-                   "parameters must be two for each function, got ", attrs.parameters.size());
+                   "each function must have two parameters, got ", attrs.parameters.size());
   size_t next = 0;
   for (size_t i = 0; i < n_links; ++i) {
     const NamedFunction* function = FindFunction(attrs.functions[i]);
@@ -118,7 +118,7 @@ opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtyp
       const int64_t known = n_inputs() + static_cast<int64_t>(i);
       OPWRIGHT_ENFORCE(
           next < attrs.operands.size() && attrs.operands[next] >= 0 && attrs.operands[next] < known,
-          "operands must be two or one for each function, and known before it");
+          "each function must have operands that are inputs or earlier results");
       link.sources[k] = static_cast<uint32_t>(attrs.operands[next]);
     }
   }

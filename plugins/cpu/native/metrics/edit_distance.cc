@@ -40,7 +40,7 @@ struct EditDistanceKernel {
     t_ = ctx.input(0).dim(1);
     u_ = ctx.input(1).dim(1);
     if (std::max(t_, u_) >= std::numeric_limits<int32_t>::max() / 2) {
-      return opwright::Status::Refused("sequences must have less than 2**30 steps, got ",
+      return opwright::Status::Refused("sequences must have fewer than 2**30 steps, got ",
                                        std::max(t_, u_));
     }
     ctx.SetEstimate(static_cast<uint64_t>(100 + n_ * (t_ + 1) * (u_ + 1) / ctx.n_threads()));

@@ -68,8 +68,8 @@ void* OpenDnnl() {
       if (reason.find(lack) != std::string::npos) throw std::bad_alloc();
     }
     throw std::runtime_error(
-        opwright::detail::Concat("cpu: oneDNN must open, got \"", reason,
-                                 "\"; install onednn-cpu-gomp, or put it beside onednn.so"));
+        opwright::detail::Concat("cpu: oneDNN must be loadable, got \"", reason,
+                                 "\"; install onednn-cpu-gomp, or put it next to onednn.so"));
   }
   const dnnl_version_t* found = Find<decltype(&dnnl_version)>(library, "dnnl_version")();
   if (found->major != DNNL_VERSION_MAJOR || found->minor < 2) {

@@ -41,7 +41,7 @@ struct Opened {
     }
     OPWRIGHT_RETURN_IF_ERROR(find("cudnnGetCudartVersion", &api.CudartVersion));
     if (api.CudartVersion() / 1000 != kCudaMajor) {  // its first use would abort the process
-      return Status::Error("cuDNN must be made for CUDA ", kCudaMajor, ", got one for CUDA ",
+      return Status::Error("cuDNN must be built for CUDA ", kCudaMajor, ", got one for CUDA ",
                            api.CudartVersion() / 1000);
     }
     OPWRIGHT_RETURN_IF_ERROR(find("cudnnGetErrorString", &api.ErrorString));

@@ -61,7 +61,7 @@ Status Device::Open(int ordinal, std::unique_ptr<Device>* device) {
   int n = 0;
   OPWRIGHT_RETURN_IF_ERROR(CountDevices(&n));
   OPWRIGHT_RETURN_IF_ERROR(CheckAnyDevice(n));
-  OPWRIGHT_ENFORCE(ordinal >= 0 && ordinal < n, "CUDA: the number of a GPU must be in [0, ", n,
+  OPWRIGHT_ENFORCE(ordinal >= 0 && ordinal < n, "CUDA: the index of a GPU must be in [0, ", n,
                    "), got ", ordinal, "; see nvidia-smi");
   made->ordinal_ = ordinal;
   OPWRIGHT_RETURN_IF_ERROR(made->Start());

@@ -37,7 +37,7 @@ Status Load(Driver* driver, void** handle) {
   *handle = library;
   int version = 0;
   OPWRIGHT_RETURN_IF_ERROR(Check(*driver, driver->DriverGetVersion(&version), "its version"));
-  OPWRIGHT_ENFORCE(version >= kLeastVersion, "CUDA: the driver must serve CUDA ",
+  OPWRIGHT_ENFORCE(version >= kLeastVersion, "CUDA: the driver must support CUDA ",
                    VersionText(kLeastVersion), " or newer, got ", VersionText(version),
                    "; update NVIDIA's driver to 580 or newer");
   const CUresult ready = driver->Init(0);

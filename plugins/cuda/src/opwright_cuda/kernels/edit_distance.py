@@ -21,7 +21,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     (x,), (label,) = ctx.inputs["x"], ctx.inputs["label"]
     (n, steps), label_steps = x.shape, label.shape[1]
     if max(steps, label_steps) > _MOST_STEPS:
-        ctx.refuse(f"sequences must have less than 2**30 steps, got {max(steps, label_steps)}")
+        ctx.refuse(f"sequences must have fewer than 2**30 steps, got {max(steps, label_steps)}")
     launch_check(ctx, plan, ctx.op_type, steps)
     launch_check(ctx, plan, ctx.op_type, label_steps, "label_lengths")
     pairs = Struct(

@@ -29,7 +29,7 @@ def _fill_in_auc(ctx: PrepareContext, plan: LaunchPlan) -> None:
     n, n_bins, source = count_of(x), thresholds + 1, own_source("metrics.cu")
     states = [plan.output(f"{slot}_out") for slot in ("positives", "negatives")]
     labels = describe_labels(ctx, plan, 2)
-    text = plan.fault_text("auc: x must be probabilities in [0, 1], that of row {value} is not")
+    text = plan.fault_text("auc: x must be probabilities in [0, 1], but row {value} is outside")
     arguments: list[Argument] = [*states, plan.input("x"), labels, np.int64(n)]
     arguments += [np.int64(thresholds), text]
     expression = f"count_scores<{CTYPES[x.dtype]}>"

@@ -72,7 +72,7 @@ def _fill_in_bernoulli(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Write 1 where the random word is below the probability, and 0 elsewhere."""
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
-    text = plan.fault_text("bernoulli: x must be in [0, 1], got a number outside")
+    text = plan.fault_text("bernoulli: x must be in [0, 1], got a value outside")
     arguments: list[Argument] = [plan.input("x"), plan.output("out"), np.int64(n)]
     arguments += [_key(ctx, plan), plan.fault(), text]
     expression = f"bernoulli<{CTYPES[meta.dtype]}>"
@@ -95,8 +95,8 @@ def _part(ctx: PrepareContext, plan: LaunchPlan) -> tuple[Struct, Argument]:
     axis = ctx.attrs["axis"]
     run, length = math.prod(meta.shape[axis:]), meta.shape[axis]
     text = plan.fault_text(
-        f"part must be rows before, own rows and rows of all, and the length of axis {axis}, "
-        f"{length}, a multiple of its own, got other numbers"
+        f"part must be rows before, own rows and all rows, and the length of axis {axis}, "
+        f"{length}, must be a multiple of the own rows, got inconsistent numbers"
     )
     return Struct(plan.input("part"), np.int64(run), np.int64(length)), text
 
@@ -106,7 +106,7 @@ def _fill_in_bernoulli_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
     part, part_text = _part(ctx, plan)
-    text = plan.fault_text("bernoulli: x must be in [0, 1], got a number outside")
+    text = plan.fault_text("bernoulli: x must be in [0, 1], got a value outside")
     arguments: list[Argument] = [plan.input("x"), plan.output("out"), np.int64(n)]
     arguments += [_key(ctx, plan), part, plan.fault(), text, part_text]
     expression = f"bernoulli_part<{CTYPES[meta.dtype]}>"

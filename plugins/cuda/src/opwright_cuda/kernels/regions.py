@@ -64,8 +64,8 @@ def _check_boxes(ctx: PrepareContext, plan: LaunchPlan, images: Meta) -> _Boxes:
     regions = Struct(*given, np.float64(ctx.attrs["spatial_scale"]), extents)
     boxes = _Boxes(regions, f"{CTYPES[rois.dtype]}, {CTYPES[batch_index.dtype]}", n_boxes)
     far = plan.fault_text(
-        f"{ctx.op_type}: rois times spatial_scale must be in [-{_MOST}, {_MOST}], those of box "
-        "{value} are not; clip boxes to their images"
+        f"{ctx.op_type}: rois times spatial_scale must be in [-{_MOST}, {_MOST}], but box "
+        "{value} is outside; clip boxes to their images"
     )
     texts = [far, plan.fault_text(_image_text(ctx, images))]
     arguments: list[Argument] = [regions, plan.fault(), *texts]

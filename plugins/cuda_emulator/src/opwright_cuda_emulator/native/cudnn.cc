@@ -316,8 +316,8 @@ EMULATED cudnnBackendSetAttribute(void* raw, int attribute, int type, int64_t n,
     if (one.number == attribute) found = &one;
   }
   if (found == nullptr) return Fail(kBadParam, "the descriptor has no such attribute");
-  if (found->type != type) return Fail(kAttributeType, "the elements have another type");
-  if (n < 1) return Fail(kBadParam, "there must be an element");
+  if (found->type != type) return Fail(kAttributeType, "the elements have a different type");
+  if (n < 1) return Fail(kBadParam, "at least one element is required");
   const auto* bytes = static_cast<const char*>(elements);
   descriptor->values[attribute].assign(bytes, bytes + static_cast<size_t>(n) * ElementBytes(type));
   if (type != kDescriptorElement) return 0;
