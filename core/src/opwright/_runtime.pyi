@@ -108,7 +108,7 @@ def host_device() -> Device:
     """Return the host device, named "cpu"."""
 
 def free_retired() -> None:
-    """Free unused objects that need a call into their plugin.
+    """Free unused objects that only their plugin can free.
 
     Every call that runs a plan, allocates, copies or waits does this first. Within a plugin, such
     as inside a Python kernel, this has no effect.
@@ -199,7 +199,7 @@ class ScopeVariable(_Exchange):
         Values computed only from parameters, or packed for kernels, are recomputed by the next run.
         """
     def set(self, array: ArrayLike, device: Device | None = None) -> None:
-        """Copy an array in, keeping its dtype.
+        """Copy an array into the variable, keeping the array's dtype.
 
         With the same shape, dtype and device, the variable is written in place, unless it borrows
         read-only memory; otherwise the tensor is replaced and the `structure_version` of the scope

@@ -28,7 +28,7 @@ class CompiledNetwork:
 
     - ``out=[array, None]``: for each fetch, an array to write it into, which is returned, or None.
       Accepted are NumPy arrays, arrays with ``__dlpack__`` on the host, and with `fetch_device`
-      arrays on the device. Dtype and shape must be those of the fetch. A contiguous array is
+      arrays on the device. Dtype and shape must match the fetch. A contiguous array is
       written by the kernel itself; results are copied into other arrays at the end. FeedError,
       before the first step, for an array that is read-only or overlaps a feed, a variable or
       another array; after an operator whose output shape depends on values, shapes are checked once

@@ -42,9 +42,9 @@ class PlanBuilder:
         at least one. `strides` count elements (None: compact row-major).
         """
     def external(self, role: int, name: str, *, create: bool = False) -> int:
-        """Add an external: memory that the plan does not own. The first value in it determines its
-        meta. A PERSISTABLE with `create` is created or replaced, and initialized to zero, in the
-        scope of the run if it is missing or has a different meta.
+        """Add an external: memory that the plan does not own. The first value in the external
+        determines its meta. A PERSISTABLE with `create` is created or replaced, and initialized to
+        zero, in the scope of the run if it is missing or has a different meta.
         """
     def arena(self, size_bytes: int, device: Device | None = None) -> None:
         """Set the arena's size on a device (None: the plan's, like `arena_bytes`)."""
@@ -248,7 +248,7 @@ class Plans:
     def __len__(self) -> int: ...
 
 def describe_plans() -> list[tuple[str, int, int, int]]:
-    """Return owner, number of plans, their bytes, and the bytes of their idle instances."""
+    """Return each owner, the number of its plans, their bytes, and the bytes of idle instances."""
 
 def release_plans(all: bool) -> None:
     """Drop all plans except the last plan of each owner; with `all`, drop these, too."""

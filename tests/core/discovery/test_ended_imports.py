@@ -79,7 +79,7 @@ def test_a_plugin_that_crashed_two_processes_is_skipped_by_the_third(site, how):
     assert types == ["other.swish"]
     assert plugin == "acme"
     assert reason.startswith("the last 2 processes ended while importing 'opwright_acme.plugin' of")
-    assert reason.endswith(", as did one that only tried it; it is skipped")
+    assert reason.endswith(", and so did one that only tried it; it is skipped")
     assert advice == "opwright doctor --retry acme"
 
 

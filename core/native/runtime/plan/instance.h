@@ -56,7 +56,7 @@ class Instance {
     return !plan_.needs_scope || (scope != nullptr && scope_.get() == scope &&
                                   bound_version_ == scope->structure_version());
   }
-  // Finds the persistables, including those of children. Returns false and sets `problem` if one
+  // Finds the persistables of the plan and of its children. Returns false and sets `problem` if one
   // does not fit.
   bool Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem);
 

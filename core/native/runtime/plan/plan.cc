@@ -9,7 +9,7 @@ namespace opwright {
 
 namespace {
 // The maximum number of idle instances besides the hot instance. Each has an arena, so a burst of
-// threads must not keep more.
+// threads must not leave more instances.
 constexpr size_t kMaxIdle = 7;
 }  // namespace
 

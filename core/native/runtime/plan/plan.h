@@ -186,8 +186,8 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   uint64_t memory_bytes() const;
   // The size of an instance in bytes, including loop bodies and the staging memory of loops.
   uint64_t whole_bytes() const;
-  // Bounds the memory of idle instances from now on, together with other such plans and including
-  // the plans of its chain. Must be called before the first run.
+  // From now on, counts idle instances of this plan and its chain toward the common memory limit.
+  // Must be called before the first run.
   void BoundIdleMemory() const;
   bool bounds_idle_memory() const { return bounds_idle_memory_.load(std::memory_order_relaxed); }
   // Sets whether the bound on idle memory ignores this plan's idle instances; it does so for the

@@ -30,7 +30,7 @@ void PlanBuilder::CheckCarried(const LoopRequest& request) const {
   }
 }
 
-// Checks the values with the iteration counts, which are read or written at run time.
+// Checks the values that contain iteration counts, which are read or written at run time.
 void PlanBuilder::CheckTurns(const LoopRequest& request) const {
   CheckCondition(*request.body, request.condition);
   CheckCondition(plan(), request.initial);

@@ -243,7 +243,7 @@ class OpDefinition:
         """Return the number of variables of each output slot if the caller does not name them.
 
         A required slot gets one variable, and a duplicable slot as many as `count_outputs` returns.
-        An optional slot does not get a variable. An aliased output gets as many as its input.
+        An optional slot gets no variable, an aliased output as many variables as its input.
 
         Raises
         ------

@@ -225,7 +225,7 @@ def plain_array(value: Array, who: str) -> Array:
 def hold(value: Any, dtype: str | None, who: str, beside: str) -> Array:
     """Convert Python numbers, lists or a NumPy scalar to an array that a kernel can read.
 
-    The parameters are those of `borrow_host`. Raises DtypeError if the value is not an array of
+    It has the parameters of `borrow_host`. Raises DtypeError if the value is not an array of
     numbers, or the dtype cannot represent them.
     """
     plain = _plain(value, who)

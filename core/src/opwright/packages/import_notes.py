@@ -81,7 +81,7 @@ class ImportNotes:
             if note is not None:
                 os.close(note[1])  # unlocked, so the attempt counts as one more ended process
             raise PluginError(
-                f"{describe_ended(ended)}, as did one that only tried it; it is skipped",
+                f"{describe_ended(ended)}, and so did one that only tried it; it is skipped",
                 advice=advise_retry(package.plugin),
             )
         note = _write_note(self._folder, subject, package)

@@ -1,4 +1,4 @@
-"""Gradients of computations for JAX; they are computations that have gradients, too."""
+"""Gradients of computations for JAX; these are computations with gradients, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that XLA custom calls run; they are created when an XLA program is loaded, and kept."""
+"""Plans that XLA custom calls run. They are created when an XLA program is loaded, and cached."""
 
 from __future__ import annotations
 

@@ -149,6 +149,6 @@ def _check_known(op: LoweredOp, outputs: tuple[tuple[Meta, ...], ...]) -> None:
         for meta in metas:
             if -1 in meta.shape:
                 raise ShapeError(
-                    f"{op.type}: infer_shape must know {slot.name!r} where all inputs are known, "
+                    f"{op.type}: infer_shape must know {slot.name!r} if all inputs are known, "
                     f"got {meta}; fix it, or declare dynamic_output()"
                 )

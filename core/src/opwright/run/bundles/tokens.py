@@ -47,7 +47,7 @@ def join(first: Sequence[Any], n: int, last: Sequence[Any], m: int) -> list[Any]
 
 
 def matches(joined: Sequence[Any], n: int, tokens: Sequence[Any]) -> bool:
-    """Whether joined tokens equal these for a batch of n."""
+    """Whether joined tokens, for a batch of n, equal the given tokens."""
     if len(joined) != len(tokens):
         return False
     for one, token in zip(joined, tokens, strict=True):
