@@ -227,7 +227,7 @@ def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose(args: argparse.Namespace, operators: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Return the indices of the cases to measure, by operator; resuming skips measured cases."""
+    """Return case indices by operator: all cases of named operators, or all unmeasured cases."""
     types = set(ow.current_context().ops.types())
     measured = {(op, row["size"]) for op in operators for row in operators[op]["times"]}
     numbers: dict[str, list[int]] = {}

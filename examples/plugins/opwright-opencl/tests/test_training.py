@@ -1,4 +1,4 @@
-"""Tests that training on digits gives the same losses as on the host, even with a fallback."""
+"""Tests that training on digits gives the same losses as the host, with and without a fallback."""
 
 from __future__ import annotations
 
