@@ -92,7 +92,7 @@ class IsolatedCheck:
         return self._child
 
     def _ask(self, method: str, *arguments: str) -> Any:
-        """Call a method of `PackageCheck` in the process; raise ChildEnded if it crashes."""
+        """Call a method of `PackageCheck` in the process; ChildEnded if that ends the process."""
         child = self._child
         if child is None:
             child = self._start()
@@ -107,7 +107,7 @@ class IsolatedCheck:
         return message
 
     def _rules_of(self, subject: str) -> list[str]:
-        """Return the rules for a subject, or all rules of its kind if loading it crashes."""
+        """Return the rules for a subject, or all rules of its kind if loading it fails."""
         for method in ("rules_about", "rules_by_kind"):
             try:
                 rules: list[str] = self._ask(method, subject)

@@ -59,4 +59,4 @@ class GuardPages:
             address = ctypes.c_void_p(self._closed.address + begin)
             if self._libc.mprotect(address, ctypes.c_size_t(end - begin), access):
                 error = os.strerror(ctypes.get_errno())
-                raise RuntimeError(f"the access rights of a page must be set, got: {error}")
+                raise RuntimeError(f"mprotect must change the access of a guard page, got: {error}")

@@ -226,9 +226,7 @@ class Launch:
         return runtime.CompiledNetwork(scope, self._plan.feeds, lambda arrays: plan, self._device)
 
     def fill(self, poison: int = POISON, *, inputs: Arrays | None = None) -> RunInput:
-        """Return the arguments of a run, in separate memory and a new scope; see `run` for
-        parameters.
-        """
+        """Return the arguments of a run in separate memory and a new scope; see `run`."""
         arrays = self.sample.inputs if inputs is None else inputs
         return RunInput(self._layout.fill(arrays, poison, poison), self._new_call(arrays))
 

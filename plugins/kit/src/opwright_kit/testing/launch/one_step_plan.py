@@ -123,9 +123,7 @@ class OneStepPlan:
     def _add_arguments(
         self, builder: runtime.PlanBuilder
     ) -> list[tuple[list[int], list[int], list[int]]]:
-        """Return for each set of outputs the arguments, where slots begin, and the resized
-        outputs.
-        """
+        """Return, for each output set, the arguments, the slot starts and the resized outputs."""
         parameters = {
             flat: builder.external(runtime.PERSISTABLE, name)
             for flat, name in self._parameters.items()

@@ -130,7 +130,7 @@ def _find_faults(
 
 
 def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sample, str] | None:
-    """Return a fault if an element without effect has no gradient of 0 for infinite `out_grad`."""
+    """Return a fault if an infinite `out_grad` gives an unused element a non-finite gradient."""
     forward = derivative.forward
     if any(isinstance(value, float) and value == 0 for value in forward.attrs.values()):
         return None  # the gradient may be multiplied by an attribute that is 0

@@ -231,7 +231,7 @@ def draw_samples(
 def draw_sample(
     definition: OpDefinition, dtype: str, seed: int, sampler: Sampler | None = None
 ) -> Sample | None:
-    """Return the first, small sample of `draw_samples`, or None if it cannot be drawn."""
+    """Return the first sample of `draw_samples`, with few elements, or None if there is none."""
     first = next(cases(definition, seed))
     return _draw_case(definition, dtype, seed, sampler, 0, first, Counter())
 
