@@ -1,8 +1,8 @@
 """Initializers: the values of a parameter before the first step, like `torch.nn.init`.
 
-Each appends one operator to the startup program. Random initializers use the startup program's seed
-and a stream that is chosen when the layer is created, so the initial value of a parameter depends
-neither on the rest of the program nor on when its shape became known.
+Each initializer appends one operator to the startup program. Random initializers use the startup
+program's seed and a stream that is chosen when the layer is created, so the initial value of a
+parameter depends neither on the rest of the program nor on when its shape became known.
 """
 
 from __future__ import annotations

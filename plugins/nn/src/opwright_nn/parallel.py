@@ -112,7 +112,7 @@ class Team(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """The number of this process in the group."""
+        """The rank of this process in the group."""
         return self.processes.rank(self.group)
 
     @property

@@ -103,7 +103,7 @@ class Timing(NamedTuple):
         return self.n_bytes / self.median_s if self.times_s and self.median_s else None
 
     def to_json(self, fastest_s: float) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the result as plain data."""
         ran = bool(self.times_s)
         return {
             **self.entry.key._asdict(),
@@ -304,7 +304,7 @@ class _Report(NamedTuple):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the result as plain data."""
         fastest_s = self.timings[0].median_s
         return {
             "op_type": self.op_type,

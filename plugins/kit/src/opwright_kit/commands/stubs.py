@@ -151,7 +151,7 @@ class _Report(NamedTuple):
     left_out: list[str]
 
     def lines(self, args: argparse.Namespace) -> list[str]:
-        """Return it as text."""
+        """Return the result as text."""
         state = "up to date"
         if self.changes:
             state = "stale" if args.check else "written"

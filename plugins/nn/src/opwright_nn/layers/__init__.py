@@ -1,7 +1,7 @@
 """Layer functions, like `torch.nn.functional`, which create the parameters that they need.
 
-Each appends variables, parameters and operators to the default programs. Within ``with model:``, a
-name refers to a variable; a new name becomes an input. In formulas `input` is called x.
+Each function appends variables, parameters and operators to the default programs. Within ``with
+model:``, a name refers to a variable; a new name becomes an input. In formulas `input` is called x.
 """
 
 from __future__ import annotations

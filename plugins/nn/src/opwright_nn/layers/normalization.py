@@ -183,7 +183,7 @@ def lrn(
 ) -> ow.Variable:
     """Append ``x / (bias + alpha * m) ** beta``, where m is the mean square of nearby channels.
 
-    Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012. It has no parameters.
+    Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012. The layer has no parameters.
 
     Parameters
     ----------

@@ -67,10 +67,10 @@ class Optimizer:
     description of the operator.
 
     The learning rate is a persistable float32 [1] variable of the program, not an attribute, so
-    that it may change between two steps without a new plan. A schedule writes it in each step, and
-    counts the steps in another variable. Gradients are clipped first, then regularized. The
-    gradient of `embedding` with ``sparse=True`` is applied to the rows that were looked up, by the
-    operator of `sparse_op_type`; it cannot be clipped or regularized.
+    that it may change between two steps without a new plan. A schedule writes the rate in each
+    step, and counts the steps in another variable. Gradients are clipped first, then regularized.
+    The gradient of `embedding` with ``sparse=True`` is applied to the rows that were looked up, by
+    the operator of `sparse_op_type`; it cannot be clipped or regularized.
 
     Parameters
     ----------

@@ -161,7 +161,7 @@ def set_images(
     spatial: Sequence[int],
     dtype: str | None = None,
 ) -> None:
-    """Set the shape of an output of images, and the dtype if the slot has none."""
+    """Set the shape of an image output, and its dtype if the slot does not declare one."""
     is_last = is_channels_last(ctx.attr("data_format"))
     ctx.set_output(slot, (n, *spatial, channels) if is_last else (n, channels, *spatial), dtype)
 

@@ -1,4 +1,4 @@
-"""Updates of one parameter by its gradient: shared parts of optimizers, sgd, momentum and lion.
+"""Updates of one parameter by its gradient: code shared by optimizers; sgd, momentum and lion.
 
 New states overwrite the old states in place. Learning rate and powers are tensors of one element,
 so they can change between runs without a new plan.

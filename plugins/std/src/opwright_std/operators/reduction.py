@@ -68,12 +68,12 @@ def known_meta(w: BodyContext | GradientContext, slot: str = "x") -> Meta:
 
 
 def fraction_of_axes(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
+    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
     _set_reduced(ctx, fraction_dtype(ctx.input("x").dtype))
 
 
 def reduced_axes(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
+    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
     _set_reduced(ctx)
 
 
@@ -84,14 +84,14 @@ def _set_reduced(ctx: InferContext, dtype: str | None = None) -> None:
 
 
 def _extremum_shape(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
+    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     set_nonempty(ctx, shape, axes)
 
 
 def _position_shape(ctx: InferContext) -> None:
-    """The output is x without the axis, or with length 1 for keepdims."""
+    """The output lacks the reduced axis; keepdims keeps it with length 1."""
     shape = ctx.input("x").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
     set_nonempty(ctx, shape, (axis,) if shape else ())
@@ -135,7 +135,7 @@ def sum_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> N
 
 
 def _sum_meta(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
+    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
     _set_reduced(ctx, accumulated_dtype(ctx.input("x").dtype))
 
 
@@ -329,7 +329,7 @@ ARGMIN = position(
 
 
 def _both_shape(ctx: InferContext) -> None:
-    """The outputs are x without the axes, or with length 1 for keepdims; no axes mean all."""
+    """The outputs lack the reduced axes, all if none is given; keepdims keeps them as length 1."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     for slot in ("min", "max"):

@@ -42,7 +42,7 @@ def maps(draw: Draw) -> Drawn:
 
 
 def _windows(draw: Draw) -> tuple[dict[str, Any], list[int]]:
-    """Return attributes of windows, and a size of images with room for some."""
+    """Return window attributes, and an image size with room for some windows."""
     rng = draw.rng
     kernel, strides, dilations = (
         [int(n) for n in rng.integers(1, 3, 2)] for _ in ("kernel", "strides", "dilations")

@@ -2,9 +2,9 @@
 
 One process checks all subjects in turn, because a new process for each would have to start Python
 and discover plugins every time. The process is started, not forked, because a forked child computes
-with one thread. Before each sample it writes a note of its next action. If it crashes, or does not
-write a new note in time, the last note names the cause, and a new process continues with the next
-subject.
+with one thread. Before each sample the process writes a note of its next action. If it crashes, or
+does not write a new note in time, the last note names the cause, and a new process continues with
+the next subject.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _RUN_ERRORS: Final = (Refuse, OpwrightError)
 
 
 class Derivative(ABC):
-    """An operator and its gradient on inputs of the shapes of one sample.
+    """An operator and its gradient on inputs with the shapes of one sample.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ class BadValue(NamedTuple):
 
     @property
     def may_lie_within(self) -> bool:
-        """Whether it may be a valid position by chance."""
+        """Whether the value may be a valid position by chance."""
         return not self.is_declared and 0 <= self.value < _FAR[0]
 
     def must_be_refused(self, entry: KernelEntry, context: CheckContext) -> bool:

@@ -209,7 +209,8 @@ class CheckContext:
         return None
 
     def launches(self, entries: Iterable[KernelEntry]) -> Iterator[tuple[KernelEntry, Sample]]:
-        """Yield each kernel with each sample of its dtype, with fewer in further integer dtypes.
+        """Yield each kernel with each sample of its dtypes, but only a few in further integer
+        dtypes.
 
         Raises
         ------

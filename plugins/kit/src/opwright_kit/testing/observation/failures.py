@@ -1,4 +1,4 @@
-"""Why a kernel fails: the reason, and whether values, attributes or the machine cause it."""
+"""Finds why a kernel fails, and whether values, attributes or the machine are the cause."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def find_failure(entry: KernelEntry, sample: Sample, context: CheckContext) -> s
 def depends_on_values(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
     """Return whether a kernel fails because of integer inputs, which may be invalid positions.
 
-    They are drawn without knowledge of their meaning. With zeros instead the kernel must work,
-    unless another input has no elements, so no position is valid.
+    The integers are drawn without knowledge of their meaning. With zeros instead the kernel must
+    work, unless another input has no elements, so no position is valid.
     """
     arrays = [a for slot_arrays in sample.inputs.values() for a in slot_arrays]
     whole = [a for a in arrays if a.dtype.kind in "iu" and a.size]

@@ -1,6 +1,6 @@
 """A kernel that is declared deterministic gives bitwise identical results for equal inputs.
 
-The results do not depend on the number of threads either, unless the kernel declares it.
+The results do not depend on the number of threads either, unless the kernel declares that they do.
 """
 
 from __future__ import annotations

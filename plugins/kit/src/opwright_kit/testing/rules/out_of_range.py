@@ -39,7 +39,7 @@ def concerns(subject: KernelSubject) -> bool:
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each value that is accepted, or refused with an error that does not help."""
+    """Yield each value that is accepted, or refused with an unhelpful error."""
     slots = find_position_slots(subject.definition)
     seen: set[tuple[str, str]] = set()
     reports: set[tuple[str, bool, str]] = set()
