@@ -17,8 +17,8 @@
 // of an ulp. Only -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math)
 // would remove roundings on which the argument reductions depend.
 //
-// NVRTC also compiles this file. On the GPU, most names are the device's own functions with CUDA's
-// error bounds, and quotients may be off by 2 ulp.
+// NVRTC also compiles this file. On the GPU, most functions call CUDA's built-in functions, with
+// their error bounds, and quotients may be off by 2 ulp.
 #ifndef OPWRIGHT_FUNCTORS_ELEMENTARY_H_
 #define OPWRIGHT_FUNCTORS_ELEMENTARY_H_
 

@@ -165,7 +165,7 @@ def check_dtypes(dtypes: object, who: str) -> tuple[str, ...]:
 
 
 def check_priority(priority: object, who: str) -> None:
-    """Raise unless `priority` is an int in 0 to 99."""
+    """Raise unless `priority` is an int from 0 to 99."""
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= 99:
         raise RegistrationError(
             f"{who}: priority must be an int in 0 to 99, got {priority!r}; "

@@ -165,5 +165,5 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
 
 
 def _fold(name: str) -> str:
-    """Return a name without case and underscores: ``reduce_sum`` and ``ReduceSum`` are equal."""
+    """Return a name in lower case without underscores: ``ReduceSum`` becomes ``reducesum``."""
     return name.replace("_", "").lower()

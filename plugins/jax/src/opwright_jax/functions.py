@@ -92,7 +92,7 @@ def _is_strong(value: Any) -> bool:
 
 @lru_cache(maxsize=MAX_FUNCTIONS)
 def compile_what(what: What) -> Callable[..., list[Any]]:
-    """Return a compiled function of a computation's arrays; `jax.jit` may trace it."""
+    """Return a compiled function of a computation's arrays; it may be part of a `jax.jit`."""
     run = jax.jit(differentiable(what), inline=True)
     refusal = (
         f"{label(what)}: operators of opwright support only reverse mode, got a forward-mode "

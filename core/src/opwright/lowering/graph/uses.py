@@ -17,7 +17,7 @@ OUTSIDE = -1
 
 
 class Uses:
-    """Reads and writes of one graph.
+    """The reads and writes in one graph.
 
     Only reads of data count: an operator that reads only the shape of a value, or overwrites it,
     does not keep it alive. `Edit.apply` updates this; other changes of a graph need a new `Uses`.
