@@ -33,7 +33,7 @@ struct Layout : Parts {
   static Layout Flat(int64_t n) { return {1, 1, n}; }
   // Returns the layout of a tensor whose axis is divided into parts.
   static Layout Of(const opwright::Shape& shape, int64_t axis, int64_t n_parts);
-  // Returns the layout of n elements divided into shards; shards begin `stride` elements apart.
+  // Returns the layout of n elements in shards of `length` elements, which begin `stride` apart.
   static Layout Shards(int64_t n, int64_t n_parts, int64_t length, int64_t stride);
   int64_t part() const { return outer * run; }
   bool is_whole() const { return outer == 1 || parts == 1; }  // whether both layouts are equal

@@ -1,6 +1,6 @@
-// The gradients of a fully connected layer after gelu: the gradient through gelu, its column sums,
-// which are the gradient of the bias before gelu, and the weight gradient. gelu and its derivative
-// are recomputed together, block by block, for both products.
+// The gradients of a fully connected layer after gelu: the gradient through gelu, its column sums
+// (the gradient of the bias before gelu), and the weight gradient. gelu and its derivative are
+// recomputed together, block by block, for both products.
 #include <algorithm>
 #include <type_traits>
 

@@ -1,4 +1,4 @@
-// The C++ interface of oneDNN. Its library is opened at the first call of one of its functions,
+// The C++ interface of oneDNN. The library is opened when one of its functions is first called,
 // because opening it takes longer than all other work of a small network that uses our own
 // products.
 #ifndef OPWRIGHT_CPU_ONEDNN_DNNL_H_

@@ -13,8 +13,8 @@
 namespace opwright_cpu {
 namespace reducer {
 
-// The width of a strip of columns, such that it fits into the L1 cache, and the number of rows that
-// are summed separately so that long columns lose less precision.
+// The width of a strip of columns, which fits into the L1 cache, and the number of rows that are
+// summed separately so that long columns lose less precision.
 constexpr int64_t kStrip = 2048;
 constexpr int64_t kStripRows = 256;
 

@@ -1,4 +1,4 @@
-// The paths of ctc_loss through the states of a row, as logarithms in double, because the
+// The paths of ctc_loss through the states of a row. Logarithms are double, because the
 // log-probability of a row grows with its length, and gradients depend on its last digits. States
 // 0, 2, ..., 2n are blanks, and state 2i + 1 is label i. In each step, a path stays, advances by
 // one state, or skips a blank between two different labels. A block processes a row; its threads

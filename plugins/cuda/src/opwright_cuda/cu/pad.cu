@@ -63,8 +63,8 @@ __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layo
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
     Int rest = static_cast<Int>(i);
     // Along an axis, the copies are at first, first + 1, ... (kEdge), at first, first + length, ...
-    // (kWrap), or at the own position of the element and the reflected positions (kReflect), unless
-    // they are cropped.
+    // (kWrap), or at the element's own position and the reflected positions (kReflect), unless they
+    // are cropped.
     int64_t first[kMaxRank];
     int64_t second[kMaxRank];
     int64_t third[kMaxRank];
