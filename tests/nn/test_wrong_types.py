@@ -115,7 +115,7 @@ def test_mappings_must_be_dicts(model, tmp_path, value):
 
 
 @pytest.mark.parametrize("value", [3, "cat", SCALAR, int], ids=repr)
-def test_names_of_classes_must_be_a_list(value):
+def test_class_names_must_be_a_list(value):
     with pytest.raises(AttributeTypeError, match="^ConfusionMatrix: names must be a list of names"):
         nn.metrics.ConfusionMatrix(names=value)
 
@@ -155,7 +155,7 @@ def test_a_path_must_be_valid_for_a_file(path, rule):
             call(path)
 
 
-def test_the_folder_of_tensorboard_must_be_a_path():
+def test_the_tensorboard_folder_must_be_a_path():
     with pytest.raises(AttributeTypeError, match="^TensorBoard: folder must be a str or a path"):
         nn.TensorBoard(None)
 
@@ -165,7 +165,7 @@ def test_the_mode_of_a_checkpoint_requires_best(tmp_path):
         nn.Checkpoint(tmp_path, mode="mni")
 
 
-def test_a_function_of_batches_must_return_an_iterable(model):
+def test_a_function_that_provides_batches_must_return_an_iterable(model):
     rule = "^train: a function of batches must return an iterable, got 1"
     with pytest.raises(AttributeTypeError, match=rule):
         nn.train(model[0], lambda: 1, 1, progress=False)

@@ -110,7 +110,7 @@ def test_external_data_outside_the_folder_is_refused(tmp_path: Path, location: s
         opwright_onnx.load(folder / "model.onnx")
 
 
-def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(bytes(16))
     folder = tmp_path / "model"
     folder.mkdir()
@@ -367,7 +367,7 @@ def test_a_resize_to_computed_sizes_keeps_batch_and_lengths_open(count: int) -> 
         loaded(x, np.zeros((count + 1, 3, 4, 2), np.float32))
 
 
-def test_a_constant_of_dynamic_shape_can_be_boolean() -> None:
+def test_a_constant_with_a_dynamic_shape_can_be_boolean() -> None:
     value = helper.make_tensor("value", TensorProto.BOOL, [1], [True])
     nodes = [node("Shape", ["x"], ["s"]), node("ConstantOfShape", ["s"], ["y"], value=value)]
     outputs = [tensor("y", None, TensorProto.BOOL)]

@@ -35,7 +35,7 @@ def test_a_model_that_is_read_and_written_matches_protobuf(name: str) -> None:
     assert again.opset_import == CASES[name].model.opset_import
 
 
-def test_the_enums_of_dtypes_and_attribute_types_match_onnx() -> None:
+def test_the_dtype_and_attribute_type_enums_match_onnx() -> None:
     kinds = AttributeProto.AttributeType.items()
     assert {kind.name: kind.value for kind in AttributeType} == dict(kinds)
     known = {element.name: element.value for element in DataType}

@@ -1,4 +1,4 @@
-"""Random programs match PyTorch, forward and backward, with passes and without."""
+"""Random programs match PyTorch, forward and backward, with and without passes."""
 
 from __future__ import annotations
 

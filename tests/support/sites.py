@@ -1,5 +1,4 @@
-"""Writes complete distributions into a folder, and runs processes that find only these
-distributions."""
+"""Writes complete distributions into a folder, and runs processes that find no others."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_if_there_are_fewer_images_than_threads_rows_are_divided(images, weight,
     ("channels", "groups", "filters"), [(20, 1, 8), (16, 1, 8), (20, 2, 8), (96, 1, 240)]
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_gradients_of_convolutions_match_numpy(
+def test_convolution_gradients_match_numpy(
     data_format, channels, groups, filters, dtype, n_threads
 ):
     shape = (5, channels, 11, 9) if data_format == "NCHW" else (5, 11, 9, channels)
@@ -244,7 +244,7 @@ def test_bfloat16_results_are_accurate_to_bfloat16_precision(op):
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("shape", [(3, 5, 7), (4, 1, 1), (9, 49, 200), (37, 130, 51), (300, 7, 17)])
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
-def test_products_of_integers_wrap_around_as_in_numpy(
+def test_integer_products_wrap_around_as_in_numpy(
     dtype: str, shape: tuple[int, int, int], turned: tuple[bool, bool]
 ) -> None:
     m, n, k = shape

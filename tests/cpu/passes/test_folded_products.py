@@ -1,4 +1,4 @@
-"""Products with transposes and casts give the same results with and without the passes."""
+"""Matrix products with transposes and casts give the same results with and without the passes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_attention_heads_do_not_compile_onednn_kernels():
     assert "gemm:jit" not in done.stdout or "AVX-512" not in done.stdout
 
 
-def test_queries_of_a_different_length_and_a_shared_batch_are_multiplied_without_a_copy():
+def test_queries_with_a_different_length_and_a_shared_batch_are_multiplied_without_a_copy():
     types = assert_same(attention, (2, 9, 3, 8), (1, 5, 3, 8), (1, 5, 3, 8))
     assert types["cpu.folded_matmul"] >= 2
 

@@ -150,7 +150,7 @@ def test_an_unknown_group_is_refused_when_a_program_is_built(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES, "mean_share"])
-def test_an_unknown_group_of_a_stored_program_is_refused_when_it_is_lowered(
+def test_an_unknown_group_in_a_stored_program_is_refused_when_the_program_is_lowered(
     two: dist.Engine, name: str
 ) -> None:
     dist.new_group("pair", [0, 1])

@@ -93,7 +93,7 @@ def test_data_other_than_bytes_numbers_and_arrays_is_refused(value: Any, name: s
         dist.gather(value)
 
 
-def test_arrays_of_objects_are_refused() -> None:
+def test_object_arrays_are_refused() -> None:
     with pytest.raises(DtypeError, match="object"):
         dist.gather(np.array([{}]))
 

@@ -80,7 +80,7 @@ def test_the_first_differing_entry_describes_the_difference(
     assert next(theirs for theirs, ours in pairs if theirs != ours).startswith(first)
 
 
-def test_bodies_of_branches_are_compared() -> None:
+def test_branch_bodies_are_compared() -> None:
     def build(scale: float) -> ow.Program:
         program = ow.Program()
         with ow.program_guard(program, ow.Program()):

@@ -1,4 +1,4 @@
-"""Operators appended to a program with known and unknown dimensions, then compiled and run."""
+"""Appends operators to programs with known and unknown dimensions, then compiles and runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changed training states in a checkpoint, with valid checksums, from which training resumes."""
+"""Resumes training from checkpoints whose states were changed but have valid checksums."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_lines_between_layers_name_the_operators_at_both_ends(page):
         assert {*sources.split(), *targets.split()} <= ids
 
 
-def test_row_heights_of_layers_are_in_the_page(page):
+def test_the_page_contains_the_row_heights_of_layers(page):
     tops = re.findall(r'<g class="rows" data-tops="([^"]+)"', page)
     rows = [list(map(int, text.split())) for text in tops]
     assert all(row == sorted(row) and len(row) > 1 for row in rows)

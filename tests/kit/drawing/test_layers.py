@@ -18,7 +18,7 @@ def _random_edges(n, seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_edges_go_down_and_nodes_of_a_row_stay_apart(seed):
+def test_edges_go_down_and_nodes_in_a_row_do_not_overlap(seed):
     edges = _random_edges(60, seed)
     layout = lay_out([WIDTH] * 60, edges, GAP)
     assert all(layout.row[a] < layout.row[b] for a, b in edges)
@@ -86,7 +86,7 @@ def test_a_network_of_any_depth_and_its_gradient_form_one_column():
     assert len(widths) == 1
 
 
-def test_the_line_of_a_skip_runs_around_the_skipped_nodes():
+def test_the_line_of_a_skip_connection_runs_around_the_skipped_nodes():
     edges = [(i, i + 1) for i in range(20)] + [(4, 9), (12, 17)]
     layout = lay_out([WIDTH] * (21), edges, GAP)
     assert len(set(layout.x)) == 1

@@ -146,7 +146,7 @@ def test_unknown_height_and_width_are_determined_at_run_time(programs):
         assert pooled.shape == (2, 4, size // 2, (size + 1) // 2)
 
 
-def test_the_default_strides_of_pooling_are_its_kernel_sizes(programs):
+def test_pooling_strides_default_to_the_kernel_sizes(programs):
     x = make_x()
     assert layers.max_pool2d(x, (2, 5)).shape == (-1, 3, 4, 2)
     assert layers.avg_pool2d(x, 2, strides=(1, 2)).shape == (-1, 3, 7, 5)
@@ -291,7 +291,7 @@ def test_integer_images_are_refused(programs, snapshot):
     assert snapshot() == before
 
 
-def test_a_model_of_images_infers_its_shapes_from_the_first_batch():
+def test_an_image_model_infers_its_shapes_from_the_first_batch():
     rng = np.random.default_rng(0)
     images, labels = rng.random((32, 1, 8, 8), np.float32), np.arange(32).reshape(-1, 1) % 4
     model = nn.Model()

@@ -160,7 +160,7 @@ def test_an_area_is_nan_until_both_classes_occur():
     assert metric.result() == 1
 
 
-def test_a_metric_accepts_names_of_variables_but_not_arrays():
+def test_a_metric_accepts_variable_names_but_not_arrays():
     assert nn.metrics.Accuracy("prob", "label").variables == ("prob", "label")
     assert nn.metrics.Accuracy(k=2).variables == ()
     with pytest.raises(
@@ -176,7 +176,7 @@ DTYPES += ("float16", "float32", "float64", "bfloat16")
 def rows_of(dtype):
     """Return every permutation of four numbers, including the smallest and largest of the dtype.
 
-    Also return the position of the largest.
+    Also return the position of the largest number.
     """
     if dtype == "bool":
         values = np.array([False, True])

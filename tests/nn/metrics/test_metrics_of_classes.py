@@ -75,7 +75,7 @@ def test_a_confusion_matrix_refuses_more_classes_than_names_or_the_maximum():
         nn.metrics.ConfusionMatrix().update(np.zeros((1, 5000)), [0])
 
 
-def test_an_area_refuses_batches_of_different_widths():
+def test_an_area_refuses_batches_with_different_widths():
     area = collected(nn.metrics.AUC(), THREE, TRUE)
     with pytest.raises(ShapeError, match="must have 3 scores per row, .*, got 2; call reset"):
         area.update(THREE[:, :2], [0, 1, 0, 1])

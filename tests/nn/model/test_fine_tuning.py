@@ -49,7 +49,7 @@ def changed(before, after):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a trained model of three classes."""
+    """A folder with a trained model for three classes."""
     model = make()
     for _ in range(3):
         model.run()

@@ -42,7 +42,7 @@ def test_several_losses_are_summed_and_each_is_returned():
     np.testing.assert_allclose(total, first + second, rtol=1e-6)
 
 
-def test_the_gradient_is_that_of_the_weighted_sum():
+def test_gradients_are_computed_from_the_weighted_sum():
     got = [
         make(weights)[0].run(fetch=["h_w_param_grad"])[0] for weights in ((1, 0), (0, 1), (2, 3))
     ]

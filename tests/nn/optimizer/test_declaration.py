@@ -45,6 +45,6 @@ def test_a_new_default_that_the_constructor_ignores_is_refused():
     assert Passing(RATE).attrs()["beta1"] == 0.3
 
 
-def test_options_of_the_base_class_are_keyword_only():
+def test_base_class_options_are_keyword_only():
     with pytest.raises(AttributeTypeError, match=r"Optimizer: .*arguments"):
         optimizer.Optimizer(RATE, nn.regularizer.L2(0.1))

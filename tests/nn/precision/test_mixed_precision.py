@@ -130,7 +130,7 @@ def test_a_network_learns_the_digits_as_in_float32(dtype):
     assert accuracy(dtype) > expected - 0.015
 
 
-def test_unlisted_operators_follow_the_dtypes_of_their_inputs(program):
+def test_unlisted_operators_compute_in_the_dtypes_of_their_inputs(program):
     with nn.mixed_precision("bfloat16"):
         wide, narrow = var("wide"), var("narrow", "bfloat16")
         weight = nn.create_parameter([4, 4])

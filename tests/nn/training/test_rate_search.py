@@ -37,7 +37,7 @@ def test_the_searched_model_does_not_change(small):
     assert small.variables(model) == before
 
 
-def test_data_of_another_dtype_is_converted_as_in_training(small):
+def test_data_with_another_dtype_is_converted_as_in_training(small):
     model = nn.Model(cast=True)
     model.minimize(model.mse(model.fc_layer("x", 1), "y", reduction="mean"), nn.optimizer.SGD(0.1))
     x = small.x.astype(np.float64)

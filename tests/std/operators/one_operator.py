@@ -1,4 +1,4 @@
-"""Builds a program of one operator for a case, and runs it as users do, in a compiled network."""
+"""Builds a one-operator program for a case, and runs it as users do, in a compiled network."""
 
 from __future__ import annotations
 

@@ -378,7 +378,7 @@ def test_a_parameter_with_the_name_of_a_method_is_refused() -> None:
         opwright_torch.Module(block.program, scope, out)
 
 
-def test_gradients_of_gradients_are_refused() -> None:
+def test_second_gradients_are_refused() -> None:
     module = scores_module()
     x = images().requires_grad_()
     (grad,) = torch.autograd.grad(module(x).square().sum(), x, create_graph=True)

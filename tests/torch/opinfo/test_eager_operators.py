@@ -29,7 +29,7 @@ def operators() -> list[Any]:
 
 
 @pytest.mark.parametrize("entry", operators())
-def test_values_and_gradients_of_operators_match_pytorch(entry: Any) -> None:
+def test_operator_values_and_gradients_match_pytorch(entry: Any) -> None:
     torch.manual_seed(11)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

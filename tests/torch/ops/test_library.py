@@ -176,7 +176,7 @@ def as_list(results: Any) -> list[Any]:
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
-def test_outputs_of_unknown_size_are_traced():
+def test_outputs_with_unknown_sizes_are_traced():
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         compiled = torch.compile(lambda x: ops.nonzero(x) + 0, fullgraph=True, backend="aot_eager")
         assert torch.equal(compiled(X), ops.nonzero(X))

@@ -63,7 +63,7 @@ def test_equal_seeds_draw_equal_samples_and_different_seeds_do_not() -> None:
         np.testing.assert_array_equal(a.inputs["x"][0], b.inputs["x"][0])
 
 
-def test_inputs_of_operators_that_broadcast_are_broadcast() -> None:
+def test_inputs_with_broadcast_shapes_are_drawn_for_operators_that_broadcast() -> None:
     drawn = draw_samples(get("add"), "float32", seed=0)
     assert any(s.inputs["x"][0].shape != s.inputs["y"][0].shape for s in drawn)
 

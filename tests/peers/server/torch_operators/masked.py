@@ -1,4 +1,4 @@
-"""Reductions over unmasked elements, by the prototype torch.masked."""
+"""Reductions over unmasked elements, computed by the prototype torch.masked."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _ratio(part: Tensor, whole: Tensor) -> Tensor:
 
 
 def _summaries(states: Tensor) -> Tensor:
-    """Return precision, recall and F1, averaged over classes, then for the summed counts."""
+    """Return precision, recall and F1, first averaged over classes, then for the summed counts."""
     found = []
     for counts in (states.double(), states.double().sum(0, keepdim=True)):
         right, too_many, _, too_few = counts.unbind(1)

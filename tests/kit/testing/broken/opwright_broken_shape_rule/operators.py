@@ -1,4 +1,4 @@
-"""Shape rules that are wrong always, or for unknown dimensions, dynamic outputs or no rows."""
+"""Shape rules that are always wrong, or for unknown dimensions, dynamic outputs or no rows."""
 
 import numpy as np
 
