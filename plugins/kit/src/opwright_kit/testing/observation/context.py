@@ -209,8 +209,7 @@ class CheckContext:
         return None
 
     def launches(self, entries: Iterable[KernelEntry]) -> Iterator[tuple[KernelEntry, Sample]]:
-        """Yield each kernel with each sample of its dtypes, but only a few in further integer
-        dtypes.
+        """Yield each kernel with each sample of its dtypes; further integer dtypes get fewer.
 
         Raises
         ------
