@@ -91,8 +91,7 @@ class SumOfGradients(NamedTuple):
 
 
 def add_squared_loss(one: OneOperator, weights: dict[str, Array]) -> ow.Variable:
-    """Append ``sum(weight * out**2)``; for any operator, its first gradient depends on the
-    inputs."""
+    """Append ``sum(weight * out**2)``; its first gradient always depends on the inputs."""
     rng = np.random.default_rng(0)
     parts = []
     for slot in one.definition.proto.outputs:
