@@ -240,6 +240,6 @@ class _Tape:
 
 
 def composition_reads(definition: OpDefinition) -> Sequence[str]:
-    """Return the shape-only inputs with data that the composition of a gradient reads."""
+    """Return the shape-only inputs whose data the composition of a gradient reads."""
     body = definition.body
     return body.reads if isinstance(body, Composition) else ()

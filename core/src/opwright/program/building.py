@@ -55,7 +55,7 @@ class BlockPlace:
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs
     ) -> tuple[Names, Attrs]:
-        """Give a random operator a stream and, unless the caller passed None as step, a step."""
+        """Give a random operator a stream and, unless the caller passed None as step, the step."""
         program = self.block.program
         if STEP_SLOT not in inputs:
             inputs = {**inputs, STEP_SLOT: (program.step_variable().name,)}

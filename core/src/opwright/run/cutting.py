@@ -168,7 +168,7 @@ def _lower_halves(
     delivery: tuple[bool, Callable[[Any], Any] | None],
     request: LowerRequest,
 ) -> LoweredPlan:
-    """Return the plan of the first half; it also returns the callable of the second half."""
+    """Return the plan of the first half; its runs also return the callable of the second half."""
     own, given = template.given, request.given
     on_device = given.on_device.union(own.late if given.on_device else ())
     metas = {**given.metas, **own.metas}

@@ -294,7 +294,7 @@ def external_value(external: External) -> Value:
 
 
 def check_lasting(value: Value) -> None:
-    """Raise ProgramError if a value's meta differs from that of its persistent memory."""
+    """Raise ProgramError if the meta of a value differs from that of its lasting memory."""
     external = value.buffer.external
     if external is None or external.meta == value.meta:
         return

@@ -191,7 +191,7 @@ class PrepareContext:
         ----------
         complete : callable
             Takes a list with the `work` of all kernels that passed this function. It must not raise
-            if some work fails; the second ``prepare`` of that kernel raises instead.
+            if some work fails; the second ``prepare`` of the kernel concerned raises instead.
         work : object
             The work of this kernel.
         """

@@ -104,7 +104,7 @@ def _place_sinks(graph: Graph) -> None:
 
 
 def _drop_unread_stacks(graph: Graph) -> None:
-    """Do not assign memory to stacked loop outputs with elements that are never read."""
+    """Do not assign memory to stacked loop outputs if none of their elements are read."""
     loops = [(op, op.definition.control) for op in graph.ops if op.children]
     if not loops:
         return
@@ -122,7 +122,7 @@ def _drop_unread_stacks(graph: Graph) -> None:
 def _separate_overwritten_inputs(graph: Graph) -> None:
     """If an operator overwrites a persistable that it reads, write elsewhere and copy the result.
 
-    Reading and writing the same memory is allowed only for a declared alias or ``may_reuse``.
+    Input and output share memory only for a declared alias or ``may_reuse`` of the kernel.
     """
     ops: list[LoweredOp] = []
     for op in graph.ops:

@@ -50,7 +50,7 @@ class Edit:
         new : sequence of LoweredOp
             The replacements, in order; empty to remove operators whose results are unused.
         at : LoweredOp, optional
-            The operator of ``ops`` that the new operators replace in place; by default the last.
+            The operator of ``ops`` whose place the new operators take; by default the last one.
 
         Returns
         -------
@@ -70,8 +70,8 @@ class Edit:
         places = {position.get(op, OUTSIDE): op for op in ops}
         if not ops or OUTSIDE in places or (at and at not in old):
             raise PluginError(
-                f"fuse: ops must be operators of the graph, and at one of these, got {ops} and "
-                f"{at}; create a new edit after apply"
+                f"fuse: ops must be operators of the graph and contain at, got {ops} and {at}; "
+                "create a new edit after apply"
             )
         first, last = min(places), max(places)
         at = at or places[last]
@@ -105,7 +105,7 @@ class Edit:
     def exchange(self, pairs: Mapping[LoweredOp, LoweredOp]) -> bool:
         """Replace several operators together, each in place.
 
-        So an operator can pass values to its gradient that the original operator does not compute.
+        So an operator can pass different values to its gradient than before.
 
         Parameters
         ----------

@@ -331,7 +331,7 @@ def _check_batch(batch: Any, is_open: bool) -> tuple[int, int]:
     )
     if not fits:
         raise FeedError(
-            "bundle: batch must have the least and the largest value of the dims that are None, at "
-            f"least 1, got {batch!r}{'' if is_open else ' for none'}; write batch=(1, 64)"
+            "bundle: batch must be the least and largest value of dims that are None in feeds, "
+            f"at least 1, got {batch!r}{'' if is_open else ' for none'}; write batch=(1, 64)"
         )
     return batch[0], batch[1]
