@@ -34,12 +34,12 @@ class ProfileRow:
         0 for the plan's own steps, 1 for the body of a control-flow operator, and so on. The time
         of a body is part of its operator's.
     device, library, dtype, package : str
-        Of the chosen kernel, `package` with its version; empty for a step without a
+        The properties of the chosen kernel, `package` with its version; empty without a
         kernel.
     is_python : bool
         Whether the kernel is written in Python.
     inputs, outputs : tuple of (str, str, tuple of int)
-        Name, dtype and shape of each.
+        Name, dtype and shape of each variable.
     calls : float
         How often it ran in one run, on average: more than once in a loop, less in a branch.
     runs : int

@@ -64,7 +64,7 @@ def load_weights(
         Maps the name of a variable to the name of its tensor in the file.
     strict : bool
         True requires a tensor for each parameter of the program, and a variable for each tensor
-        except those named ``num_batches_tracked``, which are only counters of PyTorch.
+        except those named ``num_batches_tracked``, which are only PyTorch counters.
 
     Raises
     ------

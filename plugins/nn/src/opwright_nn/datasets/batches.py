@@ -274,7 +274,7 @@ def batches(
         Each [n, …] with the same n, such as a `Dataset`; or a mapping by input names:
         ``{"img": images, "label": labels}``.
     size : int, at least 1
-        Rows in a batch. The last batch of an epoch has fewer if n is not a multiple of it.
+        Rows in a batch. The last batch of an epoch has fewer rows if n is not a multiple of `size`.
     epochs : int, at least 0
         The number of iterations over the data.
     first_epoch : int, at least 0

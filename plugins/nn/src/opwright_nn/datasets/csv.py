@@ -55,7 +55,7 @@ def read(
     delimiter : str
         One character.
     encoding : str
-        The encoding of the file. A byte order mark of UTF-8 is skipped.
+        The encoding of the file. A UTF-8 byte order mark is skipped.
     max_bytes : int, at least 0
         The size limit of the file.
 

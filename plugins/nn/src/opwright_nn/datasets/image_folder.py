@@ -43,7 +43,7 @@ class Listing(NamedTuple):
     paths : list of Path
         The files, ordered by class and name.
     labels : ndarray of int64, [n]
-        The class of each.
+        The class of each file.
     classes : tuple of str
         The names of the folders, sorted; the number of a class is its index.
     """

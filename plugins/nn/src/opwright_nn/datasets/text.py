@@ -42,7 +42,7 @@ def read_lines(
     Parameters
     ----------
     path : str or path
-        The file. Lines end with LF, CR LF or CR; a byte order mark of UTF-8 is skipped.
+        The file. Lines end with LF, CR LF or CR; a UTF-8 byte order mark is skipped.
     encoding : str
         The encoding of the file.
     keep_empty : bool

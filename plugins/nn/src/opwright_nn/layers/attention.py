@@ -44,7 +44,8 @@ def attention(
         Broadcasts to [n, heads, time, other time]: False keys are ignored; floats are added to the
         scores.
     lengths : Variable or str, int [n], optional
-        The length of each sequence of keys; instead of `mask`. Entries beyond it are treated as 0.
+        The length of each sequence of keys; instead of `mask`. Entries beyond this length are
+        treated as 0.
     causal : bool
         Whether each time step attends only to steps up to itself.
     dropout : float in [0, 1)

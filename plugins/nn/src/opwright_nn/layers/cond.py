@@ -30,7 +30,7 @@ def cond(
         True computes the first branch.
     true_fn, false_fn : callable
         Called without arguments; each appends operators and returns a variable or a list. Both must
-        return equally many, with the same shapes and dtypes.
+        return the same number of variables, with the same shapes and dtypes.
     name : str, optional
         The prefix of the layer's variable names.
 

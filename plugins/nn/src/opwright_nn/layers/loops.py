@@ -155,8 +155,8 @@ def while_loop(
     Parameters
     ----------
     condition : callable
-        ``condition(carry) -> Variable``, a bool of one element. It is called twice, for the first
-        iteration and for later ones. A function with one parameter per variable gets them as
+        ``condition(carry) -> Variable``, a one-element bool. It is called twice, for the first
+        iteration and for later iterations. A function with one parameter per variable gets them as
         separate arguments: ``lambda i, a: i < 10``.
     body : callable
         ``body(carry) -> carry``, in the form of `init`, with the same shapes and dtypes. It is

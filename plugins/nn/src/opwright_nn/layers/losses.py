@@ -237,7 +237,7 @@ def cosine_embedding_loss(
     input, y : Variable or str, [..., d]
         Vectors of equal shape and dtype.
     label : Variable or str, [...]
-        1 for similar vectors, -1 for dissimilar ones; of the same dtype.
+        1 for similar vectors, -1 for dissimilar vectors; of the same dtype.
     margin : float in [-1, 1]
         The cosine below which dissimilar vectors have no loss.
     name : str, optional

@@ -75,7 +75,7 @@ def lstm(
     size : int, at least 1
         The width of a state.
     num_layers : int, at least 1
-        The number of stacked layers; each reads the states of the previous one.
+        The number of stacked layers; each reads the states of the previous layer.
     bidirectional : bool
         Whether each layer also reads from the end, and returns both states concatenated.
     h0, c0 : Variable or str, [num_layers * directions, n, size], optional

@@ -33,7 +33,7 @@ class IsolatedCheck:
     Parameters
     ----------
     distribution : str
-        Its name, as pip knows it.
+        The name of the distribution, as pip knows it.
     time_limit_s : float
         The time limit of one sample of one rule.
     seed : int

@@ -48,7 +48,7 @@ class PackageCheck:
     Parameters
     ----------
     distribution : str
-        Its name, as pip knows it.
+        The name of the distribution, as pip knows it.
     rules : iterable of str
         Names of the only rules to check; all if none is given.
     subject : str, optional
@@ -215,7 +215,7 @@ def check_package(
     Parameters
     ----------
     distribution : str
-        Its name for pip.
+        The name of the distribution, as pip knows it.
     progress : callable, optional
         Called with each result as soon as it is known.
     **options

@@ -24,7 +24,7 @@ class Layout:
     metas : pair of SlotMetas
         The metas of the inputs and of the outputs.
     memory : Memory
-        Where they are placed; closed here.
+        The memory in which the arguments are placed; it is closed here.
     workspace_bytes : int
     reuse : mapping of str to str
         Output slots in the memory of an input, besides declared aliases.

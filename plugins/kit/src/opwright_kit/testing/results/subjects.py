@@ -115,7 +115,7 @@ def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, 
     Parameters
     ----------
     distribution : str
-        Its name, as pip knows it; case and ``-``, ``_``, ``.`` do not matter.
+        The name of the distribution, as pip knows it; case and ``-``, ``_``, ``.`` do not matter.
 
     Raises
     ------
