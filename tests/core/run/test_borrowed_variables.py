@@ -135,7 +135,7 @@ def test_an_array_is_kept_until_the_variable_releases_it():
         (Lent(np.ones(6, np.float32)[::2]), "w: borrow requires a contiguous"),
     ],
 )
-def test_an_array_with_an_unsupported_layout_is_refused(array, reason):
+def test_a_value_that_cannot_be_borrowed_in_place_is_refused(array, reason):
     scope = ow.Scope()
     with pytest.raises(FeedError, match=reason):
         scope.var("w").borrow(array)

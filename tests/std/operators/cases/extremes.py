@@ -1,4 +1,4 @@
-"""Test cases of very large and small numbers with unrepresentable squares, finite derivatives."""
+"""Test cases of extreme numbers, whose squares overflow or underflow; derivatives are finite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test cases of stack, unstack, tile, flip, roll, triu, tril, slice_scatter, element by element."""
+"""Test cases of stack, unstack, tile, flip, roll, triu, tril and slice_scatter, per element."""
 
 from __future__ import annotations
 
