@@ -288,7 +288,7 @@ def metas_match(a: Meta, b: Meta) -> bool:
 
 
 def merge_dims(a: int, b: int) -> int:
-    """Merge two dimensions that are equal; return -1 if both are unknown."""
+    """Return the known value of two equal dimensions, or -1 if both are unknown."""
     return b if a < 0 else a
 
 
