@@ -266,7 +266,7 @@ class OpDefinition:
             if not 0 <= count <= MAX_OUTPUTS:
                 raise SlotError(
                     f"{self.op_type}: {slot.name} must have at most {MAX_OUTPUTS} variables, got "
-                    f"{count}; create fewer, in several steps"
+                    f"{count}; make fewer, in several steps"
                 )
             counts.append(count)
         return tuple(counts)
