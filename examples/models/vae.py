@@ -2,9 +2,10 @@
 
 Data: the UCI handwritten digits, 1,437 images of 8×8 for training, 360 held out; no labels.
 Network: the encoder maps an image to the mean and variance of a code of 8 numbers, and the decoder
-maps a code to an image; both have a hidden layer of width 256. Score: upper bound of the negative
-log-likelihood of a held-out image in nats, at most 24.5. Time: 10 seconds on two cores. Reference:
-Kingma, Welling, Auto-Encoding Variational Bayes, 2014.
+maps a code to an image; both have a hidden layer of width 256.
+Score: upper bound of the negative log-likelihood of a held-out image in nats, at most 24.5.
+Time: 10 seconds on two cores.
+Reference: Kingma, Welling, Auto-Encoding Variational Bayes, 2014.
 """
 
 import example

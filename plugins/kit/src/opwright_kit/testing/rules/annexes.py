@@ -11,7 +11,7 @@ from opwright_kit.testing.results.subjects import PackageSubject
 from opwright_kit.testing.samples.sample import Sample
 
 RULE = "annexes"
-SUMMARY = "annexes contain the objects that the package that reads their topic requires"
+SUMMARY = "annexes contain the objects that the readers of their topic require"
 SUBJECT = PackageSubject
 
 _TOPIC = "check"
