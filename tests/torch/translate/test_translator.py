@@ -53,7 +53,10 @@ def test_a_row_whose_operator_refuses_is_declined(rows: Rows) -> None:
     ("result", "reason"),
     [
         (lambda t, x: t.op("sum", x), r"float32 \[\], but PyTorch returns float32 \[2, 2\]"),
-        (lambda t, x: t.op("cast", x, dtype="int32"), r"int32 \[2, 2\], but PyTorch returns float32 \[2, 2\]"),
+        (
+            lambda t, x: t.op("cast", x, dtype="int32"),
+            r"int32 \[2, 2\], but PyTorch returns float32 \[2, 2\]",
+        ),
     ],
 )
 def test_a_result_of_a_wrong_shape_or_dtype_is_declined(
