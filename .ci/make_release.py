@@ -192,7 +192,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("packages", type=Path, nargs="+")
-    parser.add_argument("--versions", nargs="+", required=True, help="versions of Python: 3.12")
+    parser.add_argument("--versions", nargs="+", required=True, help="Python versions like 3.12")
     parser.add_argument("--pythons", nargs="*", default=[], help="paths of other interpreters")
     words = parser.parse_args()
     pythons = find_pythons(words.versions, words.pythons)

@@ -203,8 +203,8 @@ class ScopeVariable(_Exchange):
 
         With the same shape, dtype and device, the variable is written in place, unless it borrows
         read-only memory; otherwise the tensor is replaced and the `structure_version` of the scope
-        is incremented. If `device` is None, the variable stays on its current device; an empty
-        variable gets the host. An array of another library on that device is copied within the
+        is incremented. If `device` is None, the variable stays on its current device, or is on the
+        host if it was empty. An array of another library on that device is copied within the
         device; a Tensor or a variable from elsewhere is copied through the host, and another
         library's array from elsewhere raises FeedError.
         """
@@ -291,7 +291,7 @@ def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
     """
 
 def give_like(result: Any, like: object) -> Any:
-    """Convert an ndarray, or a tuple of ndarrays, to arrays of the library of `like`, uncopied.
+    """Return an ndarray, or a tuple of them, as arrays of the library of `like`, without a copy.
 
     Returns None if that library lacks the DLPack C exchange API.
     """

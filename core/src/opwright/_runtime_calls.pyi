@@ -100,7 +100,7 @@ class Watch:
         self, arguments: tuple[Any, ...], positions: Sequence[int], attribute: str
     ) -> None: ...
     def is_same(self, arguments: tuple[Any, ...]) -> bool:
-        """Return whether every watched argument is the same, unchanged object as before."""
+        """Return whether each watched argument is the same object with an unchanged attribute."""
 
 @final
 class Namespace(ModuleType):

@@ -182,7 +182,7 @@ class Plan:
     def run(self, scope: Scope | None = None) -> None:
         """Run a plan that has no feeds; fetches are dropped."""
     def direct_entry(self) -> tuple[int, int]:
-        """Return two addresses for native code of another framework: a function's and this plan's.
+        """Return the addresses of a function and of this plan, for native code of other frameworks.
 
         ``int32_t run(const void* plan, void* const* feeds, void* const* results, char* message,
         uint64_t message_bytes)`` runs it, from any thread and without the GIL: feeds and results

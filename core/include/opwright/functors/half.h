@@ -1,5 +1,5 @@
 // Conversion of 16-bit floats to and from float by bit manipulation, rounding to nearest even,
-// without branches, so loops are vectorized on processors without conversion instructions. As in
+// without branches, so loops are vectorized on processors without conversion instructions. As with
 // these instructions, a float16 NaN is quiet and keeps the high bits of the payload.
 #ifndef OPWRIGHT_FUNCTORS_HALF_H_
 #define OPWRIGHT_FUNCTORS_HALF_H_

@@ -51,7 +51,7 @@ OPWRIGHT_FUNCTOR float NormalTail(float u) {
 
 }  // namespace detail
 
-// Returns ln(1 + x) for 0 <= x <= 1, without an exponent and special values.
+// Returns ln(1 + x) for 0 <= x <= 1; it needs no exponent and no special cases.
 OPWRIGHT_FUNCTOR float Log1pUpTo1(float x) {
   constexpr float c[] = {0.333304703f, -0.24958156f,   0.196931928f,  -0.153490975f,
                          0.10670013f,  -0.0575615279f, 0.0201503336f, -0.0033065395f};

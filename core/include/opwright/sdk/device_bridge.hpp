@@ -222,7 +222,7 @@ struct DeviceBridge {
                     [=] { return DeviceOf<D>(state).D::MemoryInfo(free_bytes, total_bytes); });
   }
 
-  // If the device's memory is host memory, source and destination both are in host memory.
+  // If the device's memory is host memory, source and destination are both in host memory.
   template <typename... Stream>
   static Status CopyOn(D& device, void* destination, bool to_host, const void* source,
                        bool from_host, uint64_t bytes, Stream&... stream) {

@@ -79,7 +79,8 @@ Managed* TakeFrom(const py::object& capsule) {
   return static_cast<Managed*>(managed);
 }
 
-// Calls `take`, which becomes the owner, with the content of a new capsule; otherwise throws kFeed.
+// Calls `take`, which becomes the owner, with the content of a new capsule. Throws kFeed for
+// anything else.
 template <typename Take>
 auto TakeCapsule(const py::object& capsule, const char* who, Take take) {
   if (PyCapsule_IsValid(capsule.ptr(), kCapsuleName<DLManagedTensorVersioned>)) {

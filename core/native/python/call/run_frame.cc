@@ -169,8 +169,8 @@ int32_t ForgetError(RunState* state, char* message, uint64_t message_bytes) {
 
 constexpr RunHooks kHooks = {Release, Acquire, Poll, Start, ForgetError};
 
-// Returns a fetched value that no kernel has written to its own array; if `out` is a tensor, the
-// value is copied to `out`. Throws.
+// Returns a copy of a fetched value that no kernel has written to a result array. If `out` is a
+// tensor, the copy is in `out`. Throws.
 PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device, PyObject* out) {
   const Plan& plan = instance->plan();
   const DLTensor tensor = instance->Restored(value, instance->tensor(value));

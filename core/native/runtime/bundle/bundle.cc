@@ -192,7 +192,7 @@ void Bundle::ReadTensor(Tokens* tokens, const uint8_t* data, uint64_t bytes,
   const uint8_t* place = data + begin + offset;
   const bool is_aligned = reinterpret_cast<uintptr_t>(place) % kTensorAlignment == 0;
   if (is_aligned || size == 0) {
-    // Foreign memory must have an owner; a placeholder if the caller keeps the memory valid.
+    // Foreign memory must have an owner; it is a placeholder if the caller keeps the memory valid.
     const std::shared_ptr<void> held = owner ? owner : std::make_shared<char>();
     tensor->storage = MakeRetirable<Storage>(HostDevice(), const_cast<uint8_t*>(place), size, held,
                                              /*is_read_only=*/true);

@@ -37,7 +37,8 @@ void AddFolders(const char* list, std::vector<std::string>* folders) {
   }
 }
 
-// Returns the folders to search: the caller's, the environment's, the bundle's and this library's.
+// Returns the folders to search: of the caller, the environment, the bundle and this library, in
+// this order.
 std::vector<std::string> Bundle::ListFolders() const {
   std::vector<std::string> folders = options_.folders;
   AddFolders(std::getenv(kVariable), &folders);

@@ -1,4 +1,4 @@
-// Limits of numbers from plugins. Larger numbers are mistakes; sums of valid numbers are safe.
+// Limits of numbers from plugins. Larger numbers are mistakes; sums of valid ones do not overflow.
 #ifndef OPWRIGHT_RUNTIME_LIMITS_H_
 #define OPWRIGHT_RUNTIME_LIMITS_H_
 

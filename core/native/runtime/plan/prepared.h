@@ -42,8 +42,8 @@ class Prepared : public Retirable {
 
   const ow_kernel& kernel() const { return *kernel_; }
   void* state() const { return state_; }
-  // Whether the process was forked after `prepare`, so the kernel's threads are missing. If so, it
-  // must be neither used nor freed, since a `release` that joins threads would wait forever.
+  // Whether the kernel's threads are missing, since the process was forked after `prepare`. If so,
+  // it must be neither used nor freed, since a `release` that joins threads would wait forever.
   bool is_orphan() const;
   bool needs_gil() const { return (kernel_->flags & OW_KERNEL_NEEDS_GIL) != 0; }
 

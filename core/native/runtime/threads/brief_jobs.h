@@ -8,8 +8,8 @@ namespace opwright {
 
 // Waking a thread takes longer than its share of one short job saves. It pays off if such jobs
 // follow each other so closely that the thread stays awake between them. So jobs run only in their
-// callers' threads until, without a pause, they have taken as long as waking takes. So at most as
-// much time is lost as a single wrong guess costs.
+// callers' threads until, without a pause, they have taken as long as waking takes. The time lost
+// is thus at most the cost of a single wrong guess.
 class BriefJobs {
  public:
   // Whether a job that begins now should wake threads, which spin for `spin_ns` between two

@@ -202,7 +202,7 @@ def _check(
 
 
 def _describe(reason: str, subjects: list[str]) -> str:
-    """Return one line per reason, which often applies to all kernels of an unusable library."""
+    """Return one line for a reason that often applies to all kernels of an unusable library."""
     first, *others = dict.fromkeys(subjects)
     return f"{first}{f' and {len(others)} more' if others else ''}: {reason}"
 

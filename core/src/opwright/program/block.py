@@ -354,7 +354,7 @@ class Block:
         return metas
 
     def captured(self) -> tuple[str, ...]:
-        """Return the outer variables that the block and its inner blocks read, in order of use."""
+        """Return the outer variables that the block and its inner blocks read, by first use."""
         return tuple(
             dict.fromkeys(n for op in self.ops for n in op.input_names() if n not in self.vars)
         )

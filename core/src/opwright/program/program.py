@@ -190,7 +190,7 @@ class Program:
         return self._streams
 
     def restore_streams(self, next_stream: int) -> None:
-        """Set the number that `next_stream` returns next, to continue that of a loaded program."""
+        """Set what `next_stream` returns next, to continue the numbering of a loaded program."""
         self._streams = next_stream
 
     def step_variable(self) -> Variable:

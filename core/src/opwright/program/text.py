@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _INDENT = "  "
 _MAX_COLUMN = 72
-"""Result types are aligned in one column up to here; in longer lines after two spaces."""
+"""Result types are aligned in one column up to here; in longer lines, they follow two spaces."""
 
 
 def format_program(program: Program) -> str:

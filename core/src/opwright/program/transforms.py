@@ -209,7 +209,7 @@ def _forward_ops(block: Block) -> list[Operator]:
 
 
 def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str]) -> set[Operator]:
-    """Return operators whose outputs only updates read, like learning rates, weight penalties."""
+    """Return operators whose outputs only updates read: learning rates and weight penalties."""
     n_readers = Counter(name for op in kept for name in set(op.input_names()))
     serving: set[Operator] = set()
     n_before = -1

@@ -136,7 +136,7 @@ class NativeLibrary:
         return found
 
     def _kernel_keys(self) -> Iterable[tuple[str, str, str]]:
-        """Return the distinct tuples (type, device, library name) of the kernels, in order."""
+        """Return the distinct (type, device, library name) of all kernels, in table order."""
         return dict.fromkeys((row[1], row[2], row[4]) for row in self._library.kernels)
 
     def _kernel_texts(self, op_type: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Every discovered operator as a function of JAX arrays, as `opwright.ops` for NumPy.
+"""Every discovered operator as a function of JAX arrays, like `opwright.ops` for NumPy.
 
 ``opwright_jax.ops.softmax(x, axis=-1)`` has the arguments, dtype rules and errors of
 ``opwright.ops.softmax``, and the third-party operator ``acme.swish`` is
