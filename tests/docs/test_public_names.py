@@ -68,7 +68,7 @@ def test_a_public_name_exists_and_is_documented(module, name):
 
 
 def imported_modules(path: Path) -> set[str]:
-    """Return the names that a file imports from the opwright core, by module."""
+    """Return the names of the opwright core modules that a file imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:

@@ -142,7 +142,7 @@ def test_trees_can_have_a_single_leaf() -> None:
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("labels", [[0, 1, 2], [4, 9]])
-def test_classification_with_tree_ensembles_matches_onnx_runtime(
+def test_classification_with_tree_ensembles_matches_onnx_runtime_or_the_reference(
     transform: str, labels: list[int]
 ) -> None:
     nodes, leaves = grow(4, 2)

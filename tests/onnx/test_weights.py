@@ -42,7 +42,7 @@ def make_product() -> tuple[onnx.ModelProto, Any]:
     return make_model(nodes, inputs, outputs, {"w": weight}), weight
 
 
-def test_large_weights_are_read_from_a_file_separately_from_its_message(tmp_path: Path) -> None:
+def test_large_weights_are_read_from_a_file_separately_from_the_message(tmp_path: Path) -> None:
     model, weight = make_product()
     rest, found = split_weights(memoryview(model.SerializeToString())) or (b"", {})
     assert len(rest) < 400

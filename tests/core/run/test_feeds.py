@@ -16,7 +16,7 @@ def x():
 
 
 class Foreign:
-    """An array of another library that must not be read before the call."""
+    """An array of another library; it must not be read before the call."""
 
     def __dlpack__(self, **options):
         raise AssertionError("the array was read")

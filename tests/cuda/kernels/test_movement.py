@@ -66,7 +66,7 @@ def test_concat_and_split_support_any_width(inner: int, axis: int, dtype: str) -
                 np.testing.assert_array_equal(one, part)
 
 
-def test_concat_and_split_support_more_tensors_than_one_launch() -> None:
+def test_concat_and_split_support_more_tensors_than_fit_in_one_launch() -> None:
     parts = [random((3, i % 5)) for i in range(75)]
     whole = np.concatenate(parts, 1)
     np.testing.assert_array_equal(call("concat", {"x": parts}, axis=1)[0], whole)

@@ -335,7 +335,7 @@ def test_a_group_name_refers_to_the_group_of_the_current_process(two: Any) -> No
         dist.new_groups("data", [[0, 1]])
 
 
-def test_loading_a_program_built_for_a_different_number_of_processes_raises(two: Any) -> None:
+def test_running_a_program_built_for_a_different_number_of_processes_raises(two: Any) -> None:
     def layers(x: ow.Variable) -> ow.Variable:
         return dist.layers.embedding(x, [11, 4], name="e")
 

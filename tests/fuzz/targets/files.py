@@ -1,4 +1,4 @@
-"""Loads folders written by `opwright.save`, after one file in the folder was changed."""
+"""Loads folders that `opwright.save` has written and in which one file has been changed."""
 
 from __future__ import annotations
 

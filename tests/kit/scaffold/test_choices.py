@@ -1,4 +1,4 @@
-"""Each choice of `opwright new` gives a complete package without faults that tools report."""
+"""Each choice of `opwright new` gives a complete package in which tools report no faults."""
 
 from __future__ import annotations
 

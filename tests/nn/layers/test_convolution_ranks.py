@@ -163,7 +163,7 @@ def test_the_error_names_a_bad_argument_of_a_normalization(programs, snapshot):
         layers.instance_norm(layers.data("numbers", [3]))
 
 
-def test_arithmetic_methods_that_take_names_match_python_operators():
+def test_methods_called_with_names_match_expressions_of_variables():
     model = nn.Model()
     a, b = model.input("a", [None, 3]), model.input("b", [None, 3])
     pairs = [

@@ -235,7 +235,7 @@ def test_losses_return_a_value_for_each_row(programs):
     assert layers.accuracy(x, y, k=2).shape == (1,)
 
 
-def test_normalization_creates_parameters_with_the_normalized_axes(programs):
+def test_normalization_creates_parameters_for_the_channels_or_the_normalized_axes(programs):
     main, startup = programs
     x = make_x((None, 3, 4, 5))
     assert layers.batch_norm(x, activation="relu").shape == (-1, 3, 4, 5)

@@ -15,7 +15,7 @@ TURNS = [0, 1, 2, 16, 17, 40, 7, 0]
 
 
 def squares_of_doubles(max_steps=None):
-    """Return the final carry after `n` iterations, the squares, and the iteration numbers."""
+    """Return the carry after `n` iterations, and the stacked squares and iteration numbers."""
     x = layers.data("x", shape=[3])
     n = layers.data("n", shape=[], dtype="int64")
     first = ops.fill(shape=[], dtype="int64")

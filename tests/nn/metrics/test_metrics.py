@@ -176,7 +176,7 @@ DTYPES += ("float16", "float32", "float64", "bfloat16")
 def rows_of(dtype):
     """Return every permutation of four numbers, including the smallest and largest of the dtype.
 
-    Also return the position of the largest number.
+    Also return the position of the largest number in each permutation.
     """
     if dtype == "bool":
         values = np.array([False, True])

@@ -39,7 +39,7 @@ def load_cases() -> tuple[Case, ...]:
 
 @cache
 def first_cases() -> tuple[Case, ...]:
-    """Return the case with the most elements of each operator, preferring cases with a gradient.
+    """Return, for each operator, its largest case by elements, preferring cases with a gradient.
 
     Cases for the limits of a dtype are excluded, since narrower dtypes lack these values.
     """
@@ -181,7 +181,7 @@ def graded() -> tuple[tuple[Case, str], ...]:
 
 
 def standard_types(plan_only: bool = False) -> list[str]:
-    """Return the opwright-std operator types with hidden types, or only the pass-only types."""
+    """Return the opwright-std operator types, also hidden types, or only the pass-only types."""
     ops = ow.current_context().ops
     return [
         op_type

@@ -1,7 +1,7 @@
 """If inputs are very large or small and results are ordinary, no intermediate step overflows.
 
 Squares and powers leave the range of a dtype long before final results do. The tests scale the
-inputs of each operator, and compare results and gradients with a wider dtype.
+inputs of each operator, and compare results and gradients with those computed in a wider dtype.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def is_tried(case: Case) -> bool:
 
 
 def scaled(array: Array, scale: float, dtype: str) -> Array:
-    """Return the array times the scale, rounded to `dtype`; the scale itself may exceed `dtype`."""
+    """Return the array times the scale, rounded to `dtype`; the scale may be out of range."""
     if not is_float(array.dtype):
         return array
     product = np.asarray(array.astype(np.longdouble) * scale)

@@ -110,7 +110,7 @@ def compute_differences(
 
 
 def directions_of(array: Array) -> Iterator[Array]:
-    """Yield a direction per element; for large arrays, a random direction and some of these."""
+    """Yield a direction per element; for large arrays, a random direction, then some elements."""
     places = list(np.ndindex(*array.shape))
     rng = np.random.default_rng(len(places))
     if len(places) > MANY:

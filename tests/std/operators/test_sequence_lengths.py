@@ -59,7 +59,7 @@ def test_a_length_out_of_range_raises(case: Case, dtype: str, target: Target) ->
 
 
 @over_targets(unlike_the_rows)
-def test_the_number_of_packed_rows_is_the_sum_of_the_lengths(
+def test_the_number_of_packed_rows_must_be_the_sum_of_the_lengths(
     case: Case, dtype: str, target: Target
 ) -> None:
     expect_error(

@@ -62,7 +62,7 @@ def run(ops, fetch, feeds, persistables, passes, calls=2):
 
 
 def check(ops, fetch, feeds=None, persistables=None):
-    """Compare bitwise with a run without passes; return the operator counts of both runs."""
+    """Compare bitwise with a run without passes; return operator counts with and without passes."""
     feeds = {"x": X} if feeds is None else feeds
     plain = run(ops, fetch, feeds, persistables or {}, [])
     passed = run(ops, fetch, feeds, persistables or {}, ["remove_identities"])

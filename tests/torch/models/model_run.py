@@ -26,7 +26,7 @@ FURTHER: Final = 4
 """The number of further draws of weights and inputs if the first draw is too inexact."""
 
 NUDGES: Final = 3
-"""Runs of PyTorch for each draw, whose weights differ by roundings."""
+"""The number of PyTorch runs for each draw; their weights differ by rounding errors."""
 
 
 class Outcome(NamedTuple):

@@ -105,8 +105,8 @@ def jumps(draws: Sequence[Errors], nudged: Sequence[dict[str, float]], most: flo
     """Return whether kinks explain the excessive errors, given the errors of several draws.
 
     If rounding moves an element across the kink of a relu or a maximum, its gradient jumps, also in
-    PyTorch in float32. Kinks are the explanation if no error exceeds `most` times PyTorch's largest
-    one over the draws and `nudged`, its errors after `nudge`.
+    PyTorch in float32. Kinks are the explanation if no error exceeds `most` times the largest
+    PyTorch error, over all draws and over `nudged`, the PyTorch errors after `nudge`.
     """
     theirs = (*(d.theirs for d in draws), *nudged)
     worst = {name: max(errors[name] for errors in theirs) for name in draws[0].theirs}
@@ -114,7 +114,7 @@ def jumps(draws: Sequence[Errors], nudged: Sequence[dict[str, float]], most: flo
 
 
 def nudge(model: nn.Module) -> nn.Module:
-    """Change each weight by a few roundings, as a different algorithm changes each output."""
+    """Change each weight by a few rounding errors, as a different algorithm changes each output."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1 + NUDGE * torch.randn_like(parameter))

@@ -59,7 +59,7 @@ def full_name(entry: Any) -> str:
 
 
 def entries(patterns: tuple[str, ...] = ("*",)) -> list[Any]:
-    """Return, by name, the entries whose names match one of the patterns."""
+    """Return the entries whose names match one of the patterns, sorted by name."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     kept = [

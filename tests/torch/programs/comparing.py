@@ -15,7 +15,7 @@ NEAR = 2e-5
 
 
 def distance(model: torch.nn.Module, program: ow.LoadedProgram, *inputs: torch.Tensor) -> float:
-    """Return the largest distance between a result and the PyTorch result, relative to its norm."""
+    """Return the largest distance from a PyTorch result, relative to the norm of that result."""
     with torch.no_grad():
         wanted = [leaf for leaf in tree_leaves(model(*inputs)) if isinstance(leaf, torch.Tensor)]
     got = program(*inputs)
@@ -24,7 +24,7 @@ def distance(model: torch.nn.Module, program: ow.LoadedProgram, *inputs: torch.T
 
 
 def error(got: Any, wanted: torch.Tensor) -> float:
-    """Return how far a result is from another, relative to its norm."""
+    """Return how far a result is from another, relative to the norm of the other."""
     expected = wanted.double().numpy()
     difference = np.linalg.norm((np.asarray(got, np.float64) - expected).ravel())
     return float(difference / max(np.linalg.norm(expected.ravel()), 1e-12))

@@ -29,7 +29,7 @@ STEPS: Final = {"swin_t": (32, 32)}
 
 
 def names() -> list[str]:
-    """Return the smallest model of each torchvision family, and the transformers models."""
+    """Return the names of the smallest torchvision model per family and all transformers models."""
     families = [f"torchvision.{name}" for name in (*TORCHVISION, *VIDEO)]
     return families + [name for name in entries() if name.startswith("transformers.")]
 

@@ -1,4 +1,4 @@
-"""The kit runs a kernel on its own memory, and detects stray writes and unwritten elements."""
+"""run_kernel gives a kernel memory of the kit, and detects stray writes and unwritten elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If the machine lacks a requirement of a kernel, the rules for the kernel are skipped."""
+"""If the machine lacks a requirement of a kernel, rules for the kernel are skipped, not failed."""
 
 from __future__ import annotations
 

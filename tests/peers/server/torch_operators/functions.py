@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 
 
 def _named(*names: str) -> dict[str, Function]:
-    """Return the PyTorch functions of one or two tensors whose names equal our operator names."""
+    """Return the PyTorch functions of one tensor whose names equal our operator names."""
 
     def one(name: str) -> Function:
         function = getattr(torch, name)

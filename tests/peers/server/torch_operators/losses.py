@@ -172,7 +172,7 @@ def _logits(
 
 
 def _sampled(loss: Function) -> Function:
-    """Return a loss from label logits, sample logits and a mask of samples that equal the label."""
+    """Return an operator that passes label logits, sample logits and accidental hits to a loss."""
 
     def run(
         x: Tensor,

@@ -1,4 +1,4 @@
-"""Test cases of extreme numbers, whose squares overflow or underflow; derivatives are finite."""
+"""Test cases with very large or small numbers: squares are out of range, derivatives are finite."""
 
 from __future__ import annotations
 

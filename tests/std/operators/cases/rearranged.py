@@ -1,4 +1,7 @@
-"""Test cases of stack, unstack, tile, flip, roll, triu, tril and slice_scatter, per element."""
+"""Test cases of stack, unstack, tile, flip, roll, triu, tril and slice_scatter.
+
+The references compute element by element.
+"""
 
 from __future__ import annotations
 

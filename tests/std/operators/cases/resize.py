@@ -1,4 +1,4 @@
-"""Test cases of resize: a matrix of weights per axis."""
+"""Test cases of resize; the reference uses a matrix of weights per axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests grid_sample, affine_grid, unfold, fold, deform_conv2d, lp_pool and max_unpool1d, 3d."""
+"""Test cases of grid_sample, affine_grid, unfold, fold, deform_conv2d, lp_pool and max_unpool.
+
+max_unpool has 1 or 3 spatial axes here.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from opwright.op import OpMaker, no_gradient
 
 
 def _as_long_as(array, n):
-    """Return the view of a compiled kernel that uses the element count of another array."""
+    """Return a view of n elements, like a compiled kernel that uses the length of another array."""
     return np.lib.stride_tricks.as_strided(array, (n,), (array.itemsize,))
 
 
