@@ -2,8 +2,9 @@
 
 The source distribution of each package is built, and wheels are built from it: one for every Python
 version for the core, and a single one for each plugin. All distributions are checked and served
-locally as an index. From this index, `opwright` is installed into environments without a compiler.
-There it runs the README, a round trip through ONNX, and a package that `opwright new` writes.
+by a local package index. From this index, `opwright` is installed into environments without a
+compiler. There it runs the README, a round trip through ONNX, and a package that `opwright new`
+writes.
 FOLDER then contains the files to upload.
 
 ``--versions`` lists Python versions; ``--pythons`` names interpreters that are neither on the path

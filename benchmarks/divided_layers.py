@@ -3,7 +3,7 @@
 Times are the processor time of one process, which other work disturbs less.
 
 One process has the complete layers; two and four processes partition them, each with one thread and
-its part of the same batch. Rounds alternate, and the fastest step counts.
+its part of the same batch. Rounds alternate; the fastest step is reported.
 
     python benchmarks/divided_layers.py
 """

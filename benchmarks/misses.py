@@ -74,7 +74,7 @@ Feeds = Callable[[int], dict[str, np.ndarray]]
 
 
 def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
-    """Yield the ns of each miss of a compiled network, with a new batch size in each call."""
+    """Yield the duration in ns of each cache miss, which a call with a new batch size causes."""
     import opwright as ow
     import opwright_nn as nn
     from opwright_nn import layers
@@ -94,7 +94,7 @@ def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
 
 
 def times_of_lowering(length: int) -> Iterator[int]:
-    """Yield the ns of lowering a chain of operators, for a new network each time."""
+    """Yield the duration in ns of first calls of new networks, which lower a chain."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
@@ -109,7 +109,7 @@ def times_of_lowering(length: int) -> Iterator[int]:
 
 
 def times_of_eager_calls() -> Iterator[int]:
-    """Yield the ns that the first call of an operator takes, for each of many lengths."""
+    """Yield the duration in ns of the first eager call for each of many lengths."""
     import opwright as ow
 
     for length in range(1, 5 * BATCHES):

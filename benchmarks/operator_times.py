@@ -211,7 +211,7 @@ def write(output: Path, about: Mapping[str, Any], operators: Mapping[str, Any]) 
 
 
 def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the times of an interrupted run on this machine with these peers."""
+    """Return the times of an interrupted run; exit if its machine or versions differ."""
     result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     passing = {"date": None, "load_average": None}
     for key, value in about.items():

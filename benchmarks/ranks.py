@@ -100,7 +100,7 @@ class Ranks:
         return (self._log.read().strip().splitlines() or ["it said nothing"])[-1]
 
     def time_round(self, seconds: float) -> list[float]:
-        """Return the ns of a call on rank 0, for each of many repeats."""
+        """Return the mean duration of a call on rank 0, in ns, for each of many repeats."""
         while True:  # the first round also determines the number of calls per repeat
             (call_ns,) = self._ask(1)
             number = max(1, round(REPEAT_NS / call_ns))

@@ -38,8 +38,8 @@ class Timed:
     values : list of float
         The results before timing; all implementations of a workload must agree on them.
     measure : callable, optional
-        Replaces the timing of `call`. Returns the ns of each of some calls, in this process or a
-        separate process, or bytes for memory.
+        Replaces the timing of `call`. Returns the durations in ns of several calls, in this process
+        or a separate one, or bytes if memory is measured.
     wait : callable, optional
         Waits until a device has finished the enqueued calls; timed once together with many calls.
     """

@@ -60,7 +60,7 @@ def opwright_reduction(n: int) -> Prepared:
 
 
 def torch_reduction(n: int) -> Prepared:
-    """Prepare Gloo's all_reduce, in place."""
+    """Prepare an in-place all_reduce with Gloo."""
     import torch
     from torch import distributed
 

@@ -85,7 +85,7 @@ def install(folder: Path) -> None:
 
 
 def time_process(timed: str, before: str) -> Timed:
-    """Return the ns that code takes in new processes with the distributions on their path."""
+    """Return the durations in ns of code in new processes with the distributions on their path."""
     kept = tempfile.TemporaryDirectory(prefix="opwright-bench-")
     folder = Path(kept.name)
     install(folder)

@@ -21,7 +21,7 @@ print(time.perf_counter_ns() - began)
 
 
 def imports(timed: str, before: str = "") -> Timed:
-    """Return the ns that some Python code takes in new processes."""
+    """Return the durations in ns of Python code in new processes."""
     command = [sys.executable, "-c", TIMED.format(timed=timed, before=before)]
     # An installed package has bytecode; without it, compilation would dominate the measurement.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -55,7 +55,7 @@ def make_feed(shape: tuple[int, ...]) -> np.ndarray:
 def time_loading(
     code: str, folder: tempfile.TemporaryDirectory[str], path: Path, *, keep: bool = True
 ) -> Timed:
-    """Return the ns that new processes take to load a path and compute the first result."""
+    """Return the time in ns in which new processes load a path and compute the first result."""
     command = [sys.executable, "-c", TIMED.replace("{code}", code)]
     command += [str(path), str(Path(folder.name) / "feed.npy")]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

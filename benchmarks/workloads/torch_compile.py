@@ -80,7 +80,7 @@ def whole_step(recipe: Recipe, who: str) -> Timed:
 
 
 def step_memory(recipe: Recipe, who: str) -> Timed:
-    """Return the peak memory of a process that runs complete training steps, including PyTorch."""
+    """Return the peak memory of a process, including PyTorch, that runs complete training steps."""
     timed = whole_step(recipe, who)
     assert timed.call is not None
     for _ in range(STEPS):

@@ -1,7 +1,7 @@
 """Runs one kernel of planted.cu in a separate process, as a sanitizer requires.
 
-``run_planted.py DRIVER KERNELS ENTRY`` prints the report of the emulator and the results. It needs
-only ctypes, so a sanitizer checks little other code.
+``run_planted.py DRIVER KERNELS ENTRY`` prints the emulator's report and the kernel's results.
+It needs only ctypes, so a sanitizer checks little other code.
 """
 
 import ctypes

@@ -36,7 +36,7 @@ class Sample(NamedTuple):
         return tuple(results) if isinstance(results, (tuple, list)) else (results,)
 
     def run(self, *arrays: Any) -> tuple[Any, ...]:
-        """Call the operator of `opwright_jax.ops`."""
+        """Call the operator from `opwright_jax.ops`."""
         return self.call(ops, arrays)
 
     def losses(self, arrays: Sequence[Any]) -> Sequence[Any]:

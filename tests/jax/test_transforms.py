@@ -42,7 +42,7 @@ def test_a_jacobian_of_a_row_is_one_batched_call() -> None:
     assert "scan" not in str(jax.make_jaxpr(jax.vmap(ops.softmax))(X))
 
 
-def test_a_batch_of_unequal_ranks_broadcasts_within_each_example() -> None:
+def test_batched_arrays_of_unequal_ranks_broadcast_within_each_example() -> None:
     def run(x: Any, y: Any) -> Any:
         return jax.vmap(jax.grad(lambda x, y: (ops.multiply(x, y) ** 2).sum(), (0, 1)))(x, y)
 

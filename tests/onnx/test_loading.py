@@ -198,7 +198,7 @@ def test_the_error_for_an_unknown_input_lists_the_inputs() -> None:
         opwright_onnx.load(model, shapes={"x": [2, 4]})
 
 
-def test_the_error_names_an_operator_without_counterpart_and_its_node() -> None:
+def test_the_error_names_an_unsupported_operator_and_its_node() -> None:
     nodes = [node("Foo", ["x"], ["y"], name="strange", domain="acme")]
     model = make_model(nodes, [tensor("x", [2])], [tensor("y", [2])], domains={"acme": 1})
     with pytest.raises(

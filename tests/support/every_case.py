@@ -25,5 +25,5 @@ EVERY: Final = os.environ.get("OPWRIGHT_EVERY_CASE") == "1"
 
 
 def is_one_in(share: int, name: object) -> bool:
-    """Return whether a name belongs to a fixed sample that contains one in `share` names."""
+    """Return whether a name belongs to a fixed sample that contains 1 / `share` of all names."""
     return crc32(f"{name}".encode()) % share == 0

@@ -27,7 +27,7 @@ struct Spans {
 
   explicit Spans(size_t n) : bytes(n), begins(n) {}
 
-  // `n_rows` is the maximum sum of the counts.
+  // `n_rows` limits the sum of the counts.
   Status Set(const char* what, const int64_t* counts, int64_t row_bytes, int64_t n_rows) {
     int64_t n = 0;
     for (size_t i = 0; i < bytes.size(); ++i) {

@@ -24,7 +24,7 @@ def call():
 
 
 @pytest.mark.parametrize("form", ["position", "name", "dict", "strided"])
-def test_tensors_are_fed_in_every_form_of_call(torch, call, form):
+def test_tensors_can_be_fed_by_position_by_name_and_in_a_dict(torch, call, form):
     x = torch.from_numpy(X)
     feeds = {"position": (x,), "dict": ({"x": x},), "strided": (x.repeat(2, 1).T[:, 0],)}
     result = call(x=x) if form == "name" else call(*feeds[form])

@@ -75,9 +75,7 @@ def test_the_gradient_accepts_only_consistent_values(acme, plain_library):
         block.append_op("acme.scale_grad", {"x": "deeper", "out_grad": "deeper"}, outputs)
 
 
-def test_the_placement_does_not_contain_python_steps_and_explain_names_the_library(
-    acme, plain_library
-):
+def test_the_placement_contains_no_python_steps_and_explain_names_the_library(acme, plain_library):
     acme.use(plain_library)
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):

@@ -169,7 +169,7 @@ def test_the_number_of_threads_changes_only_the_last_digits():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int32"])
-def test_dtypes_refused_by_a_fused_operator_are_not_fused(dtype):
+def test_operators_are_not_fused_for_dtypes_that_the_fused_operator_refuses(dtype):
     ops = [
         ow.Operator("matmul", x="x", y="w", out="product"),
         ow.Operator("add", x="product", y="b", out="sum"),

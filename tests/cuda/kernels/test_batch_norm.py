@@ -116,7 +116,7 @@ ATTRS = {"momentum": 0.75, "epsilon": 1e-3}
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_fused_residual_and_relu_are_bitwise_identical(shape: Any, dtype: str) -> None:
+def test_fusing_residual_and_relu_does_not_change_a_bit(shape: Any, dtype: str) -> None:
     given = numbers(shape, dtype)
     bare = {slot: array for slot, array in given.items() if slot != "residual"}
     pairs = []

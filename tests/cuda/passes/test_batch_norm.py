@@ -142,7 +142,7 @@ def test_a_normalization_with_other_readers_is_not_fused() -> None:
     assert (types[FUSED], types["batch_norm"], types["relu"]) == (0, 1, 1)
 
 
-def test_a_fetched_gradient_of_relu_is_written() -> None:
+def test_a_fetched_relu_gradient_is_written_by_the_fused_gradient() -> None:
     step = Step(lambda x, y: ow.ops.add(normal(x, "relu"), y))
     (middle,) = [name for name in step.block.vars if name.endswith("normal_grad")]
     types = step.types_where_same((middle,))

@@ -184,7 +184,7 @@ def test_a_frozen_normalization_uses_its_running_statistics_and_keeps_them():
     assert changed(before, values(model)) == STATISTICS
 
 
-def test_unfreeze_does_not_train_a_normalization_with_training_false():
+def test_after_unfreeze_a_normalization_with_training_false_is_not_trained():
     model = nn.Model()
     out = model.batch_norm(model.fc_layer("x", 3), training=False, name="norm")
     model.minimize(model.mean(out), "sgd")

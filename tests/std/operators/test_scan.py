@@ -21,7 +21,7 @@ VALUES = {
 
 
 def rnn_program(activation: str = "tanh", **attrs: Any) -> Any:
-    """Return a program of h = tanh(x[t] @ w + h @ u) over all t, and a loss of all h."""
+    """Return a program that iterates h = tanh(x[t] @ w + h @ u) and computes a loss of all h."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1, 2, 3], "float64", is_data=True)

@@ -105,7 +105,7 @@ def test_operators_that_only_move_axes_of_length_one_are_removed():
         ("expand_like", (3,), (2, 3), 4),
     ],
 )
-def test_sums_and_repetitions_over_empty_axes_are_removed(type, x, y, operators):
+def test_sums_and_repetitions_with_an_empty_list_of_axes_are_removed(type, x, y, operators):
     feeds = {"x": np.ones(x, np.float32), "y": np.ones(y, np.float32)}
     ops = [op("exp", "a", "x"), op(type, "b", "a", like="y"), op("tanh", "c", "b")]
     got, plain = check([*ops, op("exp", "out", "c")], ["out"], feeds)

@@ -1,6 +1,6 @@
-"""Writes the lists in docs/pytorch_operators.md of PyTorch operators that run in plans.
+"""Writes docs/pytorch_operators.md, which lists the PyTorch operators that run in plans.
 
-``operators_page.py`` writes it; test_operators_page.py checks that it is current.
+``operators_page.py`` writes the page; test_operators_page.py checks that it is current.
 """
 
 from __future__ import annotations

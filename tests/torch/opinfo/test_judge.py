@@ -42,7 +42,7 @@ ALLOWED = {
 """PyTorch functions of shapes, dtypes and constants, which adapters may call."""
 
 
-def test_every_name_has_an_adapter_or_a_reason() -> None:
+def test_every_name_has_an_adapter_or_a_reason_for_its_absence() -> None:
     names = {entry.name for entry in entries()}
     assert [name for name in sorted(names) if name not in ADAPTERS and not reason_of(name)] == []
     assert sorted(set(ADAPTERS) - names) == []

@@ -2,8 +2,8 @@
 // these libraries.
 //
 // A type with DLPack's C exchange API (PyTorch) exchanges arrays without Python calls; a type with
-// Python's buffer protocol in addition to DLPack (JAX) exports arrays through this protocol. All
-// other types export through __dlpack__, in Python.
+// Python's buffer protocol in addition to DLPack (JAX) exports arrays through this protocol. For
+// all other types, the Python method __dlpack__ is called.
 #ifndef OPWRIGHT_PYTHON_HOST_ARRAYS_H_
 #define OPWRIGHT_PYTHON_HOST_ARRAYS_H_
 

@@ -80,7 +80,7 @@ void Log(int32_t level, const char* message) {
                      : level >= OW_LOG_WARNING ? "warning"
                      : level >= OW_LOG_INFO    ? "info"
                                                : "debug";
-  // Debug messages are shown only on request, since kernels may log in every run.
+  // Debug messages are shown only on request, since kernels may write them in every run.
   static const bool debug = std::getenv("OPWRIGHT_DEBUG") != nullptr;
   if (level >= OW_LOG_WARNING || debug) std::fprintf(stderr, "opwright: %s: %s\n", name, message);
 }

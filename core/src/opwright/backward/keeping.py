@@ -14,8 +14,8 @@ from opwright.program.transforms import clone_operator
 class Keeping:
     """Passes values from the body of a forward loop to the body of its gradient.
 
-    `outer` is the block for the scan of the gradient. `forward` is the forward loop, which is
-    replaced by a loop with more stacked outputs, and `body` is its body.
+    `outer` is the block for the scan of the gradient. `body` is the body of the forward
+    loop `forward`, which is replaced by a loop with more stacked outputs.
     """
 
     def __init__(self, outer: Block, forward: ForwardOp, control: Loop, body: Block) -> None:

@@ -204,8 +204,8 @@ def writing(as_json: bool) -> Iterator[None]:
     """Run a command within the block.
 
     Escape sequences in its text are shown, not executed, since plugins provide much of it. With
-    `as_json` the output has only the document of `print_json`; text that plugins print during
-    import, also from C, goes to standard error.
+    `as_json` only the document that `print_json` prints is written to standard output; text that
+    plugins print during import, also from C, goes to standard error.
     """
     if not as_json:
         with contextlib.redirect_stdout(cast("TextIO", _Shown(sys.stdout))):

@@ -215,7 +215,7 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
 
 
 def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
-    """Return the shape rule of a derived gradient; it checks that inputs fit one forward call.
+    """Return the shape rule of a derived gradient, which checks that inputs fit a forward call.
 
     A gradient kernel infers the size of one array from the shape of another array, so the shapes
     must agree. The shape rule of the forward operator checks the forward inputs and returns the

@@ -5,8 +5,8 @@ overwrite each other. If several first processes run concurrently, they write th
 file that is stale, corrupt or not writable only costs time.
 
 The named modules are imported later, so a record may only name modules and libraries of its
-own distribution. It is text in columns, each with a table of its values; for hundreds of kernels,
-it is read as quickly as byte code.
+own distribution. A record is stored as columns of text, each with a table of its distinct values;
+hundreds of kernels are read as quickly as from byte code.
 """
 
 from __future__ import annotations

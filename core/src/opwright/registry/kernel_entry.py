@@ -97,8 +97,8 @@ class KernelEntry(Entry):
         kernel = library.find_kernel(self.key)
         if kernel.priority != self.priority:
             raise RegistrationError(
-                f"{self.who}: hook and library must agree on the priority, got {self.priority} and "
-                f"{kernel.priority}; give registry.add priority={kernel.priority}"
+                f"{self.who}: priority must be equal in hook and library, got {self.priority} and "
+                f"{kernel.priority}; pass priority={kernel.priority} to registry.add"
             )
         self.may_reuse, self.strided = kernel.may_reuse, kernel.strided
         self.capturable, self.deterministic = kernel.capturable, kernel.deterministic

@@ -145,7 +145,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         if definition.plan_only and not hidden:
             raise RegistrationError(
                 f"{type}: a plan-only operator must be hidden, got hidden=False from "
-                f"{package.label}; give registry.add hidden=True"
+                f"{package.label}; pass hidden=True to registry.add"
             )
         return definition
 

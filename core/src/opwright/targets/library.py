@@ -81,8 +81,8 @@ class NativeLibrary:
         index, data, gradient_type, needs, no_gradient_reason, is_hidden = self._ops[type]
         if is_hidden != hidden:
             raise RegistrationError(
-                f"{type}: hook and library must agree on whether it is hidden, got {hidden} and "
-                f"{is_hidden} from {self.label}; give registry.add hidden={is_hidden}"
+                f"{type}: hidden must be equal in hook and library, got {hidden} from the hook and "
+                f"{is_hidden} from {self.label}; pass hidden={is_hidden} to registry.add"
             )
         try:
             proto = OpProto.from_proto(data)

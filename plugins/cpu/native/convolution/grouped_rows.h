@@ -1,4 +1,4 @@
-// Computes individual rows of a convolution in groups of few channels.
+// Computes individual rows of a grouped convolution with few channels per group.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_GROUPED_ROWS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_GROUPED_ROWS_H_
 

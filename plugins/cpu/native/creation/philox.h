@@ -22,7 +22,7 @@ struct PhiloxKey {
   uint32_t step;
 };
 
-// Makes the key from the attributes seed and stream and from the input step, if present.
+// Makes the key from the attributes `seed` and `stream` and, if present, the input `step`.
 template <typename Attrs>
 PhiloxKey KeyOf(const opwright::RunContext& ctx, uint32_t step_slot, const Attrs& attrs) {
   const int64_t step = ctx.has_input(step_slot) ? *ctx.input(step_slot).data<int64_t>() : 0;
@@ -68,8 +68,10 @@ inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
   if (own < 1 || before < 0 || all < own || before > all - own ||
       shape.dims()[static_cast<size_t>(axis)] % own != 0) {
     return opwright::Status::Error(
-        "part must be rows before, own rows and all rows, and the length of axis ", axis,
-        " must be a multiple of the own rows, got ", before, ", ", own, " and ", all);
+        "part must be [rows_before, own_rows, all_rows], and own_rows must divide "
+        "the length of axis ",
+        axis, ", got [", before, ", ", own, ", ", all, "] for a length of ",
+        shape.dims()[static_cast<size_t>(axis)]);
   }
   for (int64_t i = axis; i < shape.rank(); ++i) runs->run *= shape.dims()[static_cast<size_t>(i)];
   const auto row = static_cast<uint64_t>(runs->run / own);

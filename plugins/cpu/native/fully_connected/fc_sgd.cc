@@ -58,8 +58,8 @@ struct FcSgdKernel {
  private:
   int64_t outputs() const { return is_turned_ ? k_ : n_; }
 
-  // Returns the output memory, which contains the input; copies the input if the plan assigned
-  // separate memory.
+  // Returns the output buffer, which then contains the input: if the plan assigned separate
+  // buffers, the input is copied.
   static T* InPlace(const opwright::InputTensor& input, const opwright::OutputTensor& output) {
     T* to = output.data<T>();
     const T* from = input.data<T>();

@@ -105,7 +105,7 @@ def _move(given: _Given, name: str) -> Batched | None:
 
 
 def _fold(given: _Given, slots: Sequence[str]) -> Batched | None:
-    """Return one computation in which the examples are elements of an existing axis.
+    """Return one computation that folds the batch axis into an existing axis.
 
     If examples share an input, each example has its own gradient for it, without this axis;
     `_check` detects this.

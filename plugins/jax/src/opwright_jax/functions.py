@@ -92,10 +92,10 @@ def _is_strong(value: Any) -> bool:
 
 @lru_cache(maxsize=MAX_FUNCTIONS)
 def compile_what(what: What) -> Callable[..., list[Any]]:
-    """Return a compiled function of a computation's arrays; it may be part of a `jax.jit`."""
+    """Return a compiled function that runs a computation, also within `jax.jit`."""
     run = jax.jit(differentiable(what), inline=True)
     refusal = (
-        f"{label(what)}: operators of opwright support only reverse mode, got a forward-mode "
+        f"{label(what)}: opwright operators support only reverse mode, got a forward-mode "
         "derivative (jvp, jacfwd); use jax.grad, jax.vjp or jax.jacrev"
     )
 

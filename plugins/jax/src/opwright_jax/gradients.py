@@ -20,7 +20,7 @@ MAX_FUNCTIONS: Final = 4096
 
 
 class Kept(NamedTuple):
-    """Describes how the gradients of a computation are computed, without arrays."""
+    """Describes how to compute the gradients of a computation; contains no arrays."""
 
     what: What
     metas: Metas

@@ -278,7 +278,7 @@ class Connection:
         self._ask("put", {"key": key}, value.encode())
 
     def get(self, keys: Sequence[str]) -> tuple[list[str | None], dict[int, str]]:
-        """Return the value of each key, None for a missing key, and the exited processes."""
+        """Return the values of the keys, with None for missing keys, and the exited processes."""
         answer, _ = self._ask("get", {"keys": list(keys)})
         return answer["values"], _by_rank(answer["ended"])
 

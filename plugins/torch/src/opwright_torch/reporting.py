@@ -204,7 +204,7 @@ def _call_rows(plans: list[Forward], shares: Shares) -> list[CallRow]:
 
 
 def _written_calls(plans: list[Forward]) -> Iterator[CallRow]:
-    """Yield the operators that PyTorch computes in programs."""
+    """Yield the program operators that PyTorch computes."""
     ops = [op for plan in plans for op in plan.draft.program.global_block().ops]
     counts = Counter(
         ", ".join(read(str(op.attrs["call"])).names) for op in ops if op.type in CALL_TYPES

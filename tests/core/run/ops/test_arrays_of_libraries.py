@@ -164,7 +164,7 @@ def test_an_array_that_requires_a_gradient_is_refused_with_a_remedy(kind):
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Plain])
-def test_an_array_that_requires_a_gradient_is_read_only_within_a_guard(kind):
+def test_an_array_that_requires_a_gradient_is_accepted_only_within_a_guard(kind):
     a = kind(X)
     a.requires_grad = True
     guard = ow.detach_guard()

@@ -115,7 +115,7 @@ def test_arrays_of_another_library_give_results_of_that_library():
     np.testing.assert_allclose(out.array, 2 * A)
 
 
-def test_random_operators_repeat_with_their_seed():
+def test_random_operators_with_the_same_seed_return_the_same_numbers():
     first = ow.ops.uniform(shape=[100], seed=3)
     np.testing.assert_array_equal(first, ow.ops.uniform(shape=[100], seed=3))
     assert not np.array_equal(first, ow.ops.uniform(shape=[100], seed=4))

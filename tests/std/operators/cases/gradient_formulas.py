@@ -25,7 +25,7 @@ def formula_case(
     dtypes: tuple[str, ...] = FLOATS,
     **options: Any,
 ) -> Case:
-    """Return a test case with explicit inputs that requires relative accuracy."""
+    """Return a test case with explicit inputs; by default, only relative errors are tolerated."""
     sources = {slot: Values(numbers) for slot, numbers in inputs.items()}
     given = {"no_grad": APART, "magnitude": 0.0, **options}
     return Case(op, sources, expected, label=label, gradients=gradients, dtypes=dtypes, **given)

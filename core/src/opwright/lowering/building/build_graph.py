@@ -286,7 +286,7 @@ class GraphBuilder:
         return value
 
     def _write(self, name: str, meta: Meta, size: int, op: LoweredOp | None = None) -> Value:
-        """Return a new value for ``name``: in the scope if kept there, otherwise in the plan."""
+        """Return a new value for ``name``; the scope stores it if it lasts, otherwise the plan."""
         if name in self.written_feeds:
             return self._overwrite(name, meta, self.written_feeds[name], op)
         is_dynamic = size == 0 and -1 in meta.shape

@@ -104,7 +104,7 @@ def _extend(
     calls: dict[object, Callable[..., Any]],
     unknown: dict[str, Any],
 ) -> Callable[..., Any]:
-    """Return the callable for keyword arguments that the operator does not have.
+    """Return the callable for a call with keyword arguments that the operator lacks.
 
     It accepts ``returns``, with one cached call per value in `calls`; other names raise an error.
     """

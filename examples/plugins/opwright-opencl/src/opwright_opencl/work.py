@@ -94,7 +94,7 @@ class Work:
         return Slot(self._slots.index(name))
 
     def number(self, value: float) -> np.generic:
-        """Return a number as an argument of the element type."""
+        """Return a number as a kernel argument of the element type."""
         number: np.generic = np.dtype(self._dtype).type(value)
         return number
 

@@ -8,8 +8,8 @@ namespace opwright_cuda {
 
 constexpr int kRowsAtOnce = 4;  // rows that a thread reads together, to overlap their latencies
 
-// Blocks per multiprocessor for kernels that only sum. With more blocks, the compiler would save
-// registers and so serialize the row reads.
+// Blocks per multiprocessor for kernels that only sum. With more blocks, the compiler would use
+// fewer registers per thread and therefore serialize the row reads.
 constexpr int kSummingBlocks = 2;
 
 // A block processes a tile of columns in one part of the rows of a matrix. A thread processes `n`

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kProductThreads)
   }
 }
 
-// Grid: tiles, groups, parts of the taps. The bias is for a transposed convolution.
+// Grid: tiles, groups, parts of the taps. Only a transposed convolution has a bias here.
 template <typename T, int rows, bool deep>
 __global__ void __launch_bounds__(kProductThreads)
     convolve_input_grad(Target<T> target, const T* weight, const T* out_grad, const T* bias,

@@ -53,8 +53,9 @@ OW_INLINE void LinkLabels(const CtcRow<T>& row, Link* links) {
   }
 }
 
-// Subtracts each class's share of the likelihood, which is the sum of `shares` over its states,
-// from the gradient of a step. The gradient must be initialized with 0.
+// Subtracts each class's share of the likelihood, times `loss_grad`, from the gradient of a step.
+// The share of a class is the sum of `shares` over its states. The gradient must be initialized
+// with 0.
 template <typename T>
 OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* shares,
                          double loss_grad, T* grad) {

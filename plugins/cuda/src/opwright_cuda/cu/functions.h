@@ -1,5 +1,5 @@
-// The functors of the element-wise operators for compute types. Their arithmetic comes from
-// opwright/functors.h, which all devices share.
+// The functors of the element-wise operators, applied to values of compute types. Their arithmetic
+// comes from opwright/functors.h, which all devices share.
 #ifndef OPWRIGHT_CUDA_FUNCTIONS_H_
 #define OPWRIGHT_CUDA_FUNCTIONS_H_
 

@@ -7,7 +7,7 @@
 
 namespace opwright_cuda {
 
-// The key of the random words of an operator. The step is reread in every run.
+// The key from which an operator draws random words. Every run reads the step again.
 struct RandomKey {
   uint64_t seed;
   const int64_t* step;  // null means 0

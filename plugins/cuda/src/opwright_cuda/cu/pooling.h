@@ -7,9 +7,9 @@
 
 namespace opwright_cuda {
 
-// One spatial axis. Window i covers `kernel` elements from i * stride - before on, `dilation`
-// apart. If kernel is 0, the axis is divided into `n_windows` bins, which overlap if they do not
-// divide it evenly.
+// One spatial axis. Window i covers `kernel` elements, `dilation` apart, starting at
+// i * stride - before. If kernel is 0, the axis is divided into `n_windows` bins, which overlap if
+// they do not divide it evenly.
 struct PoolAxis {
   int32_t size;
   int32_t n_windows;

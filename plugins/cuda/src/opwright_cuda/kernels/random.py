@@ -90,13 +90,13 @@ def _fill_in_randint(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _part(ctx: PrepareContext, plan: LaunchPlan) -> tuple[Struct, Argument]:
-    """Return ``PartKey`` of random.cu, and the fault text for inconsistent numbers."""
+    """Return ``PartKey`` of random.cu, and the fault text for an invalid part."""
     (meta,) = ctx.inputs["x"]
     axis = ctx.attrs["axis"]
     run, length = math.prod(meta.shape[axis:]), meta.shape[axis]
     text = plan.fault_text(
-        f"part must be rows before, own rows and all rows, and the length of axis {axis}, "
-        f"{length}, must be a multiple of the own rows, got inconsistent numbers"
+        "part must be [rows_before, own_rows, all_rows], and own_rows must divide the length of "
+        f"axis {axis}, got an invalid part for a length of {length}"
     )
     return Struct(plan.input("part"), np.int64(run), np.int64(length)), text
 

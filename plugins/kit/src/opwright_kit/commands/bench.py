@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
         report = _measure(sample, args, context)
     except MemoryError as error:
         raise CommandError(
-            f"bench: inputs must fit into memory several times, got {args.feed}; give shorter axes"
+            f"bench: memory must hold several copies of the inputs, got {args.feed}; shorten axes"
         ) from error
     if args.json:
         print_json(report.to_json())

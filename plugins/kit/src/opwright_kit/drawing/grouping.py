@@ -36,8 +36,8 @@ class Layer:
 def find_layers(graph: BlockGraph) -> list[Layer]:
     """Return the layers of a block, by their first operator.
 
-    A layer is a run of consecutive operators. So no path leads from a layer through another layer
-    back to it, and each can be collapsed to one box.
+    A layer is a run of consecutive operators. So no path leaves a layer and returns to it through
+    another layer, and each layer can be collapsed to one box.
     """
     numbers = [number for number, node in enumerate(graph.nodes) if node.op is not None]
     layers = []

@@ -308,8 +308,8 @@ def _check_source(data: Any, map: Any, samples: Any, workers: int) -> None:
     """Raise if data, map, samples and workers do not fit together."""
     if callable(data) is (samples is None):
         raise AttributeValueError(
-            f"{_WHO}: samples must be given if data is a function, and only then, got "
-            f"samples={samples!r}; pass the number of samples that it yields in an epoch"
+            f"{_WHO}: samples must be given if data is a function, otherwise omitted, got "
+            f"samples={samples!r}; it is the number of samples that a function yields per epoch"
         )
     if workers and (map is None or callable(data)):
         raise AttributeValueError(

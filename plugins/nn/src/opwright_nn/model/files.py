@@ -173,8 +173,8 @@ class ModelFiles(LayerMethods):
         if (position is None) is not (batches is None):
             state = "no position" if position is None else "a position"
             raise ProgramError(
-                f"{who}: batches must be passed if they were passed to Model.save, and only then: "
-                f"{os.fspath(path)} has {state} in the data; call both with the same argument"
+                f"{who}: batches must be passed to both Model.save and {who}, or to neither: "
+                f"{os.fspath(path)} has {state} in the data; pass the same argument to both"
             )
         if batches is not None and position is not None:
             batches.restore(position)

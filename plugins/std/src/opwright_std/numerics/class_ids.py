@@ -37,7 +37,7 @@ def flat_ids(who: str, ids: Array, count: int) -> Array:
 
 
 def find_places(ids: Array, shape: tuple[int, ...], axis: int) -> Array:
-    """Return the flat index of the class of each line.
+    """Return the flat index of each line's class.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def find_places(ids: Array, shape: tuple[int, ...], axis: int) -> Array:
 def find_labels(
     who: str, label: Array, scores: Array, axis: int, ignore_index: int
 ) -> tuple[Array, Array]:
-    """Return the flat index of each row's class in the scores, and a mask of unignored rows."""
+    """Return the flat index of each label in the scores, and a mask that excludes ignored rows."""
     axis %= scores.ndim
     ids = label.reshape(-1).astype(np.int64, copy=False)
     counted = np.asarray(ids != ignore_index)

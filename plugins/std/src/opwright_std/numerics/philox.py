@@ -123,7 +123,7 @@ def words_of_part(
     axis : int
         The axis that was split.
     part : sequence of three int
-        Rows before it, its own rows, and all rows of the larger tensor.
+        The number of rows before the part, in the part, and in the larger tensor.
     seed, stream, step
         As in `random_words`.
 
@@ -142,8 +142,8 @@ def words_of_part(
         return np.empty(shape, np.uint32)
     if own < 1 or not 0 <= before <= total - own or shape[axis] % own:
         raise ValueError(
-            f"part must be rows before, own rows and all rows, and axis {axis} must be a multiple "
-            f"of the own rows long, got {before}, {own} and {total} for {list(shape)}"
+            "part must be [rows_before, own_rows, all_rows], and own_rows must divide the length "
+            f"of axis {axis}, got {[before, own, total]} for a length of {shape[axis]}"
         )
     run = math.prod(shape[axis:])  # these elements are contiguous in the larger tensor, too
     row = run // own

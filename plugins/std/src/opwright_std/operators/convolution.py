@@ -191,7 +191,7 @@ def require_kernel(ctx: InferContext, channels: str) -> None:
 
 
 def _convolution_shape(ctx: InferContext) -> None:
-    """The output has out_channels channels and the number of windows along each spatial axis."""
+    """The output has out_channels channels and, along each spatial axis, an element per window."""
     n, filters, windows = infer_convolution(ctx)
     if ctx.has_input("bias"):
         ctx.require_shape("bias", (filters,))

@@ -20,7 +20,7 @@ def _add_lengths(draw: Draw, given: dict[str, Any], slot: str, n: int, steps: in
 
 
 def edit_distance(draw: Draw) -> Drawn:
-    """Draw few ids so that some are equal, and lengths within the steps."""
+    """Draw ids from a small range so that some are equal, and lengths of at most all steps."""
     n, steps, wanted = draw.other_length(), draw.length, draw.other_length()
     given: dict[str, Any] = {
         "x": draw.integers((n, steps), 0, 4, draw.dtype),
@@ -32,7 +32,7 @@ def edit_distance(draw: Draw) -> Drawn:
 
 
 def chain(draw: Draw) -> Drawn:
-    """Draw weights of a chain of tags, tags within their range, and lengths within the steps."""
+    """Draw the weights of a chain of tags, valid tags, and lengths of at most all steps."""
     n, steps, tags = draw.other_length(), draw.choice([0, 1, 3]), max(1, draw.length % 40)
     given: dict[str, Any] = {"x": draw.floats((n, steps, tags))}
     if draw.definition.op_type == "linear_chain_crf":

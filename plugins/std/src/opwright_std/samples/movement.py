@@ -36,7 +36,7 @@ def take_along_axis(draw: Draw) -> Drawn:
 
 
 def gather_nd(draw: Draw) -> Drawn:
-    """Draw indices along the first two axes."""
+    """Draw index pairs for the first two axes."""
     shape = _shape(draw)
     least = min(shape[:2])
     count = draw.other_length() if least else 0
@@ -47,7 +47,7 @@ def gather_nd(draw: Draw) -> Drawn:
 
 
 def scatter(draw: Draw) -> Drawn:
-    """Draw indices along one axis, and as many updates."""
+    """Draw indices along one axis, and an update for each."""
     drawn = take_along_axis(draw)
     if drawn is None:
         return None
@@ -57,7 +57,7 @@ def scatter(draw: Draw) -> Drawn:
 
 
 def scatter_nd(draw: Draw) -> Drawn:
-    """Draw indices along the first two axes, and one slice for each."""
+    """Draw index pairs for the first two axes, and one slice for each pair."""
     drawn = gather_nd(draw)
     if drawn is None:
         return None
@@ -113,7 +113,7 @@ def indexed_slices(draw: Draw) -> Drawn:
 
 
 def index_put(draw: Draw) -> Drawn:
-    """Draw indices along the first two axes, and one slice for each."""
+    """Draw index pairs for the first two axes, and one slice for each pair."""
     drawn = gather_nd(draw)
     if drawn is None:
         return None

@@ -26,7 +26,7 @@ def specialize_floats(module: GraphModule) -> None:
 
 
 def _takes_tensor(user: Node, number: Node) -> bool:
-    """Return whether a node accepts the number as a tensor argument after a float tensor."""
+    """Return whether the first argument is a float tensor and the number can be a tensor."""
     target: Any = user.target
     if not isinstance(target, torch._ops.OpOverload) or user.args[0] is number:
         return False

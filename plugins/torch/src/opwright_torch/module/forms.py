@@ -36,7 +36,7 @@ class Form(NamedTuple):
 def make_form(
     program: ow.Program, feeds: Sequence[str], persistables: Sequence[str], fetches: Sequence[str]
 ) -> Form:
-    """Return the form of a Program without updates; results that are arguments are copied."""
+    """Return the form of a Program without updates; copy results that are also arguments."""
     block = program.global_block()
     names = (*feeds, *persistables)
     results: list[str] = []
@@ -81,7 +81,7 @@ def _write_text(
 def make_plan(
     form: Form, kept: Kept, trained: Sequence[int], choices: Mapping[str, Any]
 ) -> Forward:
-    """Return a plan for the results and the gradients of the `trained` arguments."""
+    """Return a plan that computes the results, and gradients for the `trained` arguments."""
     block = form.program.global_block()
     flowing = _flow(block, [form.names[i] for i in trained])
     differentiable = [i for i, name in enumerate(form.results) if name in flowing]

@@ -179,7 +179,7 @@ _PAIRS: Final[dict[type, str]] = {
 
 
 def write_size(expr: sympy.Expr, op: Op, find: Callable[[sympy.Symbol], ow.Variable]) -> Any:
-    """Append the operators that compute a size; return its Variable or a number.
+    """Return a size as a number, or as a Variable computed by operators that this appends.
 
     Parameters
     ----------
