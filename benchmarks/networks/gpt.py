@@ -67,7 +67,9 @@ def make_opwright_step() -> tuple[Any, Any, Any]:
     ow.Network(startup.global_block()).run(scope)
     for parameter, value in zip(main.parameters(), make_parameters(), strict=True):
         if tuple(parameter.shape) != value.shape:
-            raise ValueError(f"{parameter.name}: must be {value.shape}, got {parameter.shape}")
+            raise ValueError(
+                f"{parameter.name}: shape must be {value.shape}, got {parameter.shape}"
+            )
         scope.find_var(parameter.name).set(value)
     return main.global_block(), scope, loss
 

@@ -27,7 +27,7 @@ class Collective {
 
   // The caller can reuse the source after this returns.
   virtual opwright::Status Start(const char* who, const Source& source, double weight) = 0;
-  // Writes the result; after a failed run, `target` is null and nothing is written.
+  // Writes the result, or discards the result of a failed run if `target` is null.
   virtual opwright::Status Wait(const char* who, const Poll& poll, const Target* target) = 0;
   // Calls Start and Wait; the target can be the source.
   virtual opwright::Status Run(const char* who, const Poll& poll, const Source& source,

@@ -45,7 +45,7 @@ struct Transfer {
 };
 
 // Each process copies a chunk into its slot (push). Once all processes have pushed, each process
-// reduces its part in place, in rank order, and then reads the reduced parts of all. In a small
+// reduces its part in place, in rank order, and then reads all reduced parts. In a small
 // reduction, each process reduces the whole chunk. With one lane per process, a chunk has a piece
 // of every lane. Without a reduction, processes read the data that other processes have pushed.
 // None of these functions block.

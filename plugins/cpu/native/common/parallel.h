@@ -48,7 +48,7 @@ void Parallel(int32_t n_threads, const Function& function) {
   RunParts(n_threads, call, &function);
 }
 
-// Calls function(begin, end) on parts of [0, n), multiples of `step` with at least `grain` items.
+// Calls function(begin, end) on parts of [0, n); part sizes are multiples of `step` >= `grain`.
 template <typename Function>
 void ParallelFor(int32_t n_threads, int64_t n, int64_t grain, int64_t step,
                  const Function& function) {

@@ -58,7 +58,7 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
                      out.dim(1), out.dim(2), attrs.paddings[0], attrs.paddings[2]};
   if (made.channels % kTileLanes != 0 || made.filters % kTileLanes != 0) return false;
   // The cost of transforming a tile or a weight (loads, additions and stores), in multiplications
-  // per tile. For a weight, whose taps must be gathered, it was measured.
+  // per tile. The cost for a weight was measured, because its taps must be gathered.
   constexpr int64_t kTransform = 5, kWeightTransform = 30;
   // The size limit of a weight that changes. In every run, the transformed copy and the gradient
   // sums take 64 bytes per weight element at the time when a training step needs the most memory.

@@ -98,8 +98,8 @@ class ChainKernel {
 opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtype) {
   const size_t n_links = attrs.functions.size();
   OPWRIGHT_ENFORCE(n_links > 0 && n_inputs() + static_cast<int64_t>(n_links) <= kMaxSources,
-                   "there must be at most ", kMaxSources, " inputs and functions, got ", n_inputs(),
-                   " and ", n_links);
+                   "inputs and functions together must be at most ", kMaxSources, ", got ",
+                   n_inputs(), " and ", n_links);
   OPWRIGHT_ENFORCE(attrs.parameters.size() == 2 * n_links,
                    "each function must have two parameters, got ", attrs.parameters.size());
   size_t next = 0;

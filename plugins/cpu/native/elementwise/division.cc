@@ -11,7 +11,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// A float type that represents the rounded-down quotient of any two T exactly. It is used because
+// A float type in which the quotient of any two T, rounded down, is exact. It is used because
 // processors lack vector instructions for integer division.
 template <typename T>
 using QuotientType = std::conditional_t<sizeof(T) <= 2, float, double>;

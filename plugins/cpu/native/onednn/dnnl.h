@@ -17,7 +17,7 @@ void CheckDnnlExists();
 // has a different version, and std::bad_alloc if memory is insufficient.
 void* FindDnnlFunction(const char* name);
 
-// Looks up the function only once, and without a lock: a fork could leave it locked in the child.
+// Looks up the function only once; uses no lock, since a fork could leave it held in the child.
 template <typename Function>
 Function FindOnce(std::atomic<Function>* function, const char* name) {
   Function found = function->load(std::memory_order_acquire);

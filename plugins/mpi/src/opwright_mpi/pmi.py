@@ -33,8 +33,8 @@ LAUNCHER_VARIABLE: Final = "OPWRIGHT_MPI_LAUNCHER"
 ADDRESS_VARIABLE: Final = "PMI_PORT"
 """Variable with ``host:port`` of the server if connections are not inherited.
 
-An MPI library that is initialized before opwright connects fails because of it, instead of running
-alone."""
+Because of this variable, an MPI library that is initialized before opwright connects fails instead
+of running alone."""
 
 TOKEN_VARIABLE: Final = "OPWRIGHT_MPI_TOKEN"
 

@@ -186,5 +186,5 @@ def _make_binary(graph: Graph, kind: str, x: Value, y: Value, like: LoweredOp) -
 
 
 def _written(op: LoweredOp, slot: str = "out") -> Value:
-    """Return the value of an output slot, which must not be absent."""
+    """Return the value of an output slot, which must be present."""
     return op.output(slot)[0]

@@ -93,7 +93,7 @@ class Toolchain:
             return [self._kernels[key] for key in keys]
 
     def compile(self, groups: Iterable[Sequence[Instance]]) -> None:
-        """Compile deferred instances of several kernels; `find` raises each of the errors once."""
+        """Compile deferred instances of several kernels; `find` raises each error, once."""
         with self._lock:
             self._provide([instance for group in groups for instance in group])
 

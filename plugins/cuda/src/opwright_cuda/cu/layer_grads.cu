@@ -1,6 +1,6 @@
 // Computes all gradients of a small layer in one launch. The bias gradient is an extra row of the
-// product for the weight gradient. The third is the gradient of the layer input, or of the input of
-// a preceding activation.
+// product for the weight gradient. The third gradient is for the layer input, or for the input of a
+// preceding activation.
 #include "functions.h"
 #include "small_products.h"
 

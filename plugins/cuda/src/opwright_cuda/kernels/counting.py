@@ -1,4 +1,4 @@
-"""bincount and histogram count elements by kind."""
+"""bincount and histogram count elements by value or by bin."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def lanes_of(lines: Lines, lanes: int, ctype: str = "LaneTeam") -> Team:
 
 
 def _tile_width(lines: Lines) -> int:
-    """Return the lines per tile, which fill a memory transaction; return more for short lines."""
+    """Return the lines per tile: as many as fill a memory transaction, or more for short lines."""
     rows = min(8, power_of_two(lines.length // 8))
     return min(power_of_two(lines.inner), THREADS // rows)
 

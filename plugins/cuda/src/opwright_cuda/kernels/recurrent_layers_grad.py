@@ -61,7 +61,7 @@ def _make_room(plan: LaunchPlan, layers: Layers) -> _Room:
 
 
 def _shift(plan: LaunchPlan, layers: Layers, i: int, slots: tuple[str, str], to: Pointer) -> None:
-    """Add copies of the state after each step to the state before the next step."""
+    """Add the launches that copy the state after each step to the state before the next."""
     if layers.steps == 0:
         return
     kept, first = layers.part(plan.input(slots[0]), i, layers.size), plan.optional_input(slots[1])

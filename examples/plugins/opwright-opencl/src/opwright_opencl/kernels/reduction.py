@@ -34,7 +34,7 @@ def _sum(ctx: PrepareContext, work: Work, axes: Sequence[int], is_mean: bool) ->
 
 
 def _parts(lines: Lines, work: Work) -> int:
-    """Return into how many parts each sum is split; it is above 1 for a few long sums."""
+    """Return the number of parts per sum, which is above 1 for a few long sums."""
     groups = max(1, lines.outer * -(-lines.inner // COLUMNS))
     wanted = -(-4 * work.device.compute_units // groups)
     return max(1, min(wanted, lines.length // PART))
