@@ -114,7 +114,7 @@ def _key_rows(ids: Array, n_processes: int, size: int, padding_index: int) -> Ar
 
 
 def _find_unique(keys: Array, highest: int) -> tuple[Array, Array]:
-    """Compute `np.unique` with inverse indices; takes half the time for thousands of keys.
+    """Compute `np.unique` with inverse indices in half of NumPy's time for thousands of keys.
 
     The index of each key is packed into its low bits, so one sort moves keys and indices.
     """

@@ -55,7 +55,7 @@ def report(
 
 
 def resume(program: ow.Program, scope: ow.Scope | None = None) -> dict[str, Any] | None:
-    """Restore the variables of the last checkpoint and return its `state`; None if none exists.
+    """Restore the variables of the last checkpoint and return its `state`, or None without one.
 
     Every worker must call it after the startup program. All workers read the same files. The number
     of workers can differ from the run that wrote them.

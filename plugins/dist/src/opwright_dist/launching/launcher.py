@@ -1,4 +1,4 @@
-"""Implements commands that run a script in several local processes: ``opwright-mpi run``."""
+"""Implements commands such as ``opwright-mpi run``, which run a script in local processes."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _length_for(ctx: InferContext, slot: str) -> int:
 
 
 def _shard_shape(ctx: InferContext) -> None:
-    """Give out a length: the element count divided by the process count, rounded up."""
+    """Give the output a length of the element count divided by the process count, rounded up."""
     ctx.set_output("out", (_length_for(ctx, "x"),))
 
 

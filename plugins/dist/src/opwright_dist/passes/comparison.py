@@ -1,4 +1,4 @@
-"""``dist_compare``, which compares the programs and collectives of processes as a run starts.
+"""``dist_compare``: a pass that compares the processes' programs and collectives in each run.
 
 A collective is matched with the next collective of the other processes. If plans differed in a
 fetch, a shape or a version, data of equal size would be mixed up without an error, and if programs

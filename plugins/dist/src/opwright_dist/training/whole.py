@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 @suggest_arguments
 def whole_program(program: ow.Program) -> ow.Program:
-    """Return a program with the variables of a single process, or `program` if it has them.
+    """Return a program with the variables of a single process; `program` if it has them already.
 
     Parameters
     ----------

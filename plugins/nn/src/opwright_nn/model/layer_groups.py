@@ -35,7 +35,7 @@ def find_layer_groups(ops: Sequence[ow.Operator]) -> list[LayerGroup]:
 
 
 def layer_of_parameter(name: str) -> str:
-    """Return the layer that created a parameter, or the name of the parameter if it is unknown."""
+    """Return the layer that created a parameter, or the parameter name if the layer is unknown."""
     match = _PARAMETER.match(name)
     return match[1] if match else name
 

@@ -126,7 +126,7 @@ class Optimizer:
         return find_attributes(self) if hasattr(self, "op_type") else {}
 
     def states(self) -> Sequence[State]:
-        """Return the declared states, with a value that names a field replaced by the field."""
+        """Return the declared states; a value that names a field becomes the value of the field."""
         named = ((state, state.value) for state in self.own_states)
         return [
             state._replace(value=getattr(self, value)) if isinstance(value, str) else state

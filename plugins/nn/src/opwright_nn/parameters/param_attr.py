@@ -50,7 +50,7 @@ ParamLike: TypeAlias = ParamAttr | Initializer
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
-    """Return `value` as a ParamAttr: None gives the defaults, an initializer replaces the default.
+    """Return `value` as a ParamAttr; for None and initializers all other fields are defaults.
 
     `unless` is the argument that removes the parameter, ``"bias=False"``.
     """

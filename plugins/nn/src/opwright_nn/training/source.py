@@ -61,7 +61,7 @@ class Source:
 
     @property
     def position(self) -> dict[str, Any] | None:
-        """The position of `Batches`, or None for other data: resuming skips its used batches."""
+        """The position of `Batches`, or None for other data, where resuming skips used batches."""
         return self._data.position if isinstance(self._data, Batches) else None
 
     @property

@@ -1,4 +1,4 @@
-"""``fuse_conv_pool_grad``: compute convolution gradients from the following max pooling's indices.
+"""``fuse_conv_pool_grad``: compute convolution gradients from the indices of the next max pooling.
 
 The gradient of max pooling is nonzero only at the pooling indices, so sums over the pixels of the
 convolution's output need only these pixels. The pooling's gradient itself is removed as dead code,

@@ -150,7 +150,7 @@ def _steps(ops: Sequence[LoweredOp], dtypes: Sequence[str]) -> Steps:
 
 
 def _places(definition: OpDefinition) -> Places | None:
-    """Return the slot indices of a kind in its operator, with None for other slots."""
+    """Return the slot indices of a kind, or None if the operator lacks one of the kind's slots."""
     kind, slots = KINDS[definition.op_type], definition.input_index
     if not slots.keys() >= set(kind.inputs) or kind.output not in definition.output_index:
         return None

@@ -297,8 +297,9 @@ def _results_behind(
 ) -> Iterator[Value]:
     """Follow the only readers from `curve` on; yield results from the first product on.
 
-    The other factor of a product, and the values from which that factor is scaled, are added to
-    `bases`. Unless the activation `is_sum`, results of sums are not followed.
+    Add to `bases` the other factor of each product, and the inputs of the multiplication, division
+    or scaling that computes this factor. Unless the activation `is_sum`, results of sums are not
+    followed.
     """
     value: Value = curve
     for _ in range(MOST_FACTORS):

@@ -117,7 +117,7 @@ def _turn_shuffle(graph: Graph, op: LoweredOp, edit: Edit, turned: set[Value]) -
 
 
 def _is_served(graph: Graph, kind: str, made: LoweredOp) -> bool:
-    """Return whether the converted operator has a kernel, which convolutions must also prefer."""
+    """Return whether the converted operator has a kernel that, for convolutions, prefers NHWC."""
     if kind in CONVOLUTIONS:
         return graph.has_preferring_kernel(made, "data_format")
     # The layout does not change an element-wise computation.
@@ -130,7 +130,7 @@ def _written(op: LoweredOp, images: frozenset[str]) -> list[Value]:
 
 
 def _images_of(op: LoweredOp, kind: str, turned: set[Value]) -> frozenset[str]:
-    """Return the operator slots to convert to channels last; empty if it stays unchanged."""
+    """Return the slots to convert to channels last; none if the operator stays unchanged."""
     near = any((value.source or value) in turned for value in op.data_reads())
     if kind in IMAGES:
         wanted = near or kind in CONVOLUTIONS

@@ -78,7 +78,7 @@ AXES: Mapping[str, Axes] = {
 
 
 class Split(NamedTuple):
-    """A transposition of channel groups in channels-last layout.
+    """A transposition of the parts of a split channel axis, in channels-last layout.
 
     Attributes
     ----------

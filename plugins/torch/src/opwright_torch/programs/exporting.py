@@ -125,7 +125,7 @@ def _take_tensors(
 
 
 def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) -> torch.Tensor:
-    """Return the model's tensor, so ties show by identity, or otherwise a program constant."""
+    """Return the model's tensor, which is identical for tied names, or a program constant."""
     owner, _, name = target.rpartition(".")
     try:
         value = getattr(model.get_submodule(owner), name)

@@ -142,7 +142,7 @@ class _Probe:
         return self._context.launch(entry, self._sample).run(inputs=changed.inputs).outputs
 
     def _where(self, number: float, tell: Callable[[Array, Array], Array]) -> Masks | None:
-        """Return masks of the output elements for which `tell` holds if the element is `number`."""
+        """Return masks of the output elements for which `tell` holds with `number` at the place."""
         try:
             outputs = self._run(self._entry, with_number(self._sample, self._place, number))
         except OpwrightError:
