@@ -117,7 +117,7 @@ def time_program(
 
 
 def torch(operator: str) -> Timed:
-    """Prepare the operator in PyTorch, without autograd, into an existing array if possible."""
+    """Prepare the operator in PyTorch without autograd; it reuses its output array if possible."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 

@@ -51,7 +51,7 @@ def opwright(dtype: str) -> Timed:
 
 
 def torch(dtype: str) -> Timed:
-    """Prepare torch.mm into an existing matrix."""
+    """Prepare torch.mm, which writes into an existing matrix."""
     torch, device = open_torch()
     a, b = (torch.from_numpy(m).to(device, getattr(torch, dtype)) for m in make_matrices())
     c = torch.empty_like(a)

@@ -86,7 +86,7 @@ def numpy(operator: str) -> Timed:
 
 
 def torch(operator: str) -> Timed:
-    """Prepare the operator in PyTorch, without autograd, into an existing array."""
+    """Prepare the operator in PyTorch without autograd; it writes into an existing array."""
     import torch
 
     torch.set_grad_enabled(False)

@@ -1,5 +1,5 @@
 // Converts rows of 16-bit floats to float and back, for float16 and bfloat16 kernels. These kernels
-// compute in float and round once, when they store. To support 16-bit floats,
+// compute in float and round once, when they store. There are three ways to support 16-bit floats:
 //
 // 1. element-wise functions are supported without changes. A function of elementwise/map.h that is
 //    added for float is available for both dtypes, and OPWRIGHT_CPU_REGISTER registers its kernel
