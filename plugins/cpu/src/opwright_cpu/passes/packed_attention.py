@@ -103,7 +103,7 @@ def _own(value: Value | None) -> Value | None:
 
 
 def _parts_of(attention: LoweredOp) -> tuple[Value, list[LoweredOp]] | None:
-    """Return the array of queries, keys and values, and the operators that split it."""
+    """Return queries, keys and values side by side, and the operators that split this array."""
     return _unstacked_parts(attention) or _split_parts(attention)
 
 
