@@ -5,7 +5,7 @@ export directly, and arrays on the device of the network. For all other feeds, a
 operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses this module:
 
 - A NumPy array is borrowed if it is ready: C-contiguous, aligned, of native byte order. Any other
-array is copied. An array of a subclass is read as a plain array; a masked array is refused.
+  array is copied. An array of a subclass is read as a plain array; a masked array is refused.
 - A NumPy scalar keeps its dtype. Python numbers and lists get the dtype of the arrays with which
   they are combined, if it can represent them.
 - An array of another library on the host is borrowed with the DLPack C exchange API, the buffer
