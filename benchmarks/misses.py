@@ -94,7 +94,7 @@ def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
 
 
 def times_of_lowering(length: int) -> Iterator[int]:
-    """Yield the duration in ns of first calls of new networks, which lower a chain."""
+    """Yield the duration in ns of the first call of each new network, which lowers a chain."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):

@@ -46,7 +46,7 @@ they would still occupy a processor when the next implementation runs."""
 
 IMPLEMENTATIONS: Final = ("opwright", "torch", "numpy")
 UNLIKE: Final = {"dropout", "uniform", "normal", "masked_log_softmax"}
-"""Operators whose sums can differ from PyTorch: random ones, and ones with masked positions."""
+"""Random operators and operators with masked positions, whose sums can differ from PyTorch."""
 
 
 class Implementation:

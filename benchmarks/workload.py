@@ -62,7 +62,7 @@ class Goal:
     ratio : float, optional
         A bound relative to the figure of `of`.
     of : str
-        A prefix of peer names, of which the best peer counts; "torch" matches all variants of
+        A prefix of peer names; the best matching peer is used. "torch" matches all variants of
         PyTorch. It can also be the full name of one opwright implementation. Empty for all peers.
     """
 

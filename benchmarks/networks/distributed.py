@@ -43,7 +43,7 @@ def make_elements(rank: int, n: int) -> np.ndarray:
 
 
 def opwright_reduction(n: int) -> Prepared:
-    """Prepare a plan with one all_reduce from one variable to another."""
+    """Prepare a plan that reduces one variable into another with one all_reduce."""
     import opwright as ow
     import opwright_dist as dist
 
@@ -72,7 +72,7 @@ def torch_reduction(n: int) -> Prepared:
 
 
 def opwright_training(make: Callable[..., Any], batch: Any, parallel: bool, n: int) -> Prepared:
-    """Prepare a compiled step; gradients are averaged if it is parallel."""
+    """Prepare a compiled step, which averages gradients over all processes if it is parallel."""
     import opwright as ow
     import opwright_dist as dist
 

@@ -91,7 +91,7 @@ def make_vision(name: str) -> tuple[Any, tuple[Any, ...]]:
 
 
 def make_mlp() -> tuple[Any, tuple[Any, ...]]:
-    """Return 784-1024-1024-10."""
+    """Return an MLP, 784-1024-1024-10."""
     import torch
     from torch import nn
 

@@ -31,7 +31,7 @@ def make_label() -> np.ndarray:
 
 
 def make_opwright_step(rows: int, optimizer: str) -> Step:
-    """Return a step with "sgd" or "adam" on the sum of squared errors, which returns the loss."""
+    """Return a step that minimizes the sum of squared errors, and returns this loss."""
     import opwright as ow
     import opwright_nn as nn
 

@@ -15,7 +15,7 @@ class Recipe(NamedTuple):
 
 
 def make_mlp() -> Any:
-    """Return 784-512-256-10."""
+    """Return an MLP, 784-512-256-10."""
     from torch import nn
 
     layers = [nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10)]

@@ -37,7 +37,7 @@ def measure(calls: list[Call], which: int) -> list[float]:
 
 
 def implementation(which: int) -> Timed:
-    """Return the measured call of one of the two."""
+    """Return the timing of one of the two alternating calls."""
     find_peers()
     import torch
 

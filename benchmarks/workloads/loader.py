@@ -58,7 +58,7 @@ def make_torch() -> Loader:
 
 
 def epoch(loader: Loader) -> tuple[int, int, float]:
-    """Return the ns until the first and the last batch, and the sum of the images' means."""
+    """Return the times in ns until the first and last batch, and the sum of the images' means."""
     total, n_images = 0.0, 0
     began = first = time.perf_counter_ns()
     for images, _ in loader:

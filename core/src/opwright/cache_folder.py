@@ -1,7 +1,7 @@
 """The cache folder, where processes store results for later processes.
 
-Its files name code that is later imported, opened and run, so a file is read only if no other user
-can have written it. Files are written under a temporary name and then renamed, so they are complete
+Its files name code that is later imported, opened and run, so a file that another user may have
+written is not read. Files are written under a temporary name and then renamed, so they are complete
 or absent.
 """
 

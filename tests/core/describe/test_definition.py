@@ -245,7 +245,7 @@ def test_only_dtypes_are_inferred_if_ranks_are_unknown():
         (
             lambda ctx: ctx.block_metas("body", ["a"]),
             ShapeError,
-            "the block 'body' can be read only within a program",
+            "the block 'body' must be part of a program",
         ),
     ],
 )

@@ -148,7 +148,7 @@ def _dropout(seed=7):
     return program
 
 
-def test_random_operators_differ_between_steps_and_repeat_in_a_new_scope():
+def test_random_numbers_differ_between_steps_but_not_between_new_scopes():
     program = _dropout()
     x = np.ones(256, np.float32)
 

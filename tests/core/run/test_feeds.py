@@ -39,7 +39,7 @@ def test_a_list_adopts_the_dtype_of_the_variable(x):
     np.testing.assert_array_equal(feed, [[1, 2, 3]])
 
 
-def test_an_array_of_another_library_is_read_only_at_the_call(x):
+def test_an_array_of_another_library_is_not_read_before_the_call(x):
     array = Foreign()
     assert ow.check_feed(array, x, "Model.fill") is array
 

@@ -209,7 +209,7 @@ class InferContext:
         """Return the metas of variables of the block that a BLOCK attribute names."""
         if self._blocks is None:
             raise ShapeError(
-                f"{self.op_type}: the block {attr_name!r} can be read only within a program, "
+                f"{self.op_type}: the block {attr_name!r} must be part of a program, "
                 "got an operator on its own; append it to a block"
             )
         return list(self._blocks(self.attr(attr_name), names))

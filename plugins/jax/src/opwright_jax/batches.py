@@ -38,7 +38,7 @@ class Batched(NamedTuple):
 def find_batched(
     what: What, values: Sequence[Any], is_batched: Sequence[bool], n: int
 ) -> Batched | None:
-    """Return one computation of `n` examples in axis 0 of some values, or None if there is none.
+    """Return one computation for all `n` examples along axis 0, or None if there is none.
 
     It is used only if the dtypes and shapes of its results fit those of each example.
     """

@@ -31,7 +31,7 @@ class Whole(NamedTuple):
 class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
-    It returns the results of `of`, then the values, besides the arguments, that the gradients read.
+    It returns the results of `of`, then the values other than arguments that the gradients read.
     The gradients of the results `given` determine the gradients of the arguments `wanted`.
     """
 

@@ -71,7 +71,7 @@ def register() -> None:
 
 @_RESOLVE
 def _resolve(text: int, length: int, high: int, low: int, message: int, message_bytes: int) -> int:
-    """Add the plan of a string to the library; return 0, or 1 and a message on failure."""
+    """Add the plan that a string describes to the library; return 0, or 1 and a message."""
     try:
         content = ctypes.string_at(text, length).decode()
         # XLA may load programs in its own thread; pins and options of a Context have no effect.
@@ -100,7 +100,7 @@ def _add(text: str, high: int, low: int) -> None:
 
 
 def make_plan(text: str) -> tuple[Any, Any, Any, Any]:
-    """Create the plan of a string; return metas of feeds and fetches, the plan and the feed order.
+    """Create the plan in a string; return metas of feeds and fetches, the plan and the feed order.
 
     Raises FormatError for a string that opwright-jax has not written.
     """

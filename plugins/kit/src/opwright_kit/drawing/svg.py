@@ -125,7 +125,7 @@ class _Drawing:
         return lines
 
     def _labels(self, own: tuple[int, ...], readers: set[int]) -> tuple[str, ...]:
-        """Return the values that the readers take from a node or layer, typed, one per line."""
+        """Return the name and type of each value that readers take from a node or layer."""
         labels: dict[str, None] = {}
         for number in sorted(readers):
             for read in self._graph.nodes[number].reads:

@@ -18,7 +18,7 @@ _TITLE: Final = ("step", "operator", "place", "kernel", "calls", "median", "min"
 
 
 class StepTimes:
-    """The rows of a profile by operator; without a profile it is empty."""
+    """The rows of a profile, by operator; empty without a profile."""
 
     def __init__(self, profile: Profile | None) -> None:
         self._profile = profile

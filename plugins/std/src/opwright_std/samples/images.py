@@ -121,7 +121,7 @@ def regions(draw: Draw) -> Drawn:
 
 
 def scored(draw: Draw) -> Drawn:
-    """Draw boxes with two corners in order, and scores that differ."""
+    """Draw boxes with correctly ordered corners, and distinct scores."""
     count = draw.length
     boxes = _boxes(draw, (count,))
     draw.drops_nan = "the indices of kept boxes do not show their coordinates"
@@ -132,7 +132,7 @@ def scored(draw: Draw) -> Drawn:
 
 
 def coded(draw: Draw) -> Drawn:
-    """Draw boxes with two corners in order, or offsets, and prior boxes with an area."""
+    """Draw prior boxes with an area, and boxes with correctly ordered corners or offsets."""
     encodes = draw.attrs["code_type"] == "encode"
     n, m = draw.length, draw.other_length()
     axis = 0 if encodes else draw.attrs["axis"]

@@ -56,7 +56,7 @@ def numbers(draw: Draw) -> Drawn:
 
 
 def half(draw: Draw) -> Drawn:
-    """Draw the first pairs of the transform of real numbers."""
+    """Draw the nonredundant half of the spectrum of real numbers."""
     n = max(draw.length, 1)
     draw.drops_nan = "imaginary parts of the ends are not read"
     return {"x": draw.floats((draw.other_length(), n // 2 + 1, 2))}, {"n": n}
@@ -78,7 +78,7 @@ def several_numbers(draw: Draw) -> Drawn:
 
 
 def several_halves(draw: Draw) -> Drawn:
-    """Draw the first pairs of the transform of real numbers along two axes."""
+    """Draw the nonredundant half of the spectrum of real numbers along two axes."""
     n = max(draw.length, 1)
     draw.drops_nan = "imaginary parts of the ends are not read"
     x = draw.floats((draw.other_length() or 1, n // 2 + 1, 2))

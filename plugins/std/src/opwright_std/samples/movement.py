@@ -126,7 +126,7 @@ def index_put(draw: Draw) -> Drawn:
 
 
 def masked(draw: Draw) -> Drawn:
-    """Draw a mask of the shape of x, and enough replacement elements."""
+    """Draw a mask with the same shape as x, and enough replacement elements."""
     shape = (draw.other_length(), draw.length)
     draw.drops_nan = "unselected or replaced elements are not read"
     inputs = {"x": draw.floats(shape), "mask": draw.rng.random(shape) < 0.5}

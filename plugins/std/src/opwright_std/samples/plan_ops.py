@@ -60,7 +60,7 @@ def softmax_cross_entropy(draw: Draw) -> Drawn:
 
 
 def conv2d_pool_grad(draw: Draw) -> Drawn:
-    """Draw maxima of 2 by 2 windows of a convolution, at indices within them."""
+    """Draw gradients of the maxima of 2 by 2 windows, and an index within each window."""
     images, channels, filters = 2, draw.choice([1, 2, 3]), draw.other_length()
     kernel, size = draw.choice([3, 5]), (8 + draw.other_length(), 9 + draw.length % 16)
     rows, columns = (n - kernel + 1 for n in size)

@@ -144,7 +144,7 @@ class _Results:
     def _shared_bases(
         self, finals: list[Any], owners: dict[Storage, int], module: GraphModule
     ) -> dict[Storage, Node]:
-        """Return the node that creates each storage that several outputs share."""
+        """Return, for each storage that several outputs share, the node that creates it."""
         counts: dict[Storage, set[Node]] = {}
         for final in finals:
             storage = _storage(_value(final))

@@ -56,7 +56,7 @@ def _is_constant(node: Node, values: dict[Node, Any]) -> bool:
 
 
 def _sources(node: Node) -> list[Node]:
-    """Return the inputs of a node whose values the node reads."""
+    """Return the inputs from which a node reads elements, not only the shape, dtype and device."""
     is_read = getattr(node.target, "overloadpacket", None) not in _READ_SHAPES
     return [source for source in node.all_input_nodes if is_read or source is not node.args[0]]
 

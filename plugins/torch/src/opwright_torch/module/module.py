@@ -307,7 +307,7 @@ def _list_names(items: Any) -> list[str]:
 
 
 def _without_updates(loaded: ow.LoadedProgram, is_training: bool) -> ow.Program:
-    """Return the program that computes the results, for training or inference, without updates."""
+    """Return the program that computes the results for training or inference, without updates."""
     program: ow.Program = loaded.program.clone(for_inference=not is_training)
     return program.prune([spec.name for spec in loaded.fetches])
 
