@@ -80,7 +80,7 @@ class Model:
         return ow.cut(self.program, [self.x], [self.y], late, self.gradients, scope=self.scope)
 
     def naive_bytes(self) -> int:
-        """Return the bytes of all forward values that backward operators read."""
+        """Return the size in bytes of all forward values that backward operators read."""
         import opwright as ow
 
         ops = self.program.global_block().ops
@@ -123,7 +123,7 @@ def two_plans(append: Callable[[], tuple[Any, ...]]) -> Timed:
 
 
 def saved(append: Callable[[], tuple[Any, ...]], is_naive: bool) -> Timed:
-    """Return the bytes that a backward pass keeps in addition to feeds, with or without a cut."""
+    """Return how many bytes besides feeds a backward pass keeps, with or without a cut."""
     model = Model(append)
 
     def measure() -> list[float]:

@@ -248,16 +248,16 @@ class Plans:
     def __len__(self) -> int: ...
 
 def describe_plans() -> list[tuple[str, int, int, int]]:
-    """Return each owner, the number of its plans, their bytes, and the bytes of idle instances."""
+    """Return each owner, the number and size of its plans, and the size of idle instances."""
 
 def release_plans(all: bool) -> None:
     """Drop all plans except the last plan of each owner; with `all`, drop these, too."""
 
 def packed_bytes() -> int:
-    """Return the bytes of the packed copies of variables, which plans share."""
+    """Return the size in bytes of the packed copies of variables, which plans share."""
 
 def kept_host_bytes() -> int:
-    """Return the bytes of freed blocks on the host that are kept for the next request."""
+    """Return the size in bytes of freed host blocks that are kept for later requests."""
 
 def free_kept_host() -> int:
     """Release these blocks to the system; return their size in bytes."""

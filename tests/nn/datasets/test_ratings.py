@@ -38,7 +38,7 @@ def test_columns_are_read_from_the_lines_of_files(tmp_path: Path):
         ({"films": "7::Toy Story::Comedy\n9a::B::C\n"}, "field 1 of line 2 must be an integer"),
         ({"rows": "1::9::-5::978300760\n"}, r"ratings\.dat: field 3 of line 1 .* got '-5'"),
         ({"rows": "1::99999999999::5::9\n"}, "integer of at most 10000000"),
-        ({"rows": "1::8::5::978300760\n"}, "line 1 must name a user .* got 1 and 8"),
+        ({"rows": "1::8::5::978300760\n"}, "line 1 must name a user .* got user 1, film 8"),
         ({"rows": ""}, "there must be at least one line"),
     ],
 )

@@ -36,7 +36,7 @@ def differentiate_branch(
         if len(leaving) != len(given):
             raise GradientError(
                 f"{forward}: {control.outputs} must have one variable for each of {outputs_attr}, "
-                f"got {len(given)} for {len(leaving)}"
+                f"got {len(given)} variables for {len(leaving)}"
             )
         out_grads = [(name, grad) for name, grad in zip(leaving, given, strict=True) if grad]
         inner = _differentiate_body(walk, body, out_grads, list(positions), prefix)

@@ -74,7 +74,7 @@ def _check_head(message: Message) -> None:
     seed, stream = message.get("seed", 0), message.get("next_stream", 0)
     if seed >= 2**63 or stream < 0:
         raise FormatError(
-            f"program: seed and stream must be in [0, 2**63), got {seed} and {stream}"
+            f"program: seed and stream must be in [0, 2**63), got seed={seed} and stream={stream}"
         )
 
 

@@ -84,7 +84,7 @@ def _add_full_slices(x: Variable, parts: list[Any]) -> list[Any]:
     if n_axes > len(x.shape):
         raise ShapeError(
             f"{x.name}: an index must have at most {len(x.shape)} parts besides None, one for each "
-            f"axis, got {n_axes} for {x!r}"
+            f"axis, got {n_axes} parts for {x!r}"
         )
     full = [slice(None)] * (len(x.shape) - n_axes)
     return parts[:index] + full + parts[index + 1 :]

@@ -133,7 +133,7 @@ def _check_counts(op: LoweredOp, control: Loop, counts: Sequence[int]) -> None:
     if n_carried != n_outputs:
         raise SlotError(
             f"{op.type}: {control.outputs} must have one variable for each of {control.carried}, "
-            f"got {n_outputs} for {n_carried}"
+            f"got {n_outputs} variables for {n_carried}"
         )
     if control.sequences is not None and control.block_elements is not None:
         n_sequences = len(op.input(control.sequences))

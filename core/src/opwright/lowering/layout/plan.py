@@ -208,7 +208,7 @@ class PlanAssembler:
         )
 
     def _kernel_bytes(self) -> int:
-        """Return the bytes of the prepared kernels of the operators."""
+        """Return how many bytes the operators' prepared kernels hold."""
         signatures = {id(op.signature): op.signature for op in self._graph.ops if op.signature}
         kernels = {c.prepared for s in signatures.values() for c in s.choices.values()}
         return sum(kernel.held_bytes for kernel in kernels)

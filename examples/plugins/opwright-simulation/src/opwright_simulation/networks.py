@@ -291,8 +291,8 @@ def fit_link(sizes_bytes: list[int], seconds: list[float], ranks: int) -> Link:
     per_byte_s = (b * aa - a * ab) / determinant
     if per_byte_s <= 0:
         raise DistError(
-            f"fit_link: times must increase with sizes, got {seconds} for {sizes_bytes}; "
-            "measure larger sizes"
+            f"fit_link: times must increase with sizes, got times {seconds} for sizes "
+            f"{sizes_bytes}; measure larger sizes"
         )
     turns = 2 * (ranks - 1)
     return Link(max(start_s, 0.0) / turns, turns / ranks / per_byte_s)

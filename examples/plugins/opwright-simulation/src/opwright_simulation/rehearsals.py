@@ -198,7 +198,7 @@ def _events(rows: Sequence[Any]) -> Iterator[Event]:
 
 
 def _sent(name: str, row: Any) -> int:
-    """Return the bytes of the unpartitioned tensor; for exchanged rows, the most that can be sent.
+    """Return the size of the unpartitioned tensor; for exchanged rows, the maximum sent size.
 
     In such an exchange, either x or out has room for the rows of all processes.
     """

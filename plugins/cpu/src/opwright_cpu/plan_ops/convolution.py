@@ -18,7 +18,8 @@ def _windows(ctx: InferContext, axis: int, size: int, kernel: int) -> int:
         return -1
     ctx.require(
         room >= 0,
-        f"x with its paddings must hold the kernel, got {size + begin + end} for {reach}",
+        f"the kernel must fit into the padded x, got a kernel that covers {reach} elements for "
+        f"{size + begin + end} elements",
     )
     return room // int(ctx.attr("strides")[axis]) + 1
 

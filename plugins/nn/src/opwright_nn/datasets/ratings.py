@@ -146,7 +146,7 @@ def read_movielens(folder: str | os.PathLike[str]) -> Ratings:
         if user not in users or film not in films:
             raise FormatError(
                 f"{where / 'ratings.dat'}: line {line} must name a user of users.dat and a film "
-                f"of movies.dat, got {user!r} and {film!r}; take the three files of one release"
+                f"of movies.dat, got user {user!r}, film {film!r}; take all files of one release"
             )
     raters = [users[row[0]] for row in rows]
     return Ratings(

@@ -93,7 +93,10 @@ def mel_weights(t: Translator, n: Node, *inputs: Value) -> Any:
     names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
     bins, length, rate, low, high = (t.number(v, name) for v, name in zip(inputs, names))
     if not 0 < bins <= 4096 or not 0 < length <= 2**24:
-        raise DeclinedError(f"num_mel_bins and dft_length must be small, got {bins} and {length}")
+        raise DeclinedError(
+            "num_mel_bins must be in [1, 4096] and dft_length in [1, 2**24], got "
+            f"num_mel_bins={bins} and dft_length={length}"
+        )
     rows = int(length) // 2 + 1
     check_table(rows, int(bins))
     step = (_mel(high) - _mel(low)) / (int(bins) + 2)

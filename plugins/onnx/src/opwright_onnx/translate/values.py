@@ -74,7 +74,7 @@ def check_table(*sizes: int) -> None:
     count = math.prod(sizes)
     if count > MAX_TABLE:
         raise ModelError(
-            f"a table of indices must have at most {MAX_TABLE} elements, got {count} of {sizes}"
+            f"a table of indices must have at most {MAX_TABLE} elements, got shape {list(sizes)}"
         )
 
 

@@ -21,8 +21,8 @@ def _repeated(b: BodyContext, slot: str) -> Expression:
         return held
     if min(heads, shared) <= 0:
         raise GradientError(
-            f"{b.type}: its gradient depends on the number of heads, got {heads} and {shared}; "
-            "declare axis -3 of q, k and v"
+            f"{b.type}: its gradient depends on the number of heads, got {heads} in q and {shared} "
+            "in k; declare axis -3 of q, k and v"
         )
     repeats = [1] * (rank + 1)
     repeats[rank - 2] = heads // shared

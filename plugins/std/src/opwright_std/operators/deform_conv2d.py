@@ -28,7 +28,10 @@ def _windows(ctx: InferContext, sizes: tuple[int, ...], kernel: tuple[int, ...])
             continue
         room = sizes[i] + padding - (kernel[i] - 1) * ctx.attr("dilations")[i] - 1
         if room < 0:
-            ctx.fail(f"the kernel must fit into the padded {side}, got {kernel[i]} of {sizes[i]}")
+            ctx.fail(
+                f"the kernel must fit into the padded {side}, got a kernel of {kernel[i]} elements "
+                f"for {sizes[i]} elements without padding"
+            )
         counts.append(room // ctx.attr("strides")[i] + 1)
     return counts
 

@@ -25,8 +25,8 @@ def _gemm_shape(ctx: InferContext) -> None:
     a, b = _matrix(ctx, "a"), _matrix(ctx, "b")
     if not dims_match(a[1], b[0]):
         ctx.fail(
-            f"the inner dimensions must be equal, got {a[1]} and {b[0]}; transpose_a and "
-            f"transpose_b transpose the matrices"
+            f"the inner dimensions must be equal, got {a[1]} in a and {b[0]} in b; transpose_a "
+            f"and transpose_b transpose the matrices"
         )
     out: tuple[int, ...] = (a[0], b[1])
     if ctx.has_input("c"):

@@ -136,7 +136,10 @@ def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
     heads, shared = q[-3], k[-3]
     fits = dims_match(heads, shared) or (min(heads, shared) > 0 and heads % shared == 0)
     if not fits:
-        ctx.fail(f"the heads of q must be a multiple of the heads of k, got {heads} and {shared}")
+        ctx.fail(
+            f"the number of heads in q must be a multiple of the number in k, got {heads} in q and "
+            f"{shared} in k"
+        )
 
 
 def infer_attention(ctx: InferContext, keys: int | None = None) -> None:

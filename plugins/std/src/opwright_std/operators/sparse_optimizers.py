@@ -136,7 +136,7 @@ def _sparse_shape(*state: str) -> Callable[[InferContext], None]:
         rows, values = ctx.inputs("rows"), ctx.inputs("values")
         ctx.require(
             len(rows) == len(values),
-            f"there must be as many values as rows, got {len(values)} and {len(rows)}",
+            f"there must be as many values as rows, got {len(values)} values and {len(rows)} rows",
         )
         for i, (index, slices) in enumerate(zip(rows, values, strict=True)):
             wanted = (*index.shape, table[1])
