@@ -281,7 +281,7 @@ def digest_of(data: Any) -> str:
 
 
 def read_into(path: StrPath, handle: int, target: memoryview, offset: int) -> None:
-    """Fill `target` with the bytes of an open file from `offset` on."""
+    """Fill `target` with the bytes of an open file, starting at `offset`."""
     position = 0
     while position < len(target):
         part = target[position : position + _CHUNK_BYTES]

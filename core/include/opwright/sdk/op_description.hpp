@@ -135,7 +135,7 @@ inline std::string EncodeSlot(const SlotDescription& slot) {
   return message.bytes();
 }
 
-// Returns the bytes to which `OpProto` in Python is serialized, too.
+// Returns the same bytes to which an `OpProto` is serialized in Python.
 inline std::string EncodeOp(const OpDescription& op) {
   ProtoEncoder message;
   message.String(1, op.type);

@@ -26,8 +26,8 @@ struct Block {
 // further blocks get separate memory.
 constexpr size_t kMostPacked = 2048;
 
-// Places blocks from `base` on, largest first, each at the lowest offset that is free during its
-// lifetime, and outputs their end. Returns false if the end exceeds 64 bits.
+// Places blocks at `base` or above, largest first, each at the lowest offset that is free during
+// its lifetime, and outputs their end. Returns false if the end exceeds 64 bits.
 bool Pack(Block* const* begin, Block* const* end, uint64_t alignment, int64_t* base) {
   struct Placed {
     int64_t begin;

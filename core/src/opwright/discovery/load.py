@@ -89,7 +89,7 @@ def describe_failure(package: Package, error: BaseException) -> PluginFailure:
 
 
 def _trace_plugin(error: BaseException) -> str:
-    """Return the traceback from the first plugin code on, or '' if no plugin code ran."""
+    """Return the traceback that starts in plugin code, or '' if no plugin code ran."""
     inner = error.__traceback__
     while inner is not None and is_machinery(inner.tb_frame.f_code.co_filename):
         inner = inner.tb_next

@@ -147,8 +147,8 @@ MaskBlock<T> MaskOf(const MaskLayout& layout, const opwright::InputTensor* mask,
   return block;
 }
 
-// A block of scores for `rows` queries from `query` on and `n` keys from `key` on. The scores of
-// adjacent queries are `stride` elements apart.
+// A block of scores for `rows` queries starting at `query` and `n` keys starting at `key`. The
+// scores of adjacent queries are `stride` elements apart.
 template <typename T>
 struct ScoreBlock {
   T* scores;

@@ -142,8 +142,8 @@ OPWRIGHT_CPU_INLINE T Greatest(const T* scores, int32_t n, T least) {
   return greatest;
 }
 
-// Replaces the scores of one group by exp(min(score - shift, 0)), or 0 from key n on, and adds them
-// to the sums.
+// Replaces the scores of one group by exp(min(score - shift, 0)), or 0 for key n and later keys,
+// and adds them to the sums.
 template <typename T>
 OPWRIGHT_CPU_INLINE void ExponentiateGroup(T* scores, int32_t n, T shift, T* sums) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();

@@ -145,7 +145,7 @@ ConvolutionShape ConvolutionShape::OfRows(int64_t begin, int64_t end, int64_t* f
   ConvolutionShape part = *this;
   memory::dims x = x_.get_dims(), out = out_.get_dims();
   if (is_transposed_) {
-    // Row i of x is added to `reach` rows of the output from i * stride - padding on.
+    // Row i of x is added to `reach` rows of the output, starting at i * stride - padding.
     const int64_t stride = strides_[0], shift = padding_begin_[0];
     *first = (std::max<int64_t>(begin + shift - reach() + 1, 0) + stride - 1) / stride;
     const int64_t last = std::min((end - 1 + shift) / stride, x[2] - 1);

@@ -82,7 +82,7 @@ class Winograd {
     GroupedEpilogue epilogue;
     float* out;
   };
-  // Returns the position of the packed weights of 16 filters from `filter` on.
+  // Returns the position of the packed weights of 16 filters starting at `filter`.
   int64_t WeightPlace(int64_t filter) const;
   int64_t PanelWidth(int64_t filter) const;
   int64_t WeightStep() const { return shape_.channels * shape_.filters; }

@@ -30,7 +30,7 @@ PhiloxKey KeyOf(const opwright::RunContext& ctx, uint32_t step_slot, const Attrs
                    static_cast<uint32_t>(attrs.stream.value_or(0)), static_cast<uint32_t>(step)};
 }
 
-// Writes the random words of kPhiloxBlocks blocks from `first_block` on.
+// Writes the random words of kPhiloxBlocks blocks, starting with `first_block`.
 void PhiloxWords(const PhiloxKey& key, uint64_t first_block, uint32_t* words);
 
 // Divides n elements into parts and calls function(words, begin, end) with the random words of each

@@ -36,7 +36,7 @@ class Operand {
   // Must be called before a thread calls Read, for blocks of at most `count` elements.
   void Begin(const void* data, int64_t count, void* buffer) const;
 
-  // Returns elements of the operand from `position` on. If fewer than *count elements are
+  // Returns elements of the operand, starting at `position`. If fewer than *count elements are
   // available, sets *count to their number, which is at least 1.
   const void* Read(const void* data, int64_t position, int64_t* count, void* buffer) const {
     if (direct()) return static_cast<const char*>(data) + position * item_bytes_;

@@ -64,7 +64,7 @@ OPWRIGHT_CPU_TILE void SumGroups(const RunSums& call, const Run* runs) {
   }
 }
 
-// Processes the runs from `done` on, at most kRuns at once.
+// Processes the runs starting at `done`, at most kRuns at once.
 template <int kLanes, int kRuns>
 void SumRunsFrom(const RunSums& call, int32_t done) {
   for (; done + kRuns <= call.n_runs; done += kRuns) {

@@ -1,4 +1,4 @@
-// The positions of the elements of a slice, for slice, its gradient and slice_scatter.
+// The positions of a slice's elements, for slice, its gradient and slice_scatter.
 #ifndef OPWRIGHT_CPU_MOVEMENT_CUT_H_
 #define OPWRIGHT_CPU_MOVEMENT_CUT_H_
 

@@ -207,7 +207,7 @@ struct PadGradKernel {
     shown_.push_back(std::move(shown));
   }
 
-  // Writes row `index` of x_grad, which is the sum of all rows of out_grad that are copies of it.
+  // Writes row `index` of x_grad: the sum of all rows of out_grad that correspond to copies of it.
   // These are the combinations of positions along the outer axes.
   void AddRows(const T* grad, T* row, int64_t index) const {
     if (shown_.empty()) {

@@ -43,7 +43,7 @@ struct CellOfLayer {
     ParallelFor(n_threads, s_.n, std::max<int64_t>(4, kThreadWork / each), 4, function);
   }
 
-  // Returns the elements of an input or output from `first` on, or NULL if the slot is absent.
+  // Returns the elements of an input or output, starting at `first`, or NULL if the slot is absent.
   static const T* In(const opwright::RunContext& ctx, uint32_t slot, int64_t first = 0) {
     return ctx.has_input(slot) ? ctx.input(slot).template data<T>() + first : nullptr;
   }

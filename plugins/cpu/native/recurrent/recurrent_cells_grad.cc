@@ -78,7 +78,7 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
     WriteGrads(ctx, begin, back);
   }
 
-  // Writes the gradients of x, h and c for the rows from `begin` on.
+  // Writes the gradients of x, h and c for the rows starting at `begin`.
   void WriteGrads(const opwright::RunContext& ctx, int64_t begin, const StepBack<T>& back) const {
     const int64_t rows = back.at.rows, count = rows * s_.size, first = begin * s_.size;
     if (T* grad = Out(ctx, 0, begin * s_.inputs)) {

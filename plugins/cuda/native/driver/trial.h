@@ -24,7 +24,7 @@ class Trial {
   // Allocates tensors of these sizes, filled with small values.
   Status Start(const std::vector<uint64_t>& bytes);
   const std::vector<void*>& tensors() const { return tensors_; }
-  // Measures the duration of the shortest of a few runs.
+  // Times a few runs and returns the shortest duration.
   Status Time(uint64_t workspace_bytes, const Run& run, float* milliseconds);
 
  private:

@@ -185,7 +185,7 @@ def _stairs(rate: float, size: int, log_gamma: float, t: Any) -> Any:
 
 
 def _half_cosine(first: float, last: float, begin: float, end: float, t: Any) -> Any:
-    """Return `first` until `begin`, `last` from `end` on, and half a cosine in between."""
+    """Return `first` until `begin`, half a cosine until `end`, and then `last`."""
     share = ow.ops.clip((t - begin) * (1.0 / (end - begin)), min=0.0, max=1.0)
     return (ow.ops.cos(share * math.pi) + 1.0) * (0.5 * (first - last)) + last
 

@@ -10,7 +10,7 @@
 
 using namespace opwright_cuda;
 
-// The storage types of the inputs of a functor.
+// The storage types of a functor's inputs.
 template <typename... In>
 struct Inputs {
   static constexpr int kCount = sizeof...(In);

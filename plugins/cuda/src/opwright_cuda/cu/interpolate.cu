@@ -49,7 +49,7 @@ OW_INLINE Between PlaceAt(int32_t i, const ResizedAxis& axis, const Resizing& r)
           static_cast<double>(over % under) / static_cast<double>(under)};
 }
 
-// Returns the first output position that reads only elements from `element` on.
+// Returns the first output position that reads no element before `element`.
 OW_INLINE int32_t FirstPlace(int32_t element, const ResizedAxis& axis, const Resizing& r) {
   int32_t begin = 0;
   int32_t end = axis.count;

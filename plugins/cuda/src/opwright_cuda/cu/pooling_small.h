@@ -42,7 +42,7 @@ struct Strips {
   Divider by_strips;
 };
 
-// The work of a thread: elements of one column, with `n` channels from `channel` on.
+// The work of a thread: elements of one column, with `n` channels starting at `channel`.
 template <bool is_single>
 struct Strip {
   int32_t image;

@@ -37,7 +37,7 @@ OW_INLINE void OverWindows(const Strip<is_single>& at, const Strips& p, Gather& 
   }
 }
 
-// Writes the sums of the pixels of `many` cells from row `top` on.
+// Writes the sums of the pixels of `many` cells, starting at row `top`.
 template <bool is_single, typename T, int n, int n_pixels, typename Value>
 OW_INLINE void WritePixels(T* x_grad, const Strip<is_single>& at, const Strips& p, int32_t top,
                            const Value (&sums)[n_pixels][n]) {

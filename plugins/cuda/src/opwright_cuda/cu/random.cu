@@ -179,7 +179,7 @@ struct PartKey {
   int64_t length;
 };
 
-// The random words of the elements of a part, one word per element.
+// The random words for a part, one word per element.
 struct WordsOfPart {
   uint64_t first;
   uint64_t stride;

@@ -70,7 +70,7 @@ struct SmallSteps {
   }
 };
 
-// Accumulates the steps of one thread, from `step` on.
+// Accumulates the steps of one thread, starting at `step`.
 template <typename Tile, typename Left, typename Right, typename Value>
 OW_INLINE void AddSmallSteps(const Left& left, const Right& right, int32_t row, int32_t column,
                              int32_t step, Value (&sums)[kSide][kSide]) {

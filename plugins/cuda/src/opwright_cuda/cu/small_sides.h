@@ -44,7 +44,7 @@ class SmallReader {
     }
   }
 
-  // Reads the steps from `step` on. Unless `is_whole`, missing steps are read as 0.
+  // Reads the steps starting at `step`. Unless `is_whole`, missing steps are read as 0.
   template <bool is_whole>
   OW_INLINE void Read(int32_t step, T (&at)[kSide][kSide]) const {
 #pragma unroll

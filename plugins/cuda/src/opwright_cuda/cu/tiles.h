@@ -124,7 +124,7 @@ class TileLoader {
   Value values_[kCount];
 };
 
-// The sums of one thread, for 4 rows from `row` on and 4 columns from `column` on.
+// The sums of one thread, for 4 rows starting at `row` and 4 columns starting at `column`.
 template <typename Value, typename Shape>
 struct TileSums {
   int row;

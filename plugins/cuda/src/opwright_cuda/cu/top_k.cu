@@ -57,8 +57,8 @@ struct Limit {
   int64_t n_equal;  // number of selected elements with this rank, which come first
 };
 
-// Radix select, from the highest digit on. Elements that match all digits so far are counted by
-// their next digit.
+// Radix select, starting with the highest digit. Elements that match all digits so far are counted
+// by their next digit.
 template <typename T>
 OW_INLINE Limit<Rank<T>> FindLimit(const T* elements, const Lines& lines) {
   using R = Rank<T>;

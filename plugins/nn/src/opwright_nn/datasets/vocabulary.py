@@ -64,7 +64,7 @@ class Vocabulary(Sequence[str]):
 
     @classmethod
     def from_words(cls, words: Iterable[str]) -> Vocabulary:
-        """Return the vocabulary that numbers words in this order, from 2 on.
+        """Return the vocabulary that numbers words in this order, starting with 2.
 
         ``Vocabulary.from_words(list(vocabulary)[2:])`` is the same vocabulary, from a file.
         """

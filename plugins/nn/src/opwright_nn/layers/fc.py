@@ -33,7 +33,7 @@ def fc(
     Parameters
     ----------
     input : Variable or str, [n, …]
-        The axes from `num_flatten_dims` on are flattened into one.
+        Axis `num_flatten_dims` and later axes are flattened into one.
     size : int, at least 1
         The width of the output.
     bias : bool

@@ -97,7 +97,7 @@ def weight_initializer(activation: str) -> Initializer:
 
 
 def width(shape: tuple[int, ...] | None, begin: int) -> int:
-    """Return the number of elements of the axes from `begin` on, or -1 if unknown."""
+    """Return the number of elements along axis `begin` and later axes, or -1 if unknown."""
     if shape is None or -1 in shape[begin:]:
         return -1
     return math.prod(shape[begin:])

@@ -35,8 +35,8 @@ def layer_norm(
     Parameters
     ----------
     input : Variable or str
-        Float; the axes from `begin_norm_axis` on must be known, or, in a `Model`, are taken
-        from the first batch.
+        Float; the sizes of axis `begin_norm_axis` and later axes must be known, or, in a `Model`,
+        are taken from the first batch.
     begin_norm_axis : int, at least 1
         The first axis of a sample.
     epsilon : float, > 0
@@ -79,8 +79,8 @@ def rms_norm(
     Parameters
     ----------
     input : Variable or str
-        Float; the axes from `begin_norm_axis` on must be known, or, in a `Model`, are taken
-        from the first batch.
+        Float; the sizes of axis `begin_norm_axis` and later axes must be known, or, in a `Model`,
+        are taken from the first batch.
     begin_norm_axis : int
         The first axis of a row; the last axis by default.
     epsilon : float, > 0

@@ -64,7 +64,7 @@ def reshape(
 
 @ow.transaction()
 def flatten(input: Input, axis: int = 1, name: str | None = None) -> ow.Variable:
-    """Append x with the axes from `axis` on flattened: [n, 1, 28, 28] becomes [n, 784].
+    """Append x with axis `axis` and later axes flattened: [n, 1, 28, 28] becomes [n, 784].
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ def find_learning_rate(
     ProgramError
         The model has no optimizer, or its optimizer has a schedule.
     AttributeValueError
-        The loss is not finite from the first step on, or an argument is out of range.
+        The loss is not finite in the first step, or an argument is out of range.
     """
     checks.check_instance(_WHO, "model", model, Model, required=True)
     first = checks.check_float(_WHO, "lowest", lowest, above=0.0)

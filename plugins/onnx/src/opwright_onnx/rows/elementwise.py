@@ -29,7 +29,7 @@ _BINARY = {
 
 
 def spread(t: Translator, n: Node, x: Value, y: Value) -> Value:
-    """Align the axes of `y` with the axes of `x` from `axis` on, as in opset 6 and older."""
+    """Align the axes of `y` with the axes of `x` starting at `axis`, as in opset 6 and older."""
     if n.opset >= MIN_OPSET or not n.attr("broadcast") or n.attr("axis") is None:
         return y
     behind = t.rank(x) - t.axis(n.attr("axis"), t.rank(x)) - t.rank(y)

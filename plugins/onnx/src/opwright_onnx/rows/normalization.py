@@ -86,7 +86,7 @@ def layer_norm(t: Translator, n: Node, x: Value, scale: Value, bias: Value = Non
 
 
 def _spread(t: Translator, x: Value, rows: Value, axis: int) -> Value:
-    """Reshape one statistic per row to the rank of `x`, with size 1 from `axis` on."""
+    """Reshape one statistic per row to the rank of `x`, with size 1 along `axis` and later axes."""
     sizes = [t.dim(x, i) for i in range(axis)]
     return t.reshape(rows, [*sizes, *[1] * (t.rank(x) - axis)])
 

@@ -216,7 +216,7 @@ class Writer(Nodes):
     def _write_data(self, row: tuple[Any, ...], op: Op) -> tuple[Any, ...]:
         domain, name, since, names = row
         if not domain and self.opset < since:
-            raise DeclinedError(f"ONNX's {name} exists only from opset {since} on")
+            raise DeclinedError(f"ONNX's {name} exists only since opset {since}")
         proto = op.definition.proto
         for attr in proto.attrs:
             if attr.name not in names and op.attrs.get(attr.name) != attr.default:

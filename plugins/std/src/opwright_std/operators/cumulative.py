@@ -149,8 +149,8 @@ def _extremum(op_type: str, comment: str) -> OpDefinition:
     return (
         OpMaker(op_type)
         .add_comment(
-            f"{comment} along one axis, NaN from the first NaN on. The gradient goes to the "
-            f"element at indices, the last of equal ones."
+            f"{comment} along one axis; after a NaN, results are NaN. The gradient goes to the "
+            f"element at indices, the last of equal elements."
         )
         .add_input("x", "any shape; a scalar is one element along axis 0")
         .dtypes(*ORDERED)
@@ -177,7 +177,7 @@ def logcumsumexp(x: Array, out: Array, *, axis: int, reverse: bool) -> None:
 def logcumsumexp_grad(
     x: Array, out: Array, out_grad: Array, x_grad: Array, *, axis: int, reverse: bool
 ) -> None:
-    """Scan backward: each x[i] contributes to all sums from i on, whose logarithms increase."""
+    """Scan backward: x[i] contributes to sum i and later sums, whose logarithms increase."""
     arrays = (_lines(array, axis, reverse) for array in (x, out, out_grad, x_grad))
     xs, sums, grads, result = arrays
     kind = _accumulator(x, x_grad)

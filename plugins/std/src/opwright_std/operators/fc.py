@@ -41,7 +41,7 @@ def _fc_shape(ctx: InferContext) -> None:
 
 
 def _flatten(ctx: BodyContext | GradientContext) -> str:
-    """Return x with the axes from num_flatten_dims on flattened, or x if there is only one."""
+    """Return x with axis num_flatten_dims and later axes flattened, or x if it is the last."""
     x, kept = ctx.inputs("x")[0], ctx.attr("num_flatten_dims")
     if _is_flat(ctx):
         return x
@@ -117,8 +117,8 @@ def _weight_grad(g: GradientContext, grad: str) -> str:
 FC = (
     OpMaker("fc")
     .add_comment(
-        "Fully connected layer, out = activation(x2 @ weight + bias), with x2 being x with the "
-        "axes from num_flatten_dims on flattened. softmax is taken along the last axis. With "
+        "Fully connected layer, out = activation(x2 @ weight + bias), where x2 is x with axis "
+        "num_flatten_dims and later axes flattened. softmax is taken along the last axis. With "
         "transpose_weight the weight is [outputs, inputs], as in PyTorch's Linear."
     )
     .add_input("x", "float, num_flatten_dims axes and at least one more")

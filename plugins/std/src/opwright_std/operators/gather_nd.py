@@ -104,7 +104,7 @@ GATHER_ND = (
     .add_input("x", "at least 1-d, any dtype")
     .add_input("index", "int32 or int64 [..., k], positions in [-n, n) along each axis")
     .dtypes(*INDICES)
-    .add_output("out", "shape of index without its last axis, then that of x from axis k on")
+    .add_output("out", "shape of index without its last axis, then the shape of x from axis k")
     .same_dtype_as("x")
     .build(
         infer_shape=_gather_nd_shape,
@@ -133,7 +133,7 @@ SCATTER_ND = add_reduction(
     .add_input("x", "at least 1-d, any dtype")
     .add_input("index", "int32 or int64 [..., k], positions in [-n, n) along each axis")
     .dtypes(*INDICES)
-    .add_input("updates", "shape of index without its last axis, then that of x from axis k on")
+    .add_input("updates", "shape of index without its last axis, then the shape of x from axis k")
     .same_dtype_as("x")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")

@@ -97,7 +97,7 @@ def hard_swish_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 HARD_SWISH = unary(
     "hard_swish",
     "Hard swish, out = x * minimum(maximum(x + 3, 0), 6) / 6, with its limit 0 at -inf. "
-    "The gradient is 0 up to -3 and 1 from 3 on. Howard et al., 2019.",
+    "The gradient is 0 for x <= -3 and 1 for x >= 3. Howard et al., 2019.",
 ).build(
     infer_shape=same_shape_as("x"),
     gradient=grad_op("hard_swish_grad", needs=["x"], body=activations_gradients.hard_swish),

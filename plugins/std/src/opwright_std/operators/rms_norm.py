@@ -73,8 +73,8 @@ RMS_NORM = (
     OpMaker("rms_norm")
     .add_comment(
         "Root mean square normalization, out = x / sqrt(mean_square + epsilon) * scale, "
-        "where mean_square is the mean of x ** 2 over the axes from begin_norm_axis on. Zhang and "
-        "Sennrich, 2019."
+        "where mean_square is the mean of x ** 2 over axis begin_norm_axis and later axes. Zhang "
+        "and Sennrich, 2019."
     )
     .add_input("x", "float, at least 1-d")
     .dtypes(*FLOATS)

@@ -203,7 +203,7 @@ def _squared(formula: _Formula, value: Value | None) -> Value | None:
 
 
 def _centered(formula: _Formula, value: Value, begin: int) -> Value | None:
-    """Return x if a value is x minus its mean over the axes from `begin` on."""
+    """Return x if a value is x minus its mean over axis `begin` and later axes."""
     subtract = writer_of(value, "subtract")
     x = None if subtract is None else input_of(subtract, "x")
     mean = None if subtract is None else writer_of(input_of(subtract, "y"), "mean")
@@ -295,7 +295,7 @@ def _is_plain(curve: LoweredOp, dtype: str) -> bool:
 def _results_behind(
     graph: Graph, curve: Value, bases: list[Value], is_sum: bool
 ) -> Iterator[Value]:
-    """Follow the only readers from `curve` on; yield results from the first product on.
+    """Follow the only readers, starting at `curve`; yield the first product and later results.
 
     Add to `bases` the other factor of each product, and the inputs of the multiplication, division
     or scaling that computes this factor. Unless the activation `is_sum`, results of sums are not

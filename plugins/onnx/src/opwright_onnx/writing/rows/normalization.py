@@ -55,7 +55,7 @@ def layer_norm(w: Writer, op: Op) -> Any:
 def group_norm(w: Writer, op: Op) -> Any:
     if w.opset < 21 or w.wants(op, "mean") or w.wants(op, "inv_std"):
         raise DeclinedError(
-            "ONNX's GroupNormalization has a scale for each channel only from opset 21 on"
+            "ONNX's GroupNormalization has a scale for each channel only since opset 21"
         )
     attrs: dict[str, Any] = {"num_groups": op.attrs["groups"], "epsilon": op.attrs["epsilon"]}
     names = factors(w, op, w.shape(op)[1:2])
@@ -85,7 +85,7 @@ def rms_norm(w: Writer, op: Op) -> Any:
 @ROWS.row("fft", "ifft", "rfft")
 def fourier(w: Writer, op: Op) -> Any:
     if w.opset < 20 or op.attrs["norm"] != "backward":
-        raise DeclinedError("ONNX's DFT has an axis input only from opset 20 on, and no norm")
+        raise DeclinedError("ONNX's DFT has an axis input only since opset 20, and no norm")
     x, axis, length = w.input(op, "x"), op.attrs["axis"], op.attrs.get("n")
     if op.type == "rfft":
         x = w.node("Unsqueeze", x, w.ints([-1]))
@@ -99,7 +99,7 @@ def fourier(w: Writer, op: Op) -> Any:
 def inverse_real(w: Writer, op: Op) -> Any:
     x, axis, length = w.input(op, "x"), op.attrs["axis"], op.attrs["n"]
     if w.opset < 20 or op.attrs["norm"] != "backward":
-        raise DeclinedError("ONNX's DFT has an axis input only from opset 20 on, and no norm")
+        raise DeclinedError("ONNX's DFT has an axis input only since opset 20, and no norm")
     place = axis - 1 if axis < 0 else axis
     half = w.shape(op)[place]
     if half != length // 2 + 1:
@@ -156,7 +156,7 @@ def attention(w: Writer, op: Op) -> Any:
 
 def _check_blocks(w: Writer, op: Op) -> None:
     if op.attrs["block_size"] and w.opset < 21:
-        raise DeclinedError("ONNX supports block scales only from opset 21 on")
+        raise DeclinedError("ONNX supports block scales only since opset 21")
 
 
 @ROWS.row("quantize")
