@@ -166,7 +166,7 @@ WORKLOADS = [
     ),
     Workload(
         "eager-jax",
-        "add on two arrays of JAX of 8 floats",
+        "add on two JAX arrays of 8 floats",
         "ns",
         {"opwright": opwright_on_jax_arrays, "jax": jax_eager},
         {"opwright": [Goal(figure=5000)]},

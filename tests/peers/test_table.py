@@ -27,7 +27,7 @@ NO_PEER = {
 """Operators that all peers lack, with the reason."""
 
 
-def test_every_standard_operator_has_a_peer_or_a_reason(peer: Peer) -> None:
+def test_every_standard_operator_has_a_peer_or_a_reason_for_its_absence(peer: Peer) -> None:
     known = peer.list_types()
     assert sorted(set(standard_types()) - known - set(NO_PEER)) == []
     assert sorted(known & set(NO_PEER) - {"dropout"}) == []

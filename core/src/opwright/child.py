@@ -257,7 +257,7 @@ def main(file: int, parent: int) -> None:
         raise
     except BaseException as error:  # noqa: BLE001 - sent to the parent
         is_ours = type(error).__module__ == errors.__name__
-        if not is_ours:  # the parent prints errors of opwright
+        if not is_ours:  # the parent prints opwright errors
             traceback.print_exc()
         answer = type(error)(str(error)) if is_ours else ChildRaised(describe_error(error))
     channel.send(answer)

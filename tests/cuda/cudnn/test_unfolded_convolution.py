@@ -57,7 +57,7 @@ def on_numpy(op_type: str, given: dict[str, Any], outputs: str, **attrs: Any) ->
 
 
 def compute(launched: list[str], op_type: str, given: Any, outputs: str, **attrs: Any) -> set[str]:
-    """Compare an operator on the GPU with NumPy; return the launched kernels of opwright."""
+    """Compare an operator on the GPU with NumPy; return the launched opwright kernels."""
     launched.clear()
     for got, right in zip(
         call(op_type, given, outputs, **attrs),

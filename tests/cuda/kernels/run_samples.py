@@ -104,7 +104,7 @@ def run(folder: Path, sanitizer: str, *names: str) -> None:
     launcher = Launcher()
     for sample, called in chosen:
         print(sample, flush=True)
-        with suppress(NotImplementedError):  # cuBLASLt products are not kernels of opwright
+        with suppress(NotImplementedError):  # cuBLASLt products are not opwright kernels
             launcher.run(sample, called)
     print(f"{len(chosen)} samples", flush=True)
 

@@ -1,4 +1,4 @@
-"""Tests the convolution and pooling kernels of opwright on a GPU for all tiles and dtypes."""
+"""Tests opwright's convolution and pooling kernels on a GPU for all tiles and dtypes."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from every_case import EVERY, is_one_in
 
 IN_CI: Final = ("torchvision.resnet18", "transformers.gpt2")
 SHARE: Final = 0.95
-"""The minimum share of torchvision families that run in one plan without calls of PyTorch."""
+"""The minimum share of torchvision families that run in one plan without PyTorch calls."""
 
 LOOSE: Final = {"timm.test_nfnet": 12.0}
-"""Bounds, relative to the errors of PyTorch, for models whose layers amplify the errors of earlier
+"""Bounds, relative to PyTorch's errors, for models whose layers amplify the errors of earlier
 layers; each single layer has at most twice the error of PyTorch."""
 
 

@@ -84,7 +84,7 @@ PAIRS: dict[str, tuple[Any, Any]] = {
     "where": (lambda x: ops.where(x > 0, x, 0.0), torch.relu),
     "logsumexp": (lambda x: ops.logsumexp(x, axis=[1]), lambda x: x.logsumexp(1)),
 }
-"""Equal functions of opwright and PyTorch, for matrices with any number of rows."""
+"""Equal opwright and PyTorch functions, for matrices with any number of rows."""
 
 over_pairs = pytest.mark.parametrize("name", PAIRS)
 

@@ -68,7 +68,7 @@ def kept_names(optimizer: torch.optim.Optimizer) -> dict[int, list[str]]:
 def assert_as_exact(
     found: Sequence[torch.Tensor], single: Sequence[torch.Tensor], double: Sequence[torch.Tensor]
 ) -> None:
-    """Assert that errors against float64 are at most four times the errors of PyTorch."""
+    """Assert that errors against float64 are at most four times PyTorch's errors."""
     assert len(found) == len(single) == len(double)
     for own, theirs in zip(found, single, strict=True):
         assert (own.shape, own.dtype) == (theirs.shape, theirs.dtype)

@@ -252,7 +252,7 @@ void PlanBuilder::AddCopy(uint32_t source, uint32_t destination, int32_t op_inde
   };
   if (!is_known(from) || !is_known(to) || from.bytes != to.bytes ||
       !SameDtype(from.dtype, to.dtype)) {
-    Fail("a copy joins two compact values of known, equal size and dtype, got ", from.bytes,
+    Fail("a copy requires two compact values of known, equal size and dtype, got ", from.bytes,
          " and ", to.bytes, " bytes");
   }
   if (from.device != to.device && !from_device.is_host() && !to_device.is_host()) {

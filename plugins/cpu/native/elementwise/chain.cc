@@ -99,7 +99,7 @@ opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtyp
   const size_t n_links = attrs.functions.size();
   OPWRIGHT_ENFORCE(n_links > 0 && n_inputs() + static_cast<int64_t>(n_links) <= kMaxSources,
                    "inputs and functions together must be at most ", kMaxSources, ", got ",
-                   n_inputs(), " and ", n_links);
+                   n_inputs(), " inputs and ", n_links, " functions");
   OPWRIGHT_ENFORCE(attrs.parameters.size() == 2 * n_links,
                    "each function must have two parameters, got ", attrs.parameters.size());
   size_t next = 0;

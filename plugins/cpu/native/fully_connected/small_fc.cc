@@ -31,7 +31,7 @@ struct FcKernel {
     m_ = n_ == 0 ? 0 : ctx.output(0).numel() / n_;
     if (k_ * n_ > kMostWeights || m_ > kMostRows) {
       return Status::Refused("supports at most ", kMostRows, " rows and ", kMostWeights,
-                             " weights, got ", m_, " and ", k_ * n_);
+                             " weights, got ", m_, " rows and ", k_ * n_, " weights");
     }
     if (sizeof(T) == sizeof(float) && ctx.packable(1) && k_ * n_ >= kLeastPacked) {
       return Status::Refused("supports constant weights only below ", kLeastPacked,

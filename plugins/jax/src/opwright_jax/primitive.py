@@ -103,7 +103,7 @@ def _warn_of_gathering(ctx: Any, what: What) -> None:
     if not hasattr(axes, "mesh") and n > 1 and next(_n_gatherings) == 0:
         warnings.warn(
             f"{label(what)}: inside a jit over {n} devices, arrays are gathered on each of "
-            "them for operators of opwright; shard_map computes on the shards",
+            "them for opwright operators; shard_map computes on the shards",
             stacklevel=2,
         )
 

@@ -1,4 +1,4 @@
-"""Locates NCCL and the opwright-nccl library, and calls functions of opwright-nccl."""
+"""Locates NCCL and the opwright-nccl library, and calls its functions."""
 
 from __future__ import annotations
 

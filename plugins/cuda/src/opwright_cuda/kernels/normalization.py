@@ -221,7 +221,7 @@ def _broadcast_shape(ctx: PrepareContext) -> tuple[int, ...]:
     """Return the broadcast shape of x and y, before the reduction."""
     x, y, axis = ctx.inputs["x"][0].shape, ctx.inputs["y"][0].shape, ctx.attrs["axis"]
     if not x or len(x) != len(y) or x[axis] != y[axis]:
-        ctx.refuse(f"reads vectors of one length and rank, got {list(x)} and {list(y)}")
+        ctx.refuse(f"reads vectors of equal length and rank, got {list(x)} and {list(y)}")
     return tuple(b if a == 1 else a for a, b in zip(x, y, strict=True))
 
 

@@ -42,7 +42,7 @@ def check_types(
             raise DeclinedError(f"ONNX's {op_type} does not accept {dtype} at opset {opset}")
         if is_same and given.setdefault(name, dtype) != dtype:
             raise DeclinedError(
-                f"ONNX's {op_type} needs inputs of one dtype, got {given[name]} and {dtype}"
+                f"ONNX's {op_type} needs inputs with equal dtypes, got {given[name]} and {dtype}"
             )
     return {
         i: given.get(name) or next(iter(kinds))
