@@ -132,8 +132,8 @@ opwright::Status CheckPair(const opwright::Shape& x, const opwright::Shape& y, i
   if (x.rank() > 0 && x.rank() == y.rank() && x.dim(axis) == y.dim(axis)) {
     return opwright::Status::Ok();
   }
-  return opwright::Status::Refused("reads vectors of equal length and rank, got ", x.rank(), " and ",
-                                   y.rank(), " axes, or other lengths along axis ", axis);
+  return opwright::Status::Refused("reads vectors of equal length and rank, got ", x.rank(),
+                                   " and ", y.rank(), " axes, or other lengths along axis ", axis);
 }
 
 // Slots: x, y; out, x_norm, y_norm.
