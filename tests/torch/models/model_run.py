@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from model_zoo import Entry, entries
-from training import MOST, Course, Errors, errors, jumps, nudge
+from training import MOST, Course, Errors, errors, jumps
 
 from opwright_torch.backend import opwright
 
@@ -26,7 +26,7 @@ FURTHER: Final = 4
 """The number of further draws of weights and inputs if the first draw is too inexact."""
 
 NUDGES: Final = 3
-"""The number of PyTorch runs for each draw; their weights differ by rounding errors."""
+"""The number of PyTorch runs after `nudge` for each of these draws."""
 
 
 class Outcome(NamedTuple):
@@ -36,27 +36,24 @@ class Outcome(NamedTuple):
     declined: Counter[str]  # operators computed by PyTorch, with reasons
 
 
-def try_model(entry: Entry, optimizer: str | None, is_training: bool, seed: int = 3) -> Outcome:
+def try_model(
+    entry: Entry, optimizer: str | None, is_training: bool, seed: int = 3, n_nudged: int = 0
+) -> Outcome:
     """Return the outcome of a model in plans; exceptions of `torch.compile` propagate."""
     torch._dynamo.reset()
-    model, course = draw(entry, optimizer, is_training, seed)
+    torch.manual_seed(seed)
+    model = entry.build().train(is_training)
+    course = Course([entry.inputs(batch) for batch in BATCHES], optimizer)
     regions: list[Any] = []
-    found = errors(
-        model, course, lambda given: torch.compile(given, backend=watch(regions), fullgraph=True)
-    )
+
+    def compile(given: torch.nn.Module) -> Any:
+        return torch.compile(given, backend=watch(regions), fullgraph=True)
+
+    found = errors(model, course, compile, n_nudged)
     declined = [
         d for region in regions for p in region.plans[:1] for d in p.draft.translated.declined
     ]
     return Outcome(found, Counter(f"{d.node.target}: {d.reason}" for d in declined))
-
-
-def draw(
-    entry: Entry, optimizer: str | None, is_training: bool, seed: int
-) -> tuple[torch.nn.Module, Course]:
-    """Return a model with random weights, and its inputs."""
-    torch.manual_seed(seed)
-    model = entry.build().train(is_training)
-    return model, Course([entry.inputs(batch) for batch in BATCHES], optimizer)
 
 
 def find_excess(
@@ -66,13 +63,11 @@ def find_excess(
     excess = first.excess(most)
     if not (excess and is_training):
         return excess
-    seeds = range(4, 4 + FURTHER)
-    draws = [first, *(try_model(entry, optimizer, is_training, seed).errors for seed in seeds)]
-    nudged: list[dict[str, float]] = []
-    for seed in (3, *seeds):
-        given = draw(entry, optimizer, is_training, seed)
-        nudged += [errors(*given, nudge).ours for _ in range(NUDGES)]
-    return {} if jumps(draws, nudged, most) else excess
+    draws = [
+        try_model(entry, optimizer, is_training, seed, NUDGES).errors
+        for seed in range(3, 4 + FURTHER)
+    ]
+    return {} if jumps(draws, most) else excess
 
 
 def watch(regions: list[Any]) -> Callable[..., Any]:

@@ -87,10 +87,11 @@ def _loss(outputs: list[Tensor]) -> Tensor:
 
 
 class Errors(NamedTuple):
-    """The distances of two runs from the float64 run, relative to its norm, by tensor."""
+    """The distances of runs from the float64 run, relative to its norm, by tensor."""
 
     ours: dict[str, float]
     theirs: dict[str, float]
+    nudged: Sequence[dict[str, float]] = ()  # of PyTorch after `nudge`
 
     def excess(self, most: float = MOST) -> dict[str, tuple[float, float]]:
         """Return the tensors whose error exceeds `most` times the error of PyTorch."""
@@ -101,14 +102,14 @@ class Errors(NamedTuple):
         }
 
 
-def jumps(draws: Sequence[Errors], nudged: Sequence[dict[str, float]], most: float = MOST) -> bool:
+def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
     """Return whether kinks explain the excessive errors, given the errors of several draws.
 
     If rounding moves an element across the kink of a relu or a maximum, its gradient jumps, also in
     PyTorch in float32. Kinks are the explanation if no error exceeds `most` times the largest
-    PyTorch error, over all draws and over `nudged`, the PyTorch errors after `nudge`.
+    PyTorch error over all draws, with and without `nudge`.
     """
-    theirs = (*(d.theirs for d in draws), *nudged)
+    theirs = [found for d in draws for found in (d.theirs, *d.nudged)]
     worst = {name: max(errors[name] for errors in theirs) for name in draws[0].theirs}
     return not any(d._replace(theirs=worst).excess(most) for d in draws)
 
@@ -121,7 +122,9 @@ def nudge(model: nn.Module) -> nn.Module:
     return model
 
 
-def errors(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]) -> Errors:
+def errors(
+    model: nn.Module, course: Course, compile: Callable[[nn.Module], Any], n_nudged: int = 0
+) -> Errors:
     """Return the errors of a compiled model, and of PyTorch, from the same model in float64."""
     precise = course._replace(
         inputs=[
@@ -131,7 +134,9 @@ def errors(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]
     )
     truth = run(copy.deepcopy(model).double(), precise, lambda found: found)
     theirs = _distances(run(copy.deepcopy(model), course, lambda found: found), truth)
-    return Errors(_distances(run(copy.deepcopy(model), course, compile), truth), theirs)
+    ours = _distances(run(copy.deepcopy(model), course, compile), truth)
+    nudged = [_distances(run(copy.deepcopy(model), course, nudge), truth) for _ in range(n_nudged)]
+    return Errors(ours, theirs, nudged)
 
 
 def _distances(found: Results, truth: Results) -> dict[str, float]:
