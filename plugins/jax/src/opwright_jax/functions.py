@@ -32,8 +32,8 @@ class JaxSource(EagerSource):
         proto = self._proto
         n = len(proto.inputs)
         given = [self._as_list(s, v) for s, v in zip(proto.inputs, args[:n], strict=True)]
-        named = {slot.name: value for slot, value in zip(proto.inputs, args)}
-        if self._definition.random and named[STEP_SLOT] is None:
+        definition = self._definition
+        if definition.random and args[definition.input_index[STEP_SLOT]] is None:
             raise SlotError(
                 f"{proto.type}: input {STEP_SLOT!r} is required inside JAX, where no runs are "
                 f"counted, got none; pass {STEP_SLOT}=jnp.array([i]), equal steps draw equal "

@@ -134,8 +134,8 @@ def _kernel(t: Translator, n: Node, x: Value, vectors: Any) -> Value:
     kind = n.attr("kernel_type")
     gamma, offset, degree = n.attr("kernel_params") or [0.0, 0.0, 0.0]
     if kind == "RBF":
-        far = t.op("square", t.op("subtract", t.op("unsqueeze", x, axis=[1]), vectors[None]))
-        return t.op("exp", t.op("multiply", t.op("sum", far, axis=[2]), -gamma))
+        far = t.op("square", t.op("cdist", x, vectors))
+        return t.op("exp", t.op("multiply", far, -gamma))
     products = t.op("matmul", x, np.ascontiguousarray(vectors.T))
     if kind == "LINEAR":
         return products

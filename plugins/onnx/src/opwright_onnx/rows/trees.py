@@ -39,6 +39,12 @@ class Trees(NamedTuple):
     n_levels: int
 
 
+def _numbers(n: Node, name: str) -> Any:
+    """Return an attribute that float64 models store as a tensor; None if it is absent."""
+    doubles = n.attr(f"{name}_as_tensor")
+    return n.attr(name) if doubles is None else doubles
+
+
 def _read(n: Node) -> Trees:
     ids = list(zip(n.attr("nodes_treeids"), n.attr("nodes_nodeids"), strict=True))
     places = {pair: place for place, pair in enumerate(ids)}
@@ -46,7 +52,6 @@ def _read(n: Node) -> Trees:
     modes = {mode for mode in n.attr("nodes_modes") if mode != "LEAF"}
     if len(modes) > 1 or any(n.attr("nodes_missing_value_tracks_true") or ()):
         raise DeclinedError("conditions must be of one kind, false for missing values")
-    bounds = n.attr("nodes_values_as_tensor")
     own = np.arange(len(ids))
     children = []
     for name in ("nodes_truenodeids", "nodes_falsenodeids"):
@@ -58,7 +63,7 @@ def _read(n: Node) -> Trees:
         places,
         roots,
         np.where(is_leaf, 0, np.array(n.attr("nodes_featureids"), np.int64)),
-        np.array(n.attr("nodes_values")) if bounds is None else bounds,
+        np.array(_numbers(n, "nodes_values")),
         (children[0], children[1]),
         _BRANCHES[modes.pop()] if modes else "less_equal",
         _count_levels(roots, children),
@@ -93,21 +98,19 @@ def _find_leaves(t: Translator, trees: Trees, x: Value) -> Value:
 def _sum_weights(t: Translator, n: Node, kind: str, x: Value, count: int) -> Value:
     """Return the sums of leaf weights, [rows, count]."""
     trees, dtype = _read(n), t.dtype(x)
-    weights = n.attr(f"{kind}_weights_as_tensor")
-    weights = n.attr(f"{kind}_weights") if weights is None else weights
+    weights = _numbers(n, f"{kind}_weights")
     table = np.zeros((len(trees.features), count), dtype)
     pairs = zip(n.attr(f"{kind}_treeids"), n.attr(f"{kind}_nodeids"), strict=True)
     columns = n.attr(f"{kind}_ids") if count > 1 else [0] * len(weights)
     np.add.at(table, ([trees.places[pair] for pair in pairs], columns), weights)
     found = t.op("gather", table, _find_leaves(t, trees, x), axis=0)
     total = t.op("sum", found, axis=[1])
-    if n.attr("aggregate_function", "SUM") == "AVERAGE":
+    aggregate = n.attr("aggregate_function", "SUM")
+    if aggregate == "AVERAGE":
         total = t.op("divide", total, float(len(trees.roots)))
-    elif n.attr("aggregate_function", "SUM") != "SUM":
-        name = n.attr("aggregate_function")
-        raise DeclinedError(f"aggregate_function must be SUM or AVERAGE, got {name}")
-    base = n.attr("base_values_as_tensor")
-    base = n.attr("base_values") if base is None else base
+    elif aggregate != "SUM":
+        raise DeclinedError(f"aggregate_function must be SUM or AVERAGE, got {aggregate}")
+    base = _numbers(n, "base_values")
     if base is None or not len(base):
         return total
     if len(base) not in (1, count):
@@ -135,9 +138,8 @@ def classifier(t: Translator, n: Node, x: Value) -> Any:
 
 def _choose_from_two(t: Translator, n: Node, x: Value, labels: list[int]) -> Any:
     """Compute labels and scores from the weights of one of two classes, as in ONNX Runtime."""
-    weights = n.attr("class_weights_as_tensor")
-    weights = n.attr("class_weights") if weights is None else weights
-    total, is_probability = _sum_weights(t, n, "class", x, 1), min(weights) >= 0
+    is_probability = min(_numbers(n, "class_weights")) >= 0
+    total = _sum_weights(t, n, "class", x, 1)
     if n.attr("post_transform") not in ("NONE", "LOGISTIC"):
         raise DeclinedError("post_transform must be NONE or LOGISTIC for one column of weights")
     is_turned = is_probability and n.attr("post_transform") == "NONE"
