@@ -15,7 +15,7 @@
  * What a bundle may do
  * --------------------
  * A bundle is code. Its numbers and sizes are checked before they are used. Its descriptor and
- * each tensor have checksums; OW_OPEN_CHECK compares those of tensors. Checksums detect damage
+ * each tensor have checksums; OW_OPEN_CHECK compares tensor checksums. Checksums detect damage
  * but not attacks: an attacker who can write the file can write its checksums, too. Kernels trust
  * the attributes in it, so an untrusted bundle may crash the process or worse. Sign your files. A
  * bundle names plugin libraries by file name, never by path, and these are code as well. They are

@@ -122,7 +122,7 @@ def grad_op(
     Its shape rule is derived, too. It refuses the inputs that the forward rule refuses, and outputs
     or output gradients whose shapes or dtypes differ from the result of the forward rule.
 
-    Its attributes are those of the forward operator. A Python kernel may omit shape-only slots:
+    It has the attributes of the forward operator. A Python kernel may omit shape-only slots:
     ``def swish_grad(x, out_grad, x_grad, *, beta)``.
 
     Parameters

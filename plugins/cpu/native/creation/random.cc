@@ -89,8 +89,8 @@ struct NormalKernel : RandomKernel<NormalAttrs, T> {
   }
 };
 
-// Values beyond two standard deviations are redrawn from blocks that come much later than those of
-// the previous attempt; see box_muller.py.
+// Values beyond two standard deviations are redrawn from blocks far behind the blocks of the
+// previous attempt; see box_muller.py.
 template <typename T>
 struct TruncatedNormalKernel : RandomKernel<NormalAttrs, T> {
   opwright::Status Run(const opwright::RunContext& ctx, const NormalAttrs& attrs) const {

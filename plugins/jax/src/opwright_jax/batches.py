@@ -40,7 +40,7 @@ def find_batched(
 ) -> Batched | None:
     """Return one computation for all `n` examples along axis 0, or None if there is none.
 
-    It is used only if the dtypes and shapes of its results fit those of each example.
+    It is used only if the dtypes and shapes of its results fit each example.
     """
     shapes = [v.shape[1:] if b else v.shape for v, b in zip(values, is_batched, strict=True)]
     call = innermost(what)

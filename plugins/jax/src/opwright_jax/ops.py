@@ -9,7 +9,7 @@
   raises GradientError if its gradient is requested. Forward mode (`jax.jvp`) is refused.
 - **vmap** computes the whole batch at once for operators known to work on each example separately,
   and one example after the other for all other operators.
-- **dtypes** are those of JAX: without ``jax_enable_x64``, 64-bit results are returned in 32 bits,
+- **dtypes** are JAX dtypes: without ``jax_enable_x64``, 64-bit results are returned in 32 bits,
   and arguments may have 32 bits where an operator accepts only 64. Numbers and weakly typed arrays
   get the dtype of the arrays in the call.
 - **random operators** take their ``step``; equal steps draw equal numbers.

@@ -160,7 +160,10 @@ def test_each_save_of_two_processes_adds_a_generation(tmp_path, model):
     command = [sys.executable, "-c", CHILD + textwrap.dedent(script), str(tmp_path)]
     children = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(2)]
     for child in children:
-        child.communicate(b"\n", timeout=600)
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+    for child in children:
+        child.communicate(timeout=600)
     assert [child.returncode for child in children] == [0, 0]
     numbers = sorted(path.name for path in (tmp_path / "generations").iterdir())
     assert numbers == [f"{number:08d}" for number in range(1, 17)]

@@ -62,7 +62,7 @@ def find_layer_refusal(
 
 
 def choose_layer_tiles(layer: LayerGrads, multiprocessors: int) -> tuple[Tile, Tile]:
-    """Return the tiles of x_grad and those of weight_grad; their blocks run concurrently."""
+    """Return the tiles of x_grad and of weight_grad; their blocks run concurrently."""
     of_x = choose_tile(layer.of_x, multiprocessors, 0)
     n_others = of_x.tiles_of(layer.rows, layer.inputs)
     return of_x, choose_tile(layer.of_weight, multiprocessors, n_others)

@@ -57,7 +57,7 @@ struct Attribute {
   bool is_optional;  // whether it may be omitted
 };
 
-// All attributes that the launcher sets, except those of convolutions.
+// All attributes that the launcher sets, except convolution attributes.
 constexpr Attribute kAttributes[] = {
     {0, 14, kPointwise, false},
     {1, 1, kPointwise, false},

@@ -31,7 +31,7 @@ class Layout(NamedTuple):
     inner: bool  # whether a kept output is float and not returned, so it has no graph
     stops: tuple[int, ...]  # float results without a gradient
     unflatten: Callable[..., Any] | None  # None if each input is one tensor
-    is_light: bool  # whether only shapes are saved, and dtype and device are those of the result
+    is_light: bool  # whether only shapes are saved; dtype and device come from the result
 
 
 class Recorded(Function):
