@@ -27,8 +27,6 @@ constexpr int64_t kLongestPollNs = 100'000'000;
 // If acquiring the GIL takes longer than this, because another thread is busy, it is acquired less
 // often.
 constexpr int64_t kSlowTakeNs = 500'000;
-// Python's own switch interval.
-constexpr int64_t kSwitchNs = 5'000'000;
 
 int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -77,6 +75,7 @@ struct Frame {
   PyThreadState* thread = nullptr;
   int64_t last_poll_ns = 0;
   int64_t last_switch_ns = 0;  // of threads while the GIL is held; 0 before the first poll
+  int64_t switch_interval_ns = 0;
   int64_t poll_interval_ns = kFirstPollNs;
   int32_t sees_signals = -1;  // unknown before the first poll
 };
@@ -87,14 +86,29 @@ void Release(RunState* state) { FrameOf(state).thread = ReleaseGil(); }
 
 void Acquire(RunState* state) { TakeGil(FrameOf(state).thread); }
 
+// Twice Python's own switch interval. A thread that has waited for the whole interval requests the
+// GIL, and releasing the GIL then waits until that thread has it. Without a request, this thread
+// would nearly always take the GIL again, and every release starts the wait anew. Negative if Python
+// has raised an exception.
+int64_t SwitchIntervalNs() {
+  PyObject* sys = PyImport_ImportModule("sys");
+  PyObject* got = sys == nullptr ? nullptr : PyObject_CallMethod(sys, "getswitchinterval", nullptr);
+  const double seconds = got == nullptr ? -1 : PyFloat_AsDouble(got);
+  Py_XDECREF(got);
+  Py_XDECREF(sys);
+  return static_cast<int64_t>(2e9 * seconds);
+}
+
 // Polls while the GIL is held, as in spans with a short estimated duration. A loop in them may
 // still run for hours, so other threads must get to run, as they do between Python bytecodes.
 int32_t PollHolding(RunState* state) {
   if (PyErr_CheckSignals() != 0) return OW_ERROR;
   Frame& frame = FrameOf(state);
-  const int64_t now = NowNs();
-  if (frame.last_switch_ns != 0 && now - frame.last_switch_ns < kSwitchNs) return OW_OK;
-  if (frame.last_switch_ns != 0) {
+  if (frame.last_switch_ns == 0) {
+    frame.switch_interval_ns = SwitchIntervalNs();
+    if (frame.switch_interval_ns < 0) return OW_ERROR;
+  } else {
+    if (NowNs() - frame.last_switch_ns < frame.switch_interval_ns) return OW_OK;
     Release(state);
     Acquire(state);
   }
