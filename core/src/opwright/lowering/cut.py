@@ -77,7 +77,7 @@ class _First:
     """
 
     def __init__(self, graph: Graph, request: LowerRequest) -> None:
-        self.graph = graph
+        self.graph, self.request = graph, request
         self.late_ops, self.late_values = find_late(graph)
         results = [value for value, _ in graph.sinks] or graph.keeps
         n_early = request.fetches.n_early
@@ -243,8 +243,6 @@ class _Second:
         twin.outputs = tuple([tuple(map(self._written, values)) for values in op.outputs])
         for value in twin.writes():
             value.op = twin
-        twin.workspace = copy(op.workspace)
-        twin.children = tuple(map(copy, op.children))
         for child in twin.children:
             child.bindings = tuple([(self._moved(value), place) for value, place in child.bindings])
         return twin
@@ -267,14 +265,17 @@ class _Second:
         moved = self._buffers.get(buffer)
         if moved is None:
             moved = self._buffers[buffer] = copy(buffer)
-            moved.external = copy(buffer.external)
         return moved
 
 
 def _make_half(
     first: _First, ops: list[LoweredOp], feeds: dict[str, Value], results: list[Value]
 ) -> Graph:
-    half = copy(first.graph)
+    graph = first.graph
+    half = Graph(first.request)
+    half.kernel_target, half.n_threads = graph.kernel_target, graph.n_threads
+    half.lasting, half.signatures = graph.lasting, graph.signatures
+    half.prepare_s, half.unfinished = graph.prepare_s, graph.unfinished
     half.ops, half.feeds, half.sinks = ops, feeds, []
     half.keeps, half.fetches = (results, list(results)) if first.stays else ([], [])
     for value in () if first.stays else results:

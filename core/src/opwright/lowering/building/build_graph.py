@@ -257,7 +257,7 @@ class GraphBuilder:
 
     def _copy_back(self, index: int) -> None:
         """Copy the final values of written feeds to the caller's memory."""
-        for name in sorted(self.request.given.written - self.written_feeds.keys()):
+        for name in sorted(self.request.given.written.difference(self.written_feeds)):
             value = self.env[name]
             fed = self._overwrite(name, value.meta, self.graph.feeds[name].buffer, None)
             self._ops.append(copy_op(value, fed, index))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from opwright._runtime import Prepared
@@ -91,6 +90,7 @@ class Graph:
         self.is_body = request.fetches.role is not Role.FETCH
         self.keep_all = request.persistables.keep_all
         self._varying = request.persistables.varying
+        self._changing: frozenset[str] | None = None
         self.ops: list[LoweredOp] = []
         self.feeds: dict[str, Value] = {}
         self.late_feeds = frozenset(request.given.late)
@@ -124,13 +124,15 @@ class Graph:
             uses.arrange(ops)
             self._uses = uses
 
-    @cached_property
+    @property
     def changing_names(self) -> frozenset[str]:
         """The names that the network's operators change, persistable or not."""
-        slots = [written_by(op) for op in self.operators]
-        return self._varying.union(
-            name for names_of in slots for names in names_of for name in names
-        )
+        if self._changing is None:
+            slots = [written_by(op) for op in self.operators]
+            self._changing = self._varying.union(
+                name for names_of in slots for names in names_of for name in names
+            )
+        return self._changing
 
     def definition(self, op_type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None if no plugin provides it."""

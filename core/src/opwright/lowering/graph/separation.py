@@ -82,7 +82,8 @@ def _find_path(capacities: Capacities, origin: Any) -> list[tuple[Any, Any]]:
 
 def _reaching_end(capacities: Capacities) -> set[Any]:
     """Return the nodes with residual capacity to the sink."""
-    late, queue = {_END}, [_END]
+    late: set[Any] = {_END}
+    queue: list[Any] = [_END]
     for node in queue:
         for before in capacities[node]:
             if before not in late and capacities[before][node] > 0:

@@ -16,13 +16,12 @@ from opwright.describe.dtypes import MAX_DIM, item_size
 from opwright.describe.meta import Meta, numel
 from opwright.errors import OutOfMemoryError, ShapeError
 from opwright.records import NamedTuple
+from opwright.registry import KernelEntry
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
-    from opwright.registry import KernelEntry
 
-    Refusals = tuple[tuple[KernelEntry, str], ...]
-
+Refusals = tuple[tuple[KernelEntry, str], ...]
 SlotMetas = tuple[tuple[Meta, ...], ...]
 Sizes = tuple[tuple[int, ...], ...]
 
@@ -61,17 +60,6 @@ class Signature:
         By device if the choice depends only on the signature. By device, number of threads and
         `Arguments` if the kernel, or a candidate before it, has a ``prepare``.
     """
-
-    __slots__ = (
-        "_moved_bytes",
-        "attrs",
-        "attrs_key",
-        "choices",
-        "definition",
-        "inputs",
-        "outputs",
-        "sizes",
-    )
 
     def __init__(
         self,
@@ -138,7 +126,7 @@ def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     items = tuple(attrs.items())
     for name, value in items:
         if value.__class__ is float:
-            floats = (value,)
+            floats: tuple[float, ...] = (value,)
         elif value.__class__ is tuple and value and value[0].__class__ is float:
             floats = value
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.describe.definition import OpDefinition
@@ -44,8 +45,6 @@ class External:
     the caller asked the plan to write.
     """
 
-    __slots__ = ("create", "device", "index", "lasts", "meta", "name", "role")
-
     def __init__(
         self,
         role: Role,
@@ -63,6 +62,9 @@ class External:
         self.create = create
         self.index = -1
 
+    def __copy__(self) -> External:
+        return External(self.role, self.name, self.meta, self.device, self.create, self.lasts)
+
 
 class Buffer:
     """The memory of a value, or of several values if an operator works in place (``is_shared``).
@@ -70,19 +72,6 @@ class Buffer:
     ``device`` is None for the plan's own device. ``first`` and ``last`` are positions in
     `Graph.ops`, set by the memory planner together with ``slot`` and the ``offset`` in it.
     """
-
-    __slots__ = (
-        "device",
-        "dynamic",
-        "external",
-        "first",
-        "is_shared",
-        "last",
-        "offset",
-        "shared_with",
-        "size",
-        "slot",
-    )
 
     def __init__(self, size: int, external: External | None = None) -> None:
         self.size = size
@@ -93,6 +82,11 @@ class Buffer:
         self.offset = 0
         self.is_shared = False
         self.shared_with: Buffer | None = None
+
+    def __copy__(self) -> Buffer:
+        copied = Buffer(self.size, copy(self.external))
+        copied.device, copied.dynamic, copied.is_shared = self.device, self.dynamic, self.is_shared
+        return copied
 
     @property
     def is_owned(self) -> bool:
@@ -113,8 +107,6 @@ class Value:
     A view has the data of another value, its ``source``, with a different shape; no operator writes
     it. ``is_constant``: see `opwright.lowering.graph.constants`.
     """
-
-    __slots__ = ("buffer", "id", "is_constant", "meta", "name", "op", "shape_id", "source")
 
     def __init__(self, name: str, meta: Meta, buffer: Buffer, op: LoweredOp | None = None) -> None:
         self.name = name
@@ -162,6 +154,11 @@ class Child:
         self.skipped: tuple[int, ...] = ()
         self.unread: set[Value] = set()
 
+    def __copy__(self) -> Child:
+        copied = Child(self.plan, self.bindings, self.n_turns, self.elements)
+        copied.skipped, copied.unread = self.skipped, self.unread
+        return copied
+
 
 class LoweredOp:
     """One operator, with values instead of names.
@@ -172,26 +169,6 @@ class LoweredOp:
     ``signature`` is shared by equal operators, so a pass that needs different attributes, shapes or
     dtypes makes a new operator.
     """
-
-    # Not a dataclass, because lowering creates many operators and a dataclass takes a third longer.
-    __slots__ = (
-        "attrs",
-        "children",
-        "definition",
-        "device",
-        "entry",
-        "index",
-        "inputs",
-        "origins",
-        "outputs",
-        "prepared",
-        "refusals",
-        "reuse",
-        "signature",
-        "type",
-        "unread",
-        "workspace",
-    )
 
     def __init__(
         self,
@@ -219,6 +196,14 @@ class LoweredOp:
 
     def __repr__(self) -> str:
         return f"{self.type}{self.inputs} -> {self.outputs}"
+
+    def __copy__(self) -> LoweredOp:
+        copied = LoweredOp(self.definition, self.inputs, self.attrs, self.index)
+        copied.outputs, copied.origins, copied.device = self.outputs, self.origins, self.device
+        copied.entry, copied.prepared, copied.refusals = self.entry, self.prepared, self.refusals
+        copied.reuse, copied.unread, copied.signature = self.reuse, self.unread, self.signature
+        copied.children, copied.workspace = tuple(map(copy, self.children)), copy(self.workspace)
+        return copied
 
     def input(self, slot: str | None) -> tuple[Value, ...]:
         """Return the values of an input slot; an empty tuple if the operator has no such slot."""

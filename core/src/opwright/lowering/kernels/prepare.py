@@ -195,8 +195,8 @@ def _prepare_class(
         if isinstance(refusal, Unsupported):
             return Unsupported(refusal.lack)
         return Refuse(refusal.reason)
-    except Exception as error:
-        raise _failed(entry, op, error, "call ctx.refuse(reason) to decline") from error
+    except Exception as error:  # noqa: BLE001 - raised as the cause of another
+        raise _failed(entry, op, error, "call ctx.refuse(reason) to decline")  # noqa: B904
     packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in arguments.packable}
     return _runtime.prepare_python(
         ready,
@@ -246,7 +246,7 @@ def _prepare_native(
     except _runtime.RefusedError as refusal:
         return _refusal(refusal)
     except OpwrightError as error:
-        raise _failed(entry, op, error, "return OW_REFUSED to decline") from error
+        raise _failed(entry, op, error, "return OW_REFUSED to decline")  # noqa: B904 - it has the cause
 
     def reads(name: str) -> bool:
         try:
@@ -284,7 +284,10 @@ def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -
         kind = OutOfMemoryError
     is_ours = isinstance(error, OpwrightError)
     reason = text_of_error(error) if is_ours else describe_error(error)
-    return kind(f"{entry.who}: prepare failed for operator {op.index}, got {reason}; {way_out}")
+    text = f"{entry.who}: prepare failed for operator {op.index}, got {reason}; {way_out}"
+    failure = kind(text)
+    failure.__cause__ = error
+    return failure
 
 
 def _packs(op: LoweredOp, ctx: PrepareContext) -> dict[int, Callable[[Any], object]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
 from itertools import filterfalse
 
 from opwright.errors import PluginError
@@ -33,10 +32,15 @@ class Edit:
         self._pinned: set[Value] = set()
         self._moved: set[Buffer] = set()
         self._directions: set[int] = set()
+        # Made at the first request, since many passes change nothing.
+        self._first_uses: Uses | None = None
+        self._first_late: set[Value] | None = None
 
-    @cached_property
-    def _uses(self) -> Uses:  # made at the first request, since many passes change nothing
-        return self._graph.uses()
+    @property
+    def _uses(self) -> Uses:
+        if self._first_uses is None:
+            self._first_uses = self._graph.uses()
+        return self._first_uses
 
     def fuse(
         self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp], at: LoweredOp | None = None
@@ -325,9 +329,11 @@ class Edit:
                 return False
         return True
 
-    @cached_property
+    @property
     def _late(self) -> set[Value]:
-        return find_late(self._graph)[1]
+        if self._first_late is None:
+            self._first_late = find_late(self._graph)[1]
+        return self._first_late
 
     def _keeps_halves(self, new: Sequence[LoweredOp], old: set[LoweredOp]) -> bool:
         """Whether the values of the first half would remain independent of late feeds."""

@@ -54,11 +54,13 @@ def _run_pass(entry: PassEntry, graph: Graph) -> bool:
         entry.load()(graph)
     except (MemoryError, ProgramError):
         raise  # the pass is not at fault if memory runs out, or it refuses the program
-    except Exception as error:
-        raise PluginError(
+    except Exception as error:  # noqa: BLE001 - raised as the cause of another
+        failure = PluginError(
             f"pass {entry.name!r} of {entry.package.label} failed: {describe_error(error)}; "
             f"exclude it with passes=['-{entry.name}']"
-        ) from error
+        )
+        failure.__cause__ = error
+        raise failure  # noqa: B904
     is_strict = graph.target.context.settings.strict
     if graph.ops == before and not is_strict:
         return False
