@@ -39,6 +39,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(BIN)/python .ci/install.py
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
 	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
+COMPILED := $(wildcard core/src/opwright/lowering/*/*.py)
 NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
 	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h $(CUDA)/src/opwright_cuda/services.h)
 NATIVE_DIST := $(shell find core/include plugins/mpi/native $(NCCL)/native -type f 2>/dev/null) \
@@ -76,19 +77,24 @@ $(STAMPS)/builders: pins/packages.txt | $(BIN)/python
 # Editable installations: changes to Python files take effect immediately, and changes to native
 # files when this rule runs again. The build tools stay in $(VENV), so only changed files are
 # compiled, here and for the wheels of the tests.
-$(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/builders
+$(STAMPS)/native: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/builders
 	@echo "compiling $(PACKAGES) into $(VENV): six minutes of processor" \
 		"time, here up to $$((1 + 6 / $$(nproc))) minutes"
 	@$(INSTALL) packages $(PACKAGES)
+	@touch $@ $(STAMPS)/packages
+
+# Changes to compiled Python files take effect when this rule runs again.
+$(STAMPS)/packages: $(COMPILED) $(STAMPS)/native
+	@$(INSTALL) packages --no-deps core
 	@touch $@
 
 $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION) \
-		$(NATIVE_CUDA) $(STAMPS)/packages
+		$(NATIVE_CUDA) $(STAMPS)/native
 	@$(INSTALL) packages --no-deps $(CUDA) $(CUDA_EMULATOR)
 	@touch $@
 
 $(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(NCCL)/pyproject.toml $(RAY)/pyproject.toml $(TORCH)/pyproject.toml \
-		$(ONNX)/pyproject.toml $(JAX)/pyproject.toml $(SIMULATION)/pyproject.toml $(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/packages $(STAMPS)/cuda
+		$(ONNX)/pyproject.toml $(JAX)/pyproject.toml $(SIMULATION)/pyproject.toml $(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/native $(STAMPS)/cuda
 	@$(INSTALL) pins pins/dist.txt
 	@$(INSTALL) packages $(DIST)
 	@$(INSTALL) packages --no-deps $(NCCL) $(RAY) $(TORCH) $(ONNX) $(JAX) $(SIMULATION)
@@ -308,7 +314,7 @@ gpu-wheels: | $(BIN)/python  ## download wheels for test-cuda and bench-cuda int
 build/gpu-wheels-venv/.made:
 	python$(GPU_PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install numpy pybind11 \
-		scikit-build-core hatchling cmake ninja
+		scikit-build-core hatchling cmake ninja 'mypy[mypyc]'
 	@touch $@
 
 # Generated with the oldest supported release, because newer releases read older code, but not vice

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import opwright as ow
+from opwright.lowering.graph import graph
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
@@ -37,6 +38,19 @@ def pytest_configure(config: pytest.Config) -> None:
     # Background jobs of a shell ignore Ctrl-C, and processes started by tests would inherit this.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_sessionstart() -> None:
+    """Refuse to test compiled modules that are older than their Python sources."""
+    core = Path(__file__).parents[1] / "core"
+    sources = core.glob("src/opwright/lowering/*/*.py")
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    translated = [*core.glob(f"build/{tag}-*/native/lowering/translated")]
+    if graph.__file__.endswith(".py") or not translated:
+        return  # interpreted, or wheels are tested
+    newest = max(path.stat().st_mtime for path in translated)
+    if changed := [path.name for path in sources if path.stat().st_mtime > newest]:
+        pytest.exit(f"{', '.join(sorted(changed))}: changed after compilation; run `make venv`", 2)
 
 
 @pytest.hookimpl(wrapper=True)

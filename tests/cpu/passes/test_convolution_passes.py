@@ -14,7 +14,7 @@ from thread_counts import thread_counts
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.lowering.kernels import select
+from opwright.targets.native_kernel import NativeKernel
 from opwright_cpu.plan_ops.convolution import ACTIVATIONS
 from opwright_nn import layers
 
@@ -45,13 +45,13 @@ def test_a_residual_network_becomes_fused_convolutions_between_two_transposition
 def test_kernels_of_fused_convolutions_are_prepared_only_for_channels_last(monkeypatch):
     orders: list[str] = []
 
-    def prepare(entry, op, *given):
-        if op.type == "cpu.conv2d_fused":
-            orders.append(op.attrs["data_format"])
-        return prepare_kernel(entry, op, *given)
+    def note(kernel, proto, metas, attrs, **given):
+        if kernel.op_type == "cpu.conv2d_fused":
+            orders.append(attrs["data_format"])
+        return prepare(kernel, proto, metas, attrs, **given)
 
-    prepare_kernel = select.prepare_kernel
-    monkeypatch.setattr(select, "prepare_kernel", prepare)
+    prepare = NativeKernel.prepare
+    monkeypatch.setattr(NativeKernel, "prepare", note)
     Net(residual_net, shape=(2, 3, 13, 11)).run(None)
     assert set(orders) == {"NHWC"}
     Net(residual_net, shape=(2, 3, 13, 11)).run(["fuse_conv"])

@@ -165,6 +165,8 @@ def native_settings(folder: str) -> list[str]:
     settings = [f"--config-settings=build-dir={BUILD / 'native' / Path(folder).name}"]
     if folder == EXTRA and not has_onednn():
         settings.append("--config-settings=cmake.define.OPWRIGHT_CPU_ONEDNN=OFF")
+    if folder == "core" and not is_met(Need("mypy", "2.4")):
+        settings.append("--config-settings=cmake.define.OPWRIGHT_COMPILE_LOWERING=OFF")
     return settings
 
 
