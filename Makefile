@@ -81,11 +81,11 @@ $(STAMPS)/native: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/
 	@echo "compiling $(PACKAGES) into $(VENV): six minutes of processor" \
 		"time, here up to $$((1 + 6 / $$(nproc))) minutes"
 	@$(INSTALL) packages $(PACKAGES)
-	@touch $@ $(STAMPS)/packages
+	@touch $@
 
 # Changes to compiled Python files take effect when this rule runs again.
 $(STAMPS)/packages: $(COMPILED) $(STAMPS)/native
-	@$(INSTALL) packages --no-deps core
+	@$(if $(filter $(STAMPS)/native,$?),,$(INSTALL) packages --no-deps core)
 	@touch $@
 
 $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION) \
