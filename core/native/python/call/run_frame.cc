@@ -88,8 +88,8 @@ void Acquire(RunState* state) { TakeGil(FrameOf(state).thread); }
 
 // Twice Python's own switch interval. A thread that has waited for the whole interval requests the
 // GIL, and releasing the GIL then waits until that thread has it. Without a request, this thread
-// would nearly always take the GIL again, and every release starts the wait anew. Negative if Python
-// has raised an exception.
+// would nearly always take the GIL again, and every release starts the wait anew. Negative if
+// Python has raised an exception.
 int64_t SwitchIntervalNs() {
   PyObject* sys = PyImport_ImportModule("sys");
   PyObject* got = sys == nullptr ? nullptr : PyObject_CallMethod(sys, "getswitchinterval", nullptr);
