@@ -164,6 +164,13 @@ def _algebra(size: int) -> Iterator[Case]:
     yield Case("cross", size, vectors, graded=("x", "y"))
     product = {"a": full, "b": full, "c": full}
     yield Case("gemm", size, product, {"alpha": 2.0, "beta": 0.5}, graded=("a", "b", "c"))
+    rows = max(8, size // 512)
+    experts = {
+        "x": Spec((rows, 64)),
+        "weight": Spec((8, 64, 128)),
+        "offsets": Spec((8,), 0, rows, "int32", _steps),
+    }
+    yield Case("grouped_matmul", size, experts, graded=("x", "weight"))
     terms = {"x": [Spec((max(1, size // 1024), 32, 32))] * 2}
     yield Case("einsum", size, terms, {"equation": "bij,bjk->bik"}, graded=("x",))
     rows = max(1, size // 1_000)

@@ -69,7 +69,8 @@ SUBJECTS = (
     Subject(
         "Products and linear algebra",
         "Products of matrices and vectors, distances, systems of equations.",
-        "matmul fc gemm einsum vectors diagonal linear_algebra determinant cdist cos_sim",
+        "matmul grouped_matmul fc gemm einsum vectors diagonal linear_algebra determinant cdist"
+        " cos_sim",
     ),
     Subject(
         "Fourier transforms",

@@ -132,6 +132,7 @@ def f32(*shape):
     return np.ones(shape, np.float32)
 
 
+ENDS = np.array([1, 4])
 COUNTS = {
     "bilinear": ({"x": f32(5, 2), "y": f32(5, 3), "weight": f32(4, 2, 3)}, {}, 2 * 5 * 4 * 9),
     "conv1d": ({"x": f32(2, 4, 9), "weight": f32(6, 2, 3)}, {"groups": 2}, 2 * 2 * 6 * 7 * 6),
@@ -146,6 +147,8 @@ COUNTS = {
     "dot": ({"x": f32(3, 4), "y": f32(4, 5)}, {}, 2 * 3 * 4 * 5),
     "einsum": ({"x": [f32(3, 4), f32(4, 5)]}, {"equation": "ij,jk->ik"}, 2 * 60),
     "fc": ({"x": f32(3, 4), "weight": f32(4, 5)}, {}, 2 * 60),
+    "grouped_matmul": ({"x": f32(4, 3), "weight": f32(2, 3, 5), "offsets": ENDS}, {}, 2 * 60),
+    "grouped_outer": ({"x": f32(4, 3), "y": f32(4, 5), "offsets": ENDS}, {}, 2 * 60),
     "gemm": ({"a": f32(4, 3), "b": f32(4, 5)}, {"transpose_a": True}, 2 * 60),
     "matmul": ({"x": f32(2, 4, 3), "y": f32(4, 5)}, {"transpose_x": True}, 2 * 2 * 60),
     "gru": ({"x": f32(7, 2, 3), "weight_ih": [f32(12, 3)], "weight_hh": [f32(12, 4)]}, {}, 2352),
@@ -191,7 +194,7 @@ def test_operations_of_a_product_are_counted(programs, op_type):
     block = programs[0].global_block()
 
     def declare(name, array):
-        return block.create_var(name, array.shape, "float32", is_data=True)
+        return block.create_var(name, array.shape, str(array.dtype), is_data=True)
 
     slots = {
         slot: [declare(f"{slot}_{i}", a) for i, a in enumerate(given)]

@@ -15,6 +15,11 @@ struct MatmulAttrs {
   OPWRIGHT_ATTRIBUTES(transpose_x, transpose_y);
 };
 
+struct GroupedMatmulAttrs {
+  bool transpose_weight = false;
+  OPWRIGHT_ATTRIBUTES(transpose_weight);
+};
+
 // Axis i of a factor is axis axes[i] of the given array. Axis i of the output is axis out_axes[i]
 // of the product. An empty list means that axes are not permuted.
 struct FoldedMatmulAttrs {

@@ -68,6 +68,16 @@ def _matmul(op: OperatorShapes) -> int:
     return 2 * math.prod(op.output()) * x[-2 if is_transposed else -1]
 
 
+def _grouped(op: OperatorShapes) -> int:
+    # Counts all rows, even if some belong to no group.
+    weight = op.input("weight")
+    return 2 * op.input("x")[0] * weight[1] * weight[2]
+
+
+def _grouped_outer(op: OperatorShapes) -> int:
+    return 2 * math.prod(op.input("x")) * op.input("y")[1]
+
+
 def _gemm(op: OperatorShapes) -> int:
     return 2 * math.prod(op.output()) * op.input("a")[0 if op.attr("transpose_a") else 1]
 
@@ -129,6 +139,8 @@ FLOPS: Final[Mapping[str, Callable[[OperatorShapes], int]]] = {
     "einsum": _einsum,
     "fc": _fc,
     "gemm": _gemm,
+    "grouped_matmul": _grouped,
+    "grouped_outer": _grouped_outer,
     "gru": _recurrent,
     "gru_cell": _recurrent,
     "lstm": _recurrent,

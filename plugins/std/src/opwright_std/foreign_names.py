@@ -62,6 +62,7 @@ FOREIGN_NAMES: Final = {
     "greater": "greater_than gt",
     "greater_equal": "ge gte greater_or_equal",
     "grid_sample": "grid_sampler",
+    "grouped_matmul": "grouped_mm grouped_gemm ragged_dot segment_mm gmm moe_matmul",
     "hamming_window": "hamming",
     "hann_window": "hann hanning",
     "inverse": "inv matrix_inverse",

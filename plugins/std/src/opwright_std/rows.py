@@ -225,6 +225,7 @@ ROWS: tuple[Row, ...] = (
     Row("signal_windows", _WINDOWS, NO_KERNEL),
     # Matrix
     Row("matmul", "matmul", NUMBER),
+    Row("grouped_matmul", "grouped_matmul grouped_outer"),
     Row("fc", "fc", NO_KERNEL),
     Row("gemm", "gemm bilinear", NO_KERNEL),
     Row("einsum", "einsum", NO_KERNEL),

@@ -162,6 +162,25 @@ def _gemm(
     return out if c is None else out + beta * c
 
 
+def _grouped_matmul(x: Tensor, weight: Tensor, offsets: Tensor, transpose_weight: bool) -> Tensor:
+    parts = torch.tensor_split(x, offsets.long().cpu())
+    matrices = [*(weight.transpose(1, 2) if transpose_weight else weight), None]
+    rows = [
+        part.new_zeros(len(part), weight.shape[1 if transpose_weight else 2])
+        if matrix is None
+        else part @ matrix
+        for part, matrix in zip(parts, matrices)
+    ]
+    return torch.cat(rows)
+
+
+def _grouped_outer(x: Tensor, y: Tensor, offsets: Tensor) -> Tensor:
+    require(len(offsets) > 0, "a stack of nothing")
+    ends = offsets.long().cpu()
+    pairs = list(zip(torch.tensor_split(x, ends), torch.tensor_split(y, ends)))
+    return torch.stack([part.T @ other for part, other in pairs[:-1]])
+
+
 def _bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.nn.functional.bilinear(x, y, weight, bias)
 
@@ -208,6 +227,8 @@ REDUCTIONS: dict[str, Function] = {
 
 PRODUCTS: dict[str, Function] = {
     "matmul": _matmul,
+    "grouped_matmul": _grouped_matmul,
+    "grouped_outer": _grouped_outer,
     "gemm": _gemm,
     "einsum": lambda x, equation: torch.einsum(equation, *x),
     "bilinear": _bilinear,

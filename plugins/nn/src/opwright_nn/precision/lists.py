@@ -12,8 +12,8 @@ def _names(text: str) -> frozenset[str]:
 REDUCED: Final = _names(
     """
     bilinear cached_attention conv1d conv2d conv2d_transpose conv3d conv3d_transpose deform_conv2d
-    einsum fc gemm gru gru_cell lstm lstm_cell matmul multi_head_attention rnn
-    scaled_dot_product_attention sequence_conv
+    einsum fc gemm grouped_matmul grouped_outer gru gru_cell lstm lstm_cell matmul
+    multi_head_attention rnn scaled_dot_product_attention sequence_conv
     """
 )
 """Sums of products, which processors multiply in 16 bits and accumulate in float32."""
