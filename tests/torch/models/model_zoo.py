@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from mixtures import mixtures
 from torch import Tensor, nn
 
 
@@ -262,6 +263,8 @@ def _transformers() -> Iterator[Entry]:
         ),
         lambda batch: (torch.randn(batch, 16, 40), tokens((batch, 7))),
     )
+    for name, kind, config in mixtures():
+        yield Entry(name, build(kind, config), lm)
 
 
 class _Logits(nn.Module):
@@ -271,6 +274,12 @@ class _Logits(nn.Module):
         super().__init__()
         self.model = model
         self.is_pair = model.config.is_encoder_decoder
+
+    def double(self) -> _Logits:
+        """Cast to float64, in which PyTorch's grouped products do not exist."""
+        if self.model.get_experts_implementation()[""] == "grouped_mm":
+            self.model.set_experts_implementation("batched_mm")
+        return super().double()
 
     def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
         """Return the logits; `y` contains the decoder tokens."""

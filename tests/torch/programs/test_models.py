@@ -19,7 +19,7 @@ import opwright as ow
 import opwright_torch
 from every_case import EVERY
 
-IN_CI: Final = ("torchvision.resnet18", "transformers.gpt2")
+IN_CI: Final = ("torchvision.resnet18", "transformers.mixtral", "transformers.gpt2")
 
 ONE_SIZE: Final = ("maxvit_t", "swin_v2_t", "vit_b_16", "vit")
 """Models that accept only one image size, or branch on the size."""

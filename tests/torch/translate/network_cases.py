@@ -48,6 +48,22 @@ def _products() -> list[Case]:
     ]
 
 
+def _grouped() -> list[Case]:
+    """Return products of integers, which are exact; PyTorch captures them only in bfloat16."""
+    x, y, weight = (
+        whole(*shape, low=-4, dtype=torch.bfloat16) for shape in ((24, 16), (24, 8), (3, 16, 8))
+    )
+    ends = torch.tensor([8, 8, 24], dtype=torch.int32)
+    by_rows, turned = (lambda x, w, ends: fn.grouped_mm(x, w, offs=ends)), weight.mT.contiguous()
+    return [
+        Case("grouped_mm", by_rows, [x, weight, ends]),
+        Case("grouped_mm-turned", lambda x, w, e: by_rows(x, w.mT, e), [x, turned, ends]),
+        Case("grouped_mm-inner", lambda x, y, e: by_rows(x.mT, y, e), [x, y, ends]),
+        Case("grouped_mm-columns", lambda w, x, e: by_rows(w, x.mT, e), [turned, x, ends]),
+        Case("grouped_mm-stacks", fn.grouped_mm, [turned, weight]),
+    ]
+
+
 def _attention() -> list[Case]:
     attend = fn.scaled_dot_product_attention
     few = [drawn(2, 1, 5, 4, seed=seed) for seed in (3, 4)]
@@ -316,6 +332,7 @@ def _recurrent() -> list[Case]:
 
 NETWORK_CASES: Final = [
     *_products(),
+    *_grouped(),
     *_attention(),
     *_convolutions(),
     *_norms(),

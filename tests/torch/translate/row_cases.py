@@ -305,6 +305,8 @@ def _indexing() -> list[Case]:
             ),
             [A.detach(), B.detach(), A.detach().argsort(-1)],
         ),
+        Case("histc", lambda x: torch.histc(x, 5, -1.5, 2), [A.detach()]),
+        Case("histc-ids", lambda ids: torch.histc(ids.float(), 5, 0, 4), [whole(40)]),
         Case("bucketize", lambda x: torch.bucketize(x, torch.tensor([0.0, 1, 2])), [TIED.detach()]),
     ]
 

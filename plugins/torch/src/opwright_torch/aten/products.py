@@ -74,6 +74,45 @@ def addbmm(t: Translator, input: Value, batch1: Value, batch2: Value, **factors:
     return _plus(t, product, input, factors["beta"], factors["alpha"])
 
 
+@ROWS.row("aten::_grouped_mm", "transformers::grouped_mm_fallback")
+def grouped_mm(
+    t: Translator,
+    input: Value,
+    offs: Value,
+    bias: Value = None,
+    out_dtype: Value = None,
+    **others: Value,
+) -> Value:
+    """Return a product for each group of rows or columns; `offs` are the ends of the groups."""
+    (other,) = others.values()
+    if bias is not None:
+        raise Decline("no operator adds a bias to grouped products")
+    if offs is None:
+        return t.op("matmul", input, other)
+    if len(other.shape) == 3:
+        source = _source(t, other)
+        weight = other if source is None else source
+        return t.op("grouped_matmul", input, weight, offs, transpose_weight=source is not None)
+    if len(input.shape) == 2:
+        return t.op("grouped_outer", _transpose(t, input), other, offs)
+    columns = t.op("grouped_matmul", _transpose(t, other), input, offs, transpose_weight=True)
+    return _transpose(t, columns)
+
+
+def _source(t: Translator, x: Value) -> Value:
+    """Return the matrices of which `x` consists if transposed, or None if they are not known."""
+    written = t.writer(x, "transpose")
+    n = len(x.shape)
+    if written is None or written.attr("axes") != (*range(n - 2), n - 1, n - 2):
+        return None
+    return t.block.var(written.input("x")[0])
+
+
+def _transpose(t: Translator, x: Value) -> Value:
+    source = _source(t, x)
+    return t.op("transpose", x) if source is None else source
+
+
 @ROWS.row("aten::bilinear")
 def bilinear(t: Translator, input1: Value, input2: Value, weight: Value, bias: Value) -> Value:
     """Return `input1` @ `weight[k]` @ `input2` for each k, + `bias`."""

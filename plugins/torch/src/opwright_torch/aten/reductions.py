@@ -247,3 +247,11 @@ def _median(t: Translator, x: Value, axis: int, keepdim: bool) -> Value:
         place = t.op("where", t.op("any", lost, axis=[axis], keepdims=True), first, place)
     parts = (t.op("take_along_axis", x, place, axis=axis), place)
     return parts if keepdim else tuple(t.op("squeeze", part, axis=[axis]) for part in parts)
+
+
+@ROWS.row("aten::histc")
+def histc(t: Translator, input: Value, bins: int, min: float, max: float) -> Value:
+    """Return the number of elements in each bin, in the dtype of the elements."""
+    if min >= max:
+        raise Decline(f"the edges of bins depend on values, got min={min} and max={max}")
+    return t.cast(t.op("histogram", input, bins=bins, min=min, max=max), t.dtype())
