@@ -55,6 +55,28 @@ COMPARISONS: Final = ["eq", "ne", "lt", "le", "gt", "ge"]
 REDUCTIONS: Final = ["sum", "mean", "prod", "amax", "amin", "logsumexp", "var", "std"]
 
 
+def _complex() -> list[Case]:
+    pairs, angles = drawn(2, 3, 4, 2), drawn(3, 4, seed=1)
+
+    def rotate(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+        turns = torch.polar(torch.ones_like(angles), angles) * 0.5
+        return torch.view_as_real(torch.view_as_complex(x) * turns.unsqueeze(0)).flatten(2)
+
+    def scale(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = torch.view_as_complex(x).reshape(6, 4)
+        return torch.view_as_real(y * z.view(2, 3, 4)[:, None].squeeze(1))
+
+    return [
+        Case("complex-rotary", rotate, [pairs, angles]),
+        Case("complex-real-factor", scale, [pairs, angles]),
+        Case(
+            "complex-parts",
+            lambda a, b: torch.view_as_real(torch.complex(a, b) * torch.complex(b, a)),
+            [A, B],
+        ),
+    ]
+
+
 def _pointwise() -> list[Case]:
     cases = [Case(name, getattr(torch, name), [INNER]) for name in UNARY.split()]
     cases += [
@@ -360,6 +382,7 @@ def _linear_algebra() -> list[Case]:
 
 CASES: Final = [
     *_linear_algebra(),
+    *_complex(),
     *_pointwise(),
     *_comparisons(),
     *_shapes(),

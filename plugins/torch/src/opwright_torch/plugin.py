@@ -7,6 +7,7 @@ from opwright import plugin
 SUBJECTS = (
     "activations",
     "comparisons",
+    "complex_numbers",
     "convolutions",
     "creation",
     "functions",

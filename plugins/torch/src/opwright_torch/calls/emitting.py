@@ -37,13 +37,35 @@ class Deferred:
         return part
 
 
-def has_deferred(value: Any) -> bool:
-    """Return whether an argument is a `Deferred` or contains one."""
+class Complex(Deferred):
+    """A complex tensor whose parts are computed in the plan.
+
+    Rows of complex numbers compute with `pair`, a Variable with real and imaginary parts along a
+    last axis of length 2. A call to PyTorch that reads the value begins with `view_as_complex`.
+    """
+
+    def __init__(self, pair: ow.Variable, meta: Any) -> None:
+        super().__init__(torch.ops.aten.view_as_complex.default, (pair,), {}, meta)
+        self.pair = pair
+
+
+def deferred_types(value: Any) -> set[type[Deferred]]:
+    """Return the types of the deferred values in an argument."""
     if isinstance(value, (tuple, list)):
-        return any(map(has_deferred, value))
+        return set().union(*map(deferred_types, value))
     if isinstance(value, Mapping):
-        return any(map(has_deferred, value.values()))
-    return isinstance(value, Deferred)
+        return deferred_types(list(value.values()))
+    return {type(value)} if isinstance(value, Deferred) else set()
+
+
+def expect(meta: Any, result: Any) -> Iterator[tuple[torch.Tensor, ow.Variable]]:
+    """Yield the Variables of a result, each with the tensor that PyTorch returns."""
+    is_one = not isinstance(meta, (tuple, list))
+    for tensor, value in [(meta, result)] if is_one else zip(meta, result):
+        if isinstance(value, Complex):
+            yield torch.view_as_real(tensor), value.pair
+        elif isinstance(tensor, torch.Tensor) and value is not None:
+            yield tensor, value
 
 
 def settle(t: Translator, value: Deferred) -> Any:

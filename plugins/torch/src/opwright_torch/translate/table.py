@@ -36,15 +36,15 @@ class Rows(dict[str, Row]):
         return add
 
 
-def find_row(operator: torch._ops.OpOverload) -> Row | None:
+def find_row(operator: torch._ops.OpOverload, prefix: str = "") -> Row | None:
     """Return the row of an overload or of its name, or None if neither exists.
 
-    A row named ``opwright::`` is used for all other opwright operators, including
-    ``opwright_acme::swish``.
+    Rows with the prefix ``complex `` are used if an argument is complex. A row named
+    ``opwright::`` is used for all other opwright operators, including ``opwright_acme::swish``.
     """
     context = current_context()
     rows = _all_rows(context, context.epoch.now)
-    name = operator.name()
+    name = prefix + operator.name()
     ours = f"{name.partition('::')[0].partition('_')[0]}::"
     return rows.get(name) or rows.get(name.partition(".")[0]) or rows.get(ours)
 

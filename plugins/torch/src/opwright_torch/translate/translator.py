@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 import opwright as ow
 from opwright.errors import OpwrightError
-from opwright_torch.calls.emitting import Deferred, has_deferred, refuse, settle
+from opwright_torch.calls.emitting import Complex, Deferred, deferred_types, expect, refuse, settle
 from opwright_torch.dtypes import NAMES, dtype_name, torch_dtype
 from opwright_torch.translate.lengths import Lengths, open_shape
 from opwright_torch.translate.opening import open_composite
@@ -216,7 +216,7 @@ class Translator:
             elif node.op == "output":
                 outputs = list(self._read(node.args[0]))
                 for value in outputs:
-                    if isinstance(value, Deferred) and not self._alone:
+                    if isinstance(value, Complex if self._alone else Deferred):
                         raise refuse(value)
             else:
                 while conditions:
@@ -318,11 +318,13 @@ class Translator:
             return target(*arguments, **named)  # size arithmetic, getitem
         if not target._schema.returns:  # an assertion that was checked during tracing
             return None
-        if has_deferred((arguments, named)):
+        deferred = deferred_types((arguments, named))
+        if Deferred in deferred:
             raise Decline("its argument exists only in PyTorch, such as complex numbers")
         try:
             with ow.transaction():
-                result = apply_row(find_row(target), self, bind(target, arguments, named))
+                row = find_row(target, "complex " if deferred else "")
+                result = apply_row(row, self, bind(target, arguments, named))
                 self._check(result)
                 return result
         except (Decline, OpwrightError) as reason:
@@ -357,15 +359,13 @@ class Translator:
         """Return a result at which the gradient stops, copied if a gradient can flow to it."""
         if isinstance(value, (tuple, list)):
             return type(value)(self._stopped(item) for item in value)
+        if isinstance(value, Complex):
+            return Complex(self._stopped(value.pair), value.meta)
         return self.stop(self.op("assign", value)) if self.trains(value) else value
 
     def _check(self, result: Value) -> None:
         """Decline a result whose shapes or dtypes differ from PyTorch's."""
-        expected = self.meta()
-        is_one = not isinstance(expected, (tuple, list))
-        for tensor, variable in [(expected, result)] if is_one else zip(expected, result):
-            if not isinstance(tensor, torch.Tensor) or variable is None:
-                continue
+        for tensor, variable in expect(self.meta(), result):
             shape = [self.size(dim) for dim in tensor.shape]
             dtype = dtype_name(tensor.dtype)
             if variable.dtype != dtype or not self._lengths.take(variable, shape):
