@@ -1,11 +1,13 @@
 // Matrix products with one matrix per group of rows, and the sums of outer products of each group.
-// The sizes of groups are known only in a run, so all products use our own loops.
+// The sizes of groups are known only in a run: bfloat16 uses a product of oneDNN without fixed
+// sizes, and all other dtypes use our own loops.
 #include <algorithm>
 #include <cstdint>
 
 #include "common/parallel.h"
 #include "common/widened.h"
 #include "indexing/bags.h"
+#include "matmul/any_size_product.h"
 #include "matmul/attributes.h"
 #include "matmul/gemm.h"
 #include "matmul/matrix_shape.h"
@@ -56,7 +58,7 @@ class GroupedParts {
     rows_ = size.m;
     columns_ = size.n;
     ctx.SetEstimate(EstimateProductNs<T>(shape, n_threads_));
-    ctx.SetWorkspace(kGemmWorkspaceBytes<T> * static_cast<uint64_t>(n_threads_));
+    ctx.SetWorkspace(AnySizeProduct<T>::kWorkspaceBytes * static_cast<uint64_t>(n_threads_));
   }
 
   // Calls function(rows, columns, scratch) for each nonempty part.
@@ -69,7 +71,8 @@ class GroupedParts {
       const Part rows = by_columns_ ? Part{0, rows_} : part;
       const Part columns = by_columns_ ? part : Part{0, columns_};
       if (columns.begin >= columns.end) return;
-      function(rows, columns, workspace + kGemmWorkspaceBytes<T> * static_cast<uint64_t>(thread));
+      constexpr uint64_t kBytes = AnySizeProduct<T>::kWorkspaceBytes;
+      function(rows, columns, workspace + kBytes * static_cast<uint64_t>(thread));
     });
   }
 
@@ -83,7 +86,7 @@ class GroupedParts {
 
 template <typename T>
 void FillZeros(MatrixView<T> out, int64_t rows, int64_t columns) {
-  for (int64_t row = 0; row < rows; ++row) std::fill_n(out.At(row, 0).data, columns, T(0));
+  for (int64_t row = 0; row < rows; ++row) std::fill_n(out.At(row, 0).data, columns, T{});
 }
 
 // Slots: x [n, k], weight [groups, k, m], offsets [groups]; out [n, m].
@@ -94,11 +97,11 @@ struct GroupedMatmulKernel {
     options.by_threads = true;  // the rows of a part determine the algorithm
   }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const GroupedMatmulAttrs&) {
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const GroupedMatmulAttrs& attrs) {
     size_ = {ctx.input(0).shape().dim(0), ctx.output(0).shape().dim(1),
              ctx.input(0).shape().dim(1)};
     parts_.Make<T>(ctx, size_);
-    return opwright::Status::Ok();
+    return product_.Make(false, attrs.transpose_weight);
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const GroupedMatmulAttrs& attrs) const {
@@ -115,8 +118,8 @@ struct GroupedMatmulKernel {
         if (begin >= end) continue;
         MatrixView<const T> matrix{weight + group * size_.k * size_.n, size_.n, 1};
         if (attrs.transpose_weight) matrix = {matrix.data, 1, size_.k};
-        Gemm<T>({end - begin, width, size_.k}, x.At(begin, 0), matrix.At(0, columns.begin),
-                out.At(begin, columns.begin), scratch);
+        product_.Run({end - begin, width, size_.k}, x.At(begin, 0), matrix.At(0, columns.begin),
+                     out.At(begin, columns.begin), scratch);
       }
       const int64_t rest = size_.k > 0 ? std::max(groups.all(), rows.begin) : rows.begin;
       FillZeros(out.At(rest, columns.begin), rows.end - rest, width);
@@ -127,6 +130,7 @@ struct GroupedMatmulKernel {
  private:
   GemmSize size_{};
   GroupedParts parts_;
+  AnySizeProduct<T> product_;
 };
 
 // Slots: x [n, k], y [n, m], offsets [groups]; out [groups, k, m].
@@ -140,7 +144,7 @@ struct GroupedOuterKernel {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const opwright::NoAttrs&) {
     size_ = {ctx.input(0).shape().dim(1), ctx.input(1).shape().dim(1), ctx.input(0).shape().dim(0)};
     parts_.Make<T>(ctx, size_);
-    return opwright::Status::Ok();
+    return product_.Make(true, false);
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const opwright::NoAttrs&) const {
@@ -158,8 +162,8 @@ struct GroupedOuterKernel {
         if (terms == 0) {
           FillZeros(to, part.m, part.n);
         } else {
-          Gemm<T>({part.m, part.n, terms}, x.At(rows.begin, begin), y.At(begin, columns.begin), to,
-                  scratch);
+          product_.Run({part.m, part.n, terms}, x.At(rows.begin, begin), y.At(begin, columns.begin),
+                       to, scratch);
         }
       }
     });
@@ -169,10 +173,15 @@ struct GroupedOuterKernel {
  private:
   GemmSize size_{};
   GroupedParts parts_;
+  AnySizeProduct<T> product_;
 };
 
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_CPU_REGISTER_FLOATS("grouped_matmul", opwright_cpu::GroupedMatmulKernel);
-OPWRIGHT_CPU_REGISTER_FLOATS("grouped_outer", opwright_cpu::GroupedOuterKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("grouped_matmul", "cpu", opwright_cpu::GroupedMatmulKernel, float,
+                             double, opwright::BFloat16);
+OPWRIGHT_CPU_REGISTER_WIDENED("grouped_matmul", opwright_cpu::GroupedMatmulKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("grouped_outer", "cpu", opwright_cpu::GroupedOuterKernel, float,
+                             double, opwright::BFloat16);
+OPWRIGHT_CPU_REGISTER_WIDENED("grouped_outer", opwright_cpu::GroupedOuterKernel);

@@ -21,7 +21,8 @@ inline bool MovesStack(const dnnl::primitive_desc_base& description) {
   constexpr int64_t kLongestOnStack = 84;  // terms of a sum with AVX-512; 252 with AVX2
   if (std::strstr(description.impl_info_str(), "gemm:jit") == nullptr) return false;
   if (description.get_kind() != dnnl::primitive::kind::matmul) return true;
-  return description.query_md(dnnl::query::src_md).get_dims().back() > kLongestOnStack;
+  const int64_t terms = description.query_md(dnnl::query::src_md).get_dims().back();
+  return terms == DNNL_RUNTIME_DIM_VAL || terms > kLongestOnStack;
 }
 
 // While an object exists, no signal handler runs in the calling thread or in its OpenMP threads.
