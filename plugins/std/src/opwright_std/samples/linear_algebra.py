@@ -1,4 +1,4 @@
-"""Inputs of operators on square matrices, and of transforms."""
+"""Inputs of operators on square matrices and groups of rows, and of transforms."""
 
 from __future__ import annotations
 
@@ -43,6 +43,22 @@ def triangular_system(draw: Draw) -> Drawn:
     """Draw a triangular matrix and right-hand sides."""
     draw.drops_nan = "the other triangle is not read"
     return _system(draw), {}
+
+
+def groups(draw: Draw) -> Drawn:
+    """Draw rows sorted by group, the ends of the groups, and a matrix per group or other rows."""
+    n, k, m, count = draw.length, draw.other_length(), draw.other_length(), 3
+    inputs = {"x": draw.floats((n, k))}
+    if draw.definition.op_type == "grouped_outer":
+        inputs["y"] = draw.floats((n, m))
+    else:
+        shape = (count, m, k) if draw.attrs["transpose_weight"] else (count, k, m)
+        inputs["weight"] = draw.floats(shape)
+    kind = str(draw.choice(["int32", "int64"]))
+    inputs["offsets"] = np.sort(draw.integers((count,), 0, n + 1, kind))
+    draw.refused["offsets"] = (-1, n + 1)
+    draw.drops_nan = "rows of no group are not read"
+    return inputs, draw.attrs
 
 
 def pairs(draw: Draw) -> Drawn:
@@ -110,6 +126,7 @@ def frames(draw: Draw) -> Drawn:
 SAMPLES = {
     **dict.fromkeys(("inverse", "cholesky", "det", "slogdet"), square),
     **dict.fromkeys(("fftn", "ifftn", "fft2", "ifft2"), several_pairs),
+    **dict.fromkeys(("grouped_matmul", "grouped_outer"), groups),
     "rfftn": several_numbers,
     "irfftn": several_halves,
     "stft": signal,
