@@ -96,6 +96,16 @@ def test_a_graph_that_cannot_be_captured_is_left_to_pytorch_and_reported(
     assert any("PyTorch runs a graph" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.parametrize("function", [torch.view_as_complex, torch.view_as_real])
+def test_pytorch_runs_a_graph_with_complex_inputs_or_results(function: Any) -> None:
+    x = torch.ones(3, 2)
+    given = torch.view_as_complex(x) if function is torch.view_as_real else x
+    fast = torch.compile(lambda x: function(x * 2), backend="opwright")
+    torch.testing.assert_close(fast(given), function(given * 2))
+    (call,) = opwright_torch.report(fast).calls
+    assert "a dtype that opwright supports, got torch.complex64" in call.reason
+
+
 @pytest.mark.parametrize("name", ["nonzero", "mask"])
 def test_pytorch_runs_a_graph_with_data_dependent_sizes(
     name: str, caplog: pytest.LogCaptureFixture

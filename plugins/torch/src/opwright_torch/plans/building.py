@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 import opwright as ow
 from opwright import vocabulary
 from opwright_torch.capture import Captured, CaptureError, evaluate, is_kept
+from opwright_torch.dtypes import NAMES
 from opwright_torch.translate import Translated, translate
 
 
@@ -40,7 +41,8 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
     Raises
     ------
     CaptureError
-        If a size depends on the values of tensors.
+        If a size depends on the values of tensors, or if opwright does not have the dtype of an
+        input or a result, such as complex numbers.
     """
     _check_sizes(captured)
     inputs = [node for node in captured.module.graph.nodes if node.op == "placeholder"]
@@ -60,6 +62,7 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
         | {mutation.position for mutation in captured.mutations if mutation.input not in kept}
     )
     results = results_of(captured, returned)
+    _check_dtypes([*inputs, *results])
     flows = [i for i, node in enumerate(results) if trained and node.meta["requires_grad"]]
     scalars = [i for i in flows if results[i].meta["val"].numel() == 1]
     loss = scalars[0] if len(scalars) == 1 else -1
@@ -95,6 +98,17 @@ def _check_sizes(captured: Captured) -> None:
                     f"capture: sizes must follow from the sizes of inputs, got {size} of "
                     f"{node.target}, which depends on values"
                 )
+
+
+def _check_dtypes(nodes: Sequence[Node]) -> None:
+    """Raise CaptureError for an input or a result of a dtype that opwright does not have."""
+    for node in nodes:
+        value = node.meta["val"]
+        if isinstance(value, torch.Tensor) and value.dtype not in NAMES:
+            raise CaptureError(
+                "capture: inputs and results must have a dtype that opwright supports, got "
+                f"{value.dtype} of {node.target}; pass real numbers, such as torch.view_as_real(x)"
+            )
 
 
 def results_of(captured: Captured, returned: Sequence[int]) -> list[Any]:
