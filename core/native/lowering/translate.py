@@ -24,6 +24,17 @@ CLASS = re.compile(r'(\.tp_doc = PyDoc_STR\()("(\w+)\(.*")')
 METHOD = re.compile(r'(\(PyCFunction\)CPyPy_(\w+),\s+METH[A-Z_ |]+, PyDoc_STR\()(".*"|NULL)(?=\))')
 PROPERTY = re.compile(r"(\(getter\)(\w+)_get_(\w+),\s+(?:NULL|\(setter\)\w+),\s+)NULL(?=, NULL\})")
 
+# The start of the C function that sets a property. Python passes NULL to it for `del`, which mypyc
+# does not check.
+SETTER = re.compile(
+    r"\w+_set_(\w+)\(\w+ \*self, PyObject \*value, void \*closure\)\s+\{\s+char retval = 2;"
+)
+DELETED = """
+if (value == NULL) {{
+    PyErr_SetString(PyExc_AttributeError, "attribute '{}' cannot be deleted");
+    return -1;
+}}"""
+
 
 def find_differences(module: Path) -> Iterator[str]:
     """Yield the places where compiled code would silently differ from Python."""
@@ -32,6 +43,8 @@ def find_differences(module: Path) -> Iterator[str]:
             yield f"{module}:{node.lineno}: mypyc ignores `from`; set the __cause__ of the error"
         elif "cached_property" in (getattr(node, "id", ""), getattr(node, "attr", "")):
             yield f"{module}:{node.lineno}: mypyc computes a cached_property at each access"
+        elif getattr(node, "id", "") == "hasattr":
+            yield f"{module}:{node.lineno}: mypyc hides all errors in hasattr; use getattr"
 
 
 def find_docstrings(module: Path) -> Iterator[tuple[str, str]]:
@@ -56,6 +69,11 @@ def add_docstrings(source: str, docstrings: dict[str, str]) -> str:
     return PROPERTY.sub(lambda m: m[1] + quoted.get(f"{m[2]}___{m[3]}", "NULL"), source)
 
 
+def refuse_deletion(source: str) -> str:
+    """Return a C source in which ``del`` of a property raises AttributeError."""
+    return SETTER.sub(lambda m: m[0] + DELETED.format(m[1]), source)
+
+
 def _join(signature: str, text: str | None) -> str:
     return text if text and signature == "NULL" else f"{signature} {text or ''}"
 
@@ -74,7 +92,7 @@ def main() -> None:
     docstrings = {name: text for path in modules for name, text in find_docstrings(Path(path))}
     for path in (*made.rglob("*.c"), *made.rglob("*.h")):
         new = folder / path.relative_to(made)
-        source = add_docstrings(path.read_text(encoding="utf-8"), docstrings)
+        source = refuse_deletion(add_docstrings(path.read_text(encoding="utf-8"), docstrings))
         if not new.is_file() or new.read_text(encoding="utf-8") != source:  # else it is compiled
             new.parent.mkdir(parents=True, exist_ok=True)
             new.write_text(source, encoding="utf-8")

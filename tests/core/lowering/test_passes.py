@@ -90,6 +90,27 @@ def test_the_error_for_a_removed_value_names_the_pass_and_the_value(context, fun
         _compiled(context, function)
 
 
+def test_a_pass_may_assign_operators_of_any_iterable(context):
+    def assign(graph):
+        graph.ops = tuple(graph.ops)
+
+    assert _compiled(context, assign) == 2
+
+
+def _assign_none(graph):
+    graph.ops = None
+
+
+def _delete_operators(graph):
+    del graph.ops
+
+
+@pytest.mark.parametrize("function", [_assign_none, _delete_operators])
+def test_a_pass_without_a_list_of_operators_raises(context, function):
+    with pytest.raises(PluginError, match="pass 'toy_pass' of opwright-toy 1.0 failed"):
+        _compiled(context, function)
+
+
 def test_strict_mode_detects_a_pass_that_edits_an_operator_directly(context, monkeypatch):
     def edit(graph):
         stranger = graph.value("stranger", VEC)

@@ -111,8 +111,9 @@ class Graph:
         return self._ops
 
     @ops.setter
-    def ops(self, ops: list[LoweredOp]) -> None:
-        self._ops = ops
+    def ops(self, ops: Iterable[LoweredOp]) -> None:
+        # mypyc does not check the argument of a setter, so a pass could store another type here.
+        self._ops: list[LoweredOp] = ops if isinstance(ops, list) else list(ops)
         self.forget_uses()
 
     def replace_ops(self, ops: list[LoweredOp], removed: Iterable[LoweredOp] = ()) -> None:
