@@ -72,6 +72,7 @@ TRANSLATE = Path(__file__).parents[3] / "core" / "native" / "lowering" / "transl
         ("raise ValueError() from None", "mypyc ignores `from`"),
         ("done = functools.cached_property(make)", "mypyc computes a cached_property"),
         ("@cached_property\ndef made(self): ...", "mypyc computes a cached_property"),
+        ("binds = hasattr(ready, 'bind')", "mypyc hides all errors in hasattr"),
     ],
 )
 def test_code_that_mypyc_silently_changes_is_not_compiled(tmp_path, line, reason):

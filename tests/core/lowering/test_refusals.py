@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright.errors import KernelError
 
 from .toy_graphs import TOY, make_toy
 
@@ -71,6 +72,30 @@ def test_the_placement_names_a_kernel_that_refused_with_its_reason(scales):
     assert placement.refusals == REASON
     (line,) = (line for line in str(placement).splitlines() if "picky:" in line)
     assert line == "  toy.scale by cpu/picky: refused: takes no factor below 0, got -2.0"
+
+
+class Code:
+    def __str__(self):
+        return "takes no factor below 0, got -2.0"
+
+
+def test_the_reason_of_a_refusal_may_be_any_object_with_a_text(scales, monkeypatch):
+    monkeypatch.setattr(Picky, "prepare", staticmethod(lambda ctx: ctx.refuse(Code())))
+    assert place(-2.0).refusals == REASON
+    monkeypatch.setattr(Picky, "prepare", staticmethod(lambda ctx: ctx.lack(5)))
+    [reason] = place(-3.0).refusals.values()
+    assert reason == "refused: this machine lacks what the kernel needs: 5"
+
+
+def test_an_error_in_a_property_of_a_kernel_is_the_reason_of_its_failure(scales, monkeypatch):
+    class Ready:
+        @property
+        def bind(self):
+            raise ZeroDivisionError("no part")
+
+    monkeypatch.setattr(Picky, "prepare", staticmethod(lambda ctx: Ready()))
+    with pytest.raises(KernelError, match="prepare failed .* got ZeroDivisionError: no part"):
+        place(3.0)
 
 
 def test_the_placement_of_a_later_plan_also_names_the_refusal(scales):

@@ -189,8 +189,8 @@ def _prepare_class(
         reason = _find_lack_of_arrays(device, target)
         if reason is not None:
             return Refuse(reason)
-        binds = hasattr(ready, "bind")
-        layout = entry.check_prepared(ready.bind if binds else ready)
+        function = getattr(ready, "bind", ready)
+        layout = entry.check_prepared(function)
     except Refuse as refusal:  # without traceback, which would keep the plan alive in the cache
         if isinstance(refusal, Unsupported):
             return Unsupported(refusal.lack)
@@ -203,7 +203,7 @@ def _prepare_class(
         layout.positional,
         layout.keywords,
         duplicable=_duplicable(op),
-        bind=binds,
+        bind=function is not ready,
         packs=packs,
         n_threads=target.n_threads,
         capturable=entry.capturable,

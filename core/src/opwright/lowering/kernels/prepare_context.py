@@ -23,7 +23,7 @@ class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fau
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)  # plugins pass other objects, too
 
 
 class Unsupported(Refuse):
@@ -41,7 +41,7 @@ class Unsupported(Refuse):
 
     def __init__(self, lack: str) -> None:
         super().__init__(f"this machine lacks what the kernel needs: {lack}")
-        self.lack = lack
+        self.lack = str(lack)
 
 
 class Attributes(dict[str, Any]):
