@@ -32,9 +32,16 @@ def test_shapes_and_dtypes_are_inferred_from_inputs(add):
     assert add.infer(metas, {}, (1,)) == ((Meta((-1, 3), "float32"),),)
 
 
-def test_infer_returns_plain_python_values():
-    definition = define(lambda ctx: ctx.set_output("out", [np.int64(2), np.int32(-1)]))
-    ((meta,),) = definition.infer(((F32,),), {}, (1,))
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda ctx: ctx.set_output("out", [np.int64(2), np.int32(-1)]),
+        lambda ctx: ctx.set_metas("out", [Meta([np.int64(2), np.int32(-1)], "float32")]),
+    ],
+    ids=["set_output", "set_metas"],
+)
+def test_infer_returns_plain_python_values(rule):
+    ((meta,),) = define(rule).infer(((F32,),), {}, (1,))
     assert meta == Meta((2, -1), "float32")
     assert type(meta.shape) is tuple
     assert {type(dim) for dim in meta.shape} == {int}

@@ -6,6 +6,7 @@ known dimensions must agree with results for unknown dimensions.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -150,7 +151,9 @@ class InferContext:
         """Set the metas of all variables of an output slot, each with its own dtype."""
         for meta in metas:
             check_dtype(meta.dtype, self.op_type)
-        self._put(slot, self._find_output(slot), tuple(metas))
+        index = self._find_output(slot)
+        made = tuple(self._make_meta(slot, index, meta.shape, meta.dtype) for meta in metas)
+        self._put(slot, index, made)
 
     def _find_output(self, slot: str) -> int:
         index = self._definition.output_index.get(slot)
@@ -265,6 +268,11 @@ def _read_dim(dim: Any) -> Any:
     """Return a dimension as an int, with -1 for None; objects with int arithmetic are unchanged."""
     is_symbol = hasattr(dim, "__floordiv__") and not isinstance(dim, Number)
     return -1 if dim is None else dim if is_symbol else int(dim)
+
+
+def with_ints(meta: Meta) -> Meta:
+    """Return a meta whose shape is a tuple of int, for a sequence of any integers."""
+    return Meta(tuple(map(operator.index, meta.shape)), meta.dtype)
 
 
 def format_shape(shape: Iterable[int]) -> str:
