@@ -9,6 +9,7 @@ import opwright as ow
 from opwright.discovery.discover import Settings
 from opwright.errors import PluginError
 from opwright.lowering.rewriting.passes import find_violation
+from opwright.rewriting import Meta, make_if_served
 
 from .toy_graphs import TOY, VEC, fuse_add_relu, graph_of, op, sgd
 
@@ -95,6 +96,24 @@ def test_a_pass_may_assign_operators_of_any_iterable(context):
         graph.ops = tuple(graph.ops)
 
     assert _compiled(context, assign) == 2
+
+
+def test_a_pass_may_use_shapes_of_numpy_integers_and_any_set_of_operators(context):
+    def fuse(graph):
+        add, relu = graph.ops
+        (x,), (y,) = add.inputs
+        shape = [np.int64(2), np.int32(2)]
+        assert graph.view(x, Meta(shape, "float32")).meta == ((2, 2), "float32")
+        assert graph.value("h", Meta(np.array(shape), "float32")).meta == ((2, 2), "float32")
+        assert graph.uses().stays_within(add.outputs[0][0], frozenset([relu]))
+        definition = graph.definition("toy.add_relu")
+        slots = {"x": x, "y": y}, {"out": relu.outputs[0]}
+        made = make_if_served(graph, definition, *slots, {}, relu)
+        edit = graph.edit()
+        assert edit.fuse([add, relu], [made])
+        edit.apply()
+
+    assert _compiled(context, fuse) == 1
 
 
 def _assign_none(graph):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opwright._runtime import Prepared
 from opwright.describe.definition import OpDefinition
-from opwright.describe.meta import Meta
+from opwright.describe.meta import Meta, with_ints
 from opwright.lowering.graph.constants import written_by
 from opwright.lowering.graph.making import make_op, view_value
 from opwright.lowering.graph.signature import Signature
@@ -160,7 +160,7 @@ class Graph:
 
     def value(self, name: str, meta: Meta) -> Value:
         """Return a new value in its own memory; ``name`` is for messages."""
-        return new_value(name, meta)
+        return new_value(name, with_ints(meta))
 
     def view(self, source: Value, meta: Meta) -> Value:
         """Return the data of ``source`` with a different shape, without a copy.
@@ -170,7 +170,7 @@ class Graph:
         ShapeError
             If the dtype or the number of elements differs.
         """
-        return view_value(source, meta)
+        return view_value(source, with_ints(meta))
 
     def make(
         self,

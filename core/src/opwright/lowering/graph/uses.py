@@ -126,7 +126,7 @@ class Uses:
             return None
         return next(iter(readers))
 
-    def stays_within(self, value: Value, ops: set[LoweredOp]) -> bool:
+    def stays_within(self, value: Value, ops: Collection[LoweredOp]) -> bool:
         """Whether only some operators need a value."""
         for reader in self._readers.get(value, ()):
             if reader not in ops:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opwright.describe.definition import OpDefinition
 from opwright.errors import DtypeError
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp, Value
@@ -43,7 +44,7 @@ def writer_of(value: Value | None, *types: str) -> LoweredOp | None:
 
 def make_if_served(
     graph: Graph,
-    op_type: str,
+    operator: OpDefinition | str,
     inputs: Mapping[str, Value | Sequence[Value] | None],
     outputs: Mapping[str, Value | Sequence[Value] | None],
     attrs: Mapping[str, Any],
@@ -62,7 +63,7 @@ def make_if_served(
     given = {slot: value for slot, value in inputs.items() if value is not None}
     written = {slot: value for slot, value in outputs.items() if value is not None}
     try:
-        op = graph.make(op_type, given, written, attrs, like=like)
+        op = graph.make(operator, given, written, attrs, like=like)
     except DtypeError:
         return None
     return op if find_kernel(op, graph) else None
