@@ -200,7 +200,14 @@ def columns() -> list[Case]:
         cases.append(
             Case("fold", {"x": Random(made)}, fold, {**attrs, **size}, label=label, terms=9)
         )
-    return cases
+    attrs = WINDOWS["padded"]
+    shape, size = (2, 3, 0, 5), {"output_size": [0, 5]}
+    made = unfold(np.zeros(shape), **attrs).shape
+    return [
+        *cases,
+        Case("unfold", {"x": Random(shape)}, unfold, attrs, label="no-rows", ulps=0),
+        Case("fold", {"x": Random(made)}, fold, {**attrs, **size}, label="no-rows"),
+    ]
 
 
 def deform_conv2d(

@@ -246,7 +246,7 @@ FOLD = _add_windows(
     .same_dtype_as("x")
     .add_attr("output_size", list[int], "height and width of out", 2)
     .required()
-    .between(1, 2**31 - 1)
+    .between(0, 2**31 - 1)
     .as_shape_operand()
 ).build(
     infer_shape=_fold_shape,
